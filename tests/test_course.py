@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -255,6 +257,75 @@ def test_both_allow_the_same_rounding(tmp_path: Path, changed: str, off: float) 
     folder = write_folder(tmp_path / "class" / "ann", table(row()), json.dumps(document))
     assert [bool(read.refused) for read in read_by_both(folder)] == [off > 1e-9] * 2
 
+
+# What importing says
+
+
+def course_result_without(status: str) -> str:
+    return json.dumps({**dict.fromkeys(course_result()), "record": {"status": status}})
+
+
+def wrong_sum() -> str:
+    document = course_result()
+    document["forward_backward"]["time(s)"] *= 1.5
+    document["forward_backward"]["FLOPS(TFLOPs/s)"] /= 1.5
+    return json.dumps(document)
+
+
+NOT_IMPORTED = {
+    "no run": (table(), RESULT, "declares no run; add a row"),
+    "twice": (table(row(), row()), RESULT, "line 3: .*is declared in line 2 already; keep one"),
+    "no file": (table(row(file="b.json")), RESULT, "Line 2 declares .b.json., but there"),
+    "a folder": (table(row(file="b")), RESULT, "line 2: b: This is not a regular file"),
+    "a name that is too long": (table(row(file="x" * 300)), RESULT, "no such result file"),
+    "two rows": (
+        table(row(batch_size="many"), row(causal="maybe")), RESULT,
+        "Line 2: batch_size must be .*found .many.. Line 3: causal must be true, false, yes",
+    ),
+    "eight rows": (
+        table(*[row(batch_size="many")] * 8), RESULT, "Line 6: batch_size .* And 3 more."
+    ),
+    "of another shape": (
+        table(row()), json.dumps(course_result(Shape(16, 256, 32, 2048, False))),
+        "a.json.*correct the",
+    ),
+    "a wrong sum": (table(row()), wrong_sum(), "a.json.*is not the sum of the other two"),
+    "no numbers": (
+        table(row()), course_result_without("oom"),
+        r"a.json.*a run without numbers \(oom\); remove its row",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", NOT_IMPORTED)
+def test_what_cannot_be_imported_is_one_message_that_says_where(tmp_path: Path, wrong: str) -> None:
+    text, result, said = NOT_IMPORTED[wrong]
+    folder = write_folder(tmp_path / "results of mine", text, result)
+    folder.joinpath("b").mkdir()
+    (error,) = read_for_import(folder, tmp_path / "r.json").refused
+    assert re.search(said, error)
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_a_folder_without_runs_csv_is_an_error(tmp_path: Path) -> None:
+    (error,) = read_for_import(tmp_path, tmp_path / "r.json").refused
+    assert re.search(r"runs\.csv: there is no such file; .*config/README\.md", error)
+
+
+def test_an_imported_record_has_the_scripts_numbers_and_no_samples(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "mine", table(row()), RESULT)
+    os.utime(folder / "a.json", (0, 0))
+    (entry,) = import_plan(folder, "mine")["records"]
+    import_record(entry, tmp_path / "r.json")
+    record = read_record(tmp_path / "r.json", Run.of(ATTENTION, entry["run"]))
+    assert record.top_level_keys() == json.loads(RESULT)
+    assert all(measured.samples == () for measured in record.metrics.values())
+    assert record.environment["device_name"] == "RTX 3070"
+    assert record.started == "1970-01-01T00:00:00+00:00"
+    assert [warning["code"] for warning in record.warnings] == ["imported"]
+
+
+# Whatever is in the files
 
 spaces = st.sampled_from(["", "", " ", "  ", "\t"])
 wild = st.text(max_size=12) | st.sampled_from(["", ".", '"', "9" * 5000, "0", "-1", "1e3", "=1+1"])

@@ -48,23 +48,6 @@ def test_a_device_is_found_by_its_own_name_only(name: str | None, found: str | N
     assert (device.name if device else None) == found
 
 
-@pytest.mark.parametrize(
-    ("name", "tflops", "bandwidth"),
-    [
-        ("NVIDIA H100 PCIe", 756, 2039),
-        ("NVIDIA H100 80GB HBM3", 989.4, 3350),
-        ("NVIDIA A100-SXM4-40GB", 312, 1555),
-        ("NVIDIA A100-SXM4-80GB", 312, 2039),
-    ],
-)
-def test_cards_of_one_generation_have_their_own_figures(
-    name: str, tflops: float, bandwidth: float
-) -> None:
-    device = find_device(name)
-    assert device is not None
-    assert (device.peak_tflops["float16"], device.bandwidth) == (tflops, bandwidth)
-
-
 def test_every_figure_has_its_source() -> None:
     with DEVICES_CSV.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -155,19 +155,6 @@ def test_all_code_that_measures_decides_the_name(
     assert edited(module, old, new)
 
 
-def test_tables_findings_figures_and_report_do_not_measure() -> None:
-    stages = {"tables", "findings", "figures", "report", "config", "plan", "prepare"}
-    stages |= {"records", "runs", "sweep"}
-    folders = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MEASURING_SOURCES}
-    assert folders.isdisjoint(stages)
-
-
-def test_the_first_process_has_the_name_that_a_single_one_has(
-    this_machine: Callable[..., str],
-) -> None:
-    assert "process" not in this_machine()
-
-
 def test_the_form_of_the_inputs_decides_the_name(this_machine: Callable[..., str]) -> None:
     """The same kernel given q, k and v in another form is another measurement."""
     both = (

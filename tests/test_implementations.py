@@ -51,13 +51,6 @@ def test_a_kernel_may_have_another_label_on_a_cpu(tmp_path: Path) -> None:
     assert (marked.digest, marked.sha256) == (plain.digest, plain.sha256)
 
 
-def test_what_flash2_runs_on_a_cpu_is_called_by_its_own_name() -> None:
-    flash2 = find_implementations()["Flash2"]
-    assert "FlashAttention-2" in flash2.label_on("cuda")["en"]
-    for text in flash2.label_on("cpu").values():
-        assert "PyTorch" in text and "CPU" in text and "FlashAttention-2" not in text
-
-
 BOTH = (
     KERNEL
     + """
@@ -179,9 +172,3 @@ def test_a_file_that_cannot_be_opened_is_broken(tmp_path: Path) -> None:
     found = find_implementations(tmp_path)
     assert not found
     assert "gone.py" in available(found)
-
-
-def test_the_repository_has_the_courses_two_implementations() -> None:
-    found = find_implementations()
-    assert {"Pytorch", "Flash2"} <= found.keys()
-    assert "flash-attn" in found["Flash2"].packages

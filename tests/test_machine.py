@@ -126,14 +126,3 @@ def test_versions_are_told_without_importing_the_package(root: Path) -> None:
     version, none = done.stdout.split()
     # The wheel on PyPI is named without the build (+cu130) that the module tells.
     assert (version.split("+")[0], none) == (torch.__version__.split("+")[0], "None")
-
-
-def test_the_cpus_name_says_how_many_may_be_used() -> None:
-    name, _, count = machine.device_name("cpu").rpartition(" (")
-    assert name == machine.cpu_model() != ""
-    assert count == f"{machine.cpu_count()} CPUs)"
-
-
-def test_the_gpus_name_is_nvmls(three_gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert machine.device_name("cuda") == "NVIDIA H200"

@@ -68,22 +68,15 @@ def test_what_is_not_there_is_named(refused: Callable[..., str]) -> None:
     assert "`local` measures on this machine" in output
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (b"languages: [en]\nlanguages: [en]\n", "line 2, column 1: the key languages is given t"),
-        (None, "cannot be read: No such file or directory"),
-    ],
-    ids=["twice", "missing"],
-)
 def test_a_configuration_that_is_not_one_is_refused_with_line_and_column(
-    clean: Any, refused: Callable[..., str], text: bytes | None, expected: str
+    clean: Any, refused: Callable[..., str]
 ) -> None:
     path = clean.folder / "config" / "config.yaml"
     before = path.read_bytes()
+    expected = "config/config.yaml: line 2, column 1: the key languages is given twice"
     try:
-        path.unlink() if text is None else path.write_bytes(text)
-        assert f"config/config.yaml: {expected}" in refused(file=None)
+        path.write_bytes(b"languages: [en]\nlanguages: [en]\n")
+        assert expected in refused(file=None)
     finally:
         path.write_bytes(before)
 
@@ -156,14 +149,6 @@ def test_nested_keys_on_the_command_line_merge_with_their_types(
     shape = {"batch_size": 16, "seq_len": 512, "num_heads": 32, "emb_dim": 2048, "causal": False}
     assert config["summary"]["cuda"] == shape
     assert (config["languages"], config["author"]) == (["en"], {"name": "王小明"})
-
-
-def test_a_value_on_the_command_line_that_is_no_yaml_is_refused(
-    refused: Callable[..., str],
-) -> None:
-    output = refused("--config", "measure={sampled: {max_seconds: 1}")
-    assert "--config: measure: " in output
-    assert 'for example {"sampled": {"max_seconds": 1}}' in output
 
 
 def test_a_half_written_kernel_stops_only_a_call_that_needs_it(

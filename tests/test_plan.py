@@ -51,21 +51,6 @@ def test_the_default_configuration_is_the_labs_list_on_cuda() -> None:
     assert (len(expected), len(runs)) == (17, 34)
 
 
-def test_the_default_configuration_asks_for_the_labs_eleven_figures() -> None:
-    figures = {
-        experiment.name: [figure.id for figure in experiment.figures if not figure.supplement]
-        for experiment in plan.experiments(resolved(), ATTENTION, "cuda")
-    }
-    assert figures == {
-        "summary": [],
-        "seq_len": ["time", "memory", "rate"],
-        "causal": ["rate-flash2", "rate-pytorch"],
-        "batch_size": ["time"],
-        "num_heads": ["time", "rate", "memory"],
-        "emb_dim": ["time", "memory"],
-    }
-
-
 def test_lists_beside_the_sweep_go_with_it_value_by_value() -> None:
     block = {"batch_size": [8, 4], "seq_len": [64, 128], "num_heads": 2, "emb_dim": 32}
     (_, experiment, *_) = plan.experiments(
@@ -96,14 +81,6 @@ def test_a_sweep_of_head_dim_gives_the_shapes_that_follow(
     assert [shape.head_dim for shape in shapes_of(experiment)] == [16, 32]
 
 
-def test_a_list_of_head_dim_goes_with_another_sweep() -> None:
-    block = {"batch_size": 8, "seq_len": [64, 128], "num_heads": 2, "head_dim": [16, 32]}
-    (_, experiment, *_) = plan.experiments(
-        resolved(cuda={**block, "causal": True}), ATTENTION, "cuda"
-    )
-    assert shapes_of(experiment) == [Shape(8, 64, 2, 32, True), Shape(8, 128, 2, 64, True)]
-
-
 def test_however_a_shape_is_given_its_run_is_the_same(tmp_path: Path) -> None:
     given = {"batch_size": 8, "seq_len": [64], "num_heads": 2, "emb_dim": 32, "causal": True}
     by_head_dim = {**given, "head_dim": 16}
@@ -112,18 +89,6 @@ def test_however_a_shape_is_given_its_run_is_the_same(tmp_path: Path) -> None:
         documents(resolved(cpu=block), tmp_path)["seq_len"] for block in (given, by_head_dim)
     )
     assert before == after
-
-
-def test_causal_crosses_the_sweep() -> None:
-    block = {"batch_size": 8, "seq_len": [64, 128], "num_heads": 2, "emb_dim": 32}
-    changed = resolved(cuda={**block, "causal": [False, True]})
-    (_, experiment, *_) = plan.experiments(changed, ATTENTION, "cuda")
-    assert [(shape.seq_len, shape.causal) for shape in shapes_of(experiment)] == [
-        (64, False),
-        (128, False),
-        (64, True),
-        (128, True),
-    ]
 
 
 def test_a_run_that_experiments_share_is_planned_once(tmp_path: Path) -> None:

@@ -48,11 +48,6 @@ def changed_documents(config: dict[str, Any], change: Callable[[dict[str, Any]],
     return {name.removeprefix("results/local/plan/") for name in differing}
 
 
-def test_nothing_is_written(config: dict[str, Any]) -> None:
-    prepared_from(config)
-    assert list(Path().iterdir()) == []
-
-
 def test_a_changed_experiment_changes_its_own_plan_alone(config: dict[str, Any]) -> None:
     def change(config: dict[str, Any]) -> None:
         config["experiments"][2]["cpu"]["batch_size"] = [1, 2]
@@ -74,17 +69,6 @@ def test_a_damaged_report_is_made_again_wherever_it_is(config: dict[str, Any]) -
 def test_the_order_of_the_experiments_is_part_of_the_plan(config: dict[str, Any]) -> None:
     changed = changed_documents(config, lambda config: config["experiments"].reverse())
     assert changed == {"config.json", "experiments.json"}
-
-
-def test_exchanging_the_headlines_columns_is_the_reports_business_alone(
-    config: dict[str, Any],
-) -> None:
-    changed = changed_documents(config, lambda c: c["summary"]["implementations"].reverse())
-    assert changed == {"config.json"}
-
-
-def test_measuring_again_is_no_part_of_the_report(config: dict[str, Any]) -> None:
-    assert changed_documents(config, lambda config: config.update(again="all")) == set()
 
 
 def test_the_number_of_processes_decides_what_the_tables_are_made_of_and_nothing_else(
@@ -217,12 +201,6 @@ def test_remarks_without_what_reads_them_is_one_message(
         prepared_from(config)
 
 
-def test_a_missing_remarks_file_is_named(config: dict[str, Any]) -> None:
-    config["remarks"] = {"seq_len": {"en": "remarks/seq_len.en.md"}}
-    with pytest.raises(ConfigError, match="there is no file remarks"):
-        prepared_from(config)
-
-
 def test_a_datasets_records_that_only_claims_are_about_reach_the_findings(
     config: dict[str, Any],
 ) -> None:
@@ -236,9 +214,3 @@ def test_a_datasets_records_that_only_claims_are_about_reach_the_findings(
     claimed = set(prepared.records["claims-lab5"])
     assert len(claimed) == 35 and all(paths.count(path) == 1 for path in claimed)
     assert "claims-lab5" not in prepared.drawn
-
-
-def test_what_was_measured_here_is_planned_for_the_experiments_alone(
-    config: dict[str, Any],
-) -> None:
-    assert not any(name.startswith("claims") for name in prepared_from(config).experiments)

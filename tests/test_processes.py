@@ -43,11 +43,6 @@ def test_a_job_that_is_done_does_not_wait_for_its_call(
     assert not has_ended(psutil.Process(workflow.pid))
 
 
-def test_outside_of_a_call_there_is_nothing_to_end_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(WORKFLOW_PID, raising=False)
-    assert workflow_process() is None
-
-
 def test_a_call_that_is_gone_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()

@@ -106,17 +106,6 @@ def test_one_more_process_is_added_up_to_a_limit() -> None:
     assert Replicates(12, found.added).with_one_more([one]).of(one) == 12
 
 
-@pytest.mark.parametrize(
-    ("configured", "device", "expected"),
-    [(5, "cpu", 5), ({"cuda": 3, "cpu": 2}, "cpu", 2), ({"cuda": 3, "cpu": 2}, "cuda", 3)],
-)
-def test_the_configuration_gives_the_number(
-    configured: Any, device: str, expected: int, tmp_path: Path
-) -> None:
-    found = read_replicates({"replicates": configured}, device, tmp_path / "none.json", {})
-    assert found == Replicates(expected, {})
-
-
 def test_an_experiment_asks_for_more_processes_of_some_of_its_implementations(
     tmp_path: Path,
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.sources import PACKAGE, imports, module_name, sources_of
+from flashlab.sources import imports, module_name, sources_of
 
 
 def names(module: str) -> set[str]:
@@ -16,19 +16,6 @@ def test_a_module_stands_on_itself_and_on_all_that_it_imports() -> None:
     assert names("flashlab.files") == {"flashlab.files"}
     costs, shape = (f"flashlab.benchmarks.attention.{name}" for name in ("costs", "shape"))
     assert names(costs) == {costs, shape}
-
-
-def test_what_is_imported_by_what_is_imported_counts_too() -> None:
-    expected = {
-        "flashlab.analysis.experiment",
-        "flashlab.benchmarks.attention.costs",
-    }
-    assert expected <= names("flashlab.figures.stage")
-
-
-def test_a_package_stands_on_the_modules_that_it_gathers() -> None:
-    expected = {"flashlab.report.render", "flashlab.report.content"}
-    assert expected <= names("flashlab.report.render")
 
 
 def test_figures_do_not_stand_on_findings_nor_findings_on_figures() -> None:
@@ -74,10 +61,3 @@ def test_what_is_read_of_our_files_is_what_their_syntax_trees_import(root: Path)
                 assert node.module
                 expected |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
         assert imports(path) == expected, path
-
-
-def test_every_file_of_the_package_has_one_name() -> None:
-    files = list(PACKAGE.rglob("*.py"))
-    found = {module_name(path) for path in files}
-    assert len(found) == len(files)
-    assert {"flashlab", "flashlab.measuring", "flashlab.measuring.child"} <= found

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 from collections.abc import Callable
@@ -64,14 +63,6 @@ def plan(run: Run, failed: Run, record_of: Build, planned: Planned) -> dict[str,
     )
 
 
-def test_there_is_a_row_a_run_a_row_a_metric_and_a_row_a_sample(plan: dict[str, Any]) -> None:
-    tables = tables_of(plan)
-    assert [row["status"] for row in tables.runs] == ["ok", "oom"]
-    names = [metric.name for metric in ATTENTION.having(()).metrics]
-    assert [row["metric"] for row in tables.metrics] == names * 2
-    assert sum(len(series.values) for series in tables.samples) == 2 * 11
-
-
 def test_a_time_has_its_median_and_its_interval_and_a_rate_follows(
     plan: dict[str, Any], run: Run
 ) -> None:
@@ -89,22 +80,6 @@ def test_a_time_has_its_median_and_its_interval_and_a_rate_follows(
     assert backward["low"] == backward["value"] == backward["high"] == 2.5
     assert both["value"] == pytest.approx(1.05 + 2.5)
     assert both["low"] < both["value"] < both["high"]
-
-
-def test_a_rate_that_follows_from_a_sum_has_the_interval_of_the_sum(
-    plan: dict[str, Any], run: Run
-) -> None:
-    found = metrics_of(plan)
-    time, rate = found["forward_backward_time"], found["forward_backward_rate"]
-    flops = costs.flops(Shape.of(run))["forward_backward"]
-    for end, other in (("value", "value"), ("low", "high"), ("high", "low")):
-        assert rate[end] == pytest.approx(flops / time[other] / 1e6)
-
-
-def test_an_exact_metric_has_no_interval_and_no_samples(plan: dict[str, Any]) -> None:
-    peak = metrics_of(plan)["peak_memory"]
-    assert (peak["value"], peak["unit"], peak["low"], peak["high"]) == (10.0, "MiB", None, None)
-    assert (peak["samples"], peak["GFLOP"]) == (0, None)
 
 
 def test_a_run_that_failed_has_its_status_and_empty_cells_never_a_zero(
@@ -213,25 +188,6 @@ def test_samples_are_read_in_the_order_of_their_measurement_whatever_that_of_the
     (forward,) = found[*key, "forward_time"]
     assert forward == pytest.approx([1e3 * second for second in FORWARD])
     assert set(found) == {(*key, "forward_time"), (*key, "backward_time")}
-
-
-def test_the_files_are_plain_csv_with_booleans_in_words(
-    plan: dict[str, Any], tmp_path: Path
-) -> None:
-    write_json(tmp_path / "plan.json", plan)
-    write_tables(tmp_path / "plan.json", tmp_path)
-    content = (tmp_path / "metrics.csv").read_bytes()
-    assert b"\r" not in content
-    header, *rows = csv.reader(content.decode().splitlines())
-    assert {row[header.index("causal")] for row in rows} == {"false"}
-    units = {(row[header.index("metric")], row[header.index("unit")]) for row in rows}
-    assert units == {
-        (metric.name, metric.unit) for metric in ATTENTION.having(()).on("cpu").metrics
-    }
-
-
-def test_what_follows_from_the_parameters_stands_in_the_run_table(plan: dict[str, Any]) -> None:
-    assert {row["head_dim"] for row in tables_of(plan).runs} == {16}
 
 
 @pytest.mark.parametrize(("dirty", "commit"), [(True, "abc-dirty"), (False, "abc"), (None, "abc")])
@@ -434,15 +390,6 @@ def test_counters_follow_the_metrics_of_their_run(
     found = next(row for row in rows if row["metric"] == "forward_allocated_bytes")
     assert (found["value"], found["unit"], found["status"]) == (4.87e9, "B", "ok")
     assert found["low"] is found["high"] is found["samples"] is None
-
-
-def test_counters_that_could_not_be_read_have_empty_cells(
-    run: Run, record_of: Build, planned: Planned, counters_of: Build
-) -> None:
-    record = record_of(run)
-    rows = tables_of(planned([record], counters=[counters_of(record, "error")])).metrics
-    counted = [row for row in rows if row["metric"].startswith("forward_allocated")]
-    assert [(row["status"], row["value"]) for row in counted] == [("error", None)]
 
 
 @pytest.mark.parametrize("key", ["device_name", "provider"])

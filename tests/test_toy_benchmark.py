@@ -14,7 +14,6 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from planted.results import find
 from planted.sorting import REPORT
 
 from flashlab.benchmarks.model import UnknownNameError
@@ -41,32 +40,6 @@ def test_tables_have_the_declared_columns_and_units(results: Path) -> None:
         ("scratch", "16", "KiB", "8"),
     ]
     assert last[0]["low"] and not last[1]["low"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "experiment", "subject", "verdict", "low"),
-    [
-        # More is better where the metric says so.
-        ("comparison", "items", {"implementation": "Radix"}, "better", 4.0),
-        ("comparison", "items", {"implementation": "Bubble"}, "equivalent", 1.01),
-        ("exact_comparison", "items", {"implementation": "Radix"}, "less", 0.25),
-        # Growth is fitted where one parameter varies alone.
-        ("scaling", "items", {"implementation": "Radix", "metric": "scratch"}, "power_law", None),
-        ("scaling", "both", {"implementation": "Radix", "metric": "scratch"}, "covaried", None),
-        ("scaling", "items", {"implementation": "Radix", "metric": "throughput"}, "flat", None),
-        ("claim", None, {}, "confirmed", None),
-    ],
-)
-def test_its_findings_follow_its_declaration(
-    results: Path,
-    kind: str,
-    experiment: str | None,
-    subject: dict[str, str],
-    verdict: str,
-    low: float | None,
-) -> None:
-    found = find(results, kind, experiment, **subject)
-    assert (found.verdict, found.facts.get("low")) == (verdict, low)
 
 
 def test_each_quantity_has_a_figure_with_its_axis_in_both_languages(results: Path) -> None:

@@ -7,15 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from analysis.deriving import Plant, derived, keys, the_one, verdicts
+from analysis.deriving import Plant, derived, keys, the_one
 from planted.experiments import ITEMS, Planter
 from planted.sorting import NAME, sorting
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
 from flashlab.analysis.kinds.anomaly import ANOMALY
 from flashlab.analysis.kinds.comparison import COMPARISON
-from flashlab.analysis.kinds.crossover import CROSSOVER
-from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON
 from flashlab.analysis.kinds.monotonicity import MONOTONICITY
 from flashlab.analysis.kinds.roofline import ROOFLINE
 from flashlab.analysis.kinds.scaling import SCALING
@@ -96,23 +94,6 @@ def sorts(planter: Planter, monkeypatch: pytest.MonkeyPatch) -> Plant:
     return build
 
 
-def test_more_is_better_where_the_metric_says_so(sorts: Plant) -> None:
-    planted = sorts({"Pytorch": (100, 100, 100), "Fast": (200, 100, 50)})
-    found = the_one(COMPARISON, planted, metric="throughput")
-    assert (found.verdict, verdicts(found)) == ("mixed", ["above", "equal", "below"])
-    assert keys(found) == ["comparison.mixed", "comparison.trend.narrows"]
-    assert found.facts["high"] == pytest.approx(2, rel=0.02)
-    assert found.subject["variant"] == {}
-
-
-def test_the_one_with_more_leads_before_it_is_overtaken(sorts: Plant) -> None:
-    found = the_one(
-        CROSSOVER, sorts({"Pytorch": (100, 100), "Fast": (50, 200)}), metric="throughput"
-    )
-    bracket = {"low_at": 8, "high_at": 16, "before": "Pytorch", "after": "Fast"}
-    assert (found.verdict, found.facts) == ("crosses", bracket)
-
-
 def test_growth_and_doubts_are_those_of_the_number_and_not_of_its_merit(
     sorts: Plant, noisy: Any
 ) -> None:
@@ -129,14 +110,6 @@ def test_growth_and_doubts_are_those_of_the_number_and_not_of_its_merit(
         (found,) = (f for f in derived(ANOMALY, sorts({"Fast": row})) if f.verdict != "none")
         assert (found.verdict, found.metric) == (verdict, "throughput")
         assert found.facts["ratio"] == pytest.approx(ratio, rel=0.03)
-
-
-def test_any_exact_metric_is_compared_without_an_interval(sorts: Plant) -> None:
-    planted = sorts({"Pytorch": [(1, 100.0)] * 2, "Fast": [(1, 50.0)] * 2})
-    (found,) = derived(EXACT_COMPARISON, planted)
-    assert (found.metric, found.verdict) == ("scratch", "less")
-    assert (found.facts["low"], found.facts["high"]) == (0.5, 0.5)
-    assert keys(found) == ["exact_comparison.less"]  # nothing of a model
 
 
 def test_a_metric_without_declared_work_has_no_roofline(sorts: Plant) -> None:

@@ -183,6 +183,22 @@ def test_a_record_that_is_not_ok_never_becomes_a_number(
     assert sorted(statuses) == sorted(["ok"] * 8 + ["incorrect", "error"])
 
 
+def test_means_alone_decide_nothing_whatever_the_kind(experiment: Plant) -> None:
+    """Times of the course's protocol, far apart; memory is exact all the same."""
+    runs = {
+        name: {n: {"forward": [factor * n**2 * 1e-9], "means": True} for n in SIZES}
+        for name, factor in (("Pytorch", 9.0), ("Flash2", 1.0))
+    }
+    planted = [experiment(runs)]
+    for finding in stage.derive(planted, Estimates(planted), NO_CLAIMS, None):
+        if finding.experiment and str(finding.metric).endswith("_time"):
+            verdict = "imprecise" if finding.kind == "scaling" else "inconclusive"
+            assert finding.verdict == verdict, finding.kind
+
+            if finding.kind in ("comparison", "choice", "scaling"):
+                assert [reason.code for reason in finding.reasons] == ["no_samples"]
+
+
 def test_a_run_that_never_knew_its_device_leaves_the_others_device_and_ceilings(
     write_experiment: Write, derive: Derive, tmp_path: Path, ceilings: Path
 ) -> None:

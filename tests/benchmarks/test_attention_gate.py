@@ -207,17 +207,6 @@ def test_the_gates_shape_keeps_head_dim_mask_and_remainder_and_fits(
         assert checked == shape
 
 
-@pytest.mark.parametrize(
-    "shape", [Shape(64, 37, 64, 64 * 32, False), Shape(8, 129, 120, 120 * 64, False)]
-)
-def test_a_shape_that_fits_is_checked_as_it_is(shape: Shape) -> None:
-    assert gate_shape(shape, "cpu") == shape
-
-
-def test_a_long_sequence_is_cut_by_whole_tiles() -> None:
-    assert gate_shape(Shape(1, 2**14 + 5, 1, 64, False), "cpu").seq_len == 31 * 128 + 5
-
-
 def test_a_wrong_result_states_its_errors_as_data() -> None:
     with pytest.raises(IncorrectError) as caught:
         check_correctness(future, Shape(2, 64, 2, 32, True), "float32", "cpu")

@@ -144,11 +144,6 @@ def test_a_slower_revision_is_called_slower_and_a_wrong_kernel_gets_no_time(benc
     assert bench.status == 1
 
 
-def test_a_provisional_verdict_is_marked_as_such(bench: Bench) -> None:
-    provisional = bench.printed.partition("provisional, after")[0]
-    assert re.search(r"^HEAD~1:kernels/mine.py +forward .*slower\? *$", provisional, re.MULTILINE)
-
-
 def test_its_data_hold_what_the_table_says(bench: Bench) -> None:
     (shape,) = bench.document["shapes"]
     assert (bench.document["benchmark"], shape["shape"]) == ("attention", SHAPE)

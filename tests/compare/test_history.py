@@ -58,16 +58,6 @@ def test_a_change_lies_between_two_commits_in_the_order_of_the_repository() -> N
     }
 
 
-def test_without_the_repository_the_time_of_measuring_gives_the_order() -> None:
-    assert changes(planted()[::-1], {})["forward_time"] == [(COMMITS[5], COMMITS[6])]
-
-
-def test_a_value_is_that_of_all_processes_at_a_commit() -> None:
-    line = histories(planted(), ORDER)[0]
-    assert len(line["values"]) == len(COMMITS)
-    assert line["values"][0] == pytest.approx(1.0, rel=0.03)
-
-
 def test_uncommitted_changes_and_other_machines_are_kept_apart() -> None:
     dirty = measured_at(COMMITS[0], 1, 9.0, dirty=True)
     elsewhere = measured_at(COMMITS[0], 1, 9.0, device_name="Slate")
@@ -103,12 +93,6 @@ def test_the_page_is_one_file_that_loads_nothing(tmp_path: Path) -> None:
     assert text.count("<polyline") == 3
     assert text.count('<line class="slower"') == 1
     assert not any(loads in text for loads in ("<script", "<link", "<img", "@import", "url("))
-
-
-def test_text_goes_to_a_file_where_one_is_named(tmp_path: Path) -> None:
-    folder, file = str(keep(tmp_path, planted())), tmp_path / "history.txt"
-    assert main(["history", folder, "--language", "en", "--output", str(file)]) == 0
-    assert "1 of 3 benchmarks changed over 12 commits." in file.read_text(encoding="utf-8")
 
 
 def test_a_missing_folder_is_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from compare.recordings import record, runs
 
@@ -39,25 +38,6 @@ def test_single_processes_decide_nothing_below_the_spread_that_they_hide() -> No
     half = record(measured, 3, processes=1, factor=lambda run: 1.5)
     assert verdicts(compare_runs(ATTENTION, one, tenth)) == {"inconclusive": 4}
     assert verdicts(compare_runs(ATTENTION, one, half)) == {"slower": 4}
-
-
-def test_exact_memory_is_compared_without_samples() -> None:
-    measured = runs()
-    one, more = record(measured, 1), record(measured, 2, peak=12.0)
-    assert verdicts(compare_runs(ATTENTION, one, more), "peak_memory") == {"worse": 4}
-    assert verdicts(compare_runs(ATTENTION, more, one), "peak_memory") == {"better": 4}
-
-
-def test_a_run_with_a_result_on_one_side_alone_has_failed_or_is_mended() -> None:
-    measured = runs()
-    one, other = record(measured, 1), record(measured, 2)
-    other[measured[0]] = [
-        replace(r, status="incorrect", message="wrong", metrics={}) for r in other[measured[0]]
-    ]
-    assert verdicts(compare_runs(ATTENTION, one, other), None) == {"failed": 1}
-    assert verdicts(compare_runs(ATTENTION, other, one), None) == {"mended": 1}
-    assert verdicts(compare_runs(ATTENTION, one, other))["equal"] == 3
-    assert verdicts(compare_runs(ATTENTION, other, other), None) == {}
 
 
 def test_the_same_records_on_both_sides_are_equal_whatever_their_noise() -> None:

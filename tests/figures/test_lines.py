@@ -20,8 +20,6 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from flashlab.analysis.experiment import Experiment
-from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.benchmarks.model import UnknownNameError
 from flashlab.figures.lines import draw_small
 from flashlab.figures.style import COLOURS, looks_of, muted
 
@@ -76,12 +74,6 @@ def test_a_figure_of_nothing_but_failures_is_drawn_with_its_marks() -> None:
     assert overlapping(figure) == clipped(figure) == []
 
 
-def test_failures_at_neighbouring_sizes_are_said_in_short() -> None:
-    results = ["oom", "oom", "oom", 1, "oom", "oom"]
-    figure = drawn(experiment_of({"Flash2": results}, [128, 256, 512, 1024, 2048, 4096]), "time")
-    assert "Flash2: 記憶體不足 out of memory, N = 128–512, 2048, 4096" in texts_of(figure)
-
-
 def test_a_variant_keeps_the_colour_and_has_a_label_and_dashes_of_its_own() -> None:
     experiment = experiment_of(TIMES, variants=(False, True))
     figure = drawn(experiment, "rate", "Flash2")
@@ -105,11 +97,6 @@ def test_variants_with_the_same_exact_values_are_one_line() -> None:
 def test_what_varies_along_with_the_experiment_stands_below_its_ticks() -> None:
     said = texts_of(drawn(experiment_of({"Flash2": [1, 2]}, [64, 128], of="emb_dim"), "time"))
     assert {"64\n16", "128\n32", "E", "d", "嵌入維度 Embedding dimension E"} <= set(said)
-
-
-def test_an_unknown_quantity_is_an_error() -> None:
-    with pytest.raises(UnknownNameError, match=r"power is no quantity of attention.*time"):
-        drawn(experiment_of(TIMES), "power")
 
 
 def many(*names: str) -> Experiment:
@@ -184,8 +171,3 @@ def test_a_small_figure_is_legible_as_small_as_it_is_printed(root: Path) -> None
 
 def test_only_an_experiment_of_two_implementations_has_small_figures() -> None:
     assert list(draw_small(many("Pytorch", "Flash2", "Flex"), ["en"])) == []
-
-
-def test_all_quantities_are_drawn() -> None:
-    for quantity in ATTENTION.quantities:
-        assert len(drawn(experiment_of(TIMES), quantity).axes) == len(ATTENTION.panels(quantity))

@@ -118,12 +118,6 @@ def test_where_nothing_was_measured_nothing_is_drawn(overview: Callable[..., Pat
     assert ids(overview(status="oom")) == []
 
 
-def test_the_same_findings_give_the_same_bytes(overview: Callable[..., Path]) -> None:
-    names = ("Flash2", "Flex", "Flash4")
-    first = {path.name: path.read_bytes() for path in overview(*names).iterdir()}
-    assert {path.name: path.read_bytes() for path in overview(*names).iterdir()} == first
-
-
 # The summary
 
 

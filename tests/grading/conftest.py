@@ -100,20 +100,15 @@ def sound() -> Handed:
     return Handed(runs, documents, {name: row_of(name, run) for name, run in runs.items()})
 
 
-@pytest.fixture
-def measured_again() -> Callable[[Handed, int], Handed]:
+def measured_again(own: Handed, seed: int) -> Handed:
     """The same runs as another measurement has them: 1% of scatter, 5% between the submissions."""
-
-    def measure(own: Handed, seed: int) -> Handed:
-        chance = random.Random(seed)
-        again = copy.deepcopy(own)
-        level = chance.uniform(1.0, 1.05)
-        for name in again.documents:
-            for passed in ("forward", "backward"):
-                again.rescale(name, level * chance.lognormvariate(0, 0.01), [passed])
-        return again
-
-    return measure
+    chance = random.Random(seed)
+    again = copy.deepcopy(own)
+    level = chance.uniform(1.0, 1.05)
+    for name in again.documents:
+        for passed in ("forward", "backward"):
+            again.rescale(name, level * chance.lognormvariate(0, 0.01), [passed])
+    return again
 
 
 def grade_folder(folder: Path, device: str | None = None, **published: list[Result]) -> Grades:
@@ -153,10 +148,9 @@ class Graded:
         return found.badges
 
 
-@pytest.fixture
-def graded() -> Callable[..., Graded]:
-    """Grades a folder of submissions, those that name no device as of this one."""
-    return lambda folder, device=None: Graded(grade_folder(folder, device))
+def graded(folder: Path, device: str | None = None) -> Graded:
+    """What grading finds in a folder of submissions (`grade_folder`)."""
+    return Graded(grade_folder(folder, device))
 
 
 @pytest.fixture

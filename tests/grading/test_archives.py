@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grading.conftest import graded
 
 from flashlab.untrusted import MAX_FILE_BYTES
 from flashlab_grading import apart
@@ -129,7 +130,7 @@ HARMFUL: dict[str, tuple[str, Callable[[Path], None], str]] = {
 
 @pytest.mark.parametrize("harm", HARMFUL)
 def test_a_harmful_archive_is_a_line_and_the_rest_is_graded(
-    harm: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+    harm: str, sound: Any, tmp_path: Path
 ) -> None:
     name, make, expected = HARMFUL[harm]
     make(sound.write(tmp_path / "eve") / name)
@@ -141,9 +142,7 @@ def test_a_harmful_archive_is_a_line_and_the_rest_is_graded(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_size_beyond_any_number_is_a_damaged_archive(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_size_beyond_any_number_is_a_damaged_archive(sound: Any, tmp_path: Path) -> None:
     tar_of_size(2**70)(sound.write(tmp_path / "eve") / "a.tar")
     assert graded(tmp_path).fails() == {
         ("form", "a.tar"): "form.archive_damaged",
@@ -162,7 +161,7 @@ def test_many_members_over_one_body_take_no_memory(
     assert "form.budget" not in codes
 
 
-def test_a_tar_is_looked_into(sound: Any, graded: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_tar_is_looked_into(sound: Any, tmp_path: Path) -> None:
     folder = sound.write(tmp_path / "unpacked")
     tmp_path.joinpath("class").mkdir()
     with tarfile.open(tmp_path / "class" / "ann.tar.gz", "w:gz") as archive:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grading.conftest import grade_folder
+from grading.conftest import grade_folder, graded, measured_again
 
 from flashlab.benchmarks.attention import costs
 from flashlab_grading.causes import clusters_of
@@ -19,8 +19,6 @@ from flashlab_grading.recorded import recorded_results
 
 MEMORY = "peak_memory_usage(MB)"
 CLASS = 14
-
-Measure = Callable[..., Any]
 
 
 def jittered(own: Any, jitter: float, seed: int, level: float = 1.0) -> Any:
@@ -33,9 +31,9 @@ def jittered(own: Any, jitter: float, seed: int, level: float = 1.0) -> Any:
     return again
 
 
-def write_class(folder: Path, sound: Any, measure: Measure, count: int = CLASS) -> list[Any]:
+def write_class(folder: Path, sound: Any, count: int = CLASS) -> list[Any]:
     """Independent submissions s00, s01, …; they are returned too."""
-    submissions = [measure(sound, seed) for seed in range(count)]
+    submissions = [measured_again(sound, seed) for seed in range(count)]
     for seed, own in enumerate(submissions):
         own.write(folder / f"s{seed:02}")
     return submissions
@@ -55,23 +53,17 @@ def copies(found: Any) -> dict[str, set[str]]:
     [(1e-4, 1.0, "fail"), (1e-4, 0.97, "fail"), (3e-4, 1.0, "warn"), (1e-3, 1.0, "warn")],
 )
 def test_a_jittered_copy_in_a_class_is_found(
-    jitter: float,
-    level: float,
-    verdict: str,
-    sound: Any,
-    measured_again: Measure,
-    graded: Callable[..., Any],
-    tmp_path: Path,
+    jitter: float, level: float, verdict: str, sound: Any, tmp_path: Path
 ) -> None:
-    submissions = write_class(tmp_path, sound, measured_again)
+    submissions = write_class(tmp_path, sound)
     jittered(submissions[4], jitter, 1, level).write(tmp_path / "eve")
     assert copies(graded(tmp_path)) == {"eve": {f"{verdict} s04"}, "s04": {f"{verdict} eve"}}
 
 
 def test_too_few_of_a_device_are_not_searched_for_jittered_copies(
-    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
+    sound: Any, tmp_path: Path
 ) -> None:
-    submissions = write_class(tmp_path, sound, measured_again, LEAST_GROUP - 2)
+    submissions = write_class(tmp_path, sound, LEAST_GROUP - 2)
     jittered(submissions[3], 1e-3, 1).write(tmp_path / "eve")
     found = graded(tmp_path)
     assert copies(found) == {}
@@ -79,26 +71,9 @@ def test_too_few_of_a_device_are_not_searched_for_jittered_copies(
     assert found.of("eve")["copies"] == "not_checked"
 
 
-def test_a_group_of_copies_is_one_cluster(
-    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
-) -> None:
-    submissions = write_class(tmp_path, sound, measured_again)
-    for seed, name in enumerate(("eve", "eva")):
-        jittered(submissions[2], 5e-5, seed).write(tmp_path / name)
-    group = {"s02", "eve", "eva"}
-    found = graded(tmp_path)
-    told = copies(found)
-    assert told == {name: {f"fail {other}" for other in group - {name}} for name in group}
-    (cluster,) = clusters_of(found.grades.lines)
-    assert cluster.members == ("eva", "eve", "s02")
-    assert len(cluster.pairs) == 3 and cluster.confidence == "certain"
-
-
 @pytest.mark.parametrize("altered", ["decoys", "device", "labels", "undeclared"])
-def test_nothing_declared_hides_equal_times(
-    altered: str, sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
-) -> None:
-    taken = write_class(tmp_path, sound, measured_again, 8)[3]
+def test_nothing_declared_hides_equal_times(altered: str, sound: Any, tmp_path: Path) -> None:
+    taken = write_class(tmp_path, sound, 8)[3]
     eve = copy.deepcopy(taken)
     if altered == "decoys":  # own measurements before the copied ones
         eve = measured_again(sound, 99)
@@ -126,19 +101,11 @@ MEANS: dict[str, tuple[dict[str, float], bool]] = {
 }
 
 
-@pytest.mark.parametrize("mean", MEANS)
-@pytest.mark.parametrize("original", [0, 4])
-def test_means_of_others_are_found(
-    mean: str,
-    original: int,
-    sound: Any,
-    measured_again: Measure,
-    graded: Callable[..., Any],
-    tmp_path: Path,
-) -> None:
+@pytest.mark.parametrize(("mean", "original"), [*zip(MEANS, (0, 4, 0, 4), strict=True)])
+def test_means_of_others_are_found(mean: str, original: int, sound: Any, tmp_path: Path) -> None:
     """Also where some files are original, and where eve gave the mean away to be copied closely."""
     weights, geometric = MEANS[mean]
-    submissions = write_class(tmp_path, sound, measured_again)
+    submissions = write_class(tmp_path, sound)
     own = {f"s{i:02}": submission for i, submission in enumerate(submissions)}
     eve = measured_again(sound, 99)
     for name in list(eve.documents)[original:]:
@@ -156,14 +123,11 @@ def test_means_of_others_are_found(
     assert (line.submission, set(line.params["others"].split("\0"))) == ("eve", set(weights))
 
 
-@pytest.mark.parametrize("jitter", [0.0, 1e-5])
-def test_a_published_dataset_is_a_source(
-    jitter: float, sound: Any, measured_again: Measure, tmp_path: Path
-) -> None:
-    write_class(tmp_path / "class", sound, measured_again, 8)
+def test_a_published_dataset_is_a_source(sound: Any, tmp_path: Path) -> None:
+    write_class(tmp_path / "class", sound, 8)
     published = recorded_results()
     assert published.keys() == {"data/h200 (lab5)", "data/h200 (sampled)", "the course's slides"}
-    jittered(sound, jitter, 5).write(tmp_path / "class" / "eve")
+    jittered(sound, 1e-5, 5).write(tmp_path / "class" / "eve")
     found = grade_folder(tmp_path / "class", **published)
     told = {
         (line.submission, line.verdict, line.params["other"])
@@ -173,9 +137,7 @@ def test_a_published_dataset_is_a_source(
     assert told == {("eve", "fail", "data/h200 (lab5)")}
 
 
-def test_coarsely_rounded_times_are_not_checked_for_copies(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_coarsely_rounded_times_are_not_checked_for_copies(sound: Any, tmp_path: Path) -> None:
     for document in sound.documents.values():
         for name in ("forward", "backward", "forward_backward"):
             document[name] = {key: float(f"{value:.3g}") for key, value in document[name].items()}
@@ -200,40 +162,28 @@ def write_quiet(folder: Path, own: Any, seed: int, scatter: float, devices: str 
     own.write(folder)
 
 
-@pytest.mark.parametrize("scatter", [1e-4, 5e-4, 2e-3])
-def test_locked_clocks_accuse_nobody(
-    scatter: float, sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("scatter", [1e-4, 2e-3])
+def test_locked_clocks_accuse_nobody(scatter: float, sound: Any, tmp_path: Path) -> None:
     for seed in range(CLASS):
         write_quiet(tmp_path / f"s{seed:02}", sound, seed, scatter)
     assert copies(graded(tmp_path)) == {}
 
 
 @pytest.mark.parametrize("others", [0, CLASS])
-def test_two_quiet_machines_are_no_copies(
-    others: int,
-    sound: Any,
-    measured_again: Measure,
-    graded: Callable[..., Any],
-    tmp_path: Path,
-) -> None:
+def test_two_quiet_machines_are_no_copies(others: int, sound: Any, tmp_path: Path) -> None:
     """Neither alone nor in a noisy class."""
-    write_class(tmp_path, sound, measured_again, others)
+    write_class(tmp_path, sound, others)
     for seed in (1, 2):
         write_quiet(tmp_path / f"quiet{seed}", sound, 100 + seed, 5e-4)
     assert copies(graded(tmp_path)) == {}
 
 
-@pytest.mark.parametrize("uncommon", [2, 3, 10])
+@pytest.mark.parametrize("uncommon", [2, 10])
 def test_who_shares_an_uncommon_gpu_is_accused_of_nothing(
-    uncommon: int,
-    sound: Any,
-    measured_again: Measure,
-    graded: Callable[..., Any],
-    tmp_path: Path,
+    uncommon: int, sound: Any, tmp_path: Path
 ) -> None:
     """An uncommon GPU has a pattern of its own, in which its owners agree."""
-    write_class(tmp_path, sound, measured_again)
+    write_class(tmp_path, sound)
     chance = random.Random(5)
     other = copy.deepcopy(sound)
     for name in other.documents:
@@ -247,20 +197,18 @@ def test_who_shares_an_uncommon_gpu_is_accused_of_nothing(
 
 
 def test_three_who_share_a_kind_of_machine_are_accused_of_nothing(
-    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
+    sound: Any, tmp_path: Path
 ) -> None:
     """The same GPU as all others, with other software."""
-    write_class(tmp_path, sound, measured_again)
+    write_class(tmp_path, sound)
     other = measured_again(sound, 500)
     for seed in range(3):
         write_quiet(tmp_path / f"u{seed}", other, seed, 5e-4)
     assert copies(graded(tmp_path)) == {}
 
 
-def test_certain_and_likely_pairs_are_clusters_of_their_own(
-    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
-) -> None:
-    submissions = write_class(tmp_path, sound, measured_again)
+def test_certain_and_likely_pairs_are_clusters_of_their_own(sound: Any, tmp_path: Path) -> None:
+    submissions = write_class(tmp_path, sound)
     jittered(submissions[4], 1e-3, 1).write(tmp_path / "eve")
     submissions[7].write(tmp_path / "mallory")
     found = clusters_of(graded(tmp_path).grades.lines)
@@ -310,9 +258,7 @@ def test_causal_runs_made_from_full_ones_were_computed(
     assert set(handed_in(sound).fails().values()) == {code}
 
 
-def test_the_result_of_the_courses_slides_is_a_source(
-    sound: Any, measured_again: Measure, tmp_path: Path
-) -> None:
+def test_the_result_of_the_courses_slides_is_a_source(sound: Any, tmp_path: Path) -> None:
     published = recorded_results()
     (slide,) = published["the course's slides"]
     own = measured_again(sound, 1)
@@ -411,9 +357,7 @@ def test_true_records_pass(sound: Any, handed_in: Callable[..., Any]) -> None:
     assert found.badges("ann") == ("available", "functional")
 
 
-def test_equal_samples_are_a_copy_even_if_the_times_repeat(
-    sound: Any, measured_again: Measure, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_equal_samples_are_a_copy_even_if_the_times_repeat(sound: Any, tmp_path: Path) -> None:
     other = measured_again(sound, 3)
     for own in (sound, other):
         write_records(own, noise if own is sound else lambda i: noise(1000 + i), {})
@@ -433,9 +377,7 @@ def test_bfloat16_takes_as_much_memory_and_is_no_fault(
     assert handed_in(sound).alarms() == []
 
 
-def test_a_cpus_results_do_not_have_a_gpus_memory(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_cpus_results_do_not_have_a_gpus_memory(sound: Any, tmp_path: Path) -> None:
     for row in sound.rows.values():
         row[-1] = "AMD EPYC (2 CPUs)"
     sound.write(tmp_path / "eve")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grading.conftest import graded, measured_again
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
@@ -48,7 +49,7 @@ def anonymous(own: Any) -> None:
 
 @pytest.mark.parametrize("columns", [["file", "impl"], ["file", "impl", "seq_len"]])
 def test_a_runs_csv_may_declare_any_part_of_a_run(
-    columns: list[str], sound: Any, graded: Callable[..., Any], tmp_path: Path
+    columns: list[str], sound: Any, tmp_path: Path
 ) -> None:
     anonymous(sound)
     folder = sound.write(tmp_path / "ann")
@@ -59,7 +60,7 @@ def test_a_runs_csv_may_declare_any_part_of_a_run(
 
 
 def test_an_implementation_that_is_declared_alone_and_wrongly_fails(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
+    sound: Any, tmp_path: Path
 ) -> None:
     anonymous(sound)
     wrong = ["00.json", "01.json"]
@@ -72,9 +73,7 @@ def test_an_implementation_that_is_declared_alone_and_wrongly_fails(
     }
 
 
-def test_what_a_row_leaves_out_is_taken_from_the_name_as_a_hint(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_what_a_row_leaves_out_is_taken_from_the_name_as_a_hint(sound: Any, tmp_path: Path) -> None:
     folder = sound.write(tmp_path / "ann")  # flash2-b16-n512-h32-e2048-full-float16-cuda.json
     write_table(folder, sound, ["file", "impl"])
     found = graded(tmp_path)
@@ -84,7 +83,7 @@ def test_what_a_row_leaves_out_is_taken_from_the_name_as_a_hint(
 
 @pytest.mark.parametrize("separator", [";", "\t"])
 def test_what_spreadsheets_write_is_understood_with_a_note(
-    separator: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
+    separator: str, sound: Any, tmp_path: Path
 ) -> None:
     folder = sound.write(tmp_path / "ann")
     text = folder.joinpath("runs.csv").read_text()
@@ -118,9 +117,7 @@ MISLEADING = {
 
 
 @pytest.mark.parametrize("name", MISLEADING)
-def test_a_name_alone_never_fails_a_file(
-    name: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_name_alone_never_fails_a_file(name: str, sound: Any, tmp_path: Path) -> None:
     document = sound.document(MISLEADING[name])
     sound.documents, sound.rows = {}, None
     path = sound.write(tmp_path / "ann") / name
@@ -243,9 +240,7 @@ def test_honest_but_odd_files_fail_nothing(
 @pytest.mark.parametrize(
     ("encoding", "note"), [("utf-16", "form.csv_encoding"), ("cp950", "form.csv_encoding")]
 )
-def test_other_encodings_are_read(
-    encoding: str, note: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_other_encodings_are_read(encoding: str, note: str, sound: Any, tmp_path: Path) -> None:
     """As PowerShell and a spreadsheet in Taiwan write them."""
     for row in sound.rows.values():
         row[-1] = "實驗室 H200"
@@ -258,9 +253,7 @@ def test_other_encodings_are_read(
     assert found.grades.summaries[0].device == "實驗室 H200"
 
 
-def test_an_encoding_that_nobody_can_read_accuses_nobody(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_an_encoding_that_nobody_can_read_accuses_nobody(sound: Any, tmp_path: Path) -> None:
     folder = sound.write(tmp_path / "ann")
     folder.joinpath(sound.file(FLASH)).write_bytes(b"\xff{}")
     folder.joinpath("runs.csv").write_bytes(b"\xff\xff")
@@ -268,9 +261,7 @@ def test_an_encoding_that_nobody_can_read_accuses_nobody(
     assert [(line.verdict, line.code) for line in found.alarms()] == [("warn", "form.not_utf8")] * 2
 
 
-def test_a_result_that_is_there_twice_counts_once(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_result_that_is_there_twice_counts_once(sound: Any, tmp_path: Path) -> None:
     """A backup of a record is not the noise of another one."""
     folder = sound.write(tmp_path / "ann")
     folder.joinpath("backup").mkdir()
@@ -316,7 +307,7 @@ def test_a_workspace_that_all_files_share_is_a_setting(
 
 
 def test_another_gpus_workspace_is_asked_about_and_a_mixture_fails(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
+    sound: Any, tmp_path: Path
 ) -> None:
     naive = [name for name, run in sound.runs.items() if run.implementation == "Pytorch"]
     for name in naive:
@@ -339,9 +330,7 @@ def disturbed(own: Any, chance: random.Random) -> None:
                 own.rescale(name, 3.0, [passed])
 
 
-def test_disturbed_times_of_honest_submissions_fail_nothing(
-    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_disturbed_times_of_honest_submissions_fail_nothing(sound: Any, tmp_path: Path) -> None:
     chance = random.Random(7)
     for seed in range(20):
         own = measured_again(sound, seed)
@@ -370,9 +359,7 @@ def test_one_checked_file_of_many_is_no_pass_and_earns_no_badge(
 # Other files
 
 
-def test_what_tools_leave_is_no_fault(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_what_tools_leave_is_no_fault(sound: Any, tmp_path: Path) -> None:
     folder = sound.write(tmp_path / "ann")
     folder.joinpath(".DS_Store").write_bytes(b"\0\1")
     folder.joinpath("package.json").write_text('{"name": "lab5", "version": "1.0.0"}')
@@ -395,9 +382,7 @@ def zipped(folder: Path, archive: Path, prefix: str = "") -> None:
 
 
 @pytest.mark.parametrize("where", ["beside", "inside"])
-def test_a_zip_is_looked_into(
-    where: str, sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_zip_is_looked_into(where: str, sound: Any, tmp_path: Path) -> None:
     folder = sound.write(tmp_path / "unpacked")
     tmp_path.joinpath("class", "ann").mkdir(parents=True)
     name = "ann.zip" if where == "beside" else "ann"
@@ -409,9 +394,7 @@ def test_a_zip_is_looked_into(
     assert [found.of(name)[check] for check in OWN_CHECKS] == ["pass"] * 6
 
 
-def test_a_zip_beside_its_own_folder_is_no_copy(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_zip_beside_its_own_folder_is_no_copy(sound: Any, tmp_path: Path) -> None:
     zipped(sound.write(tmp_path / "ann"), tmp_path / "ann.zip")
     found = graded(tmp_path)
     assert [summary.submission for summary in found.grades.summaries] == ["ann"]
@@ -425,9 +408,7 @@ def test_a_cell_holds_no_more_than_a_spreadsheet_shows() -> None:
 # The class's device
 
 
-def test_another_device_than_the_classs_is_not_taken_in_silence(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_another_device_than_the_classs_is_not_taken_in_silence(sound: Any, tmp_path: Path) -> None:
     sound.write(tmp_path / "ann")
     found = graded(tmp_path, "NVIDIA GeForce RTX 3070")
     assert [line.code for line in found.alarms()] == ["form.other_device"]

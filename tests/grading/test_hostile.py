@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grading.conftest import graded
 
 from flashlab import untrusted
 from flashlab_grading import files
@@ -91,9 +92,7 @@ TRICKS: dict[str, tuple[Put, str]] = {  # more of them: tests/test_course.py
 }  # fmt: skip
 
 
-def test_a_bad_file_is_a_fail_line_and_the_others_are_graded(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_bad_file_is_a_fail_line_and_the_others_are_graded(sound: Any, tmp_path: Path) -> None:
     folder = sound.write(tmp_path / "class" / "eve")
     for trick, (put, _) in TRICKS.items():
         put(folder / f"{trick}.json", sound)
@@ -107,17 +106,8 @@ def test_a_bad_file_is_a_fail_line_and_the_others_are_graded(
         assert sentence(line, "en", str) and sentence(line, "zh_TW", str)
 
 
-def test_a_device_is_no_file(sound: Any, graded: Callable[..., Any], tmp_path: Path) -> None:
-    folder = sound.write(tmp_path / "eve")
-    try:
-        os.mknod(folder / "null.json", 0o600 | 0o020000, os.makedev(1, 3))  # as /dev/null
-    except PermissionError:
-        pytest.skip("only root makes devices")
-    assert graded(tmp_path).fails() == {("form", "null.json"): "form.special"}
-
-
 def test_a_file_that_changes_while_it_is_read_is_not_believed(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sound: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = sound.write(tmp_path / "eve")
     target = folder / sound.file(FLASH)
@@ -136,7 +126,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_believed(
 
 
 def test_a_file_that_becomes_a_link_between_the_look_and_the_opening_is_not_followed(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sound: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = sound.write(tmp_path / "class" / "eve")
     target = folder / sound.file(FLASH)
@@ -154,9 +144,7 @@ def test_a_file_that_becomes_a_link_between_the_look_and_the_opening_is_not_foll
     assert graded(tmp_path / "class").fails() == {("form", target.name): "form.unreadable"}
 
 
-def test_a_submission_that_is_a_link_is_named_and_not_followed(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_submission_that_is_a_link_is_named_and_not_followed(sound: Any, tmp_path: Path) -> None:
     sound.write(tmp_path / "elsewhere")
     tmp_path.joinpath("class").mkdir()
     tmp_path.joinpath("class", "eve").symlink_to(tmp_path / "elsewhere")
@@ -165,9 +153,7 @@ def test_a_submission_that_is_a_link_is_named_and_not_followed(
     assert {check for check, _ in fails} == {"form", "coverage"}
 
 
-def test_a_deep_folder_is_left_alone(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_deep_folder_is_left_alone(sound: Any, tmp_path: Path) -> None:
     folder = sound.write(tmp_path / "eve")
     deep = folder.joinpath(*["d"] * 60)
     deep.mkdir(parents=True)
@@ -176,7 +162,7 @@ def test_a_deep_folder_is_left_alone(
 
 
 def test_more_files_than_the_bound_are_graded_up_to_it(
-    graded: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "_Budget", partial(files._Budget, files=20))
     folder = tmp_path / "eve"
@@ -208,9 +194,7 @@ WILD_NAMES = (
 )
 
 
-def test_wild_names_are_graded_and_shown_as_what_they_are(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_wild_names_are_graded_and_shown_as_what_they_are(sound: Any, tmp_path: Path) -> None:
     sound.rows = None
     sound.documents = {}
     sound.write(tmp_path / "class" / "=cmd|' C calc'!A0 \u202e{x}")
@@ -246,7 +230,7 @@ CSV_TRICKS: dict[str, tuple[str, str]] = {  # more of them: tests/test_course.py
 
 
 def test_a_hostile_runs_csv_is_a_fail_line_and_the_files_are_graded(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
+    sound: Any, tmp_path: Path
 ) -> None:
     sound.rows = None
     for trick, (text, _) in CSV_TRICKS.items():
@@ -303,11 +287,6 @@ def test_a_forged_record_is_not_believed_over_the_numbers(
     assert handed_in(sound, "eve").fails() == {(check, sound.file(FLASH)): code}
 
 
-def test_a_true_record_passes(sound: Any, handed_in: Callable[..., Any]) -> None:
-    forge(sound)
-    assert handed_in(sound).fails() == {}
-
-
 def test_a_record_that_claims_another_machine_passes_nothing_by_it(
     sound: Any, handed_in: Callable[..., Any]
 ) -> None:
@@ -320,7 +299,7 @@ def test_a_record_that_claims_another_machine_passes_nothing_by_it(
 
 
 def test_a_cpu_is_not_compared_with_a_gpu_but_for_what_no_device_can_do(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
+    sound: Any, tmp_path: Path
 ) -> None:
     for row in sound.rows.values():
         row[-1] = "AMD EPYC (2 CPUs)"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from grading.conftest import graded
 
 PASSES = ("forward", "backward", "forward_backward")
 KEYS = [(name, key) for name in PASSES for key in ("time(s)", "FLOPS(TFLOPs/s)")]
@@ -92,11 +92,9 @@ def same(content: bytes, original: bytes) -> bool:
     return after[:-1] == pytest.approx(before[:-1], rel=1e-8) and rounded
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_nothing_altered_passes_and_nothing_crashes(
-    seed: int, sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
-    """200 mutated files a seed, 1,600 in all, each beside its declaration."""
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_altered_passes_and_nothing_crashes(seed: int, sound: Any, tmp_path: Path) -> None:
+    """200 mutated files a seed, 1,000 in all, each beside its declaration."""
     chance = random.Random(seed)
     original, rows = sound.documents, sound.rows
     names = list(original)

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from flashlab.config import ConfigError
+from flashlab_grading.model import GradingError
 from flashlab_grading.order import Ordered, keep_order, kept_order, order_grading
+from flashlab_grading.submissions import find_submissions
 
 
 def test_a_job_that_reads_the_rules_again_grades_what_its_call_ordered(
@@ -26,9 +28,18 @@ def test_a_job_that_reads_the_rules_again_grades_what_its_call_ordered(
 
 def test_a_call_that_grades_nothing_orders_nothing(tmp_path: Path) -> None:
     assert order_grading({}, tmp_path) == Ordered()
-    with pytest.raises(ConfigError, match=r"reproduce: there is nothing .* give submissions=DIR"):
-        order_grading({"reproduce": 5}, tmp_path)
-    order = {"submissions": str(tmp_path), "reproduce": 1, "dataset": "h200"}
-    with pytest.raises(ConfigError, match="reproduce: it measures on this machine"):
-        order_grading(order, tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    here, report = str(tmp_path / "class"), tmp_path / "lab5.pdf"
+    Path(here).mkdir()
+    report.touch()
+    for order, said in (
+        ({"reproduce": 5}, r"reproduce: there is nothing .* give submissions=DIR"),
+        ({"submissions": here, "reproduce": 1, "dataset": "h200"}, "it measures on this machine"),
+        ({"submissions": f"{here}/gone"}, "there is no folder"),
+        ({"pdf": f"{here}/gone.pdf"}, "there is no file"),
+        ({"pdf": str(report), "submissions": here}, "give either"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            order_grading(order, tmp_path)
+    with pytest.raises(GradingError, match="has no subfolders"):
+        find_submissions(here)
+    assert sorted(tmp_path.iterdir()) == [Path(here), report]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +89,7 @@ def test_records_of_several_gpus_are_asked_about(sound: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("wild", [[], {"nonce": []}, {"nonce": 1}, "text", None])
-def test_a_wild_protocol_is_no_proof(
-    wild: Any, sound: Any, graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_wild_protocol_is_no_proof(wild: Any, sound: Any, tmp_path: Path) -> None:
     seal(sound)
     next(iter(sound.documents.values()))["record"]["protocol"] = wild
     sound.write(tmp_path / "ann")

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from grading.conftest import measured_again
 
 from flashlab_grading.model import GradingError
 from flashlab_grading.selfcheck import self_check
 
 
-def test_a_sound_submission_is_told_so(
-    sound: Any, measured_again: Callable[..., Any], tmp_path: Path, capsys: Any
-) -> None:
+def test_a_sound_submission_is_told_so(sound: Any, tmp_path: Path, capsys: Any) -> None:
     measured_again(sound, 1).write(tmp_path / "mine")
     assert self_check(tmp_path / "mine", None, "en")
     lines = capsys.readouterr().out.splitlines()
@@ -28,12 +26,7 @@ def test_a_sound_submission_is_told_so(
      ("zh_TW", "36 個檔案中有 36 個的兩種實作標示對調")],
 )  # fmt: skip
 def test_a_cause_is_told_with_examples(
-    language: str,
-    expected: str,
-    sound: Any,
-    measured_again: Callable[..., Any],
-    tmp_path: Path,
-    capsys: Any,
+    language: str, expected: str, sound: Any, tmp_path: Path, capsys: Any
 ) -> None:
     own = measured_again(sound, 1)
     for row in own.rows.values():

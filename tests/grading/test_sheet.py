@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pypdf
+from grading.conftest import graded, measured_again
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
@@ -64,7 +65,7 @@ FAULTS: dict[str, Change] = {
 }
 
 
-def write_class(folder: Path, sound: Any, measured_again: Callable[..., Any]) -> None:
+def write_class(folder: Path, sound: Any) -> None:
     for seed in range(26):
         own = measured_again(sound, seed)
         name = f"s{seed:02}"
@@ -86,9 +87,9 @@ def graded_document(folder: Path, output: Path) -> dict[str, Any]:
 
 
 def test_a_class_of_26_is_four_pages_with_the_most_pressing_first(
-    sound: Any, measured_again: Callable[..., Any], tmp_path: Path
+    sound: Any, tmp_path: Path
 ) -> None:
-    write_class(tmp_path / "class", sound, measured_again)
+    write_class(tmp_path / "class", sound)
     document = graded_document(tmp_path / "class", tmp_path)
     write_pages(tmp_path / "grades.json", tmp_path / "grades.pdf")
     assert len(pypdf.PdfReader(tmp_path / "grades.pdf").pages) <= 4
@@ -109,9 +110,7 @@ def test_a_class_of_26_is_four_pages_with_the_most_pressing_first(
     assert "1 of 36 checked" in html and "已檢核 1/36" in html
 
 
-def test_a_summary_says_how_much_was_checked(
-    sound: Any, measured_again: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_summary_says_how_much_was_checked(sound: Any, tmp_path: Path) -> None:
     undeclared(sound)
     sound.write(tmp_path / "class" / "ann")
     graded_document(tmp_path / "class", tmp_path)
@@ -119,7 +118,7 @@ def test_a_summary_says_how_much_was_checked(
 
 
 def test_an_accusation_is_more_urgent_than_a_gap_and_that_than_a_question(
-    sound: Any, graded: Callable[..., Any], tmp_path: Path
+    sound: Any, tmp_path: Path
 ) -> None:
     for name in ("slow", "missing", "fast"):
         own = copy.deepcopy(sound)
@@ -132,9 +131,7 @@ def test_an_accusation_is_more_urgent_than_a_gap_and_that_than_a_question(
     assert sorted(places, key=lambda name: places[name]) == ["fast", "missing", "slow"]
 
 
-def test_pairs_that_agree_are_one_cluster_with_the_surest_first(
-    sound: Any, measured_again: Callable[..., Any], graded: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_pairs_that_agree_are_one_cluster_with_the_surest_first(sound: Any, tmp_path: Path) -> None:
     for seed in range(3):
         sound.write(tmp_path / f"a{seed}")
         measured_again(sound, seed).write(tmp_path / f"b{seed}")
@@ -144,9 +141,7 @@ def test_pairs_that_agree_are_one_cluster_with_the_surest_first(
     assert len(found[0].pairs) == 3
 
 
-def test_names_that_look_alike_are_told_apart_on_the_sheet(
-    sound: Any, measured_again: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_names_that_look_alike_are_told_apart_on_the_sheet(sound: Any, tmp_path: Path) -> None:
     for seed, name in enumerate(("ann", "\u0430nn")):
         own = measured_again(sound, seed // 2)  # copies of one another
         own.write(tmp_path / "class" / name)

@@ -11,7 +11,6 @@ from flashlab.measuring import protocols
 from flashlab.measuring.protocols import (
     ENOUGH_CALLS,
     MIN_CALLS,
-    PROTOCOLS,
     WARM_UP_CALLS,
     lab5,
     sampled,
@@ -86,11 +85,6 @@ def test_there_are_enough_samples_however_slow_a_call_is() -> None:
     assert (timing.stopped, len(timing.samples)) == ("time", MIN_CALLS)
 
 
-def test_a_narrow_interval_counts_although_the_time_ended_the_sampling() -> None:
-    timing = sampled(Counted(5.0), limits(relative_interval=0.5, max_seconds=1e-6), "cpu")
-    assert (timing.stopped, len(timing.samples)) == ("interval", MIN_CALLS)
-
-
 def test_dependent_calls_are_sampled_for_longer() -> None:
     random = Random(2)
     level, taken = 0.0, 0
@@ -144,7 +138,3 @@ def test_lab5_means_back_to_back_calls_after_a_short_warm_up(repeats: int, warm_
 def test_lab5_gives_the_mean_and_not_the_median() -> None:
     timing = lab5(Counted(1.0, 1.0, 1.0, 9.0), {"repeats": 40}, "cpu")
     assert timing.seconds == pytest.approx(3e-3)
-
-
-def test_the_protocols_have_the_names_of_the_configuration() -> None:
-    assert {"sampled": sampled, "lab5": lab5} == PROTOCOLS

@@ -105,20 +105,11 @@ def test_a_run_without_room_is_out_of_memory(measured: Callable[..., Record]) ->
     assert "allocate" in status(record)[1]
 
 
-def test_a_run_that_is_not_supported_says_why(measured: Callable[..., Record]) -> None:
-    record = measured("raise NotImplementedError('head_dim must be 64')")
-    assert status(record) == ("unsupported", "head_dim must be 64")
-
-
 def test_a_wrong_run_has_its_error_and_no_time(measured: Callable[..., Record]) -> None:
     record = measured("return naive(qkv, False)")
     assert status(record)[0] == "incorrect"
     assert "relative error against float64: out 0." in status(record)[1]
     assert record.metrics == {}
-
-
-def test_an_exception_is_an_error_with_its_name(measured: Callable[..., Record]) -> None:
-    assert status(measured("return 1 / 0")) == ("error", "ZeroDivisionError: division by zero")
 
 
 @EITHER_WAY

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 import gzip
 import hashlib
 import json
@@ -70,17 +69,6 @@ def test_the_tables_findings_and_configuration_are_the_very_files(
         "config.json": local / "plan" / "config.json",
     }.items():
         assert detached.joinpath(name).read_bytes() == was.read_bytes()
-
-
-def test_the_page_names_every_record_and_the_attachments_give_its_hash(
-    finished: Any, results: Any, detached: Path
-) -> None:
-    text = results.write_page().read_text(encoding="utf-8")
-    for table in detached.glob("*-runs.csv"):
-        for row in csv.DictReader(table.open(encoding="utf-8")):
-            content = finished.folder.joinpath(row["record"]).read_bytes()
-            assert hashlib.sha256(content).hexdigest() == row["sha256"]
-            assert Path(row["record"]).name in text and row["sha256"] not in text
 
 
 def test_dates_are_the_measurements_and_relationships_are_told(finished: Any) -> None:

@@ -53,22 +53,6 @@ def test_records_that_disagree_are_listed_with_what_each_states(results: Any) ->
     assert warns(report)
 
 
-def test_an_implementation_with_two_providers_is_a_disagreement(results: Any) -> None:
-    results.change_runs("num_heads", {"provider": "a fork"}, first=1)
-    results.change_runs("emb_dim", {"torch": "2.0😀"}, first=1)  # in the report's own fonts
-    rows = disagreements(composed(results).environment)
-    assert {row[0] for row in rows} & {"Package of Pytorch", "Package of Flash2"}
-    assert [row[2] for row in rows if row[1] == "a fork"] == ["1"]
-    assert "2.0〓" in [row[1] for row in rows]
-
-
-def test_a_failed_run_may_be_without_a_provider(results: Any) -> None:
-    results.change_runs("num_heads", {"provider": "", "status": "oom", "message": "none"}, first=1)
-    environment = composed(results).environment
-    assert disagreements(environment) == []
-    assert environment.failures is not None and len(environment.failures.rows) == 1
-
-
 UNSTATED = dict.fromkeys(["device_name", "driver", "torch", "provider", "commit"], "")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from report.reading import en, pages
 
 
@@ -23,11 +22,10 @@ def pages_after(results: Any, squeezed: Callable[[str], str], failed: set[str]) 
     return found
 
 
-@pytest.mark.parametrize("failed", ["Flash2", "Pytorch"])
-def test_a_report_is_made_whatever_failed(
-    brief: Any, squeezed: Callable[[str], str], failed: str
+def test_a_report_is_made_where_the_baseline_failed(
+    brief: Any, squeezed: Callable[[str], str]
 ) -> None:
-    pages_after(brief, squeezed, {failed})
+    pages_after(brief, squeezed, {"Pytorch"})
 
 
 def test_an_experiment_without_any_number_says_so_once(

@@ -19,8 +19,6 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 from playwright.sync_api import Page as Tab
 
-from flashlab.report.render import to_html
-
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 AXE = str(files("axe_playwright_python") / "axe.min.js")
 DESKTOP = {"width": 1280, "height": 900}
@@ -80,24 +78,6 @@ def test_it_is_whole_and_asks_for_nothing(page: Path) -> None:
     assert "url(" not in style
     policy = unescape(re.search('Content-Security-Policy" content="([^"]+)"', text)[1])  # type: ignore[index]
     assert policy.startswith("default-src 'none'") and "http" not in policy
-
-
-def test_it_says_what_the_pdf_says_and_more(
-    page: Path,
-    results: Any,
-    squeezed: Callable[[str], str],
-) -> None:
-    def paragraphs(html: str) -> set[str]:
-        text = re.sub("<(style|script|svg).*?</\\1>", "", html, flags=re.DOTALL)
-        found = re.findall("<p lang[^>]*>(.*?)</p>", text, re.DOTALL)
-        return {squeezed(unescape(re.sub("<[^>]+>", "", paragraph))) for paragraph in found}
-
-    shown = paragraphs(page.read_text("utf-8"))
-    printed = paragraphs(to_html(results.compose()))
-    assert len(shown) > 150
-    on_paper_alone = printed - shown
-    captions = {each for each in on_paper_alone if re.match("圖|Figure|屋頂線|Roofline", each)}
-    assert len(on_paper_alone - captions) <= 2  # where the rest is, in two languages
 
 
 # In a browser

@@ -8,44 +8,16 @@ from typing import Any
 
 import pytest
 
-from flashlab.analysis.finding import Reason, read_findings
+from flashlab.analysis.finding import read_findings
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.report import statements
 from flashlab.report.evidence import statement_lines
-from flashlab.report.statements import MOST_NAMED, number_figures, told_reasons
+from flashlab.report.statements import number_figures
 from flashlab.telling.teller import Teller
 
 RUN = {"implementation": "Pytorch", "causal": False, "seq_len": 512}
 WHOLE = {**RUN, "batch_size": 16, "num_heads": 32, "emb_dim": 2048}
 ON_CUDA = {**WHOLE, "dtype": "float16", "device": "cuda"}
-
-
-@pytest.mark.parametrize(
-    ("reasons", "en", "zh_tw"),
-    [
-        ([Reason("excluded", RUN, "oom")],
-         ["Pytorch [N = 512, full] (out of memory)"], "Pytorch [N = 512、無遮罩]（記憶體不足）"),
-        ([Reason("missing", ON_CUDA)],
-         ["Pytorch [B = 16, N = 512, H = 32, E = 2048, full, float16, cuda]"], "float16、cuda]"),
-        # What is about no run comes first; a run of each code in an order of its own.
-        ([Reason("missing", RUN), Reason("excluded", RUN, "error"), Reason("no_samples")],
-         ["without samples", "(error)", "no record of"], ""),
-        # Of many, some are named and the others counted.
-        ([Reason("excluded", {**RUN, "seq_len": n}, "oom") for n in range(MOST_NAMED + 12)],
-         ["[N = 0, full]", f"[N = {MOST_NAMED - 1}, full]", "and 12 more"], "12"),
-        ([Reason("missing", {**RUN, "seq_len": n}) for n in range(MOST_NAMED + 12)],
-         ["[N = 0, full]", "and 12 more"], "12"),
-    ],
-)  # fmt: skip
-def test_what_a_verdict_lacks_is_told(reasons: list[Reason], en: list[str], zh_tw: str) -> None:
-    told = told_reasons(ATTENTION, reasons)
-    text, chinese = (
-        " ".join(map(Teller(language, ATTENTION).tell, told)) for language in ("en", "zh_TW")
-    )
-    places = [text.index(said) for said in en]
-    assert places == sorted(places)
-    assert zh_tw in chinese
-    assert text.count("Pytorch [N") <= MOST_NAMED
 
 
 # The numbers of the figures: none is missing on paper, whatever the HTML page has besides
@@ -64,9 +36,12 @@ def every_experiment_is_a_section(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def data(*experiments: Any, implementations: str) -> Any:
+def data(*experiments: Any, implementations: str, runs: int = 4) -> Any:
     return SimpleNamespace(
-        experiments=experiments, implementations=set(implementations), headline={"A", "B"}
+        experiments=experiments,
+        implementations=set(implementations),
+        headline={"A", "B"},
+        runs=range(runs),
     )
 
 
@@ -90,6 +65,12 @@ def test_what_only_the_page_has_is_numbered_among_the_supplements() -> None:
     numbers = number_figures(data(*experiments, implementations="ABC"))
     assert [numbers["size", name] for name in ("time", "memory", "rate")] == ["1", "2", "S2"]
     assert [numbers["batch", name] for name in ("time", "rate")] == ["3", "S1"]
+
+
+def test_of_thousands_of_runs_each_section_has_one_figure_on_paper() -> None:
+    one = experiment("size", "time", "memory")
+    numbers = number_figures(data(one, implementations="AB", runs=statements.MOST_RUNS + 1))
+    assert numbers == {("size", "time"): "1", ("size", "memory"): "S1"}
 
 
 def test_each_statement_is_printed_above_the_rows_that_it_rests_on(results: Any) -> None:

@@ -165,25 +165,6 @@ def test_a_stage_is_one_line_when_its_last_job_is_done(lab: Lab) -> None:
     assert lines == ["Tables: 2 done", "Findings: done"]
 
 
-def test_a_run_outside_the_plan_is_named_by_its_record(lab: Lab) -> None:
-    call = lab.call(measure=1)
-    other = run_of("Flash4", 64)
-    job = Job(5, "measure", "", (lab.path(other),))
-    call.starts(job)
-    lab.record(other)
-    assert " Flash4 B16 N64 H32 E2048 full     1.00 ms " in call.finishes(5)[0]
-
-
-def test_what_no_call_has_measured_yet_is_not_called_measured(lab: Lab) -> None:
-    assert lab.measure(lab.call(measure=1), RUNS[0])[1] == "Measuring 1 run on the CPU in float32."
-
-
-def test_a_target_is_no_stage(lab: Lab) -> None:
-    call = lab.call(records=1)
-    call.starts(Job(1, "records", "", works=False))
-    assert call.finishes(1) == []
-
-
 def test_a_job_that_writes_to_the_terminal_has_it_for_itself(lab: Lab) -> None:
     call = lab.call(verify=1)
     call.starts(Job(1, "verify", "Verifying a report"))
@@ -360,10 +341,6 @@ def test_a_dry_run_reads_the_plan_that_it_wrote_elsewhere(lab: Lab) -> None:
     assert call.ends()[0] == "Would measure 1 run: 1 Flash2."
 
 
-def test_a_call_that_makes_nothing_has_no_summary(lab: Lab) -> None:
-    assert Call(lab.root).ends() == []
-
-
 def test_a_folder_without_a_plan_loses_no_line(tmp_path: Path, lab: Lab) -> None:
     call = Call(tmp_path / "empty")
     call.plans({"measure": 1, "total": 1})
@@ -377,11 +354,6 @@ def test_a_folder_without_a_plan_loses_no_line(tmp_path: Path, lab: Lab) -> None
 )
 def test_milliseconds(seconds: float, said: str) -> None:
     assert quantity(seconds * 1e3, "ms") == said
-
-
-@pytest.mark.parametrize(("value", "said"), [(0.0109, "0.011 MiB"), (1288.004, "1288 MiB")])
-def test_mebibytes(value: float, said: str) -> None:
-    assert quantity(value, "MiB") == said
 
 
 @pytest.mark.parametrize(
@@ -435,17 +407,3 @@ def test_a_run_is_ok_if_all_of_its_processes_are(replicated: Lab, status: str, l
         replicated.measure(call, run)
         measure_second(replicated, call, run, status if run == RUNS[2] else "ok")
     assert line in call.ends()
-
-
-def test_an_interruption_counts_the_processes(replicated: Lab) -> None:
-    call = replicated.call(measure=8)
-    replicated.measure(call, RUNS[0])
-    measure_second(replicated, call, RUNS[0])
-    call.interrupts()
-    assert "Interrupted: 2 of 8 processes of 4 runs are measured and kept" in text(call.ends())
-
-
-def test_a_dry_run_counts_the_processes(replicated: Lab) -> None:
-    call = replicated.call(dry_run=True, measure=1)
-    call.starts(replicated.job(RUNS[1]))
-    assert "Would measure 1 process of 4 runs: 1 Flash2." in call.ends()

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from flashlab.terminal.display import Live, Plain, open_display
+from flashlab.terminal.display import Live, open_display
 
 
 class Terminal(io.StringIO):
@@ -43,10 +43,6 @@ def test_a_plain_terminal_gets_no_control_characters_either(
 ) -> None:
     monkeypatch.setenv(name, value)
     assert written(Terminal()) == written(io.StringIO())
-
-
-def test_no_colours_means_plain() -> None:
-    assert isinstance(open_display(Terminal(), plain=True), Plain)
 
 
 def test_a_terminal_shows_the_progress_and_takes_it_away_again() -> None:

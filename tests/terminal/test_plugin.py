@@ -121,15 +121,6 @@ def test_a_dry_run_goes_where_snakemake_writes_it(capsys: pytest.CaptureFixture[
     assert capsys.readouterr() == ("Nothing to do: all of it is up to date.\n", "")
 
 
-def test_the_summary_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
-    handler = Handler()
-    handler.start()
-    handler.log("Nothing to be done")
-    handler.handler.close()
-    handler.handler.close()
-    assert capsys.readouterr().err.count("Nothing to do") == 1
-
-
 def test_an_interrupt_before_any_job_leaves_no_traceback(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -150,8 +141,3 @@ def test_finding_the_plugin_costs_other_calls_nothing(root: Path) -> None:
     )
     path = str(root / "workflow")
     subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, check=True)
-
-
-def test_the_profile_does_not_name_the_plugin(root: Path) -> None:
-    """Where it cannot be imported, every call of Snakemake would end with status 2."""
-    assert "logger" not in (root / "profiles" / "default" / "config.yaml").read_text()

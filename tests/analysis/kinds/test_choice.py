@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from analysis.deriving import Plant, derived, excluded_run, keys, the_one
+from analysis.deriving import Plant, derived, excluded_run, keys
 
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.choice import CHOICE
@@ -65,13 +65,6 @@ def test_one_alone_is_no_choice(experiment: Plant) -> None:
     found = chosen(experiment({"A": {128: 2}, "B": {256: 3}}))
     assert (found.verdict, found.statements) == ("inconclusive", [])
     assert derived(CHOICE, experiment({"A": [2]})) == []
-
-
-def test_means_alone_choose_nothing(experiment: Plant) -> None:
-    runs = {name: [{"forward": [t], "means": True}] for name, t in (("A", 1.0), ("B", 3.0))}
-    found = the_one(CHOICE, experiment(runs))
-    assert found.verdict == "inconclusive"
-    assert [reason.code for reason in found.reasons] == ["no_samples"]
 
 
 def test_over_a_dataset_every_setting_counts_once(experiment: Plant) -> None:

@@ -3,12 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from analysis.deriving import Plant, derived, excluded_run, the_one, verdicts
+from analysis.deriving import Plant, derived, the_one, verdicts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from planted.experiments import SIZES
 
-from flashlab.analysis.finding import Reason
 from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.kinds.crossover import CROSSOVER
 
@@ -45,31 +44,6 @@ def test_a_verdict_is_what_holds_at_every_value(
     if not noise and verdict != "equivalent":
         at = [SIZES[factors.index(end)] for end in (min(factors), max(factors))]
         assert [facts["low_at"], facts["high_at"]] == at
-
-
-def test_means_alone_decide_nothing_and_say_why(experiment: Plant) -> None:
-    runs = {n: [{"forward": [t], "means": True}] for n, t in (("Pytorch", 1.0), ("Flash2", 0.1))}
-    found = the_one(COMPARISON, experiment(runs))
-    assert (found.verdict, found.reasons) == ("inconclusive", [Reason("no_samples")])
-    assert found.facts["low"] == 10
-
-
-@pytest.mark.parametrize("kind", [COMPARISON, CROSSOVER], ids=["comparison", "crossover"])
-def test_a_run_that_failed_is_left_out_of_the_numbers_and_named(
-    experiment: Plant, kind: Any
-) -> None:
-    runs = {"Pytorch": (4, 8, "oom"), "Flash2": (2, 4, 8)}
-    found = the_one(kind, experiment(runs))
-    assert [estimate["value"] for estimate in found.estimates] == [128, 256]
-    assert found.reasons == [excluded_run("Pytorch", 512, "oom")]
-    (masked,) = derived(COMPARISON, experiment({**pair(2.0), ("Flash2", True): ["oom"]}))[:1]
-    assert masked.reasons == []  # which is the other mask's affair
-
-
-def test_without_any_pair_it_is_withheld(experiment: Plant) -> None:
-    found = the_one(COMPARISON, experiment({"Pytorch": ["error"], "Flash2": [1]}))
-    assert (found.verdict, found.facts, found.estimates) == ("inconclusive", {"count": 0}, [])
-    assert found.reasons == [excluded_run("Pytorch", 128, "error")]
 
 
 def test_the_headline_compares_the_total_of_both_passes_too(experiment: Plant) -> None:

@@ -38,10 +38,3 @@ def test_a_rate_that_changes_for_one_implementation_alone_is_a_jump(
     if len(rates) > 1:
         (clean,) = (f for f in found if f.verdict == "none")
         assert clean.facts["checked"] == 2 * 3 * len(rates)  # of two metrics, between four values
-
-
-def test_means_alone_are_no_jump(experiment: Plant) -> None:
-    means = [{"forward": [t * 1e-5], "means": True} for t in along(*STEP)]
-    assert {f.verdict for f in derived(JUMP, experiment({"A": means, "B": along(*CALM)}))} == {
-        "none"
-    }

@@ -30,8 +30,3 @@ def test_a_level_time_at_level_operations_means_nothing(experiment: Plant) -> No
     runs = {"A": {1: 1, 2: 1, 4: 1}}
     planted = experiment(runs, "heads", "num_heads", sizes=lambda h: {"num_heads": h})
     assert the_one(LAUNCH_BOUND, planted).verdict == "none"
-
-
-def test_means_alone_decide_nothing(experiment: Plant) -> None:
-    planted = experiment({"A": [{"forward": [1.0], "means": True}] * 4})
-    assert the_one(LAUNCH_BOUND, planted).verdict == "inconclusive"

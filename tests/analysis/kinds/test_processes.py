@@ -11,7 +11,6 @@ from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import PROCESSES_DIFFER
 from flashlab.analysis.kinds.anomaly import ANOMALY, HALVES_DIFFER, with_doubts
 from flashlab.analysis.kinds.comparison import COMPARISON
-from flashlab.analysis.kinds.environment import ENVIRONMENT
 from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON
 from flashlab.analysis.kinds.processes import PROCESSES
 
@@ -83,10 +82,3 @@ def test_processes_that_differ_in_memory_leave_a_doubt(experiment: Plant) -> Non
     grown = [{"peak": 10.0}, {"peak": 11.0}]
     found = the_one(EXACT_COMPARISON, experiment(of_both(grown, grown)), metric="peak_memory")
     assert found.warnings == [PROCESSES_DIFFER]
-
-
-def test_a_process_measured_elsewhere_is_a_disagreement_of_the_records(experiment: Plant) -> None:
-    moved = [{}, {"environment": {"device_name": "Difference engine", "packages": {}}}]
-    found = derived(ENVIRONMENT, experiment(of_both(moved, moved)))
-    (devices,) = (f for f in found if f.subject["field"] == "device_name")
-    assert devices.verdict == "differs"

@@ -7,7 +7,6 @@ import pytest
 from analysis.deriving import Plant, derived, excluded_run, keys, quoted, the_one
 from planted.experiments import SIZES
 
-from flashlab.analysis.finding import Reason
 from flashlab.analysis.kinds.scaling import SCALING
 from flashlab.files import canonical
 
@@ -79,19 +78,6 @@ def test_one_size_has_no_growth_and_one_that_is_left_tells_none(experiment: Plan
     found = the_one(SCALING, experiment({"Flash2": (1, "error")}))
     assert (found.verdict, keys(found)) == ("too_few_sizes", ["scaling.too_few_sizes.one"])
     assert found.reasons == [excluded_run("Flash2", 256, "error")]
-
-
-def test_means_alone_are_too_imprecise_for_a_law(experiment: Plant) -> None:
-    runs = {"Flash2": {n: {"forward": [1e-9 * n**2], "means": True} for n in SIZES}}
-    found = the_one(SCALING, experiment(runs))
-    assert (found.verdict, found.reasons) == ("imprecise", [Reason("no_samples")])
-
-
-def test_a_run_that_failed_is_no_size_of_the_fit(experiment: Plant) -> None:
-    planted = experiment({"Flash2": {**{n: n**2 / 1e4 for n in SIZES}, 2048: "oom"}})
-    for found in derived(SCALING, planted):
-        assert [e["value"] for e in found.estimates if "value" in e] == [*SIZES]
-        assert found.reasons == [excluded_run("Flash2", 2048, "oom")]
 
 
 def test_growth_is_found_for_each_implementation_variant_and_metric(experiment: Plant) -> None:

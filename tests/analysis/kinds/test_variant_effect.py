@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from analysis.deriving import Plant, derived, excluded_run, the_one
+from analysis.deriving import Plant, derived, the_one
 
 from flashlab.analysis.kinds.variant_effect import VARIANT_EFFECT
 
@@ -19,9 +19,3 @@ def test_what_causal_masking_does_to_time(experiment: Plant, gain: float, verdic
 
 def test_one_mask_alone_shows_no_effect(experiment: Plant) -> None:
     assert derived(VARIANT_EFFECT, experiment({"Pytorch": [2], "Flash2": [1]})) == []
-
-
-def test_a_run_that_failed_with_the_variant_is_named(experiment: Plant) -> None:
-    found = the_one(VARIANT_EFFECT, experiment({"Flash2": (1, 2), ("Flash2", True): ("oom", 1)}))
-    assert (found.verdict, found.facts["count"]) == ("better", 1)
-    assert found.reasons == [excluded_run("Flash2", 128, "oom", causal=True)]
