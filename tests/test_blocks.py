@@ -76,12 +76,6 @@ def written(record_of: Callable[..., Record], folder: Path) -> dict[Run, Planned
     return plan
 
 
-def test_blocks_of_one_card_and_moment_are_whole(
-    tmp_path: Path, record_of: Callable[..., Record]
-) -> None:
-    assert not broken_blocks(blocks_of(written(record_of, tmp_path)))
-
-
 @pytest.mark.parametrize("what", ["missing", "another card", "later"])
 def test_a_kernel_that_was_measured_apart_is_measured_again_with_its_peers(
     tmp_path: Path, record_of: Callable[..., Record], what: str

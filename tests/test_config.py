@@ -525,19 +525,6 @@ def test_the_default_file_says_what_the_model_defaults_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (5, 5),
-        ({"cuda": 5}, {"cuda": 5, "cpu": 3}),
-        ({}, {"cuda": 3, "cpu": 3}),
-    ],
-)
-def test_replicates_are_a_number_or_one_for_each_kind_of_device(given: Any, expected: Any) -> None:
-    kept = {key: DEFAULT[key] for key in ("summary", "implementations", "experiments")}
-    assert resolved({**kept, "replicates": given})["replicates"] == expected
-
-
-@pytest.mark.parametrize(
     ("given", "problem"),
     [
         (0, "must be at least 1"),

@@ -91,11 +91,6 @@ def test_installing_nsight_compute_later_changes_nothing(call: Call) -> None:
     assert after.documents == before.documents
 
 
-def test_asking_for_counters_reads_them_in_spite_of_an_earlier_auto(call: Call) -> None:
-    call(ncu=None)
-    assert call(counters="yes").counters
-
-
 def test_without_nsight_compute_what_was_read_stays_and_no_more_is_read(call: Call) -> None:
     first, second, *_ = call().counters
     Path(first).parent.mkdir(parents=True)
@@ -114,11 +109,6 @@ def test_the_ends_and_the_middle_of_each_sweep_are_counted(call: Call) -> None:
         if name.startswith("counters-flash2-b16-") and "-full-" in name
     }
     assert lengths == {"128", "512", "1024"}
-
-
-def test_only_the_chosen_implementations_are_counted(call: Call) -> None:
-    names = {name.split("-")[1] for name in counted(call(counted=["Flash2", "Flex"]))}
-    assert names == {"flash2"}
 
 
 def test_a_tables_records_include_the_counters_of_its_runs(call: Call) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from faults import problem_of, read_faults
 from snakemake.cli import get_argument_parser
 
 from flashlab.__main__ import make_parser
@@ -135,6 +136,10 @@ def test_each_kind_of_finding_has_its_row_and_names_its_own_verdicts() -> None:
     assert {name for name, _ in rows} == {*verdicts}
     for name, rule in rows:
         assert set(re.findall(r"`([a-z_]+)`", rule)) <= verdicts[name], name
+
+
+def test_every_fault_can_be_planted() -> None:
+    assert [problem for fault in read_faults() if (problem := problem_of(fault))] == []
 
 
 def test_a_document_with_mistakes_is_found_out(tmp_path: Path) -> None:

@@ -86,12 +86,6 @@ def test_the_claim_goes_with_a_process_that_is_killed(snakemake: Path, root: Pat
     assert not stale.exists()
 
 
-def test_a_folder_that_was_never_worked_in_is_claimed(tmp_path: Path) -> None:
-    claim = FolderClaim(tmp_path / ".snakemake")
-    claim.take()
-    assert claim.held
-
-
 def test_only_records_that_were_written_whole_lose_their_mark_as_unfinished(
     snakemake: Path,
 ) -> None:

@@ -79,11 +79,6 @@ def test_a_kernel_that_takes_both_forms_can_be_named_with_packed_inputs() -> Non
     assert "Flash2Packed" not in implementations_of(find_benchmark("training"))
 
 
-def test_a_kernel_depends_on_torch_if_it_does_not_say(tmp_path: Path) -> None:
-    source = KERNEL.replace('PACKAGES = ("triton", "torch")', "")
-    assert read_implementation(kernel(tmp_path, source)).packages == ("torch",)
-
-
 @pytest.mark.parametrize(
     ("line", "instead", "said"),
     [
@@ -117,10 +112,6 @@ def test_a_kernel_that_is_no_python_is_named(tmp_path: Path, source: bytes) -> N
     (tmp_path / "mine.py").write_bytes(source)
     with pytest.raises(ImplementationError, match=r"mine\.py"):
         read_implementation(tmp_path / "mine.py")
-
-
-def test_values_that_are_no_literals_are_passed_over(tmp_path: Path) -> None:
-    assert read_implementation(kernel(tmp_path, f"{KERNEL}\nTABLE = {{[]: 1}}\n")).name == "Mine"
 
 
 def other_kernel(folder: Path) -> Path:

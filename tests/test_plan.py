@@ -81,25 +81,6 @@ def test_a_sweep_of_head_dim_gives_the_shapes_that_follow(
     assert [shape.head_dim for shape in shapes_of(experiment)] == [16, 32]
 
 
-def test_however_a_shape_is_given_its_run_is_the_same(tmp_path: Path) -> None:
-    given = {"batch_size": 8, "seq_len": [64], "num_heads": 2, "emb_dim": 32, "causal": True}
-    by_head_dim = {**given, "head_dim": 16}
-    del by_head_dim["num_heads"]
-    before, after = (
-        documents(resolved(cpu=block), tmp_path)["seq_len"] for block in (given, by_head_dim)
-    )
-    assert before == after
-
-
-def test_a_run_that_experiments_share_is_planned_once(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(KERNEL)
-    implementations = {"Mine": read_implementation(tmp_path / "mine.py")}
-    run = replace(RUN, device="cpu")
-    planned = plan.plan_local(ATTENTION, [run, run], PROTOCOL, implementations, Path("records"))
-    assert list(planned) == [run]
-    assert planned[run].path.name.startswith("mine-b1-n128-h8-e512-full-float16-cpu-")
-
-
 def test_further_processes_of_a_run_have_records_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(KERNEL)
     known = {"Mine": read_implementation(tmp_path / "mine.py")}

@@ -66,9 +66,12 @@ def test_a_damaged_report_is_made_again_wherever_it_is(config: dict[str, Any]) -
     assert prepared_from(config).remade["report/lab5.pdf"] == "is cut off"
 
 
-def test_the_order_of_the_experiments_is_part_of_the_plan(config: dict[str, Any]) -> None:
-    changed = changed_documents(config, lambda config: config["experiments"].reverse())
-    assert changed == {"config.json", "experiments.json"}
+def test_measuring_all_again_is_no_part_of_the_report_and_takes_in_the_ceilings(
+    config: dict[str, Any],
+) -> None:
+    assert changed_documents(config, lambda config: config.update(again="all")) == set()
+    again = prepared_from(config)
+    assert again.ceilings and Path(again.ceilings).as_posix() in again.remade
 
 
 def test_the_number_of_processes_decides_what_the_tables_are_made_of_and_nothing_else(
@@ -110,11 +113,6 @@ def test_measuring_a_recorded_run_again_is_refused(
     monkeypatch.chdir(CONFIG.parents[1])
     with pytest.raises(ConfigError, match=r"again: .* the records are recorded ones"):
         prepared_from({**config, "again": "Flash2"}, {"dataset": "h200"})
-
-
-def test_the_projects_datasets_are_found_from_another_folder(config: dict[str, Any]) -> None:
-    prepared = prepared_from(config, {"dataset": "h200"})
-    assert all(Path(path).is_file() for paths in prepared.records.values() for path in paths)
 
 
 def test_a_datasets_experiments_can_be_taken_by_name_with_fewer_implementations(

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from flashlab import machine
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.calls import remaking
@@ -178,12 +177,3 @@ def test_after_a_reboot_and_in_a_copy_a_records_digest_tells_that_it_is_intact(
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     lost = IntactRecords({**known, "boot": "another"})
     assert "cannot be used" in str(record_damage(path, run, 2, lost))
-
-
-@pytest.mark.parametrize("kept", [None, [], {"boot": machine.boot_id(), "records": {}}])
-def test_of_a_damaged_or_an_older_file_nothing_is_known(
-    tmp_path: Path, run: Run, kept: Any
-) -> None:
-    path = tmp_path / "record.json"
-    path.write_text("{}")
-    assert "cannot be used" in str(record_damage(path, run, 2, IntactRecords(kept)))

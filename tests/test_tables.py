@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -98,16 +97,6 @@ def test_a_run_that_failed_has_its_status_and_empty_cells_never_a_zero(
     assert all(series.cells["implementation"] == "Flash2" for series in tables.samples)
 
 
-def test_a_mean_without_samples_has_no_interval(
-    run: Run, record_of: Build, planned: Planned
-) -> None:
-    record = record_of(run)
-    means = {name: Measurement(measured.value) for name, measured in record.metrics.items()}
-    for row in metrics_of(planned([replace(record, metrics=means)])).values():
-        assert row["value"] > 0
-        assert (row["low"], row["high"], row["samples"]) == (None, None, 0)
-
-
 def test_a_record_that_was_measured_with_another_source_is_marked(
     run: Run, record_of: Build, planned: Planned
 ) -> None:
@@ -121,13 +110,6 @@ def test_a_record_that_was_measured_with_another_source_is_marked(
     assert not marked(**other, implementation_digest="a" * 64)
     assert marked(**same, implementation_digest="b" * 64)
     assert not marked()
-
-
-def test_tables_name_the_record_that_each_run_and_process_comes_from(
-    plan: dict[str, Any], replicated: Callable[..., list[Record]], planned: Planned
-) -> None:
-    for row in (*tables_of(plan).runs, *tables_of(planned(replicated(1.0, 1.1))).runs):
-        assert row["sha256"] == hashlib.sha256(Path(row["record"]).read_bytes()).hexdigest()
 
 
 def test_the_record_of_another_run_makes_no_table(plan: dict[str, Any]) -> None:
@@ -234,18 +216,6 @@ def test_the_metrics_of_a_run_are_those_of_all_its_processes(
     assert (forward["low"], forward["high"]) == pytest.approx((alone.low, 1.05 * alone.high))
     assert rate["high"] / rate["value"] == pytest.approx(forward["value"] / forward["low"])
     assert found["forward_backward_time"]["deviation"] > 0
-
-
-def test_samples_are_told_apart_by_their_process(
-    replicated: Callable[..., list[Record]], planned: Planned, tmp_path: Path
-) -> None:
-    plan = planned(replicated(1.0, 2.0))
-    write_json(tmp_path / "plan.json", plan)
-    write_tables(tmp_path / "plan.json", tmp_path)
-    found = read_samples(tmp_path / "samples.csv", ATTENTION)
-    (forward,) = (samples for key, samples in found.items() if key[-1] == "forward_time")
-    assert [len(process) for process in forward] == [11, 11]
-    assert forward[1] == pytest.approx([2 * sample for sample in forward[0]])
 
 
 def test_findings_have_the_value_of_the_table(
@@ -374,22 +344,6 @@ def test_an_experiment_of_which_no_run_has_energy_is_without_it(
 
 
 # Counters
-
-
-def test_counters_follow_the_metrics_of_their_run(
-    run: Run, record_of: Build, planned: Planned, counters_of: Build
-) -> None:
-    record = record_of(run)
-    rows = tables_of(
-        planned([record], counters=[counters_of(record, allocated_bytes=4.87e9)])
-    ).metrics
-    names = [
-        metric.name for metric in (*ATTENTION.having(()).metrics, *ATTENTION.all_counters("cpu"))
-    ]
-    assert [row["metric"] for row in rows] == names
-    found = next(row for row in rows if row["metric"] == "forward_allocated_bytes")
-    assert (found["value"], found["unit"], found["status"]) == (4.87e9, "B", "ok")
-    assert found["low"] is found["high"] is found["samples"] is None
 
 
 @pytest.mark.parametrize("key", ["device_name", "provider"])

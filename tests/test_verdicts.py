@@ -44,10 +44,6 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def test_the_first_report_differs_from_none(folder: Folder) -> None:
-    assert folder.report(finding("Flash2", "better")) == []
-
-
 def test_a_verdict_that_changed_is_told_once(folder: Folder) -> None:
     others = (finding("Flex", "worse"), finding("Flash2", "below", kind="exact_comparison"))
     folder.report(finding("Flash2", "better"), *others)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from typing import Any
 
 import numpy as np
@@ -49,13 +48,6 @@ def test_a_ceiling_that_fell_has_two_states(
         assert ceiling.time.median == pytest.approx(1.0, rel=0.01)
         assert ceiling.sustained_rate == pytest.approx(ceiling.rate / 1.08, rel=0.01)
         assert ceiling.time.count == factors.count(1.0)
-
-
-def test_a_ceiling_that_fell_soon_and_swung_for_long_has_two_states(noisy: Any) -> None:
-    falling = [1.0] * 47 + [1.1 + 0.02 * math.sin(i / 100) for i in range(1000)]
-    ceiling = ceiling_of(calls(noisy, falling))
-    assert ceiling.state == "unthrottled"
-    assert ceiling.time.count == pytest.approx(47, abs=3)
 
 
 def test_unthrottled_are_the_calls_before_the_first_of_several_falls(noisy: Any) -> None:

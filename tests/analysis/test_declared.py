@@ -13,7 +13,6 @@ from planted.sorting import NAME, sorting
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
 from flashlab.analysis.kinds.anomaly import ANOMALY
-from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.kinds.monotonicity import MONOTONICITY
 from flashlab.analysis.kinds.roofline import ROOFLINE
 from flashlab.analysis.kinds.scaling import SCALING
@@ -67,16 +66,6 @@ def test_an_experiment_knows_what_varies_along_with_its_parameter(
     assert [each.name for each in found.covaried] == covaried
     for finding in derived(SCALING, found):
         assert ("covaried" in keys(finding)) is bool(covaried)
-
-
-def test_an_experiment_over_the_head_dimension_is_told_by_its_values(experiment: Plant) -> None:
-    row = {32: 32, 64: 64, 128: 128}
-    runs = {"Pytorch": {**{d: 3 * t for d, t in row.items()}, 256: "oom"}, "Flash2": row}
-    planted = experiment(runs, "heads", "head_dim", sizes=lambda d: {"emb_dim": 4 * d})
-    found = the_one(COMPARISON, planted)
-    assert (found.verdict, [e["value"] for e in found.estimates]) == ("better", [32, 64, 128])
-    (reason,) = found.reasons
-    assert reason.run == {"implementation": "Pytorch", "causal": False, "head_dim": 256}
 
 
 # A metric where higher is better, in a benchmark with any variants

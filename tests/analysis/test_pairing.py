@@ -21,7 +21,7 @@ from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.kinds.processes import PROCESSES
 from flashlab.analysis.kinds.scaling import SCALING
 from flashlab.analysis.kinds.variant_effect import VARIANT_EFFECT
-from flashlab.analysis.pairing import REACH, Pairings, Place, Processes, pair_up, place_of
+from flashlab.analysis.pairing import REACH, Pairings, Place, Processes, pair_up
 from flashlab.analysis.ratios import Ratio, ratio
 from flashlab.compare.pairs import compare_runs
 from flashlab.records import read_record
@@ -239,11 +239,3 @@ def test_to_exchange_both_runs_gives_the_inverse(factors: list[float], factor: f
     assert found.estimate.quantiles is not None and inverse.estimate.quantiles is not None
     assert inverse.estimate.quantiles == pytest.approx(1 / found.estimate.quantiles[::-1])
     assert pairings.ratio(("A", 1), ("A", 1)) is None
-
-
-def test_a_place_is_known_only_where_the_record_says_all_of_it() -> None:
-    record = {"device": "cpu", "boot": "b", "gpu_uuid": None, "warnings": None}
-    record |= {"started": BEGUN.isoformat(), "ended": BEGUN.isoformat()}
-    assert place_of(record) == Place("b", BEGUN, BEGUN)
-    for column in ("boot", "started", "ended"):
-        assert place_of({**record, column: None}) is None

@@ -85,15 +85,6 @@ def test_a_variant_keeps_the_colour_and_has_a_label_and_dashes_of_its_own() -> N
     assert {"Flash2 因果 Causal", "Pytorch 無遮罩 Full"} <= set(texts_of(drawn(experiment, "rate")))
 
 
-def test_variants_with_the_same_exact_values_are_one_line() -> None:
-    results = {"Flash2": ["oom", "oom", "oom", "oom"]}
-    figure = drawn(experiment_of(results, variants=(False, True)), "memory")
-    assert [text for text in texts_of(figure) if "memory" in text] == [
-        "峰值記憶體 Peak memory (MiB)",
-        "Flash2: 記憶體不足 out of memory, N = 128–1024",
-    ]
-
-
 def test_what_varies_along_with_the_experiment_stands_below_its_ticks() -> None:
     said = texts_of(drawn(experiment_of({"Flash2": [1, 2]}, [64, 128], of="emb_dim"), "time"))
     assert {"64\n16", "128\n32", "E", "d", "嵌入維度 Embedding dimension E"} <= set(said)
@@ -150,14 +141,6 @@ def test_a_small_figure_has_the_speedup_at_each_point() -> None:
     assert "合計時間加速比 Speedup in total time" in speedup
     assert marks_of(figures["row-speedup"]) == [1024]
     assert {"峰值記憶體 Peak memory (MiB)", "Flash2", "Pytorch", "N"} <= set(memory)
-
-
-def test_two_variants_of_a_speedup_have_their_numbers_and_their_names() -> None:
-    experiment = experiment_of(
-        {"Pytorch": [1, 4, 9], "Flash2": [1, 2, 3]}, [1, 8, 64], (False, True)
-    )
-    speedup = texts_of(dict(draw_small(experiment, ["en"]))["row-speedup"])
-    assert {"Full", "Causal", "1.00", "2.00", "3.00"} <= set(speedup)
 
 
 def test_a_small_figure_is_legible_as_small_as_it_is_printed(root: Path) -> None:

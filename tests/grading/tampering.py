@@ -73,14 +73,6 @@ def _first_font(pdf: pikepdf.Pdf) -> Any:
     return next(fonts).DescendantFonts[0]
 
 
-def _resources(pdf: pikepdf.Pdf, kind: str) -> Any:
-    """Page one's resources of a kind, made where there are none."""
-    resources = pdf.pages[0].Resources
-    if kind not in resources:
-        resources[kind] = Dictionary()
-    return resources[kind]
-
-
 # What a page shows
 
 

@@ -16,7 +16,6 @@ from flashlab.measuring.environment import (
     sample_warnings,
     state_warnings,
 )
-from flashlab.measuring.surroundings import surroundings
 from flashlab.sources import PACKAGE
 
 CPUS = psutil.cpu_count() or 1
@@ -68,10 +67,6 @@ def test_a_clock_that_goes_between_two_states_is_in_doubt() -> None:
     assert warning["share"] == pytest.approx(0.08, abs=0.001)
 
 
-def test_too_few_samples_show_nothing() -> None:
-    assert codes([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]) == []
-
-
 def test_a_busy_machine_a_throttled_and_a_shared_gpu_are_named() -> None:
     idle, power_cap = 0x1, 0x4
     quiet = {"clock_reasons": idle, "other_processes": 0}
@@ -107,10 +102,3 @@ def test_the_environment_says_what_was_measured_and_is_json() -> None:
     assert found["device_name"].endswith("CPUs)")
     assert found["packages"]["torch"]
     assert found["cudnn"] is None
-
-
-def test_what_tells_sittings_apart_is_recorded() -> None:
-    found = environment("cpu")
-    assert found["gpu_uuid"] is None
-    assert found["boot"] == machine.boot_id()
-    assert surroundings("Abacus", "GPU-1")["gpu_uuid"] == "GPU-1"

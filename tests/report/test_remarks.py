@@ -110,20 +110,6 @@ def test_a_character_without_a_glyph_is_a_warning_wherever_others_wrote_it(
     assert "王〓明" in results.page.read_text("utf-8")
 
 
-def test_figures_are_drawn_whatever_titles_and_labels_hold(
-    results: Any, text_of: Callable[[Path], str]
-) -> None:
-    for name in ("seq_len", "causal"):
-        file = experiment_file(results.local, name)
-        plan = json.loads(file.read_text("utf-8"))
-        plan["title"]["en"] += " 🚀"
-        plan["implementations"][0]["label"]["en"] = "Duck 🦆"
-        file.write_text(json.dumps(plan), encoding="utf-8")
-    results.redraw(["en"])
-    drawn = results.local.joinpath("figures/seq_len/time.svg").read_text("utf-8")
-    assert "Duck" not in drawn and "Pytorch" in drawn  # figures bear names, which are plain
-
-
 def test_a_remark_in_a_language_that_the_report_has_not_is_told(
     results: Any, written: Callable[..., list[str]]
 ) -> None:

@@ -187,17 +187,6 @@ def test_page_one_has_the_answer_the_experiments_and_the_headline_table(
     assert "沒有量測任何 GPU".replace(" ", "") in squeezed(page)
 
 
-def test_a_statement_leads_to_its_figure_its_rows_and_its_runs(results: Any) -> None:
-    report = results.compose()
-    figures = {figure.id for section in report.sections for figure in section.figures}
-    rows = {row.id for section in report.sections for row in section.table.rows}
-    runs = {row.id for row in report.runs.rows}
-    for statement in (entry for section in report.sections for entry in section.statements.entries):
-        targets = [link.target for link in statement.links]
-        assert set(targets) <= figures | rows | runs
-        assert set(targets) & rows and set(targets) & runs
-
-
 def test_every_way_in_the_pdf_leads_somewhere(finished: Any) -> None:
     with pikepdf.open(finished.pdf) as pdf:
         names = pdf.Root.Names.Dests.Names

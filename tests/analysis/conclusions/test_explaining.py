@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 from analysis.deriving import NO_CLAIMS, Plant, check
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
@@ -71,13 +70,6 @@ def test_what_a_mask_makes_slower_is_explained_by_the_pass_that_changed(
         "conclusion.outcome.gains",
         "conclusion.outcome.loses",
     ]
-
-
-@pytest.mark.parametrize(("matrix", "key"), [(79.0, "neither"), (81.0, "matrix_bound")])
-def test_a_unit_binds_from_four_fifths_on(experiment: Plant, matrix: float, key: str) -> None:
-    runs = {"Pytorch": {1024: counted(1.0, matrix_activity=matrix)}, "Flash2": {1024: 50}}
-    found = told(on_gpu(experiment, runs), "conclusion.cause.")
-    assert [each.key for each in found] == [f"conclusion.cause.{key}"]
 
 
 def test_where_the_baseline_changes_the_ratios_are_said_to(experiment: Plant) -> None:

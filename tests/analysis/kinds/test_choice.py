@@ -56,11 +56,6 @@ def test_the_lead_is_that_over_the_runner_up(experiment: Plant) -> None:
     assert estimate["low"] < 1.5 < estimate["high"]
 
 
-def test_the_total_decides_for_itself(experiment: Plant) -> None:
-    planted = experiment({"A": [(2, 20)], "B": [(3, 9)]})
-    assert [chosen(planted, m).facts["name"] for m in ("forward_time", TOTAL)] == ["A", "B"]
-
-
 def test_one_alone_is_no_choice(experiment: Plant) -> None:
     found = chosen(experiment({"A": {128: 2}, "B": {256: 3}}))
     assert (found.verdict, found.statements) == ("inconclusive", [])

@@ -36,8 +36,3 @@ def test_a_wrong_gradient_is_stated_with_its_error_and_the_tolerance(experiment:
 def test_without_an_error_that_is_a_number_none_is_stated(experiment: Plant, run: Any) -> None:
     (found,) = derived(CORRECTNESS, experiment({"A": [run]}))
     assert (found.verdict, keys(found)) == ("wrong", ["correctness.wrong.unmeasured"])
-
-
-def test_where_nothing_is_wrong_the_runs_are_counted(experiment: Plant) -> None:
-    (found,) = derived(CORRECTNESS, experiment({"A": [{}], "B": ({}, "error")}))
-    assert (found.verdict, found.facts["checked"]) == ("none", 2)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from analysis.deriving import Plant, derived, quoted, the_one, verdicts
+from analysis.deriving import Plant, derived, quoted, the_one
 
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import PROCESSES_DIFFER
 from flashlab.analysis.kinds.anomaly import ANOMALY, HALVES_DIFFER, with_doubts
 from flashlab.analysis.kinds.comparison import COMPARISON
-from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON
 from flashlab.analysis.kinds.processes import PROCESSES
 
 NOISE = {"spread": 0.001}
@@ -62,12 +60,6 @@ def test_a_difference_is_stated_beyond_the_spread_of_processes(
     assert the_one(COMPARISON, planted).verdict == verdict
 
 
-def test_one_process_states_no_difference_below_the_spread_of_its_kind(experiment: Plant) -> None:
-    spread = [1.0, 1.05, 1.1]
-    runs = {"Pytorch": ([1.12], *[spread] * 3), "Flash2": ([1.0], *[spread] * 3)}
-    assert verdicts(the_one(COMPARISON, experiment(runs, **NOISE)))[0] == "inconclusive"
-
-
 def test_a_process_that_drifts_makes_its_run_unstable(experiment: Plant, noisy: Any) -> None:
     times = [*noisy(1e-5, 20, 0.001), *noisy(1.3e-5, 20, 0.001)]
     drifting = [1.0, {"forward": times, "backward": 1.0}, 1.02]
@@ -76,9 +68,3 @@ def test_a_process_that_drifts_makes_its_run_unstable(experiment: Plant, noisy: 
     assert [facts["value"] for facts in signs] == [256]
     doubted = with_doubts(planted, Estimates())
     assert HALVES_DIFFER in the_one(COMPARISON, doubted).warnings
-
-
-def test_processes_that_differ_in_memory_leave_a_doubt(experiment: Plant) -> None:
-    grown = [{"peak": 10.0}, {"peak": 11.0}]
-    found = the_one(EXACT_COMPARISON, experiment(of_both(grown, grown)), metric="peak_memory")
-    assert found.warnings == [PROCESSES_DIFFER]
