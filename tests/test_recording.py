@@ -119,6 +119,7 @@ def test_a_datasets_records_tell_the_time_until_there_are_some_of_here(
     shutil.copytree(part.prepared.home + "/records", records)
     listed = [
         {
+            "benchmark": "attention",
             "run": order["run"],
             "protocol": order["protocol"],
             "sha256": "",

@@ -120,8 +120,8 @@ def test_the_answer_says_where_what_it_compares_was_measured_on_different_cards(
         for statement in find(home, "conclusion", experiment, topic=topic).statements
     }
     assert told["conclusion.alternatives.cards"] == (
-        "The times compared were measured on different cards: Flash2, Pytorch (each eager); "
-        "Flash2 [compiled]."
+        "The times compared were measured on different cards: (1) Flash2, Pytorch (each eager); "
+        "(2) Flash2 [compiled]."
     )
     assert told["conclusion.alternatives.effect.cards"] == (
         "For Flash2, Pytorch, eager and compiled were measured on different cards."
