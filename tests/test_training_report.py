@@ -89,7 +89,7 @@ class Varied(PlantedReport):
         (
             Varied(**vars(REPORT)),
             "conclusion.alternatives.single.some",
-            "Flash2 [eager], Flash2 [compiled]: one process each",
+            "Flash2 [eager]: one process each",
         ),
         (replace(REPORT, processes=3), None, ""),
     ],

@@ -56,6 +56,21 @@ def test_a_spread_is_assumed_of_single_processes(experiment: Plant) -> None:
     assert found.low == pytest.approx(1 / (1 + 3 * UNREPLICATED.deviation), abs=0.01)
 
 
+def test_single_processes_are_judged_by_the_spread_of_other_implementations(
+    experiment: Plant,
+) -> None:
+    """Where the processes of one differ by 40%, those of another may too."""
+    wild = [[{"forward": 1.0}, {"forward": 1.4}]] * 4
+    planted = experiment({"Flash2": wild, "Pytorch": [[2.0]] * 4, "Flex": [[3.0]] * 4}, **NOISE)
+    estimates = Estimates([planted])
+    flex, pytorch = (
+        estimates.of_metric(planted, run, "forward_time")
+        for run in planted.runs
+        if run["implementation"] in ("Flex", "Pytorch") and run["seq_len"] == 128
+    )
+    assert ratio(128, flex, pytorch).verdict == "inconclusive"
+
+
 def test_a_ratio_that_is_looked_at_again_is_less_sure(experiment: Plant) -> None:
     """Where processes were added to both runs: to one of them they were for another's sake."""
     more = [1.0, 1.01, 0.99, 1.01]

@@ -1,7 +1,8 @@
 """The one estimator: medians of runs with their distributions, the processes of each combined.
 
 What is known of the spread between processes is shared by the runs of one implementation over the
-whole dataset, metric by metric. So a run has one estimate, in whichever experiments it stands.
+whole dataset, metric by metric; one that was never measured in several processes is judged by that
+of all the others. So a run has one estimate, in whichever experiments it stands.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import cached_property, partial
 
 from flashlab.analysis.experiment import Experiment, Row, Samples, run_keys
 from flashlab.analysis.pairing import Key, Pairings, Processes, RunEstimate, place_of
-from flashlab.analysis.replication import UNREPLICATED, combine_processes
+from flashlab.analysis.replication import UNREPLICATED, combine_processes, shared_spread
 from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Metric
 from flashlab.statistics import Estimate, estimate_median, function_estimate
@@ -66,8 +67,9 @@ class Estimates:
             columns = run_keys(self._experiments[0].benchmark)
             variants = {columns.index(v.name) for v in self._experiments[0].benchmark.variants}
             pairings, found = Pairings(runs, variants), {}
+            others = shared_spread([run.estimates for run in runs.values()]) or UNREPLICATED
             for kind in kinds.values():
-                combined = combine_processes([run.estimates for run in kind.values()], UNREPLICATED)
+                combined = combine_processes([run.estimates for run in kind.values()], others)
                 for (key, run), each in zip(kind.items(), combined, strict=True):
                     looks = max(0, len(run.estimates) - self._usual_processes)
                     parts = each.estimate.median, each.estimate.count, each.estimate.quantiles

@@ -40,7 +40,7 @@ class Spread:
 
 
 UNREPLICATED = Spread(deviation=0.02, freedom=20)
-"""What is assumed of a run of one process, where no other of its kind was measured in several.
+"""What is assumed of a run of one process, where no run at all was measured in several.
 
 So did two recordings of identical code on different days differ, in 226 comparisons, which count as
 fewer since they share the days and the implementations. By it the interval of a ratio spans ±6%:
@@ -95,6 +95,12 @@ def _pooled(spreads: Sequence[Spread]) -> Spread | None:
     freedom = sum(spread.freedom for spread in spreads)
     squares = math.fsum(spread.freedom * spread.deviation**2 for spread in spreads)
     return Spread(math.sqrt(squares / freedom), freedom) if freedom else None
+
+
+def shared_spread(runs: Sequence[Sequence[Estimate]]) -> Spread | None:
+    """The spread between processes of runs of any kinds, pooled; None where each has but one."""
+    logs = [np.log([process.median for process in run]) for run in runs if len(run) > 1]
+    return _pooled([Spread(float(np.std(each, ddof=1)), len(each) - 1) for each in logs])
 
 
 @functools.lru_cache(maxsize=256)

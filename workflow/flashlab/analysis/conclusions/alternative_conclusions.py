@@ -54,6 +54,9 @@ PAIR_CARDS = "conclusion.alternatives.effect.cards"
 MOST_WAITING = 4
 """Most runs of which a sentence says for how long the device is busy."""
 
+MOST_NAMED = 6
+"""Most runs that a sentence names which cannot be told apart; of more it says how many."""
+
 
 @dataclass(frozen=True)
 class _Alternative:
@@ -114,7 +117,8 @@ def _answer(known: Known, experiment: Experiment, estimates: Estimates) -> Itera
         choice = place(0, by_position, metric.higher_is_better)
     first = [e for i, e in enumerate(found) if e is best or (choice and str(i) in choice.possible)]
     naive = _naive(found, known.benchmark.naive)
-    told = [_best(known.benchmark, metric, first)]
+    told = [_best(known.benchmark, metric, first, len(found))]
+    told += _busy_times(known, experiment, first)
     against = [*_against_naive(known.benchmark, first, naive, metric)]
     told += [*against, *_share_of_ceiling(known, experiment, first)]
     told += _least(experiment, found, naive)
@@ -136,15 +140,50 @@ def _runs(benchmark: Benchmark, several: Sequence[_Alternative]) -> Tellable:
     return say("conclusion.each.alike", names=names, where=Listed(settings(benchmark, where)))
 
 
-def _best(benchmark: Benchmark, metric: Metric, first: Sequence[_Alternative]) -> Told:
-    """The best, or those of which it is not decided that they are worse than the best."""
+def _best(benchmark: Benchmark, metric: Metric, first: Sequence[_Alternative], count: int) -> Told:
+    """The best of so many, or those that are not decided to be worse than the best."""
     medians = [rounded(each.estimate.median) for each in first]
+    if len(first) > MOST_NAMED:
+        return tell(
+            "conclusion.alternatives.best.many",
+            metric.quantity.name,
+            level_count=len(first),
+            alternatives=count,
+            best_names=_run(benchmark, first[0]),
+            best_value=Range(Measured(min(medians)), Measured(max(medians))),
+            best_unit=metric.unit,
+        )
     return tell(
         "conclusion.alternatives.best.level" if len(first) > 1 else "conclusion.alternatives.best",
         metric.quantity.name,
         best_names=_runs(benchmark, first),
         best_value=Range(Measured(min(medians)), Measured(max(medians))),
         best_unit=metric.unit,
+    )
+
+
+def _busy_times(
+    known: Known, experiment: Experiment, first: Sequence[_Alternative]
+) -> Iterator[Told]:
+    """With which of those that the host keeps from being told apart the device works the least."""
+    variants = [(each.name, experiment.variant_of(each.run)) for each in first]
+    found = [
+        finding
+        for finding in known.every("device_use", experiment.name)
+        if (finding.subject["implementation"], finding.variant) in variants
+    ]
+    waiting = [finding for finding in found if finding.verdict == "host_bound"]
+    if len(first) == 1 or not waiting:
+        return
+    shortest = min(finding.facts["busy"] for finding in found)
+    least = [f for f in found if not exceeds_margin(f.facts["busy"] / shortest)]
+    times = [f.facts["busy"] for f in least]
+    yield tell(
+        "conclusion.alternatives.busy",
+        sources=[*waiting, *(f for f in least if f not in waiting)],
+        waiting_count=len(waiting),
+        busy_names=Listed([_run_of(experiment, finding) for finding in least]),
+        busy_value=Range(Measured(min(times)), Measured(max(times))),
     )
 
 
@@ -264,6 +303,9 @@ def _doubts(
     if processes.verdict == "single":
         assumed = Number(rounded(100 * UNREPLICATED.deviation))
         yield tell("conclusion.alternatives.single", sources=[processes], assumed=assumed)
+    elif len(single) > MOST_NAMED:
+        key = "conclusion.alternatives.single.many"
+        yield tell(key, sources=[processes], single_count=len(single))
     else:
         names = _runs(known.benchmark, single)
         yield tell("conclusion.alternatives.single.some", sources=[processes], single_names=names)
