@@ -1,14 +1,13 @@
 """How intervals and verdicts hold under noise of known kinds: the statistics by themselves.
 
 Runs of identical code are drawn by a model of noise and compared pair by pair. By hand:
-PYTHONPATH=workflow:tests python -m analysis.study.noise [RUNS] [SEED]
+perf/findings_right.py.
 """
 
 from __future__ import annotations
 
 import itertools
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -148,18 +147,6 @@ class NoiseScore:
     unwarned: float
     missed: float
 
-    def row(self) -> str:
-        """The score as cells of a table."""
-        return (
-            f"{self.calls:.0f} | {100 * self.median_held:.1f}% | {100 * self.ratio_held:.1f}% | "
-            f"{self.width:.2f} | {100 * self.in_doubt:.0f}% | {_per_10_000(self.false)} | "
-            f"{_per_10_000(self.unwarned)} | {100 * self.missed:.1f}%"
-        )
-
-
-def _per_10_000(share: float) -> str:
-    return "0" if share == 0 else f"{1e4 * share:.2g}"
-
 
 def _order_statistics_width(samples: Floats) -> float:
     """Width of the interval that independent samples have."""
@@ -204,25 +191,3 @@ def score_noise(draw: Draw, runs: int, seed: int, count: int | None = None) -> N
         unwarned=unwarned / len(pairs),
         missed=missed / len(pairs),
     )
-
-
-def _rows(runs: int, seed: int) -> Iterator[str]:
-    yield (
-        "| noise | calls | median held | ratio held | width | in doubt | different of 10,000 "
-        "| of them without doubt | missed |"
-    )
-    yield "|---|---|---|---|---|---|---|---|---|"
-    for name, draw in NOISES.items():
-        for count in (10, 20, 100, 500, None):
-            yield f"| {name} | {score_noise(draw, runs, seed, count).row()} |"
-
-
-def main() -> None:
-    """Print the scores; the last row of each noise is by the stop rule."""
-    runs, seed = (int(value) for value in (*sys.argv[1:], *("300", "1")[len(sys.argv) - 1 :]))
-    for row in _rows(runs, seed):
-        print(row, flush=True)
-
-
-if __name__ == "__main__":
-    main()

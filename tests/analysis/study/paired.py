@@ -2,7 +2,7 @@
 
 Implementations are drawn that are all the same code. Those of one setting run side by side, block
 by block; each process is off as a whole, and what the card does to a block it does to all in it. By
-hand: PYTHONPATH=workflow:tests python -m analysis.study.paired [RECORDINGS] [SEED]
+hand: perf/findings_right.py.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -78,14 +77,6 @@ class PairedScore:
         """The width of the pairs' intervals over that of independent runs', in the logarithm."""
         return self.width / self.width_unpaired
 
-    def row(self) -> str:
-        """The score as cells of a table."""
-        shares = (self.held, self.false, self.held_unpaired, self.false_unpaired)
-        held, false, *unpaired = (f"{100 * count / self.ratios:.2f}%" for count in shares)
-        widths = (self.width, self.width_unpaired)
-        half, half_unpaired = (f"{100 * width / self.ratios / 2:.2f}%" for width in widths)
-        return " | ".join((held, false, f"±{half}", *unpaired, f"±{half_unpaired}"))
-
 
 Recording = dict[tuple[str, int], Processes]
 
@@ -146,27 +137,3 @@ def _add(score: PairedScore, paired: Estimate, unpaired: Estimate) -> None:
     score.held_unpaired += lowest <= 1 <= highest
     score.false_unpaired += lowest > margin or highest < 1 / margin
     score.width_unpaired += math.log(highest / lowest)
-
-
-def _rows(recordings: int, seed: int) -> Iterator[str]:
-    yield (
-        "| disturbance | settings, processes | paired: held | different | half-width "
-        "| unpaired: held | different | half-width |"
-    )
-    yield "|---|---|---|---|---|---|---|---|"
-    for name, disturbance in DISTURBANCES.items():
-        for settings, processes in ((8, 3), (8, 2), (8, 5), (1, 3), (30, 3)):
-            count = max(1, recordings * 8 // settings)
-            score = score_paired(disturbance, count, seed, settings, processes)
-            yield f"| {name} | {settings}, {processes} | {score.row()} |"
-
-
-def main() -> None:
-    """Print the scores."""
-    recordings, seed = (int(v) for v in (*sys.argv[1:], *("1000", "1")[len(sys.argv) - 1 :]))
-    for row in _rows(recordings, seed):
-        print(row, flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,14 +2,13 @@
 
 Implementations are drawn that are all the same code: each is a kind of runs, each run is measured
 in several processes, and each process is off as a whole. By hand:
-PYTHONPATH=workflow:tests python -m analysis.study.replicated [PAIRS] [SEED]
+perf/findings_right.py.
 """
 
 from __future__ import annotations
 
 import itertools
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -88,15 +87,6 @@ class ReplicatedScore:
     def least_held(self) -> float:
         """The share of intervals that hold for the run of a kind for which they hold least."""
         return float(self.held_by_run.min() * RUNS / self.runs)
-
-    def row(self) -> str:
-        """The score as cells of a table."""
-        false = f"{1e4 * self.false / self.pairs:.2g}" if self.false else "0"
-        return (
-            f"{self.processes / self.runs:.1f} | {100 * self.held / self.runs:.1f}% | "
-            f"{100 * self.least_held:.1f}% | {100 * self.ratio_held / self.pairs:.1f}% | {false} | "
-            f"{100 * self.at_margin / self.pairs:.2f}% | {100 * self.missed / self.pairs:.1f}%"
-        )
 
 
 def _process(random: np.random.Generator, calls: Calls, sd: float) -> Estimate:
@@ -193,38 +183,3 @@ def score_adaptive(calls: Calls, sd: float, pairs: int, seed: int) -> Replicated
         score.missed += RUNS - _measured(random, calls, sd, margin**2)[1]
         score.at_margin += _measured(random, calls, sd, margin)[1]
     return score
-
-
-def _rows(pairs: int, seed: int) -> Iterator[str]:
-    yield (
-        "| calls | sd between processes | processes | median held | least held | ratio held "
-        "| different of 10,000 | different at the margin | missed |"
-    )
-    yield "|---|---|---|---|---|---|---|---|---|"
-    for sd in (0.006, 0.012, 0.02, 0.03):
-        for processes in (1, 3, 5, 8):
-            score = score_fixed(SHORT, sd, processes, pairs, seed)
-            yield f"| {SHORT.name} | {100 * sd:.1f}% | {score.row()} |"
-        score = score_adaptive(SHORT, sd, pairs // 10, seed)
-        yield f"| {SHORT.name} | {100 * sd:.1f}% | 3 to 8: {score.row()} |"
-    for calls in CALLS[1:]:
-        for processes in (3, 5, 8):
-            score = score_fixed(calls, 0.012, processes, pairs // 10, seed)
-            yield f"| {calls.name} | 1.2% | {score.row()} |"
-        score = score_adaptive(calls, 0.012, pairs // 100, seed)
-        yield f"| {calls.name} | 1.2% | 3 to 8: {score.row()} |"
-    for name, factors in UNEQUAL.items():
-        for processes in (3, 5, 8):
-            score = score_fixed(SHORT, 0.006, processes, pairs // 10, seed, factors)
-            yield f"| {name} | 0.6% | {score.row()} |"
-
-
-def main() -> None:
-    """Print the scores."""
-    pairs, seed = (int(v) for v in (*sys.argv[1:], *("100000", "1")[len(sys.argv) - 1 :]))
-    for row in _rows(pairs, seed):
-        print(row, flush=True)
-
-
-if __name__ == "__main__":
-    main()

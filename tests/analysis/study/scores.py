@@ -1,14 +1,11 @@
 """How often the findings are right: scores over datasets whose truth is planted.
 
 The findings of each dataset are derived from its tables as from any other's, and each is compared
-with what was planted. Prints the scores; the exit status is 1 where one is out of bounds. By hand:
-PYTHONPATH=workflow:tests python -m analysis.study.scores [DATASETS] [SEED]
+with what was planted. By hand: perf/findings_right.py.
 """
 
 from __future__ import annotations
 
-import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -94,16 +91,6 @@ class Score:
         if self.held < LEAST_HELD * self.intervals:
             yield f"{self.held} of {self.intervals} intervals hold"
 
-    def row(self) -> str:
-        """The score as cells of a table."""
-        missed = f"{self.missed} of {self.plain}" if self.plain else "–"
-        held = "–"
-        if self.intervals:
-            held = f"{self.held} of {self.intervals} ({100 * self.held / self.intervals:.1f}%)"
-        share = 100 * self.false / self.decided if self.decided else 0
-        false = f"{self.false} ({share:.1f}%)"
-        return f"{self.findings} | {self.decided} | {false} | {missed} | {held}"
-
 
 @dataclass
 class Scores:
@@ -123,22 +110,6 @@ class Scores:
         if self.identical_differences:
             found.append(f"{self.identical_differences} differences of what is identical")
         return found
-
-    def text(self) -> str:
-        """The scores as a table in Markdown."""
-        rows = [f"| {kind} | {score.row()} |" for kind, score in sorted(self.kinds.items())]
-        planted = ", ".join(f"{count} {kind}" for kind, count in sorted(self.datasets.items()))
-        return "\n".join(
-            [
-                "| kind | findings | decided | false | plain ones missed | intervals that hold |",
-                "|---|---|---|---|---|---|",
-                *rows,
-                "",
-                f"{self.datasets.total()} datasets: {planted}.",
-                f"Of identical implementations and variants, {self.identical_checks} findings, "
-                f"{self.identical_differences} of which claim a difference.",
-            ]
-        )
 
 
 def score(datasets: int, seed: int, folder: Path) -> Scores:
@@ -192,18 +163,3 @@ def _score_claims(
         if finding.estimates:
             judged = judge_claim(finding, wanted[finding.subject["claim"]], dataset, times)
             scores.add("claim", finding.verdict, *judged)
-
-
-def main() -> int:
-    """Print the scores, and what is out of bounds."""
-    datasets, seed = (int(value) for value in (*sys.argv[1:], *("360", "1")[len(sys.argv) - 1 :]))
-    with tempfile.TemporaryDirectory() as folder:
-        scores = score(datasets, seed, Path(folder))
-    print(scores.text())
-    wrong = scores.out_of_bounds()
-    print(*wrong, sep="\n", file=sys.stderr)
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -20,9 +20,7 @@ UNDECIDED = {"correctness"}
 
 @pytest.fixture(scope="module")
 def scores(tmp_path_factory: pytest.TempPathFactory) -> Scores:
-    found = score(DATASETS, 3, tmp_path_factory.mktemp("planted"))
-    print(f"\n{found.text()}")
-    return found
+    return score(DATASETS, 3, tmp_path_factory.mktemp("planted"))
 
 
 def test_what_is_planted_is_found_and_nothing_else(scores: Scores) -> None:
