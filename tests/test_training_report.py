@@ -74,6 +74,13 @@ def test_the_section_names_whom_the_host_and_the_power_limit_hold_back(results: 
     assert "Pytorch [eager]" in teller.tell(told["conclusion.alternatives.power_limited"])
 
 
+def test_the_section_names_whose_model_is_not_compiled_whole(results: Path) -> None:
+    section = find(results, "conclusion", "attention", topic="section")
+    told = {statement.key: statement for statement in section.statements}
+    sentence = Teller("en", TRAINING).tell(told["conclusion.alternatives.graph_breaks"])
+    assert sentence.endswith("the graph breaks that it counted: Flash2 3.")
+
+
 class Varied(PlantedReport):
     """With three processes of the naive implementation, and one of any other."""
 

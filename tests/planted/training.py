@@ -60,7 +60,10 @@ def record(run: Run) -> Record:
         share, kernels, limited = told
         metrics["gpu_busy_time"] = Measurement(share * figures["iteration_time"])
         metrics["kernels"] = Measurement(kernels)
-        usual["details"] = {"clocks": {"iteration_time": {"at_power_limit": limited}}}
+        usual["details"] = {
+            "clocks": {"iteration_time": {"at_power_limit": limited}},
+            "compiled": {"graph_breaks": 0 if run.implementation == "Pytorch" else 3},
+        }
     return plain_record(run, TRAINING.name, metrics=metrics, curves={"loss": loss_of(run)}, **usual)
 
 

@@ -20,7 +20,7 @@ TABLES = ("runs", "metrics", "samples")
 RUN_COLUMNS = (
     *("process", "status", "message", "protocol", "device_name", "provider", "torch", "driver"),
     *("power_limit_W", "inputs", "commit", "started", "ended", "gpu_uuid", "boot", "warnings"),
-    *("gate", "kernels", "power_limited", "source_changed", "record", "sha256"),
+    *("gate", "kernels", "power_limited", "graph_breaks", "source_changed", "record", "sha256"),
 )
 METRIC_COLUMNS = (
     *("metric", "unit", "status", "processes", "samples", "stopped", "value", "low", "high"),
@@ -50,7 +50,7 @@ SAMPLE_DIGITS = 9
 EXACT_DIGITS = 12
 """Those of a metric's value: a byte counts up to 100 GiB, in MiB."""
 
-INTEGERS = frozenset({"process", "processes", "samples", "index"})
+INTEGERS = frozenset({"process", "processes", "samples", "index", "graph_breaks"})
 NUMBERS = frozenset({"value", "low", "high", "deviation", "GFLOP", "power_limited"})
 BOOLEANS = frozenset({"source_changed"})
 

@@ -361,6 +361,7 @@ def _run_row(
         "gate": _gate_cell(record.gate),
         "kernels": _kernels_cell(record, counted),
         "power_limited": _power_limited(record),
+        "graph_breaks": (record.details or {}).get("compiled", {}).get("graph_breaks"),
         "source_changed": _is_source_changed(record.sources, source),
         "record": file.path.as_posix(),
         "sha256": file.sha256,

@@ -367,6 +367,7 @@ def _effects(known: Known, experiment: Experiment) -> Iterator[Told]:
             if verdict in by_verdict
         )
         yield tell("conclusion.alternatives.effect.each", sources=found, effect_outcomes=outcomes)
+        yield from _broken_graphs(experiment, switched, found)
         yield from _apart(experiment, switched, found)
         yield from _break_even(experiment, switched, metric, found)
 
@@ -384,6 +385,24 @@ def _pair(experiment: Experiment, switched: Parameter, finding: Finding) -> list
         assert run is not None  # the effect was taken of both
         found.append(run)
     return found
+
+
+def _broken_graphs(
+    experiment: Experiment, switched: Parameter, found: Sequence[Finding]
+) -> Iterator[Told]:
+    """Whose model is not compiled whole, by the graph breaks that torch.compile counted."""
+    breaks = {}
+    for finding in found:
+        processes = experiment.processes_of(_pair(experiment, switched, finding)[1])
+        if most := max((process["graph_breaks"] or 0 for process in processes), default=0):
+            breaks[finding.subject["implementation"]] = (finding, most)
+    if breaks:
+        told = [
+            say("conclusion.alternatives.graph_breaks.of", name=name, count=most)
+            for name, (_, most) in breaks.items()
+        ]
+        sources = [finding for finding, _ in breaks.values()]
+        yield tell("conclusion.alternatives.graph_breaks", sources=sources, broken=Listed(told))
 
 
 def _apart(experiment: Experiment, switched: Parameter, found: Sequence[Finding]) -> Iterator[Told]:
