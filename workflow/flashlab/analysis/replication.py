@@ -68,9 +68,7 @@ def _spreads(logs: Sequence[Floats]) -> list[Spread | None]:
     processes that go between two states. None where no run has several processes.
     """
     own = {
-        position: Spread(float(np.std(medians, ddof=1)), len(medians) - 1)
-        for position, medians in enumerate(logs)
-        if len(medians) > 1
+        position: _own_spread(medians) for position, medians in enumerate(logs) if len(medians) > 1
     }
     if not own:
         return [None] * len(logs)
@@ -90,6 +88,11 @@ def _spreads(logs: Sequence[Floats]) -> list[Spread | None]:
     return [own[i] if i in greater else pooled for i in range(len(logs))]
 
 
+def _own_spread(medians: Floats) -> Spread:
+    """The spread of one run, by the logarithms of the medians of at least two processes."""
+    return Spread(float(np.std(medians, ddof=1)), len(medians) - 1)
+
+
 def _pooled(spreads: Sequence[Spread]) -> Spread | None:
     """The spread of several runs together; None of none."""
     freedom = sum(spread.freedom for spread in spreads)
@@ -100,7 +103,7 @@ def _pooled(spreads: Sequence[Spread]) -> Spread | None:
 def shared_spread(runs: Sequence[Sequence[Estimate]]) -> Spread | None:
     """The spread between processes of runs of any kinds, pooled; None where each has but one."""
     logs = [np.log([process.median for process in run]) for run in runs if len(run) > 1]
-    return _pooled([Spread(float(np.std(each, ddof=1)), len(each) - 1) for each in logs])
+    return _pooled([_own_spread(medians) for medians in logs])
 
 
 @functools.lru_cache(maxsize=256)

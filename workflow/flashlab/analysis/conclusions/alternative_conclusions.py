@@ -162,16 +162,23 @@ def _best(benchmark: Benchmark, metric: Metric, first: Sequence[_Alternative], c
     )
 
 
+def _findings_of(
+    known: Known, kind: str, experiment: Experiment, several: Sequence[_Alternative]
+) -> list[Finding]:
+    """The findings of a kind that are about some of the alternatives."""
+    variants = [(each.name, experiment.variant_of(each.run)) for each in several]
+    return [
+        finding
+        for finding in known.every(kind, experiment.name)
+        if (finding.subject["implementation"], finding.variant) in variants
+    ]
+
+
 def _busy_times(
     known: Known, experiment: Experiment, first: Sequence[_Alternative]
 ) -> Iterator[Told]:
     """With which of those that the host keeps from being told apart the device works the least."""
-    variants = [(each.name, experiment.variant_of(each.run)) for each in first]
-    found = [
-        finding
-        for finding in known.every("device_use", experiment.name)
-        if (finding.subject["implementation"], finding.variant) in variants
-    ]
+    found = _findings_of(known, "device_use", experiment, first)
     waiting = [finding for finding in found if finding.verdict == "host_bound"]
     if len(first) == 1 or not waiting:
         return
@@ -218,12 +225,7 @@ def _share_of_ceiling(
     known: Known, experiment: Experiment, first: Sequence[_Alternative]
 ) -> Iterator[Told]:
     """The share of the device's measured matrix-product rate that they reach."""
-    variants = [(each.name, experiment.variant_of(each.run)) for each in first]
-    found = [
-        finding
-        for finding in known.every("roofline", experiment.name)
-        if (finding.subject["implementation"], finding.variant) in variants
-    ]
+    found = _findings_of(known, "roofline", experiment, first)
     if not found:
         return
     shares = [finding.facts["matrix_high"] / 100 for finding in found]
