@@ -55,7 +55,7 @@ MOST_WAITING = 4
 """Most runs of which a sentence says for how long the device is busy."""
 
 MOST_NAMED = 6
-"""Most runs that a sentence names which cannot be told apart; of more it says how many."""
+"""Most runs that a sentence names which may be the best; of more it says how many."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _findings_of(
 def _busy_times(
     known: Known, experiment: Experiment, first: Sequence[_Alternative]
 ) -> Iterator[Told]:
-    """With which of those that the host keeps from being told apart the device works the least."""
+    """Of those that may be best: how many the host limits, and where the device works least."""
     found = _findings_of(known, "device_use", experiment, first)
     waiting = [finding for finding in found if finding.verdict == "host_bound"]
     if len(first) == 1 or not waiting:
