@@ -149,7 +149,7 @@ class _Measured:
 
 @dataclass(frozen=True)
 class _Estimate:
-    """A metric of a run by its own records alone, and what is behind it.
+    """A metric of a run by its own records alone, and what is behind it: cells of the table.
 
     `deviation` is the standard deviation of the logarithm between its processes.
     """
@@ -256,16 +256,8 @@ def _metric_row(benchmark: Benchmark, metric: Metric, measured: _Measured) -> di
         return row
     if not _has(benchmark, metric, measured):
         return row | {"status": ABSENT}
-    found = _estimate(benchmark, metric, measured)
-    return row | {
-        "processes": len(measured.with_numbers),
-        "samples": found.samples,
-        "stopped": found.stopped,
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
-        "deviation": found.deviation,
-    }
+    found = vars(_estimate(benchmark, metric, measured))
+    return row | {"processes": len(measured.with_numbers), **found}
 
 
 def _tells_of(counted: Record, record: Record) -> bool:

@@ -30,11 +30,11 @@ from flashlab.analysis.conclusions.explaining import tell_cause, tell_changed_pa
 from flashlab.analysis.conclusions.quoting import (
     Known,
     Told,
-    as_ratios,
     build_conclusion,
     in_units,
     medians_along,
     part_name,
+    ratio_of,
     tell,
     tell_account,
     tell_checks,
@@ -45,8 +45,8 @@ from flashlab.analysis.conclusions.quoting import (
 from flashlab.analysis.conclusions.step_conclusions import section_steps, without_times
 from flashlab.analysis.experiment import Experiment, Variant, metrics_of, sections_of
 from flashlab.analysis.finding import Finding, Reason
-from flashlab.analysis.kinds.comparison import clauses_of, describe_range, trend_of
-from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded, shared_verdict
+from flashlab.analysis.kinds.comparison import clauses_of, describe_range, trend_of, verdict_of
+from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded
 from flashlab.benchmarks.model import Metric
 from flashlab.files import canonical
 from flashlab.telling.codes import by_code
@@ -65,11 +65,6 @@ from flashlab.telling.values import (
     settings,
     to_json,
 )
-
-PAIR_VERDICTS = {
-    **{"above": "better", "below": "worse", "equal": "equivalent"},
-    **{"mixed": "mixed", "inconclusive": "inconclusive"},
-}
 
 MOST_EFFECTS = 3
 """Most implementations of which each one's gain from a variant is told."""
@@ -195,7 +190,8 @@ def pair_ratios(
 ) -> tuple[list[Ratio], Finding | None]:
     """How many times as good as the baseline the other one is at each value, and the choice."""
     choice = known.find("choice", experiment.name, metric=metric, variant=dict(variant))
-    return (as_ratios(choice, name), choice) if choice else ([], None)
+    places = choice.estimates if choice else ()
+    return [ratio_of(place["value"], place, name) for place in places], choice
 
 
 def tell_parts(known: Known, experiment: Experiment, name: str, variant: Variant) -> Iterator[Told]:
@@ -244,7 +240,7 @@ def _pair_heading(
     if not ratios:
         told = tell("conclusion.pair.missing", sources=[choice], symbol=symbol, **names)
         return "inconclusive", told
-    verdict = PAIR_VERDICTS[shared_verdict(ratios)]
+    verdict = verdict_of(ratios)
     trend = trend_of(ratios) if len(ratios) > 1 else "one"
     span = describe_range(ratios)
     low, high = Measured(span["low"]), Measured(span["high"])
