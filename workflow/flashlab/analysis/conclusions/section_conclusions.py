@@ -360,10 +360,11 @@ VARIANT_VERDICTS = {"above": "gains", "below": "loses", "equal": "level"}
 def _conclude_variant(known: Known, experiment: Experiment, names: Sequence[str]) -> Conclusion:
     assert known.decisive is not None
     switched = next(p for p in experiment.varying_variants if p.kind is bool)
-    effects = {name: _gains(known, experiment, name, switched.name) for name in names}
-    effects = {name: found for name, found in effects.items() if found}
-    whole = {name: found[known.decisive.name] for name, found in effects.items()
-             if known.decisive.name in found}  # fmt: skip
+    effects = {
+        name: found for name in names if (found := _gains(known, experiment, name, switched.name))
+    }
+    metric = known.decisive.name
+    whole = {name: found[metric] for name, found in effects.items() if metric in found}
     last = max((e["value"] for f in whole.values() for e in f.estimates), default=0)
     groups: dict[str, list[str]] = {}
     for name, finding in whole.items():
@@ -374,29 +375,22 @@ def _conclude_variant(known: Known, experiment: Experiment, names: Sequence[str]
     verdict = VARIANT_VERDICTS[decided[0]] if len(groups) == len(decided) == 1 else "mixed"
     if not decided:
         verdict = "inconclusive"
-    at: dict[str, Tellable] = {"symbol": experiment.parameter.symbol, "last": last}
-    sources = list(whole.values())
+    key, values = "conclusion.variant.missing", dict[str, Tellable](switched=Label(switched.labels))
     if decided:
+        key = "conclusion.variant"
         outcomes = [
             say(key, *known.about, names=Listed(groups[code]))
             for code, key in OUTCOMES.items()
             if code in groups
         ]
-        headed = tell(
-            "conclusion.variant",
-            *known.about,
-            sources=sources,
-            switched=Label(switched.labels),
-            outcomes=Listed(outcomes, "outcomes.separator"),
-            **at,
-        )
+        values["outcomes"] = Listed(outcomes, "outcomes.separator")
     elif whole:
-        label = Label(switched.labels)
-        headed = tell("conclusion.variant.inconclusive", sources=sources, switched=label, **at)
-    else:
-        headed = tell("conclusion.variant.missing", switched=Label(switched.labels))
-    told = [headed]
-    (with_it,) = [v for v in experiment.variants if dict(v)[switched.name] is True][:1]
+        key = "conclusion.variant.inconclusive"
+    if whole:
+        values |= {"symbol": experiment.parameter.symbol, "last": last}
+    about = known.about if decided else ()
+    told = [tell(key, *about, sources=[*whole.values()], **values)]
+    with_it = next(v for v in experiment.variants if dict(v)[switched.name] is True)
     without = tuple((k, False if k == switched.name else v) for k, v in with_it)
     if len(names) == 2 and experiment.baseline in names:
         (other,) = (name for name in names if name != experiment.baseline)

@@ -257,9 +257,8 @@ def _peak(known: Known, experiment: Experiment, rate: float) -> tuple[str, str, 
         measured = {dtype: each.rate / 1e12 for dtype, each in known.ceilings.matrix.items()}
         peaks = {"measured": measured, **peaks}
     for source, by_dtype in peaks.items():
-        above = [(by_dtype[dtype], dtype) for dtype in ("float32", "float16") if dtype in by_dtype]
-        found = [(peak, dtype) for peak, dtype in above if peak >= rate]
-        if found:
+        dtypes = [dtype for dtype in ("float32", "float16") if by_dtype.get(dtype, 0.0) >= rate]
+        if found := [(by_dtype[dtype], dtype) for dtype in dtypes]:
             peak, dtype = min(found)
             return dtype, source, peak
     return None

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Experiment, metrics_of
+from flashlab.analysis.experiment import Experiment, chosen_metrics, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import COMPARED, Given, Kind
 from flashlab.analysis.ratios import (
@@ -188,23 +188,17 @@ def compare_pairs(
         yield ratio_finding(kind, MESSAGES, pair, ratios, against, against)
 
 
-def _compared_metrics(experiment: Experiment) -> list[Metric]:
-    """The sampled metrics that are measured; in the headline also the totals of several."""
-    measured = metrics_of(experiment.benchmark, exact=False)
-    names = {metric.name for metric in measured}
-    totals = [
-        metric
-        for metric in experiment.benchmark.metrics
-        if metric.derived and len(metric.derived.of) > 1 and names.issuperset(metric.derived.of)
-    ]
-    return [*measured, *totals] if experiment.is_summary else measured
-
-
 def comparisons(experiment: Experiment, given: Given) -> Iterator[Finding]:
-    """How many times as good as the baseline each implementation is, by each sampled metric."""
+    """How many times as good as the baseline each implementation is, by each sampled metric.
+
+    In the headline also by the totals of several.
+    """
     names, baseline = experiment.implementations, experiment.baseline
     pairs = [(name, baseline) for name in sorted(names) if baseline in names and name != baseline]
-    yield from compare_pairs("comparison", experiment, given, pairs, _compared_metrics(experiment))
+    metrics = metrics_of(experiment.benchmark, exact=False)
+    if experiment.is_summary:
+        metrics = chosen_metrics(experiment.benchmark)
+    yield from compare_pairs("comparison", experiment, given, pairs, metrics)
 
 
 COMPARISON = Kind(
