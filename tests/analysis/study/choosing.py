@@ -24,7 +24,7 @@ from flashlab.analysis.derive import derive
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, sections_of
 from flashlab.analysis.finding import Finding
-from flashlab.telling.values import Listed, Measured, Number, Range, Short, Statement
+from flashlab.telling.values import Listed, Statement
 from flashlab.telling.values import Setting as TellableSetting
 
 NAMES = ("Pytorch", "Flash2", "Flash4", "FlashLab", "SdpaCudnn", "Flex")
@@ -216,25 +216,17 @@ class Score:
             f"{kind}: {self.false[kind]} of {n} false ({100 * self.false[kind] / n:.1f}%)"
             for kind, n in sorted(self.stated.items())
         ]
-        total = sum(self.stated.values())
-        share = 100 * sum(self.false.values()) / max(1, total)
-        lines.append(f"in all: {sum(self.false.values())} of {total} false ({share:.2f}%)")
+        total, false = self.stated.total(), self.false.total()
+        lines.append(f"in all: {false} of {total} false ({100 * self.false_share():.2f}%)")
         lines.append(f"leads of 10% told on page one: {self.told} of {self.plain}")
         return "\n".join(lines)
 
-    def false_share(self, prefix: str = "") -> float:
-        stated = sum(n for kind, n in self.stated.items() if kind.startswith(prefix))
-        return sum(n for k, n in self.false.items() if k.startswith(prefix)) / max(1, stated)
+    def false_share(self) -> float:
+        return self.false.total() / max(1, self.stated.total())
 
 
-def _number(value: Any) -> float:
-    return float(value.value if isinstance(value, Measured | Number | Short) else value)
-
-
-def _ends(value: Any) -> tuple[float, float]:
-    if isinstance(value, Range):
-        return _number(value.low), _number(value.high)
-    return _number(value), _number(value)
+Judged = Iterator[tuple[bool, Sequence[Place]]]
+"""Whether each claim of a statement is right, and the places where it names one alone."""
 
 
 def _items(value: Any) -> Sequence[Any]:
@@ -336,11 +328,9 @@ class Judge:
         told: set[Place] = set()
         for statement in finding.statements:
             key = statement.key.removeprefix("conclusion.")
-            judged = self._judged(key, statement, finding, places, metric)
-            for right, covered, alone in judged:
+            for right, named in self._judged(key, statement, finding, places, metric):
                 self.score.count(f"{where}: {key}", right, (statement.values, self._true(places)))
-                if right and alone:
-                    told |= set(covered)
+                told |= set(named if right else ())
         return told
 
     def _true(self, places: Sequence[Place]) -> Any:
@@ -354,20 +344,19 @@ class Judge:
         finding: Finding,
         places: Sequence[Place],
         metric: str,
-    ) -> Iterator[tuple[bool, Sequence[Place], bool]]:
-        """Whether each claim of a statement is right, what it covers, and if it names one alone."""
+    ) -> Judged:
         values, planted = statement.values, self.planted
         rows = sorted({place[0] for place in places})
         if key in ("front.choice.best", "front.choice.near") or key.startswith(
             ("choice.best", "choice.near")
         ):
             name = str(values["name"])
-            yield self._fine(name, places, metric), places, True
+            yield self._fine(name, places, metric), places
             if key.endswith("choice.best"):
-                yield all(planted.lead(p, metric)[0] == name for p in places), places, True
+                yield all(planted.lead(p, metric)[0] == name for p in places), places
         if key == "variant.best":
             masked, name = [place for place in places if place[2]], str(values["name"])
-            yield all(planted.lead(p, metric)[0] == name for p in masked), masked, True
+            yield all(planted.lead(p, metric)[0] == name for p in masked), masked
         for listed in ("winners", "part_winners"):
             if listed not in values:
                 continue
@@ -378,60 +367,47 @@ class Judge:
                 if key.startswith("variant."):
                     among = [place for place in places if place[2]]
                 yield from self._clause(each, among, metric, rows)
-        if key in ("front.choice.most", "front.choice.mostly"):
-            count = sum(self._fine(str(values["name"]), [place], metric) for place in places)
-            yield count >= int(str(values["name_count"])), (), False
-        if "counts" in values or "near" in values:
-            for each in _items(values.get("counts", values.get("near"))):
-                name, count = each.values["name"], each.values["count"]
-                yield sum(self._fine(name, [p], metric) for p in places) >= count, (), False
-        if "wins" in values or "leads" in values:
-            for each in _items(values.get("wins", values.get("leads"))):
-                name, count = each.values["name"], each.values.get("count", 1)
-                ahead = [p for p in places if planted.lead(p, metric)[0] == name]
-                ahead = [p for p in ahead if planted.lead(p, metric)[1] > MARGIN]
-                yield len(ahead) >= count, (), False
+        for each in _items(values.get("near", Listed([]))):
+            name, count = each.values["name"], each.values["count"]
+            yield sum(self._fine(name, [p], metric) for p in places) >= count, ()
+        for each in _items(values.get("leads", Listed([]))):
+            leads = [planted.lead(p, metric) for p in places]
+            ahead = [lead for who, lead in leads if who == each.values["name"] and lead > MARGIN]
+            yield len(ahead) >= each.values["count"], ()
         if key.startswith("front.wrong"):
             name = str(values["wrong"])
             part = [p for p in places if self._fine(name, [p], PASSES[0])]
             part = part or [p for p in places if self._fine(name, [p], PASSES[1])]
-            yield len(part) >= int(str(values["wrong_count"])), (), False
-            yield not any(self._fine(name, [p], TOTAL) for p in places), (), False
+            yield len(part) >= int(str(values["wrong_count"])), ()
+            yield not any(self._fine(name, [p], TOTAL) for p in places), ()
         if key.startswith("front.avoid") and "avoid" in values:
             count = sum(self._is_slower(str(values["avoid"]), p, metric) for p in places)
-            yield count >= int(str(values.get("avoid_count", values["avoid_of"]))), (), False
+            yield count >= int(str(values.get("avoid_count", values["avoid_of"]))), ()
         if key.startswith(("pair.", "front.pair.")):
             yield from self._pair(key, statement, finding, places, metric)
         if key == "variant":
             yield from self._variant(statement, places, metric)
 
     def _is_slower(self, name: str, place: Place, metric: str) -> bool:
-        able = {name, self.planted.names[0]} <= set(self.planted.able(place))
-        if not able:
-            return False
-        time = self.planted.time
-        return time(place, name, metric) > MARGIN * time(place, self.planted.names[0], metric)
+        naive = self.planted.names[0]
+        able = {name, naive} <= set(self.planted.able(place))
+        return able and self._ratio(place, naive, name, metric) > MARGIN
 
     def _clause(
         self, each: Statement, places: Sequence[Place], metric: str, rows: Sequence[int]
-    ) -> Iterator[tuple[bool, Sequence[Place], bool]]:
-        kind = each.key.rpartition(".")[2]
-        if kind in ("open", "median"):
-            return
+    ) -> Judged:
         covered = [p for p in places if _is_there(p, each.values["where"], rows)]
         names = [str(name) for name in _items(each.values["names"])]
         right = bool(covered) and all(self._fine(name, covered, metric) for name in names)
-        yield right, covered, len(names) == 1
+        yield right, covered if len(names) == 1 else ()
 
     def _ratio(self, place: Place, name: str, other: str, metric: str) -> float:
         return self.planted.time(place, other, metric) / self.planted.time(place, name, metric)
 
     def _pair(
         self, key: str, statement: Statement, finding: Finding, places: Sequence[Place], metric: str
-    ) -> Iterator[tuple[bool, Sequence[Place], bool]]:
-        name, other = (str(finding.subject.get(k)) for k in ("implementation", "baseline"))
-        if "None" in (name, other):
-            return
+    ) -> Judged:
+        name, other = (finding.subject[k] for k in ("implementation", "baseline"))
         ratios = {p: self._ratio(p, name, other, metric) for p in places}
         verdict = key.removeprefix("front.").removeprefix("pair.").partition(".")[0]
         holds: Mapping[str, Callable[[float], bool]] = {
@@ -440,38 +416,33 @@ class Judge:
             "equivalent": lambda r: 1 / MARGIN <= r <= MARGIN,
         }
         if verdict in holds:
-            yield all(map(holds[verdict], ratios.values())), (), False
+            yield all(map(holds[verdict], ratios.values())), ()
         for each in _items(statement.values.get("standings", Listed([]))):
             standing = each.key.rpartition(".")[2]
             if standing in holds:
                 count = sum(map(holds[standing], ratios.values()))
-                yield count >= each.values["count"], (), False
+                yield count >= each.values["count"], ()
         if verdict == "mixed":
             for each in _items(statement.values.get("clauses", Listed([]))):
                 standing = each.key.rpartition(".")[2].replace("equal", "equivalent")
                 at = [p for p in places if p[0] in _items(each.values["values"])]
                 if standing in holds:
-                    yield all(holds[standing](ratios[p]) for p in at), (), False
+                    yield all(holds[standing](ratios[p]) for p in at), ()
 
-    def _variant(
-        self, statement: Statement, places: Sequence[Place], metric: str
-    ) -> Iterator[tuple[bool, Sequence[Place], bool]]:
+    def _variant(self, statement: Statement, places: Sequence[Place], metric: str) -> Judged:
         last = int(str(statement.values["last"]))
         _, width, _, batch = places[0]
         for each in _items(statement.values["outcomes"]):
             outcome = each.key.rpartition(".")[2]
             for name in _items(each.values["names"]):
                 off, on = (last, width, False, batch), (last, width, True, batch)
-                if not {(off, name), (on, name)} <= self.planted.times.keys():
-                    yield outcome == "missing", (), False
-                    continue
                 gain = self.planted.time(off, name, metric) / self.planted.time(on, name, metric)
                 right = {
                     "gains": gain > MARGIN,
                     "loses": gain < 1 / MARGIN,
                     "level": 1 / MARGIN <= gain <= MARGIN,
                 }
-                yield right.get(outcome, True), (), False
+                yield right.get(outcome, True), ()
 
 
 def score(seeds: Iterable[int], folder: Path, into: Score | None = None) -> Score:
