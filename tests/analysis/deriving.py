@@ -12,9 +12,12 @@ import jsonschema
 from analysis.findings_schema import findings_schema
 
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import Given, Kind
+from flashlab.analysis.ratios import Ratio, ratio
 from flashlab.benchmarks.model import Benchmark
+from flashlab.statistics import Estimate
 from flashlab.telling.teller import Teller
 from flashlab.telling.values import Measured, Number, Value, from_json, to_json
 
@@ -80,6 +83,21 @@ def the_one(
     """The only finding of a kind about a metric."""
     (found,) = (each for each in derived(kind, *experiments, **given) if each.metric == metric)
     return found
+
+
+def at_first(experiment: Experiment, estimates: Estimates) -> dict[str, Estimate]:
+    """The forward time of each implementation at N = 128."""
+    return {
+        run["implementation"]: estimates.of_metric(experiment, run, "forward_time")
+        for run in experiment.runs
+        if run["seq_len"] == 128
+    }
+
+
+def of_both(experiment: Experiment, estimates: Estimates) -> Ratio:
+    """Flash2 over Pytorch there."""
+    of = at_first(experiment, estimates)
+    return ratio(128, of["Flash2"], of["Pytorch"])
 
 
 def quoted(finding: Finding) -> dict[str, Any]:
