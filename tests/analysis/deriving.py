@@ -60,8 +60,13 @@ def check(findings: Iterable[Finding], benchmark: Benchmark) -> None:
             assert all(map(str.strip, (teller.tell(value) for teller in tellers)))
 
 
-def derived(kind: Kind, *experiments: Any, **given: Any) -> list[Finding]:
-    """The findings of a kind in experiments, and on all of them as a dataset; each is checked."""
+def derived(
+    kind: Kind, *experiments: Any, metric: str | None = None, **given: Any
+) -> list[Finding]:
+    """The findings of a kind in experiments, and on all of them as a dataset; each is checked.
+
+    Of those that are about a metric alone, where one is named.
+    """
     known = Given(
         **{"estimates": Estimates(experiments), "ceilings": None, "published": NO_CLAIMS, **given}
     )
@@ -74,14 +79,12 @@ def derived(kind: Kind, *experiments: Any, **given: Any) -> list[Finding]:
     found += [f for _, derive in kind.of_dataset for f in derive(experiments, known)]
     assert {finding.kind for finding in found} <= {kind.name}
     check(found, experiments[0].benchmark)
-    return found
+    return [finding for finding in found if metric in (None, finding.metric)]
 
 
-def the_one(
-    kind: Kind, *experiments: Any, metric: str | None = "forward_time", **given: Any
-) -> Finding:
+def the_one(kind: Kind, *experiments: Any, metric: str = "forward_time", **given: Any) -> Finding:
     """The only finding of a kind about a metric."""
-    (found,) = (each for each in derived(kind, *experiments, **given) if each.metric == metric)
+    (found,) = derived(kind, *experiments, metric=metric, **given)
     return found
 
 

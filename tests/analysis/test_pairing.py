@@ -134,15 +134,13 @@ def test_the_two_sides_of_compare_are_never_paired(experiment: Plant, planter: A
 
 def test_totals_choices_and_variants_are_paired_and_growth_is_not(experiment: Plant) -> None:
     runs = {
-        **{
-            (name, causal): [blocks(i + 2 * causal, cost * (1 + causal))] * 4
-            for i, (name, cost) in enumerate((("Pytorch", 1.2), ("Flash2", 1.0)))
-            for causal in (False, True)
-        },
+        (name, causal): [blocks(i + 2 * causal, cost * (1 + causal))] * 4
+        for i, (name, cost) in enumerate((("Pytorch", 1.2), ("Flash2", 1.0)))
+        for causal in (False, True)
     }
     planted = experiment(runs, **NOISE)
     for metric in ("forward_time", "forward_backward_time"):
-        choices = [f for f in derived(CHOICE, planted) if f.metric == metric and f.experiment]
+        choices = [f for f in derived(CHOICE, planted, metric=metric) if f.experiment]
         assert all(each["pairs"] == 3 for f in choices for each in f.estimates)
     effects = derived(VARIANT_EFFECT, planted)
     assert effects and all(each["pairs"] == 3 for f in effects for each in f.estimates)

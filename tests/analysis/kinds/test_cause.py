@@ -51,8 +51,7 @@ def _planted(
 
 
 def forward(planted: Any, ceilings: Ceilings | None = CEILINGS) -> list[Finding]:
-    found = derived(CAUSE, planted, ceilings=ceilings)
-    return [finding for finding in found if finding.metric == "forward_time"]
+    return derived(CAUSE, planted, metric="forward_time", ceilings=ceilings)
 
 
 def test_on_a_cpu_operators_are_the_cause(experiment: Plant) -> None:
@@ -116,8 +115,8 @@ def test_the_runs_that_were_counted_are_counted(
 def test_the_roofline_takes_counted_bytes_and_says_which_they_are(experiment: Plant) -> None:
     many = {**NAIVE, "dram_bytes": 6.87e9}
     planted = on_gpu(experiment, (1.83, many), (7.3, None), name="Pytorch")
-    found = {f.verdict: f for f in derived(ROOFLINE, planted, ceilings=CEILINGS)
-             if f.metric == "forward_time"}  # fmt: skip
+    every = derived(ROOFLINE, planted, metric="forward_time", ceilings=CEILINGS)
+    found = {finding.verdict: finding for finding in every}
     assert (found["memory_bound"].facts["values"], found["neither"].facts["values"]) == (
         [1024],
         [2048],

@@ -15,7 +15,7 @@ TOTAL = "forward_backward_time"
 
 def chosen(experiment: Any, metric: str = "forward_time") -> Finding:
     """The choice along one sweep."""
-    (found,) = (f for f in derived(CHOICE, experiment) if f.experiment and f.metric == metric)
+    (found,) = (f for f in derived(CHOICE, experiment, metric=metric) if f.experiment)
     return found
 
 

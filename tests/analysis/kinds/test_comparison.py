@@ -77,7 +77,7 @@ def test_no_name_decides_a_verdict(experiment: Plant, speeds: list[float], count
         return [EXCHANGED.get(value, value) for value in values]
 
     def found(experiment: Any) -> list[str]:
-        crossings = (f for f in derived(CROSSOVER, experiment) if f.metric == "forward_time")
+        crossings = derived(CROSSOVER, experiment, metric="forward_time")
         told = [f"{f.facts.get(at)}" for f in crossings for at in ("low_at", "before", "after")]
         comparison = the_one(COMPARISON, experiment)
         return [comparison.verdict, *verdicts(comparison), *told]

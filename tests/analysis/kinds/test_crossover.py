@@ -25,7 +25,7 @@ def test_each_change_of_the_better_one_lies_between_two_measured_values(
     experiment: Plant, speeds: tuple[float, ...], changes: list[Change]
 ) -> None:
     planted = experiment({"Pytorch": [9] * len(speeds), "Flash2": [9 / speed for speed in speeds]})
-    found = [f for f in derived(CROSSOVER, planted) if f.metric == "forward_time"]
+    found = derived(CROSSOVER, planted, metric="forward_time")
     assert [f.verdict for f in found] == (["crosses"] * len(changes) or ["none_in_range"])
     names = ("low_at", "high_at", "before", "after")
     assert [tuple(f.facts[name] for name in names) for f in found if f.facts] == changes

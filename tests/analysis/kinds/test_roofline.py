@@ -47,7 +47,7 @@ def ceilings(
 
 
 def forward(planted: Any, found: Ceilings) -> list[Finding]:
-    return [f for f in derived(ROOFLINE, planted, ceilings=found) if f.metric == "forward_time"]
+    return derived(ROOFLINE, planted, metric="forward_time", ceilings=found)
 
 
 def at_shares(
