@@ -135,7 +135,7 @@ def claims_document(**claim: Any) -> dict[str, Any]:
     }
 
 
-def excluded_run(name: str, seq_len: int, status: str, causal: bool = False) -> Reason:
+def excluded_run(name: str, seq_len: int, status: str) -> Reason:
     """The reason that names a planted run without numbers."""
-    run = {"implementation": name, "causal": causal, "seq_len": seq_len}
+    run = {"implementation": name, "causal": False, "seq_len": seq_len}
     return Reason("excluded", run, status)

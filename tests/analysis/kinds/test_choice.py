@@ -13,9 +13,9 @@ from flashlab.analysis.kinds.choice import CHOICE
 TOTAL = "forward_backward_time"
 
 
-def chosen(experiment: Any, metric: str = "forward_time") -> Finding:
+def chosen(experiment: Any) -> Finding:
     """The choice along one sweep."""
-    (found,) = (f for f in derived(CHOICE, experiment, metric=metric) if f.experiment)
+    (found,) = (f for f in derived(CHOICE, experiment, metric="forward_time") if f.experiment)
     return found
 
 
