@@ -83,14 +83,3 @@ def test_no_name_decides_a_verdict(experiment: Plant, speeds: list[float], count
         return [comparison.verdict, *verdicts(comparison), *told]
 
     assert found(other) == swap(found(one))
-
-
-def test_another_name_changes_no_number(experiment: Plant) -> None:
-    runs = pair(1.05, 1.05, 1.05, 1.05)
-    renamed = {"Flex" if name == "Flash2" else name: times for name, times in runs.items()}
-    found, again = (
-        the_one(COMPARISON, experiment(each, name, count=20, spread=0.03))
-        for each, name in ((runs, "seq_len"), (renamed, "another"))
-    )
-    assert (found.verdict, found.facts) == (again.verdict, again.facts)
-    assert found.estimates == again.estimates
