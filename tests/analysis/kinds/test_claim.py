@@ -150,6 +150,16 @@ def test_a_claim_takes_the_records_of_its_own_protocol(twice_as_fast: Any) -> No
     assert "2 comparisons of means, without intervals" in told(timed)
 
 
+def test_a_published_figure_is_compared_with_the_documents_own_protocol_first(
+    twice_as_fast: Any,
+) -> None:
+    found = checked(twice_as_fast, by_lab5(twice_as_fast), test=RATIO, **figure(2.0))
+    protocols = [estimate["protocol"] for estimate in found.estimates]
+    assert protocols == ["lab5"] * 2 + ["sampled"] * 2
+    assert (found.verdict, found.reasons) == ("confirmed", [])
+    assert told(found).index("Back-to-back calls: ") < told(found).index("Single calls: ")
+
+
 def test_a_claim_is_ambiguous_where_the_protocols_disagree(
     plant: Callable[..., Any], twice_as_fast: Any
 ) -> None:
