@@ -3,6 +3,7 @@
 Usage: PYTHONPATH=workflow:tests python perf/findings_right.py STUDY [COUNT] [SEED]
 
 scores      datasets whose truth is planted; exit status 1 where a share is out of bounds
+conclusions what is said of who is best where, of planted times; then some of what is false
 noise       runs of identical code under noise of known kinds
 replicated  pairs of identical code whose processes differ
 paired      recordings of identical code where cards and clocks differ
@@ -15,7 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from analysis.study import noise, paired, replicated, scores
+from analysis.study import choosing, noise, paired, replicated, scores
 
 Table = Callable[[int, int], Iterator[str]]
 
@@ -120,8 +121,17 @@ def of_scores(datasets: int, seed: int) -> Iterator[str]:
         sys.exit("\n".join(wrong))
 
 
+def of_conclusions(datasets: int, seed: int) -> Iterator[str]:
+    """Each kind of statement, the leads that page one tells, and statements that are false."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = choosing.score(range(seed, seed + datasets), Path(folder))
+    yield found.text()
+    yield from (example[:1200] for example in found.examples[:10])
+
+
 STUDIES: dict[str, tuple[Table, int]] = {
     "scores": (of_scores, 360),
+    "conclusions": (of_conclusions, 300),
     "noise": (of_noise, 300),
     "replicated": (of_replicated, 100_000),
     "paired": (of_pairs, 1000),

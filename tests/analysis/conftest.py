@@ -7,14 +7,7 @@ from pathlib import Path
 
 import pytest
 from analysis.deriving import Plant
-from planted import experiments
 from planted.experiments import Planter
-
-
-@pytest.fixture(scope="session")
-def noisy() -> Callable[..., list[float]]:
-    """Samples around a median (`planted.experiments.noisy`)."""
-    return experiments.noisy
 
 
 @pytest.fixture

@@ -12,9 +12,12 @@ import jsonschema
 from analysis.findings_schema import findings_schema
 
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import Given, Kind
+from flashlab.analysis.ratios import Ratio, ratio
 from flashlab.benchmarks.model import Benchmark
+from flashlab.statistics import Estimate
 from flashlab.telling.teller import Teller
 from flashlab.telling.values import Measured, Number, Value, from_json, to_json
 
@@ -57,8 +60,13 @@ def check(findings: Iterable[Finding], benchmark: Benchmark) -> None:
             assert all(map(str.strip, (teller.tell(value) for teller in tellers)))
 
 
-def derived(kind: Kind, *experiments: Any, **given: Any) -> list[Finding]:
-    """The findings of a kind in experiments, and on all of them as a dataset; each is checked."""
+def derived(
+    kind: Kind, *experiments: Any, metric: str | None = None, **given: Any
+) -> list[Finding]:
+    """The findings of a kind in experiments, and on all of them as a dataset; each is checked.
+
+    Of those that are about a metric alone, where one is named.
+    """
     known = Given(
         **{"estimates": Estimates(experiments), "ceilings": None, "published": NO_CLAIMS, **given}
     )
@@ -71,15 +79,28 @@ def derived(kind: Kind, *experiments: Any, **given: Any) -> list[Finding]:
     found += [f for _, derive in kind.of_dataset for f in derive(experiments, known)]
     assert {finding.kind for finding in found} <= {kind.name}
     check(found, experiments[0].benchmark)
-    return found
+    return [finding for finding in found if metric in (None, finding.metric)]
 
 
-def the_one(
-    kind: Kind, *experiments: Any, metric: str | None = "forward_time", **given: Any
-) -> Finding:
+def the_one(kind: Kind, *experiments: Any, metric: str = "forward_time", **given: Any) -> Finding:
     """The only finding of a kind about a metric."""
-    (found,) = (each for each in derived(kind, *experiments, **given) if each.metric == metric)
+    (found,) = derived(kind, *experiments, metric=metric, **given)
     return found
+
+
+def at_first(experiment: Experiment, estimates: Estimates) -> dict[str, Estimate]:
+    """The forward time of each implementation at N = 128."""
+    return {
+        run["implementation"]: estimates.of_metric(experiment, run, "forward_time")
+        for run in experiment.runs
+        if run["seq_len"] == 128
+    }
+
+
+def of_both(experiment: Experiment, estimates: Estimates) -> Ratio:
+    """Flash2 over Pytorch there."""
+    of = at_first(experiment, estimates)
+    return ratio(128, of["Flash2"], of["Pytorch"])
 
 
 def quoted(finding: Finding) -> dict[str, Any]:
@@ -114,7 +135,7 @@ def claims_document(**claim: Any) -> dict[str, Any]:
     }
 
 
-def excluded_run(name: str, seq_len: int, status: str, causal: bool = False) -> Reason:
+def excluded_run(name: str, seq_len: int, status: str) -> Reason:
     """The reason that names a planted run without numbers."""
-    run = {"implementation": name, "causal": causal, "seq_len": seq_len}
+    run = {"implementation": name, "causal": False, "seq_len": seq_len}
     return Reason("excluded", run, status)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
+from planted.experiments import noisy
 
 from flashlab.analysis.ceilings import COPY, Ceiling, read_ceilings
 from flashlab.analysis.estimates import Estimates
@@ -22,7 +22,7 @@ def ceiling_of(samples: list[float]) -> Ceiling:
     return found.copy
 
 
-def calls(noisy: Any, factors: list[float]) -> list[float]:
+def calls(factors: list[float]) -> list[float]:
     """Calls of 1 ms, 5% of them slow, each made longer by a factor."""
     samples = noisy(1e-3, count=len(factors), spread=0.002)
     return [factor * sample for factor, sample in zip(factors, samples, strict=True)]
@@ -41,9 +41,9 @@ def calls(noisy: Any, factors: list[float]) -> list[float]:
     ],
 )
 def test_a_ceiling_that_fell_has_two_states(
-    noisy: Any, factors: list[float], state: str, drifted: bool
+    factors: list[float], state: str, drifted: bool
 ) -> None:
-    ceiling = ceiling_of(calls(noisy, factors))
+    ceiling = ceiling_of(calls(factors))
     assert (ceiling.state, ceiling.has_drifted) == (state, drifted)
     if state == "unthrottled":
         assert ceiling.time.median == pytest.approx(1.0, rel=0.01)
@@ -51,10 +51,10 @@ def test_a_ceiling_that_fell_has_two_states(
         assert ceiling.time.count == factors.count(1.0)
 
 
-def test_unthrottled_are_the_calls_before_the_first_of_several_falls(noisy: Any) -> None:
+def test_unthrottled_are_the_calls_before_the_first_of_several_falls() -> None:
     """As the H200's float16: 16 calls at 772 TFLOP/s, 27 at 734, the rest at about 670."""
     falling = [1.0] * 16 + [1.054] * 27 + [1.16 + 0.02 * math.sin(i / 100) for i in range(1000)]
-    ceiling = ceiling_of(calls(noisy, falling))
+    ceiling = ceiling_of(calls(falling))
     assert ceiling.state == "unthrottled"
     assert ceiling.time.count == 16
     assert ceiling.sustained is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from analysis.deriving import Plant, derived, keys, the_one
-from planted.experiments import ITEMS, Planter
+from planted.experiments import ITEMS, Planter, noisy
 from planted.sorting import NAME, sorting
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
@@ -83,9 +83,7 @@ def sorts(planter: Planter, monkeypatch: pytest.MonkeyPatch) -> Plant:
     return build
 
 
-def test_growth_and_doubts_are_those_of_the_number_and_not_of_its_merit(
-    sorts: Plant, noisy: Any
-) -> None:
+def test_growth_and_doubts_are_those_of_the_number_and_not_of_its_merit(sorts: Plant) -> None:
     planted = sorts({"Fast": [1e4 / items for items in ITEMS]})
     growth = the_one(SCALING, planted, metric="throughput")
     assert growth.verdict == "power_law"

@@ -6,31 +6,21 @@ import operator
 from typing import Any
 
 import pytest
-from analysis.deriving import Plant, derived, the_one
+from analysis.deriving import Plant, at_first, derived, of_both, the_one
 
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import INPUTS_DIFFER, Experiment
+from flashlab.analysis.experiment import INPUTS_DIFFER
 from flashlab.analysis.kinds.choice import CHOICE
 from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON
 from flashlab.analysis.kinds.scaling import SCALING
 from flashlab.analysis.pairing import RunEstimate
-from flashlab.analysis.ratios import LATER_ERROR, Ratio, ratio
-from flashlab.analysis.replication import UNREPLICATED, interval_of
+from flashlab.analysis.ratios import LATER_ERROR, ratio
+from flashlab.analysis.replication import interval_of
 from flashlab.statistics import CONFIDENCE, function_estimate
 
 NOISE = {"spread": 0.001}
 CALM, WILD = [1.0, 1.001, 1.002], [1.0, 1.06, 0.97]
-
-
-def at_first(experiment: Experiment, estimates: Estimates) -> Ratio:
-    """Flash2 over Pytorch at the first size."""
-    first, other = (
-        estimates.of_metric(experiment, run, "forward_time")
-        for run in sorted(experiment.runs, key=lambda run: run["implementation"])
-        if run["seq_len"] == 128
-    )
-    return ratio(128, first, other)
 
 
 @pytest.mark.parametrize("processes", [CALM, [1.0]], ids=["repeated", "alone"])
@@ -42,18 +32,11 @@ def test_a_run_has_one_verdict_in_whichever_experiment_it_stands(
     headline = experiment({name: row[:1] for name, row in runs.items()}, "summary", "", **NOISE)
     section = experiment(runs, **NOISE)
     estimates = Estimates([headline, section])
-    found = at_first(headline, estimates)
-    assert found == at_first(section, estimates)
+    found = of_both(headline, estimates)
+    assert found == of_both(section, estimates)
     assert found.low is not None and found.low < 0.95
-    alone = at_first(headline, Estimates([headline]))
+    alone = of_both(headline, Estimates([headline]))
     assert alone.low is not None and alone.low > found.low
-
-
-def test_a_spread_is_assumed_of_single_processes(experiment: Plant) -> None:
-    planted = experiment({"Flash2": [[1.0]] * 4, "Pytorch": [[1.0]] * 4}, **NOISE)
-    found = at_first(planted, Estimates([planted]))
-    assert found.verdict == "inconclusive"
-    assert found.low == pytest.approx(1 / (1 + 3 * UNREPLICATED.deviation), abs=0.01)
 
 
 def test_single_processes_are_judged_by_the_spread_of_other_implementations(
@@ -62,13 +45,8 @@ def test_single_processes_are_judged_by_the_spread_of_other_implementations(
     """Where the processes of one differ by 40%, those of another may too."""
     wild = [[{"forward": 1.0}, {"forward": 1.4}]] * 4
     planted = experiment({"Flash2": wild, "Pytorch": [[2.0]] * 4, "Flex": [[3.0]] * 4}, **NOISE)
-    estimates = Estimates([planted])
-    flex, pytorch = (
-        estimates.of_metric(planted, run, "forward_time")
-        for run in planted.runs
-        if run["implementation"] in ("Flex", "Pytorch") and run["seq_len"] == 128
-    )
-    assert ratio(128, flex, pytorch).verdict == "inconclusive"
+    of = at_first(planted, Estimates([planted]))
+    assert ratio(128, of["Flex"], of["Pytorch"]).verdict == "inconclusive"
 
 
 def test_a_ratio_that_is_looked_at_again_is_less_sure(experiment: Plant) -> None:
@@ -76,12 +54,7 @@ def test_a_ratio_that_is_looked_at_again_is_less_sure(experiment: Plant) -> None
     more = [1.0, 1.01, 0.99, 1.01]
     runs = {"Flash2": [more, CALM, CALM, CALM], "Pytorch": [more, CALM, CALM, CALM]}
     planted = experiment({**runs, "Flash4": [CALM] * 4}, **NOISE)
-    estimates = Estimates([planted])
-    of = {
-        run["implementation"]: estimates.of_metric(planted, run, "forward_time")
-        for run in planted.runs
-        if run["seq_len"] == 128
-    }
+    of = at_first(planted, Estimates([planted]))
     looks = {name: found.looks for name, found in of.items() if isinstance(found, RunEstimate)}
     assert looks == {"Flash2": 1, "Pytorch": 1, "Flash4": 0}
     for other, error in (("Pytorch", LATER_ERROR), ("Flash4", 1 - CONFIDENCE)):

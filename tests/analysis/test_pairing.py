@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from analysis.deriving import Plant, derived, the_one
+from analysis.deriving import Plant, derived, of_both, the_one
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +22,6 @@ from flashlab.analysis.kinds.processes import PROCESSES
 from flashlab.analysis.kinds.scaling import SCALING
 from flashlab.analysis.kinds.variant_effect import VARIANT_EFFECT
 from flashlab.analysis.pairing import REACH, Pairings, Place, Processes, pair_up
-from flashlab.analysis.ratios import Ratio, ratio
 from flashlab.compare.pairs import compare_runs
 from flashlab.records import read_record
 from flashlab.statistics import DRAWS, Estimate
@@ -135,15 +134,13 @@ def test_the_two_sides_of_compare_are_never_paired(experiment: Plant, planter: A
 
 def test_totals_choices_and_variants_are_paired_and_growth_is_not(experiment: Plant) -> None:
     runs = {
-        **{
-            (name, causal): [blocks(i + 2 * causal, cost * (1 + causal))] * 4
-            for i, (name, cost) in enumerate((("Pytorch", 1.2), ("Flash2", 1.0)))
-            for causal in (False, True)
-        },
+        (name, causal): [blocks(i + 2 * causal, cost * (1 + causal))] * 4
+        for i, (name, cost) in enumerate((("Pytorch", 1.2), ("Flash2", 1.0)))
+        for causal in (False, True)
     }
     planted = experiment(runs, **NOISE)
     for metric in ("forward_time", "forward_backward_time"):
-        choices = [f for f in derived(CHOICE, planted) if f.metric == metric and f.experiment]
+        choices = [f for f in derived(CHOICE, planted, metric=metric) if f.experiment]
         assert all(each["pairs"] == 3 for f in choices for each in f.estimates)
     effects = derived(VARIANT_EFFECT, planted)
     assert effects and all(each["pairs"] == 3 for f in effects for each in f.estimates)
@@ -158,21 +155,12 @@ def test_the_spread_of_pairs_is_shared_by_all_settings(experiment: Plant) -> Non
     alone = experiment({name: row[:1] for name, row in runs.items()}, "a", **NOISE)
     whole = experiment(runs, "b", **NOISE)
     estimates = Estimates([alone, whole])
-    found = [ratios_of_first(e, estimates) for e in (alone, whole)]
+    found = [of_both(e, estimates) for e in (alone, whole)]
     assert found[0] == found[1]
     assert found[0].high is not None and found[0].low is not None
-    narrow = ratios_of_first(alone, Estimates([alone]))
+    narrow = of_both(alone, Estimates([alone]))
     assert narrow.high is not None and narrow.low is not None
     assert narrow.high / narrow.low < found[0].high / found[0].low
-
-
-def ratios_of_first(experiment: Experiment, estimates: Estimates) -> Ratio:
-    one, other = (
-        estimates.of_metric(experiment, run, "forward_time")
-        for run in sorted(experiment.runs, key=lambda run: run["implementation"])
-        if run["seq_len"] == 128
-    )
-    return ratio(128, one, other)
 
 
 # Which processes are a pair

@@ -106,4 +106,5 @@ def test_no_module_of_the_analysis_holds_a_margin_of_its_own() -> None:
     assert len(sources) > 40
     for path in sources - {Path(replication.__file__)}:
         code = path.read_text(encoding="utf-8")
-        assert str(MARGIN) not in code and "5%" not in code.replace("95%", ""), path
+        held = [number for number in (str(MARGIN), str(1 + MARGIN)) if number in code]
+        assert not held and "5%" not in code.replace("95%", ""), path

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flashlab.analysis.conclusions.choosing import Decided, Place, cell, decide, told_wins
+from flashlab.analysis.conclusions.choosing import Place, cell, decide
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.telling.teller import Teller
 
@@ -26,10 +26,6 @@ def place(
     choice["undecided"] = list(maybe)
     choice["runner_up"] = next((name for name in (*level, *maybe) if name != best), "Z")
     return Place(row, {"causal": causal}, choice)
-
-
-def decided(*places: Place) -> Decided:
-    return decide(ATTENTION, ROW, places)
 
 
 @pytest.mark.parametrize(
@@ -57,31 +53,16 @@ def test_a_cell_says_who_suffices_at_all_of_its_settings(
 
 
 def test_a_sentence_is_split_by_what_decides() -> None:
-    found = decided(
+    places = [
         place("A", 0.3, row=128),
         place("A", 0.3, row=128, causal=True),
         place("A", 0.01, maybe="AB", row=1024),
         place("A", 0.15, row=1024, causal=True),
         place("B", 0.01, maybe="AB", row=2048),
         place("B", 0.01, maybe="AB", row=2048, causal=True),
-    )
+    ]
+    found = decide(ATTENTION, ROW, places)
     assert EN.tell(found.winners()) == "A at N = 128 and at N = 1024 (causal)"
     assert [p.row for p in found.rest] == [1024, 2048, 2048]
     rest = found.open_rows()
     assert rest and EN.tell(rest) == "elsewhere (from N = 1024), A, B cannot be told apart"
-
-
-def test_rows_are_one_stretch_as_long_as_one_suffices_at_all() -> None:
-    rows = [("A", "B"), ("B", "A"), ("B",), ("C", "D")]
-    found = decided(
-        *(place(best, 0.1, *more, row=128 * 2**i) for i, (best, *more) in enumerate(rows))
-    )
-    assert EN.tell(found.winners()) == "B up to N = 512; C or D at N = 1024"
-    assert found.open_rows() is None
-
-
-def test_a_win_is_one_where_all_others_are_decidedly_worse() -> None:
-    places = [place("A", 0.3), place("A", 0.08, maybe="C"), place("A", 0.5), place("B", 0.01, "A")]
-    wins = told_wins(places)
-    assert wins and EN.tell(wins) == "A 2 (30–50%)"
-    assert told_wins(places[-1:]) is None

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from analysis.deriving import Plant, derived
+from planted.experiments import noisy
 
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.anomaly import ANOMALY
@@ -26,13 +27,13 @@ def hits(planted: Any) -> list[Finding]:
     return [finding for finding in derived(ANOMALY, planted) if finding.verdict != "none"]
 
 
-def halves(noisy: Any, time: float, first: float, second: float) -> list[float]:
+def halves(time: float, first: float, second: float) -> list[float]:
     """40 calls, the first and the second half of them longer by a factor."""
     return [t * (first if i < 20 else second) for i, t in enumerate(noisy(time * 1e-5))]
 
 
-def test_calls_that_slow_down_are_unstable(experiment: Plant, noisy: Any) -> None:
-    drifting = {"forward": halves(noisy, square(512), 1, 1.3), "backward": 2 * square(512)}
+def test_calls_that_slow_down_are_unstable(experiment: Plant) -> None:
+    drifting = {"forward": halves(square(512), 1, 1.3), "backward": 2 * square(512)}
     (found,) = (
         f for f in hits(experiment(along(square, n512=drifting))) if f.verdict == "unstable"
     )
@@ -83,8 +84,8 @@ def test_a_curve_that_bends_of_itself_contradicts_no_record(
     assert hits(experiment(along(time, sizes))) == []
 
 
-def test_unstable_neighbours_contradict_nothing(experiment: Plant, noisy: Any) -> None:
-    wavering = {"forward": halves(noisy, square(256), 0.94, 1.06), "backward": 2 * square(256)}
+def test_unstable_neighbours_contradict_nothing(experiment: Plant) -> None:
+    wavering = {"forward": halves(square(256), 0.94, 1.06), "backward": 2 * square(256)}
     outlying = (2 * square(512), 2 * square(512))
     found = hits(experiment(along(square, n256=wavering, n512=outlying)))
     assert {finding.verdict for finding in found} == {"unstable"}

@@ -77,20 +77,9 @@ def test_no_name_decides_a_verdict(experiment: Plant, speeds: list[float], count
         return [EXCHANGED.get(value, value) for value in values]
 
     def found(experiment: Any) -> list[str]:
-        crossings = (f for f in derived(CROSSOVER, experiment) if f.metric == "forward_time")
+        crossings = derived(CROSSOVER, experiment, metric="forward_time")
         told = [f"{f.facts.get(at)}" for f in crossings for at in ("low_at", "before", "after")]
         comparison = the_one(COMPARISON, experiment)
         return [comparison.verdict, *verdicts(comparison), *told]
 
     assert found(other) == swap(found(one))
-
-
-def test_another_name_changes_no_number(experiment: Plant) -> None:
-    runs = pair(1.05, 1.05, 1.05, 1.05)
-    renamed = {"Flex" if name == "Flash2" else name: times for name, times in runs.items()}
-    found, again = (
-        the_one(COMPARISON, experiment(each, name, count=20, spread=0.03))
-        for each, name in ((runs, "seq_len"), (renamed, "another"))
-    )
-    assert (found.verdict, found.facts) == (again.verdict, again.facts)
-    assert found.estimates == again.estimates

@@ -18,7 +18,7 @@ def test_a_derived_size_is_compared_at_equal_operations(
 ) -> None:
     """More heads of the same embedding: a smaller head dimension."""
     planted = experiment({"A": times}, "heads", "num_heads", sizes=lambda h: {"num_heads": h})
-    found = [f for f in derived(DERIVED_SIZE, planted) if f.metric == "forward_time"]
+    found = derived(DERIVED_SIZE, planted, metric="forward_time")
     assert {f.subject["step"]: f.verdict for f in found} == verdicts
     assert all(f.subject["parameter"] == "head_dim" and f.facts["count"] == 1 for f in found)
 

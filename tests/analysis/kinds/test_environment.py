@@ -52,12 +52,6 @@ def test_a_record_of_another_environment_is_named(
     assert (found[field,].estimates[0]["value"] == "") is (verdict == "unstated")
 
 
-def test_what_no_record_states_is_the_same_in_all(experiment: Plant) -> None:
-    """A machine without a GPU has no driver."""
-    found = by_field(experiment({"Flash2": [measured(driver=None)] * 2}))
-    assert found["driver",].verdict == "agrees"
-
-
 def test_each_implementation_has_one_provider_of_its_own(experiment: Plant) -> None:
     runs: dict[str, Any] = {
         "Pytorch": [measured(provider="abacus")],

@@ -13,8 +13,6 @@ from flashlab.analysis.kinds.exact_account import EXACT_ACCOUNT
 from flashlab.benchmarks.attention.declaration import (
     attention_run,
     exact_peak_memory,
-    memory_capacity,
-    memory_parts,
 )
 
 DEVICE = "NVIDIA H200"
@@ -23,17 +21,17 @@ PROVIDERS = {"Pytorch": "torch 2.11.0", "Flash2": "flash-attn 2.8.3"}
 
 
 def account(
-    experiment: Plant, name: str, excess: float = 0.0, batch_size: int = 16, device: str = DEVICE
+    experiment: Plant, name: str, excess: float = 0.0, device: str = DEVICE
 ) -> list[Finding]:
     """Of a sweep over N on an H200 whose peaks are the model's, with some MiB more at 1024."""
     row = {}
     for size, more in ((512, 0.0), (1024, excess)):
-        shape = replace(BASE, seq_len=size, batch_size=batch_size)
+        shape = replace(BASE, seq_len=size)
         run = attention_run(name, shape, "float16", "cuda")
         peak = exact_peak_memory(run, PROVIDERS[name], DEVICE)
         environment = {"provider": PROVIDERS[name], "device_name": device}
         row[size] = {"peak": (peak or 0.0) + more, "environment": environment}
-    sizes = {"batch_size": batch_size, "num_heads": 32, "emb_dim": 2048}
+    sizes = {"batch_size": 16, "num_heads": 32, "emb_dim": 2048}
     planted = experiment(
         {name: row}, sizes=lambda n: {"seq_len": n, **sizes}, dtype="float16", device="cuda"
     )
@@ -59,19 +57,6 @@ def test_a_peak_is_explained_by_its_parts(
     assert ("exact_account.differs" in keys(found)) is (excess > 0)
     largest = max(found.estimates[-1]["parts"].values())
     assert quoted(found)["part_size"] == pytest.approx(largest)
-
-
-def test_the_size_at_which_the_device_is_full_is_the_last_that_fits_the_model(
-    experiment: Plant,
-) -> None:
-    (found,) = account(experiment, "Pytorch", batch_size=1)
-    assert quoted(found)["full_at"] == 24100
-    capacity = memory_capacity(DEVICE)
-    fits = []
-    for size in (24100, 24200):
-        run = attention_run("Pytorch", replace(BASE, batch_size=1, seq_len=size), "float16", "cuda")
-        fits.append(sum((memory_parts(run, "", DEVICE) or {}).values()) <= (capacity or 0))
-    assert fits == [True, False]
 
 
 def test_without_the_devices_facts_the_model_says_nothing_of_the_naive_one(

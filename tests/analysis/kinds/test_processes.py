@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from analysis.deriving import Plant, derived, quoted, the_one
+from planted.experiments import noisy
 
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.kinds.anomaly import ANOMALY, HALVES_DIFFER, with_doubts
@@ -60,7 +61,7 @@ def test_a_difference_is_stated_beyond_the_spread_of_processes(
     assert the_one(COMPARISON, planted).verdict == verdict
 
 
-def test_a_process_that_drifts_makes_its_run_unstable(experiment: Plant, noisy: Any) -> None:
+def test_a_process_that_drifts_makes_its_run_unstable(experiment: Plant) -> None:
     times = [*noisy(1e-5, 20, 0.001), *noisy(1.3e-5, 20, 0.001)]
     drifting = [1.0, {"forward": times, "backward": 1.0}, 1.02]
     planted = experiment({"Pytorch": (NEAR, drifting), "Flash2": (NEAR, NEAR)}, **NOISE)

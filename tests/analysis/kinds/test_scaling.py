@@ -8,7 +8,6 @@ from analysis.deriving import Plant, derived, excluded_run, keys, quoted, the_on
 from planted.experiments import SIZES
 
 from flashlab.analysis.kinds.scaling import SCALING
-from flashlab.files import canonical
 
 STILL = {"spread": 0.002}
 SIX = tuple(128 * 2**i for i in range(6))
@@ -78,12 +77,6 @@ def test_one_size_has_no_growth_and_one_that_is_left_tells_none(experiment: Plan
     found = the_one(SCALING, experiment({"Flash2": (1, "error")}))
     assert (found.verdict, keys(found)) == ("too_few_sizes", ["scaling.too_few_sizes.one"])
     assert found.reasons == [excluded_run("Flash2", 256, "error")]
-
-
-def test_growth_is_found_for_each_implementation_variant_and_metric(experiment: Plant) -> None:
-    runs = {(name, mask): [{}] * 4 for name in ("Flash2", "Pytorch") for mask in (False, True)}
-    found = derived(SCALING, experiment(runs))
-    assert len(found) == len({canonical(finding.subject) for finding in found}) == 2 * 2 * 3
 
 
 def test_no_exponent_is_given_where_another_size_varies_along(experiment: Plant) -> None:

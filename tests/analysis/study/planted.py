@@ -23,6 +23,7 @@ from planted.records import record_of
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.records import Record
 from flashlab.statistics import median_interval
 
 NAMES = ("Pytorch", "Flash2")
@@ -52,15 +53,24 @@ PROCESSES, BETWEEN_PROCESSES = 3, 0.002
 
 @dataclass
 class Planted:
-    """A dataset: its passes, what ran out of memory, and what is true of it."""
+    """A dataset: its passes, how runs failed, and what is true of it.
+
+    `noise` is how many times as much as usual processes and their calls scatter.
+    """
 
     kind: str
     passes: dict[Key, Pass] = field(default_factory=dict)
     peaks: dict[tuple[str, Shape], float] = field(default_factory=dict)
-    oom: set[tuple[str, Shape]] = field(default_factory=set)
+    failed: dict[tuple[str, Shape], str] = field(default_factory=dict)
     exponents: dict[tuple[str, bool, str], float] = field(default_factory=dict)
     spikes: dict[Key, float] = field(default_factory=dict)
     identical: bool = False
+    noise: float = 1.0
+
+    @property
+    def names(self) -> list[str]:
+        """The implementations, in the order in which they are planted."""
+        return list(dict.fromkeys(name for name, _, _ in self.passes))
 
 
 @functools.cache
@@ -264,8 +274,8 @@ def out_of_memory(random: np.random.Generator) -> Planted:
     dataset.kind = "out of memory"
     sizes = sorted({shape.seq_len for _, shape, _ in dataset.passes})
     first = int(random.choice(sizes))
-    dataset.oom = {
-        (name, shape)
+    dataset.failed = {
+        (name, shape): "oom"
         for name, shape, _ in dataset.passes
         if name == "Pytorch" and shape.seq_len >= first
     }
@@ -324,6 +334,36 @@ PLANTS = (
 # From what is planted to tables
 
 
+def records_of(
+    dataset: Planted, random: np.random.Generator, device: str = DEVICE
+) -> dict[tuple[str, Shape], list[Record]]:
+    """The records of each run, one for each process."""
+    environment = {"device_name": device, "packages": {}}
+    records: dict[tuple[str, Shape], list[Record]] = {}
+    shapes = sorted({shape for _, shape, _ in dataset.passes})
+    for implementation, shape, process in itertools.product(
+        dataset.names, shapes, range(PROCESSES)
+    ):
+        times = {}
+        for timed in ("forward", "backward"):
+            planted = dataset.passes[implementation, shape, timed]
+            off = float(random.lognormal(sigma=dataset.noise * BETWEEN_PROCESSES))
+            spread = dataset.noise * planted.spread
+            drawn = draw(replace(planted, median=planted.median * off, spread=spread), random)
+            times[timed] = [time / 1e3 for time in drawn]
+        records.setdefault((implementation, shape), []).append(
+            record_of(
+                attention_run(implementation, shape, "float16", "cuda"),
+                dataset.failed.get((implementation, shape), "ok"),
+                peak=dataset.peaks.get((implementation, shape), 10.0),
+                environment=environment,
+                sources={"process": process} if process else {},
+                **times,
+            )
+        )
+    return records
+
+
 def write_dataset(
     dataset: Planted,
     folder: Path,
@@ -332,28 +372,8 @@ def write_dataset(
     name: str = "sweep",
 ) -> Path:
     """Plan and tables of a planted sweep over seq_len; the plan's file."""
-    environment = {"device_name": device, "packages": {}}
-    records = []
-    shapes = sorted({shape for _, shape, _ in dataset.passes})
-    for implementation, shape, process in itertools.product(NAMES, shapes, range(PROCESSES)):
-        times = {}
-        for timed in ("forward", "backward"):
-            planted = dataset.passes[implementation, shape, timed]
-            off = float(random.lognormal(sigma=BETWEEN_PROCESSES))
-            drawn = draw(replace(planted, median=planted.median * off), random)
-            times[timed] = [time / 1e3 for time in drawn]
-        ran_out = (implementation, shape) in dataset.oom
-        records.append(
-            record_of(
-                attention_run(implementation, shape, "float16", "cuda"),
-                "oom" if ran_out else "ok",
-                peak=dataset.peaks[implementation, shape],
-                environment=environment,
-                sources={"process": process} if process else {},
-                **times,
-            )
-        )
-    return Planter(folder).write_plan(records, name)
+    records = records_of(dataset, random, device).values()
+    return Planter(folder).write_plan([*itertools.chain(*records)], name)
 
 
 def plant_ceilings(dataset: Planted, random: np.random.Generator) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Whether what is concluded of planted times is right and enough (by hand: perf/conclusions.py)."""
+"""Whether what is concluded of planted times is right, on a small scale (docs/findings.md)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from analysis.deriving import NO_CLAIMS
-from analysis.study.choosing import TOTAL, Judge, Score, plant, score, write
+from analysis.study.choosing import TOTAL, Choices, Judge, Score, plant, score, write
 
 from flashlab.analysis.derive import derive
 from flashlab.analysis.estimates import Estimates
@@ -57,9 +57,10 @@ def test_the_judge_notices_a_false_choice(tmp_path: Path) -> None:
     experiments = write(planted, tmp_path, 4)
     found = derive(experiments, Estimates(experiments), NO_CLAIMS, None)
     other = {"Flash2": "Flash4", "Flash4": "Flash2", "Pytorch": "Pytorch"}
-    times = {(place, other[name]): time for (place, name), time in planted.times.items()}
+    passes = {(other[name], *at): each for (name, *at), each in planted.dataset.passes.items()}
+    exchanged = Choices(replace(planted.dataset, passes=passes), planted.experiments)
     scores = [Score(), Score()]
-    for truth, into in zip((planted, replace(planted, times=times)), scores, strict=True):
+    for truth, into in zip((planted, exchanged), scores, strict=True):
         Judge(truth, experiments, into).conclusions(found)
     assert not scores[0].false
     assert {"map.alone"} <= {*scores[1].false}
@@ -69,8 +70,8 @@ def test_the_judge_notices_a_false_choice(tmp_path: Path) -> None:
 def test_a_choice_may_be_told_by_nobody(tmp_path: Path) -> None:
     """Where nothing is decided, nobody is named as the choice."""
     planted = plant(5, ("Pytorch", "Flash2", "Flash4"))
-    noisy = replace(planted, noise=40.0)
-    written = write(noisy, tmp_path, 5)
+    planted.dataset.noise = 40.0
+    written = write(planted, tmp_path, 5)
     found = derive(written, Estimates(written), NO_CLAIMS, None)
     assert {f.verdict for f in found if _is_choice(f)} == {"varies"}
 

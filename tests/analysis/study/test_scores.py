@@ -65,11 +65,3 @@ def test_a_verdict_against_the_truth_is_false() -> None:
         estimates = [estimate | {"verdict": verdict}]
         false, _, _ = truth.comparison(replace(finding, estimates=estimates))
         assert false is (verdict != right)
-
-
-def test_the_median_of_slow_samples_is_known() -> None:
-    random = np.random.default_rng(2)
-    times = random.lognormal(sigma=0.2, size=400_000)
-    slow = random.random(times.size) < planted.SLOW_SHARE
-    median = np.median(np.where(slow, times * planted.SLOW, times))
-    assert planted.mixture_median(0.2) == pytest.approx(float(median), rel=0.002)

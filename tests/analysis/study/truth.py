@@ -49,6 +49,9 @@ class Truth:
         self.dataset = dataset
         self.ceilings = ceilings
         self.times = {key: true_median(planted) for key, planted in dataset.passes.items()}
+        self._names: dict[Shape, list[str]] = {shape: [] for _, shape, _ in self.times}
+        for name, shape in sorted({key[:2] for key in self.times} - dataset.failed.keys()):
+            self._names[shape].append(name)
 
     def time(self, name: str, shape: Shape, metric: str) -> float:
         """A metric of a run, a total's included."""
@@ -58,8 +61,7 @@ class Truth:
 
     def names(self, shape: Shape) -> list[str]:
         """The implementations that have numbers at a shape."""
-        planted = {name for name, own, _ in self.times if own == shape}
-        return sorted(name for name in planted if (name, shape) not in self.dataset.oom)
+        return self._names[shape]
 
     def along(self, name: str, causal: bool, metric: str) -> dict[int, float]:
         """A metric of the runs that are ok, by size."""
@@ -69,7 +71,7 @@ class Truth:
             if metric == MEMORY
             else self.time(name, shape, metric)
             for size, shape in runs
-            if shape.causal == causal and (name, shape) not in self.dataset.oom
+            if shape.causal == causal and (name, shape) not in self.dataset.failed
         }
 
     def of(self, finding: Finding, who: str = "implementation") -> dict[int, float]:
@@ -303,12 +305,12 @@ class Truth:
         return finding.verdict != "unexplained", None, []
 
     def correctness(self, finding: Finding) -> Judged:
-        good = {(name, s) for name, s, _ in self.times if (name, s) not in self.dataset.oom}
+        good = {(name, s) for name, s, _ in self.times if (name, s) not in self.dataset.failed}
         return finding.verdict != "none" or finding.facts["checked"] != len(good), None, []
 
     def out_of_memory(self, finding: Finding) -> Judged:
         series = finding.subject["implementation"], finding.subject["variant"]["causal"]
-        failed = sorted(s.seq_len for name, s in self.dataset.oom if (name, s.causal) == series)
+        failed = sorted(s.seq_len for name, s in self.dataset.failed if (name, s.causal) == series)
         false = finding.facts["failed"] != failed
         return false, false if failed else None, []
 
@@ -360,7 +362,7 @@ def anomalies(
             timed = str(finding.metric).removesuffix("_time")
             found.add((finding.verdict, finding.subject["implementation"], shape, timed))
     for key, planted in dataset.passes.items():
-        if key[:2] in dataset.oom:
+        if key[:2] in dataset.failed:
             continue
         unsteady = abs(planted.drift) > UNSTEADY or planted.spread > 0.2
         said = ("unstable", *key) in found

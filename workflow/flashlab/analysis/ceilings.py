@@ -153,10 +153,9 @@ def _ceiling(
 def read_ceilings(document: Mapping[str, Any], estimates: Estimates) -> Ceilings:
     """The ceilings of a record by ``flashlab.measuring.ceilings``."""
     on_gpu = document["device"] == "cuda"
-
-    def products() -> Iterator[tuple[str, Ceiling]]:
-        for dtype, found in document["matrix_product"].items():
-            yield dtype, _ceiling(dtype, found, 2.0 * found["size"] ** 3, estimates, on_gpu)
-
+    products = {
+        dtype: _ceiling(dtype, found, 2.0 * found["size"] ** 3, estimates, on_gpu)
+        for dtype, found in document["matrix_product"].items()
+    }
     copied = _ceiling(COPY, document[COPY], 2.0 * document[COPY]["bytes"], estimates, on_gpu)
-    return Ceilings(document["environment"].get("device_name"), dict(products()), copied)
+    return Ceilings(document["environment"].get("device_name"), products, copied)

@@ -107,13 +107,8 @@ class CountedPass(ABC):
 
     @property
     @abstractmethod
-    def shares(self) -> Mapping[str, float]:
-        """What is counted in percent, by name."""
-
-    @property
-    @abstractmethod
-    def others(self) -> Mapping[str, tuple[str, float]]:
-        """What statements quote besides, by name: its unit and the figure."""
+    def figures(self) -> Mapping[str, tuple[str, float]]:
+        """What statements quote beside the number of parts, by name: its unit and the figure."""
 
     def to_json(self) -> dict[str, Any]:
         """The pass as evidence."""
@@ -122,23 +117,21 @@ class CountedPass(ABC):
             "busy_milliseconds": self.busy_ms,
             "bytes": self.bytes,
             "compulsory_bytes": self.compulsory_bytes,
-            **{f"{name}_percent": share for name, share in self.shares.items()},
+            **{
+                f"{name}_percent": n
+                for name, (unit, n) in self.figures.items()
+                if unit == "percent"
+            },
         }
         printed = {name: rounded(figure, EVIDENCE_DIGITS) for name, figure in figures.items()}
         return {"value": self.value, self.COUNTERS[0]: self.parts, **printed}
-
-    @property
-    def quoted(self) -> Mapping[str, tuple[str, float]]:
-        """All that statements quote but the number of parts."""
-        shares = {name: ("percent", share) for name, share in self.shares.items()}
-        return {**shares, **self.others, "excess": ("times", self.excess)}
 
 
 def spans_of(passes: Sequence[CountedPass]) -> dict[str, Tellable]:
     """What statements on passes with one cause quote: the lowest and highest of each figure."""
     parts, unit = [counted.parts for counted in passes], passes[0].COUNTERS[0]
     spans: dict[str, Tellable] = {unit: Span(min(parts), max(parts), unit)}
-    for name, (unit, _) in passes[0].quoted.items():
-        values = [counted.quoted[name][1] for counted in passes]
+    for name, (unit, _) in passes[0].figures.items():
+        values = [counted.figures[name][1] for counted in passes]
         spans[name] = span(rounded(min(values)), rounded(max(values)), unit)
     return spans

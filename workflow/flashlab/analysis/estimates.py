@@ -18,9 +18,6 @@ from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Metric
 from flashlab.statistics import Estimate, estimate_median, function_estimate
 
-Known = dict[tuple[Hashable, ...], Estimate]
-"""Estimates by what tells their samples from all others."""
-
 
 def bases_of(metric: Metric) -> tuple[str, ...]:
     """The measured metrics that a metric's samples are of."""
@@ -35,7 +32,7 @@ class Estimates:
 
     def __init__(self, experiments: Sequence[Experiment] = ()) -> None:
         self._experiments = sorted(experiments, key=lambda experiment: experiment.name)
-        self._known: Known = {}
+        self._known: dict[tuple[Hashable, ...], Estimate] = {}
         self._metrics: dict[str, dict[Key, RunEstimate]] = {}
 
     def of(self, key: tuple[Hashable, ...], samples: Sequence[float]) -> Estimate:

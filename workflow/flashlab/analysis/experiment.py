@@ -180,8 +180,6 @@ def _with_exact_differences(benchmark: Benchmark, runs: list[Row], metrics: list
             key = tuple(row[column] for column in run_keys(benchmark))
             warning = {"code": PROCESSES_DIFFER, "metric": row["metric"]}
             differing.setdefault(key, []).append(warning)
-    if not differing:
-        return runs
     found = []
     for run in runs:
         added = differing.get(tuple(run[column] for column in run_keys(benchmark)), [])
@@ -341,10 +339,6 @@ class Experiment:
     def run_rows(self, implementation: str, variant: Variant) -> list[Row]:
         """Rows of the run table, in order of the sweep."""
         return self._by_series.get((implementation, variant, None), [])
-
-    def run_rows_of(self, implementation: str) -> list[Row]:
-        """Rows of the run table of one implementation, in every variant."""
-        return [row for variant in self.variants for row in self.run_rows(implementation, variant)]
 
     def metric_rows(self, implementation: str, variant: Variant, metric: str) -> list[Row]:
         """Rows of the metric table for one metric, in order of the sweep."""

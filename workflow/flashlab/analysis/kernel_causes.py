@@ -47,11 +47,6 @@ class CountedKernels(CountedPass):
         return 100 * self.bytes / self.busy_ms / self.copy_bytes_per_ms
 
     @property
-    def kernel_us(self) -> float:
-        """Mean duration of a kernel, in microseconds."""
-        return 1e3 * self.busy_ms / self.parts
-
-    @property
     def verdict(self) -> str:
         """The cause; ``none`` where no rule holds clearly."""
         if not self.agrees:
@@ -67,18 +62,13 @@ class CountedKernels(CountedPass):
         return "unfused" if unfused else "memory_bound"
 
     @property
-    def shares(self) -> Mapping[str, float]:
-        """What is counted in percent, by name."""
+    def figures(self) -> Mapping[str, tuple[str, float]]:
+        """What statements quote; `kernel_time` is the mean duration of a kernel."""
         return {
-            "matrix": self.matrix,
-            "copy": self.memory,
-            "idle": self.idle,
-        }
-
-    @property
-    def others(self) -> Mapping[str, tuple[str, float]]:
-        """What statements quote besides, by name: its unit and the figure."""
-        return {
-            "kernel_time": ("microseconds", self.kernel_us),
+            "matrix": ("percent", self.matrix),
+            "copy": ("percent", self.memory),
+            "idle": ("percent", self.idle),
+            "kernel_time": ("microseconds", 1e3 * self.busy_ms / self.parts),
             "traffic": ("gigabytes", self.bytes / 1e9),
+            "excess": ("times", self.excess),
         }

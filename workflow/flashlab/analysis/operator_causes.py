@@ -72,12 +72,8 @@ class CountedOperators(CountedPass):
         return "none"
 
     @property
-    def shares(self) -> Mapping[str, float]:
-        """What is counted in percent, by name."""
-        counted = {name: getattr(self, name) for name in self.SHARES}
-        return {**counted, "between": self.between, "idle": self.idle}
-
-    @property
-    def others(self) -> Mapping[str, tuple[str, float]]:
-        """What statements quote besides, by name: its unit and the figure."""
-        return {"allocated": ("megabytes", self.bytes / 1e6)}
+    def figures(self) -> Mapping[str, tuple[str, float]]:
+        """What statements quote."""
+        shares = {n: ("percent", getattr(self, n)) for n in (*self.SHARES, "between", "idle")}
+        moved = ("megabytes", self.bytes / 1e6)
+        return {**shares, "allocated": moved, "excess": ("times", self.excess)}

@@ -109,12 +109,12 @@ def interval_json(found: Ratio) -> dict[str, Any]:
 
 
 def function_of(
-    value: int, function: Callable[..., Floats], estimates: Sequence[Estimate], ideal: float = 1.0
+    value: int, function: Callable[..., Floats], estimates: Sequence[Estimate]
 ) -> Ratio:
     """A function of independent medians, such as a sum, with its interval."""
     found = function_estimate(function, estimates)
     low, high = interval_of(found) or (None, None)
-    return Ratio(value, found.median, low, high, found.count, ideal)
+    return Ratio(value, found.median, low, high, found.count)
 
 
 LATER_ERROR = 0.01

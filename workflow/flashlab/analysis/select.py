@@ -30,11 +30,6 @@ BRIEFLY = ("jump", "exact_account", "launch_bound", "saturation", "balance")
 """Kinds of which a section tells the strongest finding alone, the foremost ones first."""
 
 
-def _share_of_matrix_product(finding: Finding) -> float:
-    share: float = finding.facts["matrix_high"]
-    return share
-
-
 def _is_told(finding: Finding, headline: Collection[str], tabulated: bool) -> bool:
     """Whether a section tells a finding in full: one about the headline's implementations.
 
@@ -145,12 +140,9 @@ def _told_of_dataset(findings: Sequence[Finding], headline: Collection[str]) -> 
         kind = KINDS[finding.kind]
         if kind.told != "of the dataset" or not finding.statements:
             continue
-        if kind.alarming:
-            if finding.metric not in decisive:
-                continue
-        elif not finding.implementations <= set(headline):
+        of_headline, best = finding.implementations <= set(headline), found.get(kind.name)
+        if not (finding.metric in decisive if kind.alarming else of_headline):
             continue
-        best = found.get(kind.name)
         if best is None or finding.facts["count"] > best.facts["count"]:
             found[kind.name] = finding
     return list(found.values())
@@ -168,7 +160,7 @@ def told_rooflines(findings: Iterable[Finding], headline: Collection[str]) -> li
             errors.append(finding)
         elif name in headline:
             best = nearest.setdefault(name, finding)
-            nearest[name] = max(best, finding, key=_share_of_matrix_product)
+            nearest[name] = max(best, finding, key=lambda f: float(f.facts["matrix_high"]))
     return [*errors, *nearest.values()]
 
 

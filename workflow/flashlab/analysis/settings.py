@@ -8,7 +8,7 @@ operations.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -150,31 +150,28 @@ def implementations_of(experiments: Sequence[Experiment]) -> list[str]:
     return sorted({name for experiment in experiments for name in experiment.implementations})
 
 
-def factors_of(
-    pairs: Sequence[Pair], name: str, metric: Metric, estimates: Estimates, ideal: float = 1.0
-) -> list[Ratio]:
-    """The first setting's median over the second's, of each pair; its value is its position."""
-    medians = ([one.estimate(estimates, name, metric) for one in pair] for pair in pairs)
-    return [ratio(at, first, second, ideal) for at, (first, second) in enumerate(medians)]
-
-
 def pair_finding(
     kind: str,
     experiments: Sequence[Experiment],
+    estimates: Estimates,
     pairs: Sequence[Pair],
-    factors: Sequence[Ratio],
-    verdict: str,
     *,
+    judge: Callable[[Sequence[Ratio]], str],
     messages: Mapping[str, str],
     metric: Metric,
+    ideal: float = 1.0,
     subject: Mapping[str, Any],
     named: Mapping[str, Tellable],
 ) -> Finding:
-    """A finding on the factors of pairs of settings.
+    """A finding on pairs of settings: by what factor the first one's metric is the second one's.
 
-    It is told by the verdict's message, where there is one, which may quote what is `named`.
+    What the factors amount to, as shares of the `ideal` one, says `judge`. It is told by the
+    verdict's message, where there is one, which may quote what is `named`.
     """
     benchmark, name = experiments[0].benchmark, subject["implementation"]
+    medians = ([one.estimate(estimates, name, metric) for one in pair] for pair in pairs)
+    factors = [ratio(at, first, second, ideal) for at, (first, second) in enumerate(medians)]
+    verdict = judge(factors)
     lowest, highest = (choose(factors, key=lambda factor: factor.ratio) for choose in (min, max))
     firsts = [pair[0] for pair in pairs]
 
@@ -195,14 +192,13 @@ def pair_finding(
         **named,
     }
     key = messages.get(verdict)
-    ideal = {"ideal": rounded(factors[0].ideal)} if factors[0].ideal != 1 else {}
     return dataset_finding(
         kind,
         experiments,
         verdict,
         subject={**subject, "metric": metric.name},
         statements=[say(key, metric.quantity.name, **values)] if key else [],
-        facts={"count": len(factors), **ideal},
+        facts={"count": len(factors)} | ({"ideal": rounded(ideal)} if ideal != 1 else {}),
         estimates=at_settings(benchmark, firsts, factors),
         compared=[[one.runs[name][1] for one in pair] for pair in pairs],
         reasons=without_samples(factors),

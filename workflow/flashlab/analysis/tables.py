@@ -149,7 +149,7 @@ class _Measured:
 
 @dataclass(frozen=True)
 class _Estimate:
-    """A metric of a run by its own records alone, and what is behind it.
+    """A metric of a run by its own records alone, and what is behind it: cells of the table.
 
     `deviation` is the standard deviation of the logarithm between its processes.
     """
@@ -242,30 +242,20 @@ def _stopped(metric: Metric, measured: _Measured) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
+def _empty_row(run: Run, metric: Metric, status: str) -> dict[str, Any]:
+    named = {"metric": metric.name, "unit": metric.unit, "status": status}
+    return {**dict.fromkeys(METRIC_COLUMNS), **run.to_json(), **named}
+
+
 def _metric_row(benchmark: Benchmark, metric: Metric, measured: _Measured) -> dict[str, Any]:
-    run = measured.run
-    row: dict[str, Any] = {
-        **dict.fromkeys(METRIC_COLUMNS),
-        **run.to_json(),
-        "metric": metric.name,
-        "unit": metric.unit,
-        "status": measured.status,
-        "GFLOP": metric.work.operations(run) / 1e9 if metric.work else None,
-    }
+    row = _empty_row(measured.run, metric, measured.status)
+    row["GFLOP"] = metric.work.operations(measured.run) / 1e9 if metric.work else None
     if measured.status != "ok":
         return row
     if not _has(benchmark, metric, measured):
         return row | {"status": ABSENT}
-    found = _estimate(benchmark, metric, measured)
-    return row | {
-        "processes": len(measured.with_numbers),
-        "samples": found.samples,
-        "stopped": found.stopped,
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
-        "deviation": found.deviation,
-    }
+    found = vars(_estimate(benchmark, metric, measured))
+    return row | {"processes": len(measured.with_numbers), **found}
 
 
 def _tells_of(counted: Record, record: Record) -> bool:
@@ -281,14 +271,8 @@ def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list
     if counted.status == "ok" and not _tells_of(counted, record):
         return []
     return [
-        {
-            **dict.fromkeys(METRIC_COLUMNS),
-            **record.run.to_json(),
-            "metric": metric.name,
-            "unit": metric.unit,
-            "status": counted.status,
-            "value": counted.metrics[metric.name].value if counted.metrics else None,
-        }
+        _empty_row(record.run, metric, counted.status)
+        | {"value": counted.metrics[metric.name].value if counted.metrics else None}
         for metric in benchmark.all_counters(record.run.device)
     ]
 

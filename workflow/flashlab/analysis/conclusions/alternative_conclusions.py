@@ -111,10 +111,8 @@ def _answer(known: Known, experiment: Experiment, estimates: Estimates) -> Itera
     if not found:
         yield build_conclusion("answer", "no_numbers", [tell("conclusion.front.no_numbers")])
         return
-    best, choice = found[0], None
-    if len(found) > 1:
-        by_position = {str(i): each.estimate for i, each in enumerate(found)}
-        choice = place(0, by_position, metric.higher_is_better)
+    best, by_position = found[0], {str(i): each.estimate for i, each in enumerate(found)}
+    choice = place(0, by_position, metric.higher_is_better)  # None of one alone
     first = [e for i, e in enumerate(found) if e is best or (choice and str(i) in choice.possible)]
     naive = _naive(found, known.benchmark.naive)
     told = [_best(known.benchmark, metric, first, len(found))]
@@ -196,8 +194,7 @@ def _busy_times(
 
 def _naive(found: Sequence[_Alternative], naive: str | None) -> _Alternative | None:
     """The naive implementation in its plainest variant."""
-    plain = [e for e in found if e.name == naive and not any(e.where.values())]
-    return plain[0] if plain else None
+    return next((e for e in found if e.name == naive and not any(e.where.values())), None)
 
 
 def _against_naive(
@@ -412,13 +409,8 @@ def _apart(experiment: Experiment, switched: Parameter, found: Sequence[Finding]
     pairs = {f.subject["implementation"]: _pair(experiment, switched, f) for f in found}
     apart = [name for name, pair in pairs.items() if _are_cards_different(experiment, pair)]
     if apart:
-        states = [setting(switched, is_on) for is_on in (False, True)]
-        yield tell(
-            PAIR_CARDS,
-            apart=Listed(apart),
-            off=states[0],
-            on=states[1],
-        )
+        off, on = (setting(switched, is_on) for is_on in (False, True))
+        yield tell(PAIR_CARDS, apart=Listed(apart), off=off, on=on)
 
 
 def _told_effect(finding: Finding) -> Statement:

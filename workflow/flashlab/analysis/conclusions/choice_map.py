@@ -22,15 +22,24 @@ def column_parameters(benchmark: Benchmark) -> list[Parameter]:
     return [*benchmark.derived_parameters, *benchmark.variants]
 
 
+def _cells(
+    benchmark: Benchmark, row: Parameter, estimates: Sequence[Mapping[str, Any]]
+) -> dict[tuple[tuple[Any, ...], int], list[Mapping[str, Any]]]:
+    """The settings of each column and row."""
+    found: dict[tuple[tuple[Any, ...], int], list[Mapping[str, Any]]] = {}
+    for setting in (each["setting"] for each in estimates):
+        column = tuple(setting[p.name] for p in column_parameters(benchmark))
+        found.setdefault((column, setting[row.name]), []).append(setting)
+    return found
+
+
 def row_parameter(benchmark: Benchmark, estimates: Sequence[Mapping[str, Any]]) -> Parameter:
     """The given size with the most distinct values; of several that with the most cells."""
-    settings = [each["setting"] for each in estimates]
-    columns = [p.name for p in column_parameters(benchmark)]
 
     def extent(size: Parameter) -> tuple[int, int]:
-        cells = {(*(s[name] for name in columns), s[size.name]) for s in settings}
-        rows = Counter(cell[:-1] for cell in cells)
-        return len({cell[-1] for cell in cells}), sum(n for n in rows.values() if n > 1)
+        cells = _cells(benchmark, size, estimates)
+        rows = Counter(column for column, _ in cells)
+        return len({row for _, row in cells}), sum(n for n in rows.values() if n > 1)
 
     return max((p for p in benchmark.given if not p.is_variant), key=extent)
 
@@ -72,10 +81,7 @@ class ChoiceMap:
     @property
     def columns(self) -> list[tuple[Any, ...]]:
         """The columns with several rows, in order; all where none has."""
-        settings = [each["setting"] for each in self.estimates]
-        names = [p.name for p in column_parameters(self.benchmark)]
-        every = {(tuple(s[name] for name in names), s[self.row.name]) for s in settings}
-        count = Counter(column for column, _ in every)
+        count = Counter(column for column, _ in _cells(self.benchmark, self.row, self.estimates))
         several = [column for column in sorted(count) if count[column] > 1]
         return several or sorted(count)
 
@@ -101,10 +107,7 @@ class ChoiceMap:
 
     def varying(self) -> list[str]:
         """Symbols of the sizes in which the settings of one place differ."""
-        found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-        names = [self.row.name, *(p.name for p in column_parameters(self.benchmark))]
-        for setting in (each["setting"] for each in self.estimates):
-            found.setdefault(tuple(setting[name] for name in names), []).append(setting)
+        found = _cells(self.benchmark, self.row, self.estimates)
         return [
             p.symbol
             for p in self.benchmark.given

@@ -40,7 +40,7 @@ MOST_STRETCHES = 4
 """Most stretches that a sentence on page one names; more are left to the map."""
 
 MOST_NAMED = 3
-"""Most of which a sentence says that they cannot be told apart."""
+"""Most of which a sentence says where they win, or that they cannot be told apart."""
 
 
 @dataclass(frozen=True)
@@ -275,13 +275,13 @@ def decide(benchmark: Benchmark, row: Parameter, places: Sequence[Place]) -> Dec
     return Decided(benchmark, row, places, [clause for clause in found if clause in most])
 
 
-def told_wins(places: Sequence[Place], count: int = 3) -> Tellable | None:
+def told_wins(places: Sequence[Place]) -> Tellable | None:
     """Who is decidedly the best at how many places, by how much; None for nobody."""
     wins: dict[str, list[Place]] = {}
     for place in places:
         if place.is_alone:
             wins.setdefault(place.choice["best"], []).append(place)
-    most = sorted(wins.items(), key=lambda item: (-len(item[1]), item[0]))[:count]
+    most = sorted(wins.items(), key=lambda item: (-len(item[1]), item[0]))[:MOST_NAMED]
     listed = [
         say("conclusion.each.lead", name=name, count=len(mine), range=told_lead(mine))
         for name, mine in most

@@ -22,17 +22,16 @@ from flashlab.analysis.conclusions.quoting import (
     build_conclusion,
     in_units,
     median_at,
+    medians_along,
     part_name,
     ratio_of,
     tell,
     tell_account,
-    told_places,
 )
-from flashlab.analysis.conclusions.section_conclusions import PAIR_VERDICTS
-from flashlab.analysis.experiment import Experiment, metrics_of
+from flashlab.analysis.experiment import metrics_of
 from flashlab.analysis.finding import Finding
-from flashlab.analysis.kinds.comparison import describe_range
-from flashlab.analysis.ratios import Ratio, shared_verdict
+from flashlab.analysis.kinds.comparison import describe_range, verdict_of
+from flashlab.analysis.ratios import Ratio
 from flashlab.analysis.select import MIN_CHOICES
 from flashlab.telling.codes import by_code
 from flashlab.telling.values import (
@@ -121,7 +120,7 @@ def _answer_pair(known: Known, overall: Finding) -> Iterator[Finding]:
     other = next((name for name in names if name != baseline), names[0])
     baseline = next(name for name in names if name != other)
     ratios = [ratio_of(at, place, other) for at, place in enumerate(places)]
-    verdict = PAIR_VERDICTS[shared_verdict(ratios)]
+    verdict = verdict_of(ratios)
     span = describe_range(ratios)
     values: dict[str, Tellable] = {
         "metric": MetricName(known.decisive.name),
@@ -140,11 +139,14 @@ def _answer_pair(known: Known, overall: Finding) -> Iterator[Finding]:
         told.append(tell("conclusion.front.pair.everywhere", count=len(ratios)))
     worse = _places(overall, ratios, "below")
     if worse and verdict == "mixed":
-        where: Tellable = told_places(known.benchmark, worse[:MOST_EXCEPTIONS])
+        told_first = (Listed(settings(known.benchmark, at)) for at in worse[:MOST_EXCEPTIONS])
+        where: Tellable = clauses(told_first)
         if more := len(worse[MOST_EXCEPTIONS:]):
             where = say("conclusion.more", items=where, count=more)
         told.append(tell("conclusion.front.pair.where_not", *known.about, places=where))
-    told += _tell_kernels(known, known.sections, other, baseline)
+    told += [*tell_cause(known, known.sections, baseline)] or tell_cause(
+        known, known.sections, other
+    )
     yield build_conclusion(
         "answer",
         verdict,
@@ -166,27 +168,19 @@ def _shares(known: Known, name: str, baseline: str) -> dict[str, Tellable]:
     metrics = metrics_of(known.benchmark, exact=True)
     if not metrics:
         return {}
-    metric, shares = metrics[0], []
+    metric, shares = metrics[0], list[float]()
     for experiment in known.sections:
-        for run in experiment.run_rows_of(name):
-            at = experiment.variant_of(run), experiment.value_of(run), metric.name
-            mine, theirs = median_at(experiment, name, *at), median_at(experiment, baseline, *at)
-            if mine is not None and theirs:
-                shares.append(mine / theirs)
+        for variant in experiment.variants:
+            mine, theirs = (
+                medians_along(experiment, who, variant, metric.name) for who in (name, baseline)
+            )
+            shares += [mine[value] / theirs[value] for value in mine if theirs.get(value)]
     if not shares or max(shares) >= 1:
         return {}
     return {
         "exact_metric": MetricName(metric.name),
         "exact_share": Range(percent(min(shares)), percent(max(shares))),
     }
-
-
-def _tell_kernels(
-    known: Known, experiments: list[Experiment], other: str, baseline: str
-) -> Iterator[Told]:
-    """The measured cause of the baseline's time, and the other's where it was counted too."""
-    found = list(tell_cause(known, experiments, baseline))
-    yield from found or tell_cause(known, experiments, other)
 
 
 # More

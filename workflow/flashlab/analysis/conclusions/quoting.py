@@ -22,7 +22,6 @@ from flashlab.telling.values import (
     Statement,
     Tellable,
     Within,
-    clauses,
     heading,
     percent,
     say,
@@ -171,11 +170,6 @@ def ratio_of(value: int, place: Mapping[str, Any], name: str) -> Ratio:
     return Ratio(value, estimate, low, high, place["n"])
 
 
-def as_ratios(finding: Finding, name: str) -> list[Ratio]:
-    """The ratio at each value of a choice of two."""
-    return [ratio_of(place["value"], place, name) for place in finding.estimates]
-
-
 def median_at(
     experiment: Experiment, name: str, variant: Variant, value: int, metric: str
 ) -> float | None:
@@ -195,11 +189,6 @@ def medians_along(
         value: median_at(experiment, name, variant, value, metric) for value in experiment.values
     }
     return {value: median for value, median in found.items() if median is not None}
-
-
-def told_places(benchmark: Benchmark, places: Sequence[Mapping[str, Any]]) -> Listed:
-    """Settings, in short."""
-    return clauses(Listed(settings(benchmark, place)) for place in places)
 
 
 # Exact metrics

@@ -30,11 +30,11 @@ from flashlab.analysis.conclusions.explaining import tell_cause, tell_changed_pa
 from flashlab.analysis.conclusions.quoting import (
     Known,
     Told,
-    as_ratios,
     build_conclusion,
     in_units,
     medians_along,
     part_name,
+    ratio_of,
     tell,
     tell_account,
     tell_checks,
@@ -45,8 +45,8 @@ from flashlab.analysis.conclusions.quoting import (
 from flashlab.analysis.conclusions.step_conclusions import section_steps, without_times
 from flashlab.analysis.experiment import Experiment, Variant, metrics_of, sections_of
 from flashlab.analysis.finding import Finding, Reason
-from flashlab.analysis.kinds.comparison import clauses_of, describe_range, trend_of
-from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded, shared_verdict
+from flashlab.analysis.kinds.comparison import clauses_of, describe_range, trend_of, verdict_of
+from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded
 from flashlab.benchmarks.model import Metric
 from flashlab.files import canonical
 from flashlab.telling.codes import by_code
@@ -65,11 +65,6 @@ from flashlab.telling.values import (
     settings,
     to_json,
 )
-
-PAIR_VERDICTS = {
-    **{"above": "better", "below": "worse", "equal": "equivalent"},
-    **{"mixed": "mixed", "inconclusive": "inconclusive"},
-}
 
 MOST_EFFECTS = 3
 """Most implementations of which each one's gain from a variant is told."""
@@ -195,7 +190,8 @@ def pair_ratios(
 ) -> tuple[list[Ratio], Finding | None]:
     """How many times as good as the baseline the other one is at each value, and the choice."""
     choice = known.find("choice", experiment.name, metric=metric, variant=dict(variant))
-    return (as_ratios(choice, name), choice) if choice else ([], None)
+    places = choice.estimates if choice else ()
+    return [ratio_of(place["value"], place, name) for place in places], choice
 
 
 def tell_parts(known: Known, experiment: Experiment, name: str, variant: Variant) -> Iterator[Told]:
@@ -244,7 +240,7 @@ def _pair_heading(
     if not ratios:
         told = tell("conclusion.pair.missing", sources=[choice], symbol=symbol, **names)
         return "inconclusive", told
-    verdict = PAIR_VERDICTS[shared_verdict(ratios)]
+    verdict = verdict_of(ratios)
     trend = trend_of(ratios) if len(ratios) > 1 else "one"
     span = describe_range(ratios)
     low, high = Measured(span["low"]), Measured(span["high"])
@@ -364,10 +360,11 @@ VARIANT_VERDICTS = {"above": "gains", "below": "loses", "equal": "level"}
 def _conclude_variant(known: Known, experiment: Experiment, names: Sequence[str]) -> Conclusion:
     assert known.decisive is not None
     switched = next(p for p in experiment.varying_variants if p.kind is bool)
-    effects = {name: _gains(known, experiment, name, switched.name) for name in names}
-    effects = {name: found for name, found in effects.items() if found}
-    whole = {name: found[known.decisive.name] for name, found in effects.items()
-             if known.decisive.name in found}  # fmt: skip
+    effects = {
+        name: found for name in names if (found := _gains(known, experiment, name, switched.name))
+    }
+    metric = known.decisive.name
+    whole = {name: found[metric] for name, found in effects.items() if metric in found}
     last = max((e["value"] for f in whole.values() for e in f.estimates), default=0)
     groups: dict[str, list[str]] = {}
     for name, finding in whole.items():
@@ -378,29 +375,22 @@ def _conclude_variant(known: Known, experiment: Experiment, names: Sequence[str]
     verdict = VARIANT_VERDICTS[decided[0]] if len(groups) == len(decided) == 1 else "mixed"
     if not decided:
         verdict = "inconclusive"
-    at: dict[str, Tellable] = {"symbol": experiment.parameter.symbol, "last": last}
-    sources = list(whole.values())
+    key, values = "conclusion.variant.missing", dict[str, Tellable](switched=Label(switched.labels))
     if decided:
+        key = "conclusion.variant"
         outcomes = [
             say(key, *known.about, names=Listed(groups[code]))
             for code, key in OUTCOMES.items()
             if code in groups
         ]
-        headed = tell(
-            "conclusion.variant",
-            *known.about,
-            sources=sources,
-            switched=Label(switched.labels),
-            outcomes=Listed(outcomes, "outcomes.separator"),
-            **at,
-        )
+        values["outcomes"] = Listed(outcomes, "outcomes.separator")
     elif whole:
-        label = Label(switched.labels)
-        headed = tell("conclusion.variant.inconclusive", sources=sources, switched=label, **at)
-    else:
-        headed = tell("conclusion.variant.missing", switched=Label(switched.labels))
-    told = [headed]
-    (with_it,) = [v for v in experiment.variants if dict(v)[switched.name] is True][:1]
+        key = "conclusion.variant.inconclusive"
+    if whole:
+        values |= {"symbol": experiment.parameter.symbol, "last": last}
+    about = known.about if decided else ()
+    told = [tell(key, *about, sources=[*whole.values()], **values)]
+    with_it = next(v for v in experiment.variants if dict(v)[switched.name] is True)
     without = tuple((k, False if k == switched.name else v) for k, v in with_it)
     if len(names) == 2 and experiment.baseline in names:
         (other,) = (name for name in names if name != experiment.baseline)

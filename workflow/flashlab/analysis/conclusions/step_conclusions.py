@@ -173,7 +173,8 @@ def _verdicts(known: Known, experiment: Experiment, every: Sequence[Experiment])
         if len(decided) == 1:
             alike[next(iter(decided))].append(about["implementation"])
         if len(places) > 1:
-            others.append(_tell_step(about["implementation"], places))
+            step_name, outcomes = about["implementation"], _outcomes(places)
+            others.append(tell("conclusion.front.steps.mixed", step=step_name, outcomes=outcomes))
         if "helps_at" not in places:
             others += _elsewhere(known, experiment, every, about)
     counts = {"step_count": len(found), "helping": len(alike["helps_at"])}
@@ -210,10 +211,6 @@ def _outcomes(places: Mapping[str, list[Setting]]) -> Listed:
             where = say("conclusion.each.step.elsewhere")
         told.append(say(OUTCOMES[key], step_where=where))
     return Listed(told)
-
-
-def _tell_step(name: str, places: Mapping[str, list[Setting]]) -> Told:
-    return tell("conclusion.front.steps.mixed", step=name, outcomes=_outcomes(places))
 
 
 def _elsewhere(
@@ -260,9 +257,8 @@ def _peak(known: Known, experiment: Experiment, rate: float) -> tuple[str, str, 
         measured = {dtype: each.rate / 1e12 for dtype, each in known.ceilings.matrix.items()}
         peaks = {"measured": measured, **peaks}
     for source, by_dtype in peaks.items():
-        above = [(by_dtype[dtype], dtype) for dtype in ("float32", "float16") if dtype in by_dtype]
-        found = [(peak, dtype) for peak, dtype in above if peak >= rate]
-        if found:
+        dtypes = [dtype for dtype in ("float32", "float16") if by_dtype.get(dtype, 0.0) >= rate]
+        if found := [(by_dtype[dtype], dtype) for dtype in dtypes]:
             peak, dtype = min(found)
             return dtype, source, peak
     return None
@@ -340,27 +336,21 @@ def _tell_busiest(experiment: Experiment, name: str, value: int) -> Iterator[Tol
         )
 
 
-def _first(experiment: Experiment) -> list[Told]:
-    """The step before all others against the best one, wherever both have numbers."""
-    found: list[tuple[int, float, str]] = []
+def _first(experiment: Experiment) -> Iterator[Told]:
+    """The step before all others against the best one, at the last value where both are."""
     (start, _) = experiment.steps[0]
-    for value in experiment.values:
+    for value in reversed(experiment.values):
         medians = _medians(experiment, value)
         if start in medians and len(medians) > 1:
             best = _best(experiment, medians)
-            found.append((value, _gain(experiment, medians[start], medians[best]), best))
-    if not found:
-        return []
-    value, factor, best = found[-1]
-    return [
-        tell(
-            "conclusion.front.start",
-            start_name=start,
-            start_best=best,
-            start_factor=Short(factor),
-            start_at=setting(experiment.parameter, value),
-        )
-    ]
+            yield tell(
+                "conclusion.front.start",
+                start_name=start,
+                start_best=best,
+                start_factor=Short(_gain(experiment, medians[start], medians[best])),
+                start_at=setting(experiment.parameter, value),
+            )
+            return
 
 
 def without_times(experiments: Sequence[Experiment]) -> list[Told]:
@@ -376,19 +366,17 @@ def section_steps(known: Known, experiment: Experiment) -> list[Told]:
     for value in experiment.values:
         medians = _medians(experiment, value)
         if len(medians) > 1:
-            start = next(
-                (name for name in medians if name == experiment.baseline), next(iter(medians))
-            )
-            gains.append(
-                (_gain(experiment, medians[start], medians[_best(experiment, medians)]), start)
-            )
+            first, best = next(iter(medians)), _best(experiment, medians)
+            start = experiment.baseline if experiment.baseline in medians else first
+            gains.append((_gain(experiment, medians[start], medians[best]), start))
     if not gains:
         return [tell("conclusion.choice.missing", symbol=experiment.parameter.symbol)]
     least, most = min(gains)[0], max(gains)[0]
-    headed = tell(
-        "conclusion.steps",
-        steps_from=gains[-1][1],
-        steps_range=Range(Short(least), Short(most)),
-        steps_count=len(gains),
-    )
-    return [headed]
+    return [
+        tell(
+            "conclusion.steps",
+            steps_from=gains[-1][1],
+            steps_range=Range(Short(least), Short(most)),
+            steps_count=len(gains),
+        )
+    ]

@@ -203,8 +203,7 @@ def _judged(low: float, high: float, wanted: Mapping[str, float], digits: int) -
 
 def _digits(claim: Mapping[str, Any]) -> int:
     """How many significant digits of a claim's figure are printed and compared."""
-    terms = claim["test"]["terms"] if "test" in claim else ()
-    return ABSOLUTE_DIGITS if len(terms) == 1 else SIGNIFICANT_DIGITS
+    return ABSOLUTE_DIGITS if len(claim["test"]["terms"]) == 1 else SIGNIFICANT_DIGITS
 
 
 def wanted_range(claim: Mapping[str, Any]) -> dict[str, float]:
@@ -311,8 +310,7 @@ def _read_claim(
     }
     complete = [protocol for protocol in protocols if not lacking[protocol]]
     if not complete:
-        reasons = min(lacking.values(), key=len)
-        return {}, [reason for i, reason in enumerate(reasons) if reason not in reasons[:i]]
+        return {}, min(lacking.values(), key=len)
     if all(dataset.is_exact(metric) for metric, _ in asked):
         complete = complete[:1]  # the same by every protocol
     wanted, digits = wanted_range(claim), _digits(claim)
@@ -508,10 +506,7 @@ def claims(experiments: Sequence[Experiment], given: Given) -> Iterator[Finding]
     """One finding a published claim, whether it could be tested here or not."""
     document = given.published
     benchmark = find_benchmark(document["benchmark"])
-    experiments = [
-        experiment for experiment in experiments if experiment.benchmark.name == benchmark.name
-    ]
-    if not experiments:
+    if not experiments or experiments[0].benchmark.name != benchmark.name:
         return
     dataset = _Dataset.of(experiments, benchmark, given.estimates)
     for claim in document["claims"]:
@@ -528,13 +523,7 @@ def claims(experiments: Sequence[Experiment], given: Given) -> Iterator[Finding]
         if readings:
             facts["compared"] = _terms_compared(claim["test"], benchmark)
             facts |= _told_readings(claim, readings, verdict, benchmark)
-            facts["records"] = sorted(
-                {
-                    dataset.runs[run, c.reading.protocol][1]["record"]
-                    for c in found
-                    for run in c.runs
-                }
-            )
+            facts["records"] = dataset.records_of(found)
         yield Finding(
             "claim",
             None,

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Experiment, metrics_of
+from flashlab.analysis.experiment import Experiment, chosen_metrics, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import COMPARED, Given, Kind
 from flashlab.analysis.ratios import (
@@ -54,6 +54,12 @@ CLAUSES = {
     "inconclusive": "clause.undecided",
 }
 """What a mixed finding is at some values of the sweep, by the verdict there."""
+
+
+def verdict_of(ratios: Sequence[Ratio]) -> str:
+    """What ratios amount to: one of `VERDICTS`, ``mixed`` or ``inconclusive``."""
+    shared = shared_verdict(ratios)
+    return VERDICTS.get(shared, shared)
 
 
 def message_for(messages: Messages, verdict: str, count: int) -> str:
@@ -150,8 +156,7 @@ def ratio_finding(
 ) -> Finding:
     """A finding on the ratios of two series; `named` is what its statement names besides."""
     quantity, symbol = pair[0].metric.quantity.name, pair[0].experiment.parameter.symbol
-    shared = shared_verdict(ratios)
-    verdict, facts = VERDICTS.get(shared, shared), describe_range(ratios)
+    verdict, facts = verdict_of(ratios), describe_range(ratios)
     values = {**quoted(pair, **named), **quoted_range(facts, symbol)}
     if verdict == "mixed":
         values["clauses"] = clauses_of(ratios, [quantity], symbol)
@@ -183,23 +188,17 @@ def compare_pairs(
         yield ratio_finding(kind, MESSAGES, pair, ratios, against, against)
 
 
-def _compared_metrics(experiment: Experiment) -> list[Metric]:
-    """The sampled metrics that are measured; in the headline also the totals of several."""
-    measured = metrics_of(experiment.benchmark, exact=False)
-    names = {metric.name for metric in measured}
-    totals = [
-        metric
-        for metric in experiment.benchmark.metrics
-        if metric.derived and len(metric.derived.of) > 1 and names.issuperset(metric.derived.of)
-    ]
-    return [*measured, *totals] if experiment.is_summary else measured
-
-
 def comparisons(experiment: Experiment, given: Given) -> Iterator[Finding]:
-    """How many times as good as the baseline each implementation is, by each sampled metric."""
+    """How many times as good as the baseline each implementation is, by each sampled metric.
+
+    In the headline also by the totals of several.
+    """
     names, baseline = experiment.implementations, experiment.baseline
     pairs = [(name, baseline) for name in sorted(names) if baseline in names and name != baseline]
-    yield from compare_pairs("comparison", experiment, given, pairs, _compared_metrics(experiment))
+    metrics = metrics_of(experiment.benchmark, exact=False)
+    if experiment.is_summary:
+        metrics = chosen_metrics(experiment.benchmark)
+    yield from compare_pairs("comparison", experiment, given, pairs, metrics)
 
 
 COMPARISON = Kind(

@@ -8,13 +8,11 @@ from collections.abc import Iterator, Sequence
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, Given, Kind
-from flashlab.analysis.kinds.comparison import VERDICTS
+from flashlab.analysis.kinds.comparison import verdict_of
 from flashlab.analysis.rates import operations, timed_metrics
-from flashlab.analysis.ratios import shared_verdict
 from flashlab.analysis.settings import (
     Pair,
     Setting,
-    factors_of,
     implementations_of,
     pair_finding,
     pairs_of,
@@ -63,18 +61,16 @@ def derived_sizes(experiments: Sequence[Experiment], given: Given) -> Iterator[F
             ]
             if not pairs:
                 continue
-            factors = factors_of(pairs, name, metric, given.estimates)
-            verdict, step_name = shared_verdict(factors), f"{low} to {high}"
-            subject = {"implementation": name, "parameter": parameter.name, "step": step_name}
+            about = {"parameter": parameter.name, "step": f"{low} to {high}"}
             yield pair_finding(
                 "derived_size",
                 experiments,
+                given.estimates,
                 pairs,
-                factors,
-                VERDICTS.get(verdict, verdict),
+                judge=verdict_of,
                 messages=MESSAGES,
                 metric=metric,
-                subject=subject,
+                subject={"implementation": name, **about},
                 named={"parameter": parameter.symbol, "from": low, "to": high},
             )
 

@@ -16,11 +16,7 @@ provider of any one implementation."""
 
 def _runs(experiments: Sequence[Experiment]) -> list[Row]:
     """Every record of the dataset once."""
-    found = {
-        row["record"]: row
-        for experiment in experiments
-        for row in experiment.records or experiment.runs
-    }
+    found = {row["record"]: row for experiment in experiments for row in experiment.records}
     return [found[record] for record in sorted(found)]
 
 

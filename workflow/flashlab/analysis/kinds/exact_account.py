@@ -58,18 +58,22 @@ def _full_at(experiment: Experiment, account: Account, row: Row) -> int | None:
     return _floored(low)
 
 
-def _explained(series: Series, account: Account) -> tuple[list[tuple[int, Row]], list[int]]:
+_Explained = tuple[int, Row, dict[str, float]]
+"""A value of the sweep, the run there, and its parts."""
+
+
+def _explained(series: Series, account: Account) -> tuple[list[_Explained], list[int]]:
     """The runs whose value the model gives, and the values at which it gives another one."""
     experiment, equal, differing = series.experiment, [], []
     for measured in series.measured_rows:
         value = experiment.value_of(measured)
         run = experiment.run_at(series.implementation, series.variant, value)
         assert run is not None  # a measured row has its run
-        model = modelled_value(experiment, series.metric, run)
-        if model is None or _parts(experiment, account, run) is None:
+        parts, model = _parts(experiment, account, run), modelled_value(series, run)
+        if model is None or parts is None:
             continue
         if rounded(model, EXACT_DIGITS) == measured["value"]:
-            equal.append((value, run))
+            equal.append((value, run, parts))
         else:
             differing.append(value)
     return equal, differing
@@ -105,13 +109,10 @@ def _statements(
 
 
 def _finding(series: Series, account: Account) -> Finding | None:
-    experiment = series.experiment
     equal, differing = _explained(series, account)
     if not equal:
         return build_finding("exact_account", [series], "unexplained") if differing else None
-    value, run = equal[-1]
-    parts = [(at, _parts(experiment, account, row) or {}) for at, row in equal]
-    last = parts[-1][1]
+    value, run, last = equal[-1]
     largest = min(last, key=lambda name: (-last[name], name))
     share = rounded(100 * last[largest] / sum(last.values()))
     label = Label(account.labels[largest])
@@ -123,7 +124,7 @@ def _finding(series: Series, account: Account) -> Finding | None:
         facts={"value": value, "share": share, "largest_part": label},
         estimates=[
             {"value": at, "parts": {k: rounded(v, EXACT_DIGITS) for k, v in of_run.items()}}
-            for at, of_run in parts
+            for at, _, of_run in equal
         ],
     )
 

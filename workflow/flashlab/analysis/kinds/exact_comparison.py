@@ -13,7 +13,6 @@ from flashlab.analysis.kind import COMPARED, Given, Kind
 from flashlab.analysis.kinds.comparison import Messages, describe_range, message_for, quoted_range
 from flashlab.analysis.ratios import Ratio, rounded, rounded_off_one
 from flashlab.analysis.series import Series, build_finding, quoted
-from flashlab.benchmarks.model import Metric
 from flashlab.runs import Run
 from flashlab.telling.values import Listed, Statement, say
 
@@ -25,12 +24,12 @@ MESSAGES: Messages = {
 }
 
 
-def modelled_value(experiment: Experiment, metric: Metric, row: Row) -> float | None:
-    """What a run must have by the exact model; None where none covers it."""
-    if metric.exact_model is None:
+def modelled_value(series: Series, row: Row) -> float | None:
+    """What a run must have by the exact model of a series' metric; None where none covers it."""
+    if series.metric.exact_model is None:
         return None
-    run = Run.of(experiment.benchmark, row)
-    return metric.exact_model(run, row["provider"], row["device_name"])
+    run = Run.of(series.experiment.benchmark, row)
+    return series.metric.exact_model(run, row["provider"], row["device_name"])
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class _Share(Ratio):
 
 def _shares(pair: Sequence[Series]) -> list[_Share]:
     """The share at each value that both have."""
-    experiment, metric = pair[0].experiment, pair[0].metric
+    experiment = pair[0].experiment
     measured, theirs = (
         {experiment.value_of(row): row["value"] for row in series.measured_rows} for series in pair
     )
@@ -66,7 +65,7 @@ def _shares(pair: Sequence[Series]) -> list[_Share]:
     for value in (value for value in measured if value in theirs):
         both = measured[value], theirs[value]
         runs = (experiment.run_at(series.implementation, series.variant, value) for series in pair)
-        models = tuple(modelled_value(experiment, metric, run) if run else None for run in runs)
+        models = tuple(modelled_value(pair[0], run) if run else None for run in runs)
         known = [rounded(model, EXACT_DIGITS) for model in models if model is not None]
         agrees = known == list(both) if len(known) == len(both) else None
         share = both[0] / both[1]

@@ -22,16 +22,12 @@ MESSAGES = {"rises": "jump.rises", "falls": "jump.falls"}
 
 def _jumps(step: Ratio) -> bool:
     """Whether a step's whole interval lies beyond the factor of a jump."""
-    if step.low is None or step.high is None:
-        return False
-    return step.low > LEAST_JUMP or step.high < 1 / LEAST_JUMP
+    return (step.low or 0.0) > LEAST_JUMP or (step.high or math.inf) < 1 / LEAST_JUMP
 
 
 def _is_calm(step: Ratio) -> bool:
     """Whether a step's whole interval lies within the factor of a jump."""
-    if step.low is None or step.high is None:
-        return False
-    return step.low >= 1 / LEAST_JUMP and step.high <= LEAST_JUMP
+    return (step.low or 0.0) >= 1 / LEAST_JUMP and (step.high or math.inf) <= LEAST_JUMP
 
 
 def jumps(experiment: Experiment, given: Given) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from flashlab.analysis.experiment import Experiment
@@ -30,39 +30,28 @@ Steps = tuple[list[_Step], list[_Step]]
 """Each value against the highest of those before it, and against the lowest."""
 
 
-def _steps(medians: Mapping[int, Estimate], step: Callable[[int, int], _Step]) -> Steps:
+def _step(medians: Mapping[int, Estimate], start: int, value: int, exact: bool) -> _Step:
+    """A step, judged by the margin; of an exact metric by any digit that is printed."""
+    if exact:
+        share = rounded(medians[value].median / medians[start].median)
+        falls, rises = share < 1, share > 1
+        return _Step(start, Ratio(value, share, share, share, 1), falls, rises, falls, rises)
+    change = ratio(value, medians[value], medians[start])
+    falls, rises = change.verdict == "below", change.verdict == "above"
+    return _Step(start, change, falls, rises, change.may_be_below, change.may_be_above)
+
+
+def _steps(medians: Mapping[int, Estimate], exact: bool) -> Steps:
     values = list(medians)
-    before = [(values[:i], value) for i, value in enumerate(values) if i]
     highest, lowest = (
         [
-            step(choose(earlier, key=lambda at: medians[at].median), value)
-            for earlier, value in before
+            _step(medians, choose(values[:i], key=lambda at: medians[at].median), value, exact)
+            for i, value in enumerate(values)
+            if i
         ]
         for choose in (max, min)
     )
     return highest, lowest
-
-
-def _sampled_steps(medians: Mapping[int, Estimate]) -> Steps:
-    """Steps of a sampled metric, judged by the margin."""
-
-    def step(start: int, value: int) -> _Step:
-        change = ratio(value, medians[value], medians[start])
-        falls, rises = change.verdict == "below", change.verdict == "above"
-        return _Step(start, change, falls, rises, change.may_be_below, change.may_be_above)
-
-    return _steps(medians, step)
-
-
-def _exact_steps(medians: Mapping[int, Estimate]) -> Steps:
-    """Steps of an exact metric, judged by any digit that is printed."""
-
-    def step(start: int, value: int) -> _Step:
-        change = rounded(medians[value].median / medians[start].median)
-        falls, rises = change < 1, change > 1
-        return _Step(start, Ratio(value, change, change, change, 1), falls, rises, falls, rises)
-
-    return _steps(medians, step)
 
 
 def _verdict(from_highest: Sequence[_Step], from_lowest: Sequence[_Step]) -> str:
@@ -104,7 +93,7 @@ def monotonicities(experiment: Experiment, given: Given) -> Iterator[Finding]:
         return
     for series in each_series(experiment, experiment.benchmark.compared):
         medians = given.estimates.along(series)
-        steps = (_exact_steps if series.metric.exact else _sampled_steps)(medians)
+        steps = _steps(medians, series.metric.exact)
         verdict = _verdict(*steps)
         yield build_finding(
             "monotonicity",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flashlab.analysis.experiment import Experiment, metrics_of
+from flashlab.analysis.experiment import Experiment, chosen_metrics
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import COMPARED, Given, Kind
 from flashlab.analysis.kinds.comparison import COMPARISON, compare_pairs
@@ -12,8 +12,7 @@ from flashlab.analysis.kinds.comparison import COMPARISON, compare_pairs
 
 def packings(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """Each implementation with packed inputs against itself with separate ones, totals too."""
-    metrics = [*metrics_of(experiment.benchmark, exact=False), *experiment.benchmark.totals]
-    pairs = sorted(experiment.packed.items())
+    pairs, metrics = sorted(experiment.packed.items()), chosen_metrics(experiment.benchmark)
     yield from compare_pairs("packed", experiment, given, pairs, metrics)
 
 

@@ -186,21 +186,19 @@ def _span(shares: Iterable[Ratio]) -> Span:
 
 
 def rooflines(experiment: Experiment, given: Given) -> Iterator[Finding]:
-    """How near each timed metric comes to the given.ceilings; a finding for each verdict.
+    """How near each timed metric comes to the ceilings; a finding for each verdict.
 
-    A run that has no samples has no interval, and is left out.
-
-    Nothing is stated of another device than the one that the given.ceilings were measured on.
+    A run that has no samples has no interval, and is left out. Nothing is stated of another device
+    than the one that the ceilings were measured on.
     """
     if given.ceilings is None:
         return
     devices = {row["device_name"] for row in experiment.runs if row["status"] == "ok"}
     if devices != {given.ceilings.device_name}:
         return
-    dtypes = [row["dtype"] for row in experiment.runs if row["dtype"] in given.ceilings.matrix]
-    if not dtypes:
+    dtypes = (row["dtype"] for row in experiment.runs if row["dtype"] in given.ceilings.matrix)
+    if (dtype := next(dtypes, None)) is None:
         return
-    dtype = dtypes[0]
     ceiling = _Rate.of(given.ceilings, dtype, experiment.benchmark.rate_unit)
     drifted = [Reason("ceiling_drifted")] if {dtype, COPY} & given.ceilings.drifted else []
     timed = [metric for metric in experiment.benchmark.measured if metric.work]

@@ -77,15 +77,9 @@ def gpus_at_once(sitting: Sitting, found: Iterable[Sitting]) -> int | None:
     return len(beside - {""})
 
 
-def _records_of(experiment: Experiment) -> Sequence[Row]:
-    return experiment.records or experiment.runs
-
-
 def with_sittings(experiments: Sequence[Experiment]) -> list[Experiment]:
     """The sweeps, each run with the numbers of the sittings of its processes, ascending."""
-    found = find_sittings(
-        record for experiment in experiments for record in _records_of(experiment)
-    )
+    found = find_sittings(record for experiment in experiments for record in experiment.records)
     numbers = {
         record["record"]: number
         for number, sitting in enumerate(found, start=1)
@@ -94,7 +88,7 @@ def with_sittings(experiments: Sequence[Experiment]) -> list[Experiment]:
     numbered = []
     for experiment in experiments:
         own: dict[tuple[Any, ...], set[int]] = {}
-        for record in _records_of(experiment):
+        for record in experiment.records:
             if number := numbers.get(record["record"]):
                 own.setdefault(experiment.key_of(record), set()).add(number)
         runs = [
@@ -127,8 +121,7 @@ def _statement(sitting: Mapping[str, Any]) -> Statement:
 
 def sittings(experiments: Sequence[Experiment], _: Given) -> Iterator[Finding]:
     """The sittings of the dataset: ``one``, ``several``, or ``unknown`` of imported runs alone."""
-    records = [record for experiment in experiments for record in _records_of(experiment)]
-    found = find_sittings(records)
+    found = find_sittings(record for experiment in experiments for record in experiment.records)
     devices = list(dict.fromkeys(sitting.device for sitting in found))
     named_alike = len({name for name, _ in devices}) < len(devices)
     estimates: list[dict[str, Any]] = [

@@ -11,13 +11,7 @@ from flashlab.analysis.kind import CHOICES, Given, Kind
 from flashlab.analysis.kinds.balance import verdict_of
 from flashlab.analysis.rates import operations, timed_metrics
 from flashlab.analysis.ratios import rounded
-from flashlab.analysis.settings import (
-    factors_of,
-    implementations_of,
-    pair_finding,
-    pairs_of,
-    settings_of,
-)
+from flashlab.analysis.settings import implementations_of, pair_finding, pairs_of, settings_of
 from flashlab.telling.codes import by_code
 from flashlab.telling.values import Label, Number
 
@@ -43,15 +37,15 @@ def variant_gains(experiments: Sequence[Experiment], given: Given) -> Iterator[F
             }
             if len(ideals) != 1 or (ideal := ideals.pop()) <= 1:
                 continue
-            factors = factors_of(pairs, name, metric, given.estimates, ideal)
             yield pair_finding(
                 "variant_gain",
                 experiments,
+                given.estimates,
                 pairs,
-                factors,
-                verdict_of(factors),
+                judge=verdict_of,
                 messages=MESSAGES,
                 metric=metric,
+                ideal=ideal,
                 subject={"implementation": name, "switched": parameter.name},
                 named={"switched": Label(parameter.labels), "ideal": Number(rounded(ideal))},
             )
