@@ -1,0 +1,51 @@
+"""The recorded H100 dataset: complete blocks of one card, and what its medians say first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from statistics import geometric_mean
+
+import pytest
+
+from flashlab.plan.datasets import read_dataset
+from flashlab.records import Record, read_record
+from flashlab.runs import Run
+
+H100 = read_dataset(Path(__file__).parents[1] / "data" / "h100")
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    """Every record, of the digest that the manifest states."""
+    return [read_record(entry.path, entry.run, entry.sha256) for entry in H100.entries]
+
+
+def test_nine_implementations_ran_at_each_shape_on_one_card_of_one_commit(
+    records: list[Record],
+) -> None:
+    """Three processes each, two of the experiments on heads and embedding dimension."""
+    blocks = Counter((record.process, record.run.parameters) for record in records)
+    assert set(blocks.values()) == {9}
+    assert Counter(Counter(shape for _, shape in blocks).values()) == {3: 11, 2: 6}
+    assert len({record.environment["gpu_uuid"] for record in records}) == 1
+    assert {record.environment["commit"][:7] for record in records} == {"bf40e72"}
+    assert not any(record.environment["dirty"] for record in records)
+
+
+def test_flashlab_leads_in_total_time_at_every_shape(records: list[Record]) -> None:
+    """By the medians; the report's intervals leave one of the 17 undecided."""
+    totals: dict[Run, list[float]] = {}
+    for record in records:
+        if record.status == "ok":
+            seconds = sum(record.metrics[name].value for name in ("forward_time", "backward_time"))
+            totals.setdefault(record.run, []).append(seconds)
+    shapes: dict[tuple[tuple[str, object], ...], dict[str, float]] = {}
+    for run, seconds in totals.items():
+        shapes.setdefault(run.parameters, {})[run.implementation] = geometric_mean(seconds)
+    leads = [
+        min(time for name, time in at.items() if name != "FlashLab") / at["FlashLab"]
+        for at in shapes.values()
+    ]
+    assert len(leads) == 17
+    assert min(leads) > 1.07
