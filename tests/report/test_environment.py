@@ -124,9 +124,8 @@ def test_both_states_of_a_ceiling_are_listed(results: Any) -> None:
 
 
 def test_numbers_are_told_in_stretches() -> None:
-    assert stretches([7, 1, 2, 3, 9, 8]) == [(1, 3), (7, 9)]
-    assert stretches([5, 5]) == [(5, 5)]
-    assert stretches([]) == []
+    assert stretches([7, 1, 2, 3, 9, 8, 5, 5]) == {1: "1–3", 5: "5", 7: "7–9"}
+    assert stretches([]) == {}
 
 
 def test_the_method_of_a_cpu_says_nothing_of_gpus(results: Any) -> None:

@@ -59,10 +59,7 @@ def read_legible_experiment(results: Path, name: str) -> Experiment:
                 cells[column] = known[column, text]
         return cells
 
-    runs, records = (
-        list(map(legible_row, experiment.runs)),
-        list(map(legible_row, experiment.records)),
-    )
+    runs, records = ([*map(legible_row, rows)] for rows in (experiment.runs, experiment.records))
     return replace(experiment, plan=legible_plan(experiment.plan), runs=runs, records=records)
 
 
@@ -243,12 +240,12 @@ class ReportData:
         return Cell(self.number(row["value"]), interval)
 
     def metric_cells(
-        self, run: Row, metrics: Sequence[Metric], cell: Callable[[Metric], Cell]
+        self, run: Row, metrics: Sequence[Metric], cell: Callable[[Row, Metric], Cell]
     ) -> list[Cell | Tellable]:
         """A run's metrics; its status, once, if it has no numbers."""
         if run["status"] != "ok":
             return [self.status(run), *[Cell("–")] * (len(metrics) - 1)]
-        return [cell(metric) for metric in metrics]
+        return [cell(run, metric) for metric in metrics]
 
     def status(self, row: Row) -> Tellable:
         """The status of a run, or of a row of the metric table."""
@@ -263,10 +260,8 @@ class ReportData:
 
     def run_links(self, rows: Iterable[Row]) -> list[Link]:
         """Links to the runs in the appendix, one for each stretch of numbers: 3–6, 11."""
-        return [
-            Link(f"run-{first}", str(first) if first == last else f"{first}–{last}")
-            for first, last in stretches(self.number_of(row) for row in rows)
-        ]
+        found = stretches(self.number_of(row) for row in rows)
+        return [Link(f"run-{first}", text) for first, text in found.items()]
 
 
 def with_unit(texts: Tellable, metric: Metric) -> Tellable:
@@ -276,12 +271,11 @@ def with_unit(texts: Tellable, metric: Metric) -> Tellable:
     return Listed([texts, f" ({metric.unit})"], "")
 
 
-def stretches(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """The stretches of consecutive numbers: 1, 2, 3, 7 are (1, 3), (7, 7)."""
+def stretches(numbers: Iterable[int]) -> dict[int, str]:
+    """The stretches of consecutive numbers, by their first: 1, 2, 3, 7 are ``1–3`` and ``7``."""
     ordered: Sequence[int] = sorted(set(numbers))
-    grouped = itertools.groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])
-    found = []
-    for _, pairs in grouped:
-        values = [value for _, value in pairs]
-        found.append((values[0], values[-1]))
+    found = {}
+    for _, pairs in itertools.groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0]):
+        first, *others = (value for _, value in pairs)
+        found[first] = f"{first}–{others[-1]}" if others else str(first)
     return found

@@ -77,7 +77,7 @@ def render_steps(data: ReportData) -> Table | None:
         cells = [
             Cell(name),
             Heading(Label(data.implementations[name]["label"])),
-            printed_value(data, ladder, run, metric.name),
+            printed_value(data, ladder, run, metric),
             _gain(data, step, value),
             *_moved(step),
         ]

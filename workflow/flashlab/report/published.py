@@ -64,7 +64,7 @@ def _table(
         cells += [setting(parameter, run[parameter.name]) for parameter in several]
         for metric in metrics:
             cells += [Cell(data.number(values.get((metric.name, d)), 6)) for d in devices]
-            cells.append(printed_value(data, experiment, run, metric.name))
+            cells.append(printed_value(data, experiment, run, metric))
         rows.append(Row(cells, implementation=name, first=first))
     return Table(
         columns,
