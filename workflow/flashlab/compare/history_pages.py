@@ -117,8 +117,8 @@ def _surroundings(line: Line) -> str:
 def to_html(document: Mapping[str, Any], languages: Sequence[str] = LANGUAGES) -> str:
     """One HTML file that loads nothing: a line for each metric of each run."""
     # WeasyPrint, which text does not need, takes half a second.
-    from flashlab.compare.rendered import browser_style
-    from flashlab.report.page import LANGUAGE_TAGS
+    from flashlab.compare.rendered import STYLES
+    from flashlab.report.page import LANGUAGE_TAGS, screen_style
     from flashlab.report.render import TEMPLATES, templates
 
     return (
@@ -138,6 +138,6 @@ def to_html(document: Mapping[str, Any], languages: Sequence[str] = LANGUAGES) -
             number=number,
             commits=_commits,
             surroundings=_surroundings,
-            style=browser_style("history.css"),
+            style=screen_style(*STYLES, "history.css"),
         )
     )
