@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import jsonschema
 
@@ -25,30 +25,17 @@ SCHEMA = Path(__file__).parents[2] / "schemas" / "machine.schema.json"
 VERSION = 1
 
 
-class Machine(Protocol):
-    """What decides a record's numbers besides the run and the code."""
+class Machine:
+    """What decides a record's numbers besides the run and the code.
+
+    By default it is the machine that this process runs on, as it is now.
+    """
 
     def detect_device(self, wanted: str) -> str:
-        """``cuda`` or ``cpu``, for the configuration's ``auto``, ``cuda`` or ``cpu``."""
+        """``cuda`` or ``cpu``, for the configuration's ``auto``, ``cuda`` or ``cpu``.
 
-    def name_device(self, device: str) -> str:
-        """The name of the measured device."""
-
-    def driver_version(self) -> str | None:
-        """The NVIDIA driver's version, None without one."""
-
-    def package_version(self, name: str) -> str | None:
-        """The version of a distribution, None where it is not installed."""
-
-    def ncu_version(self) -> str | None:
-        """The version of Nsight Compute, None where it is not installed."""
-
-
-class ThisMachine:
-    """The machine that this process runs on, as it is now."""
-
-    def detect_device(self, wanted: str) -> str:
-        """``cuda`` or ``cpu``; MachineError where ``cuda`` is wanted and cannot be had."""
+        MachineError where ``cuda`` is wanted and cannot be had.
+        """
         return machine.detect_device(wanted)
 
     def name_device(self, device: str) -> str:
@@ -62,19 +49,19 @@ class ThisMachine:
         return machine.driver_version()
 
     def package_version(self, name: str) -> str | None:
-        """The installed version of a distribution."""
+        """The version of a distribution, None where it is not installed."""
         return machine.package_version(name)
 
     def ncu_version(self) -> str | None:
-        """The version of the Nsight Compute on PATH."""
+        """The version of the Nsight Compute on PATH, None where there is none."""
         return nsight.version()
 
 
-HERE: Machine = ThisMachine()
+HERE = Machine()
 
 
 @dataclass(frozen=True)
-class DescribedMachine:
+class DescribedMachine(Machine):
     """A machine as its file describes it.
 
     `packages` are the distributions whose versions decide what any kernel runs. `gpu_uuids` are

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.plan import identity
 from flashlab.plan.datasets import Dataset
 from flashlab.plan.machines import HERE, Machine
-from flashlab.plan.plan_files import CLAIMS_PREFIX, SUMMARY
+from flashlab.plan.plan_files import CLAIMS_PREFIX, SUMMARY, experiment_file, records_file
 from flashlab.proof import NONCE
 from flashlab.records import COUNTERS
 from flashlab.runs import Run
@@ -53,10 +53,10 @@ class PlannedRun:
 class Figure:
     """One figure: a quantity (such as time) of some implementations."""
 
-    quantity: str
-    implementations: tuple[str, ...]
-    supplement: bool
     id: str
+    quantity: str
+    implementations: list[str]
+    supplement: bool
 
 
 @dataclass(frozen=True)
@@ -140,16 +140,11 @@ def _figures(experiment: Mapping[str, Any]) -> tuple[Figure, ...]:
     figures = []
     for group in ("figures", "supplement"):
         for entry in experiment[group]:
-            chosen = () if isinstance(entry, str) else tuple(entry.get("implementations", ()))
+            chosen = [] if isinstance(entry, str) else entry.get("implementations", [])
             metric = entry if isinstance(entry, str) else entry["metric"]
-            figures.append(
-                Figure(
-                    quantity=metric,
-                    implementations=chosen or tuple(experiment["implementations"]),
-                    supplement=group == "supplement",
-                    id="-".join([metric, *(name.lower() for name in chosen)]),
-                )
-            )
+            name = "-".join([metric, *(name.lower() for name in chosen)])
+            names = list(chosen or experiment["implementations"])
+            figures.append(Figure(name, metric, names, supplement=group == "supplement"))
     return tuple(figures)
 
 
@@ -520,13 +515,27 @@ def experiment_document(
             for name in names
         ],
         "runs": [run.to_json() for run in _by_parameters(experiment.runs(dtype, device))],
-        "figures": [
-            {
-                "id": figure.id,
-                "quantity": figure.quantity,
-                "implementations": list(figure.implementations),
-                "supplement": figure.supplement,
-            }
-            for figure in experiment.figures
-        ],
+        "figures": [asdict(figure) for figure in experiment.figures],
     }
+
+
+def stage_documents(
+    planning: Sequence[tuple[PlannedExperiment, Mapping[Run, PlannedRun]]],
+    implementations: Mapping[str, Implementation],
+    config: Mapping[str, Any],
+    kind: tuple[str, str],
+    home: Path,
+) -> dict[Path, Any]:
+    """The files below `home` that the stages after the records read of these experiments."""
+    documents: dict[Path, Any] = {
+        home / "plan" / "languages.json": config["languages"],
+        home / "plan" / "experiments.json": [experiment.name for experiment, _ in planning],
+    }
+    for experiment, planned in planning:
+        documents[experiment_file(home, experiment.name)] = experiment_document(
+            experiment, implementations, config, *kind
+        )
+        documents[records_file(home, experiment.name)] = records_document(
+            experiment, planned, implementations, *kind, config["anonymous"]
+        )
+    return documents

@@ -65,10 +65,8 @@ class Source:
         return self.recorded is not None and not self.imports
 
 
-def _imported(
-    config: Mapping[str, Any],
-) -> tuple[str, datasets.Dataset, dict[str, dict[str, Any]]]:
-    """Name, dataset and orders of the folder that ``import`` names."""
+def _imported(config: Mapping[str, Any]) -> tuple[datasets.Dataset, dict[str, dict[str, Any]]]:
+    """Dataset and orders of the folder that ``import`` names."""
     folder = Path(config["import"])
     name = config.get("name") or folder.resolve().name
     if not NAME.fullmatch(name):
@@ -85,23 +83,20 @@ def _imported(
         raise ConfigError(
             f"--config: import: the name {name} is taken; give another one with name=NAME"
         )
-    manifest = datasets.import_plan(folder, name)
-    home = results_of(name, DEFAULT)
-    entries = tuple(
-        datasets.Entry(datasets.run_of(entry), entry["protocol"], home / entry["file"], "")
-        for entry in manifest["records"]
-    )
-    orders = {Path(entry["file"]).name: entry for entry in manifest["records"]}
+    orders, home = datasets.import_plan(folder), results_of(name, DEFAULT)
     dataset = datasets.Dataset(
         name=name,
-        device=manifest["device"],
-        dtype=manifest["dtype"],
-        protocol=manifest["protocol"],
+        device=datasets.COURSE_DEVICE,
+        dtype=datasets.COURSE_DTYPE,
+        protocol=str(datasets.COURSE_PROTOCOL["name"]),
         config={},
         ceilings=None,
-        entries=entries,
+        entries=tuple(
+            datasets.Entry(datasets.run_of(order), order["protocol"], home / order["file"], "")
+            for order in orders
+        ),
     )
-    return name, dataset, orders
+    return dataset, {Path(order["file"]).name: order for order in orders}
 
 
 def _recorded(name: str, benchmark: Benchmark) -> datasets.Dataset:
@@ -160,7 +155,8 @@ def source_of(base: Layer, own: Sequence[Layer]) -> Source:
         layers = [*_with_dataset(base, recorded), *own]
     resolved = resolve_config(_with_settings_file(layers, benchmark), implementations)
     if importing:
-        dataset, recorded, imports = _imported(resolved)
+        recorded, imports = _imported(resolved)
+        dataset = recorded.name
     if recorded and resolved["decide"]:
         raise ConfigError(
             "--config: decide: nothing is measured here: the records are recorded ones; leave it "
