@@ -45,28 +45,29 @@ WAITING = "watching for the next save; Ctrl-C ends"
 
 @dataclass(frozen=True)
 class Order:
-    """What to bench, as the command line says it.
+    """What to bench, as the command line says it, in the order of its options.
 
     `shapes` are texts such as ``B16,N1024,H32,D64,causal``, `sweep` one such as
-    ``seq_len=128:8192``. `seconds` is how long each shape is measured, `timeout_s` how long a step
-    of a process may take, None by what the others took. `output` is a JSON file to write.
+    ``seq_len=128:8192``. `asked` are the passes to measure, all where none is. `seconds` is how
+    long each shape is measured, `timeout_s` how long a step of a process may take, None by what the
+    others took. `output` is a JSON file to write.
     """
 
-    implementations: tuple[str, ...]
-    shapes: tuple[str, ...]
+    implementations: Sequence[str]
+    shapes: Sequence[str]
     sweep: str | None
     dtype: str | None
-    passes: tuple[str, ...]
+    asked: Sequence[str] | None
     seconds: float
     margin: float
     counters: bool
     timeout_s: float | None
     output: Path | None
 
-
-def passes_of(names: Sequence[str] | None) -> tuple[str, ...]:
-    """The timed metrics of the passes of these names, or of all where none is named."""
-    return tuple(p for p in PASSES if not names or p.removesuffix("_time") in names)
+    @property
+    def passes(self) -> tuple[str, ...]:
+        """The timed metrics of the passes to measure."""
+        return tuple(p for p in PASSES if not self.asked or p.removesuffix("_time") in self.asked)
 
 
 def shapes_of(texts: Sequence[str], sweep: str | None, device: str) -> list[Shape]:
@@ -75,10 +76,8 @@ def shapes_of(texts: Sequence[str], sweep: str | None, device: str) -> list[Shap
     given = list(texts) or [shape_text(default)]
     if sweep is not None:
         given = [swept for text in given for swept in sweep_shape(text, sweep)]
-    sizes = {
-        name: [getattr(default, name)]
-        for name in ("batch_size", "seq_len", "num_heads", "head_dim")
-    }
+    names = ("batch_size", "seq_len", "num_heads", "head_dim")
+    sizes = {name: [getattr(default, name)] for name in names}
     return list(dict.fromkeys(shape for text in given for shape in parse_shapes(text, **sizes)))
 
 
