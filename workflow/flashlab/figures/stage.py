@@ -105,13 +105,8 @@ def _across(
 ) -> Iterator[tuple[str, Figure]]:
     """The figures across experiments, by their ids."""
     swept = [experiment for experiment in experiments if not experiment.is_summary]
-    headline = [
-        name
-        for experiment in experiments
-        if experiment.is_summary
-        for name in experiment.implementations
-    ]
-    named = [[s.baseline for s in experiments], headline, *(s.plan["emphasised"] for s in swept)]
+    headline = (s.implementations for s in experiments if s.is_summary)
+    named = ([s.baseline for s in experiments], *headline, *(s.plan["emphasised"] for s in swept))
     emphasised = list(dict.fromkeys(itertools.chain(*named)))
     dtypes = {row["dtype"] for experiment in swept for row in experiment.runs}
     product = ceilings.matrix.get(dtypes.pop()) if ceilings and len(dtypes) == 1 else None

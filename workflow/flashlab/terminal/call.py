@@ -106,15 +106,10 @@ def first_line(message: str) -> str:
     return next((printable(line).strip() for line in message.splitlines() if line.strip()), "")
 
 
-def _significant(value: float, unit: str, most_decimals: int) -> str:
-    decimals = 2 - math.floor(math.log10(value)) if value > 0 else 0
-    decimals = min(most_decimals, max(0, decimals))
-    return f"{value:.{decimals}f} {unit}"
-
-
 def quantity(value: float, unit: str) -> str:
-    """A quantity to three digits, or four where its unit is milliseconds: ``40.6 MiB``."""
-    return _significant(value, unit, 4 if unit == "ms" else 3)
+    """A quantity to three digits, and at most as many decimals, of milliseconds four: 40.6 MiB."""
+    decimals = 2 - math.floor(math.log10(value)) if value > 0 else 0
+    return f"{value:.{min(4 if unit == 'ms' else 3, max(0, decimals))}f} {unit}"
 
 
 def duration(seconds: float) -> str:
@@ -232,7 +227,8 @@ class Call:
             return []
         result = self._result_in_log(job) if job.rule in RESULT_IN_LOG else []
         title = STAGES.get(job.rule, job.message or job.rule)
-        return [*([self._stage_line(title, total)] if title else []), *result]
+        done = "done" if total == 1 else f"{total} done"
+        return [*([f"{title}: {done}"] if title else []), *result]
 
     def _so_far(self) -> list[str]:
         """Once, after `SO_FAR_SECONDS`, what is known by then, where much is left to measure."""
@@ -392,22 +388,10 @@ class Call:
         if run is None:
             return f"{begin} {self._name(job)} its record is unreadable"
         name = self._names.get(job.outputs[0]) or " ".join(run_words(run))
-        return f"{begin} {name} {self._result(outcome)}"
-
-    @staticmethod
-    def _result(outcome: Outcome) -> str:
-        if not outcome.measured:
-            return f"{outcome.status}: {first_line(outcome.message)}"
-        return " ".join(
-            f"{quantity(value, unit):>{MEASURED_WIDTH}}"
-            for value, unit in outcome.measured.values()
-        )
-
-    # Stages
-
-    @staticmethod
-    def _stage_line(title: str, total: int) -> str:
-        return f"{title}: done" if total == 1 else f"{title}: {total} done"
+        measured = (quantity(*each) for each in outcome.measured.values())
+        said = " ".join(f"{each:>{MEASURED_WIDTH}}" for each in measured)
+        said = said or f"{outcome.status}: {first_line(outcome.message)}"
+        return f"{begin} {name} {said}"
 
     def _result_in_log(self, job: Job) -> list[str]:
         return [line for log in job.logs for line in _lines(self._root / log)[-1:]]
@@ -426,7 +410,7 @@ class Call:
             return self._failures()
         if self._stopped:
             return self._old_report()
-        lines = [] if not self._nothing_to_do else ["Nothing to do: all of it is up to date."]
+        lines = ["Nothing to do: all of it is up to date."] if self._nothing_to_do else []
         if self._concerns_report or self._finished[MEASURE]:
             lines += self._runs()
         lines += [f"{path} is written." for path in self._written if path != self._report_file]
@@ -514,12 +498,11 @@ class Call:
         faulty = [run for run, outcome in bad.items() if outcome.status in FAULTS]
         if not faulty:
             return []
-        logs = f"{self._home}/logs/measure/"
         names = list(dict.fromkeys(run.implementation for run in faulty))
         again = names if len(faulty) > 3 else ["-".join(run_words(run)).lower() for run in faulty]
         return _table(
             [
-                ("their logs", logs),
+                ("their logs", f"{self._home}/logs/measure/"),
                 *((f"look into {name}", f"./run check {name}") for name in names),
                 ("measure again", f"{self._report_call} --again {' '.join(again)}"),
             ]
@@ -565,14 +548,13 @@ class Call:
             lines.append(f"  {job.message or job.rule}")
             for log in job.logs:
                 tail = tuple(_lines(self._root / log)[-TAIL_LINES:])
-                known = tail in shown
-                shown.add(tail)
                 if not tail:
                     lines.append(f"    {log} is empty")
-                elif known:
+                elif tail in shown:
                     lines.append(f"    {log} ends in the same lines")
                 else:
                     lines += [f"    {log} ends:", *(f"      | {line}" for line in tail)]
+                shown.add(tail)
         lines += [
             *self._old_report(),
             "",
