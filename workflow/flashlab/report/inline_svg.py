@@ -34,22 +34,8 @@ Part = tuple[str, str]
 """A part of a text, and the tag of its language, empty for one that belongs to every language."""
 
 Element = ElementTree.Element
-
-
-class FigureStyles:
-    """The styles of all figures of a page, each a class of the page's style sheet."""
-
-    def __init__(self) -> None:
-        self._classes: dict[str, str] = {}
-
-    def name_class(self, style: str) -> str:
-        """The class that has a style."""
-        return self._classes.setdefault(style, f"f{len(self._classes)}")
-
-    @property
-    def sheet(self) -> str:
-        """The rules of the classes."""
-        return "".join(f".{name}{{{style}}}" for style, name in self._classes.items())
+Styles = dict[str, str]
+"""The styles of all figures of a page, each with its class of the page's style sheet."""
 
 
 class FigureLanguages:
@@ -96,7 +82,7 @@ def _interleaved(parts: list[Part]) -> list[Part]:
 
 def inline(
     figure: FigureEntry,
-    styles: FigureStyles,
+    styles: Styles,
     languages: FigureLanguages,
     runs: Mapping[str, int],
     alt: str,
@@ -154,7 +140,7 @@ def _name_marks(group: Element, runs: Mapping[str, int]) -> None:
             node.set("data-at", " ".join(place))
 
 
-def _shorten(node: Element, names: Mapping[str, str], styles: FigureStyles) -> None:
+def _shorten(node: Element, names: Mapping[str, str], styles: Styles) -> None:
     """Keep of a node's attributes what is needed, and that in short."""
     if node.tag != "text":
         node.text = None
@@ -176,7 +162,7 @@ def _shorten(node: Element, names: Mapping[str, str], styles: FigureStyles) -> N
         del node.attrib["transform"]
     style = _FONT.sub("", node.attrib.pop("style", "")).strip("; ")
     if style:
-        node.set("class", styles.name_class(style))
+        node.set("class", styles.setdefault(style, f"f{len(styles)}"))
 
 
 def _take_apart(text: Element, languages: FigureLanguages) -> None:

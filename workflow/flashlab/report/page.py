@@ -16,7 +16,7 @@ from typing import Any
 from markupsafe import Markup
 
 from flashlab.report.document import FigureEntry, Report
-from flashlab.report.inline_svg import FigureLanguages, FigureStyles, inline
+from flashlab.report.inline_svg import FigureLanguages, Styles, inline
 from flashlab.telling.catalogs import messages
 from flashlab.telling.teller import Teller
 from flashlab.telling.values import Tellable, Value, say
@@ -51,7 +51,7 @@ class Page:
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._styles = FigureStyles()
+        self._styles: Styles = {}
         self._tellers = {
             language: Teller(language, report.benchmark) for language in report.languages
         }
@@ -136,4 +136,5 @@ class Page:
 
     def complete(self, html: str) -> str:
         """The rendered page with the styles that its figures turned out to have."""
-        return html.replace(FIGURE_STYLES_GO_HERE, self._styles.sheet, 1)
+        sheet = "".join(f".{name}{{{style}}}" for style, name in self._styles.items())
+        return html.replace(FIGURE_STYLES_GO_HERE, sheet, 1)
