@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
 import io
 import json
 import re
@@ -74,15 +73,14 @@ def test_a_character_without_a_glyph_is_a_warning_wherever_others_wrote_it(
         plan["title"]["en"] += " 🚀"
         plan["implementations"][0]["label"]["en"] += " 🦆"
         file.write_text(json.dumps(plan), encoding="utf-8")
-    table = results.local / "tables" / "seq_len" / "runs.csv"
-    with table.open(encoding="utf-8", newline="") as file:
-        rows = [row | {"device_name": "Abacus 🧮"} for row in csv.DictReader(file)]
-    rows[0] |= {"status": "error", "message": "boom 💥 \x07"}
-    with table.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
-    record = Path(rows[0]["record"]).name
+    failed, record = {"status": "error", "message": "boom 💥 \x07"}, ""
+
+    def edit(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+        nonlocal record
+        record = Path(rows[0]["record"]).name
+        return [row | {"device_name": "Abacus 🧮"} for row in (rows[0] | failed, *rows[1:])]
+
+    results.edit_table("seq_len", "runs", edit)
 
     said = written("report", results.pdf)
     places = {

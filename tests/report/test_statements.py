@@ -15,11 +15,6 @@ from flashlab.report.evidence import statement_lines
 from flashlab.report.statements import number_figures
 from flashlab.telling.teller import Teller
 
-RUN = {"implementation": "Pytorch", "causal": False, "seq_len": 512}
-WHOLE = {**RUN, "batch_size": 16, "num_heads": 32, "emb_dim": 2048}
-ON_CUDA = {**WHOLE, "dtype": "float16", "device": "cuda"}
-
-
 # The numbers of the figures: none is missing on paper, whatever the HTML page has besides
 
 
@@ -45,12 +40,14 @@ def data(*experiments: Any, implementations: str, runs: int = 4) -> Any:
     )
 
 
+EXPERIMENTS = (
+    experiment("size", "time", "memory", "rate"),
+    experiment("batch", "time", supplements=("rate",)),
+)
+
+
 def test_figures_of_the_headlines_implementations_are_numbered_in_order() -> None:
-    experiments = (
-        experiment("size", "time", "memory", "rate"),
-        experiment("batch", "time", supplements=("rate",)),
-    )
-    numbers = number_figures(data(*experiments, implementations="AB"))
+    numbers = number_figures(data(*EXPERIMENTS, implementations="AB"))
     assert list(numbers.items()) == [
         *((("size", name), str(n)) for n, name in enumerate(("time", "memory", "rate"), start=1)),
         *((("batch", "time"), "4"), (("batch", "rate"), "S1")),
@@ -58,11 +55,7 @@ def test_figures_of_the_headlines_implementations_are_numbered_in_order() -> Non
 
 
 def test_what_only_the_page_has_is_numbered_among_the_supplements() -> None:
-    experiments = (
-        experiment("size", "time", "memory", "rate"),
-        experiment("batch", "time", supplements=("rate",)),
-    )
-    numbers = number_figures(data(*experiments, implementations="ABC"))
+    numbers = number_figures(data(*EXPERIMENTS, implementations="ABC"))
     assert [numbers["size", name] for name in ("time", "memory", "rate")] == ["1", "2", "S2"]
     assert [numbers["batch", name] for name in ("time", "rate")] == ["3", "S1"]
 
