@@ -24,13 +24,7 @@ from flashlab.plan.blocks import blocks_of, broken_blocks, cards_of
 from flashlab.plan.counting import Counting, counting_of
 from flashlab.plan.machines import HERE, machine_file
 from flashlab.plan.plan_files import processes_file, results_of, shown_file
-from flashlab.plan.published import (
-    CLAIMS,
-    claimed_protocols,
-    claimed_runs,
-    claims_of,
-    read_claims,
-)
+from flashlab.plan.published import CLAIMS, claimed_protocols, claimed_runs, claims_of, read_claims
 from flashlab.plan.source import LOCAL, Source, source_of
 from flashlab.plan.upgrades import upgrade_notices
 from flashlab.runs import Run
@@ -266,9 +260,7 @@ def _remade(
 
 
 def _record_damages(
-    planned: PlannedRuns,
-    protocol: Mapping[str, Any],
-    intact: remaking.IntactRecords,
+    planned: PlannedRuns, protocol: Mapping[str, Any], intact: remaking.IntactRecords
 ) -> dict[str, str]:
     """The records that must be made again, each with the reason."""
     timeout_s = protocol["timeout_s"]

@@ -19,12 +19,7 @@ from matplotlib.figure import Figure
 from flashlab.analysis.experiment import Experiment, metrics_of
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.figures.bars import draw_bars
-from flashlab.figures.labels import (
-    covaried,
-    label_parameter,
-    said,
-    title_with_unit,
-)
+from flashlab.figures.labels import covaried, label_parameter, said, title_with_unit
 from flashlab.figures.panel import (
     GROUND,
     LINE,
