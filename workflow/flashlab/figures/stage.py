@@ -49,13 +49,8 @@ def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Pa
     """Draw the figures of the experiment planned in `plan_file` as ``output/<id>.svg``.
 
     Beside them are the small figures of `draw_small`. A title is drawn as `legible_plan` gives it;
-    any other character that the vendored fonts lack is an error.
-
-    Args:
-        plan_file: ``plan/experiments/<name>.json``.
-        tables: folder of all experiments' tables.
-        languages_file: ``plan/languages.json``.
-        output: folder to draw into.
+    any other character that the vendored fonts lack is an error. `tables` is the folder of all
+    experiments' tables.
     """
     plan = legible_plan(read_json(plan_file))
     curves = {curve.name for curve in find_benchmark(plan["benchmark"]).curves}

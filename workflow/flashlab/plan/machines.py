@@ -119,10 +119,7 @@ def _remedy(path: Path) -> str:
 def describe_machine(wanted: str, packages: Iterable[str], path: Path) -> None:
     """Describe this machine in a file, for a device that is wanted (``auto``, ``cuda``, ``cpu``).
 
-    Args:
-        wanted: the device to measure on.
-        packages: the distributions whose versions decide what kernels run.
-        path: the file to write.
+    `packages` are the distributions whose versions decide what kernels run.
 
     Raises:
         MachineError: ``cuda`` is wanted and cannot be had.
@@ -182,10 +179,7 @@ def _summary(device: str, of: Machine, packages: Iterable[str]) -> str:
 def check_described(path: Path, device: str, packages: Iterable[str]) -> None:
     """MachineError, naming both, where this is not the machine that a file describes.
 
-    Args:
-        path: the file.
-        device: ``cuda`` or ``cpu``.
-        packages: the distributions whose versions count.
+    `packages` are the distributions whose versions count, beside torch.
     """
     packages = sorted({"torch", *packages})
     described = read_machine(path)

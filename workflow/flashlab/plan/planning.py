@@ -331,14 +331,8 @@ def plan_claims(
 ) -> list[tuple[PlannedExperiment, dict[Run, PlannedRun]]]:
     """The records that published claims are about and no experiment plans.
 
-    Args:
-        benchmark: the benchmark that the claims are about.
-        claimed: the runs that the claims compare.
-        held: the dataset's records, one for each process, each with the name of its protocol.
-        planned: the records that the experiments plan.
-
-    Returns:
-        An experiment for each protocol, since a table holds a run once, with its runs' records.
+    `held` are the dataset's records, one for each process, each with the name of its protocol. They
+    make an experiment for each protocol, since a table holds a run once.
     """
     taken = {part.path for entry in planned.values() for part in entry.processes}
     processes: dict[str, dict[Run, list[PlannedRun]]] = {}

@@ -154,13 +154,7 @@ def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
 
 
 class Call:
-    """The state of one call.
-
-    Args:
-        root: folder of the pipeline.
-        dry_run: whether this is a dry run.
-        clock: seconds, for estimating the remaining time.
-    """
+    """The state of one call in the pipeline's folder; `clock` gives seconds."""
 
     def __init__(
         self, root: Path, dry_run: bool = False, clock: Callable[[], float] = time.monotonic
