@@ -122,7 +122,11 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         imports=source.imports,
         remarks=_remark_files(source.config),
         remade=remade,
-        upgrades=_upgrades(source, planned, protocol),
+        upgrades=()
+        if source.recorded
+        else upgrade_notices(
+            source.benchmark, planned, protocol, source.implementations, source.machine
+        ),
         machine=None
         if source.machine is HERE
         else machine_file(source.config["machine"]).as_posix(),
@@ -157,15 +161,6 @@ def _planned_records(
         planned = planning.plan_local(*local, replicates.of, source.machine)
     added = dict(replicates.added)
     return planned, {kept.as_posix(): added} if added else {}
-
-
-def _upgrades(source: Source, planned: PlannedRuns, protocol: Mapping[str, Any]) -> list[str]:
-    """Why runs that were measured here before are measured again; nothing of recorded ones."""
-    if source.recorded:
-        return []
-    return upgrade_notices(
-        source.benchmark, planned, protocol, source.implementations, source.machine
-    )
 
 
 def _with_claims(

@@ -7,10 +7,8 @@ from a file, ``config/machines/NAME.json``, which a job on the measuring machine
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -138,11 +136,6 @@ def describe_machine(wanted: str, packages: Iterable[str], path: Path) -> None:
     write_json(path, document)
 
 
-@cache
-def _validator() -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
-
-
 def read_machine(path: Path) -> DescribedMachine:
     """The machine that a file describes; MachineError where there is none or it is damaged."""
     try:
@@ -154,7 +147,8 @@ def read_machine(path: Path) -> DescribedMachine:
         ) from error
     except (OSError, ValueError) as error:
         raise MachineError(f"{path}: cannot be read ({error}); {_remedy(path)}") from error
-    problem = jsonschema.exceptions.best_match(_validator().iter_errors(document))
+    validator = jsonschema.Draft202012Validator(read_json(SCHEMA))
+    problem = jsonschema.exceptions.best_match(validator.iter_errors(document))
     if problem is not None:
         key = ".".join(map(str, problem.absolute_path)) or "the document"
         raise MachineError(f"{path}: {key}: {problem.message}; {_remedy(path)}")

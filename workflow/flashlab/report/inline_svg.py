@@ -49,7 +49,9 @@ class FigureLanguages:
                 continue
             parts = [(text, tags[language]) for language, text in texts.items()]
             self._whole |= dict(parts)
-            pairs[" ".join(texts.values())] = _interleaved(parts)
+            # Between them is a space that no language has to itself.
+            spaced = [each for part in parts for each in ((" ", ""), part)][1:]
+            pairs[" ".join(texts.values())] = spaced
         self._pairs = dict(sorted(pairs.items(), key=lambda pair: -len(pair[0])))
 
     def split(self, text: str) -> list[Part]:
@@ -73,11 +75,6 @@ class FigureLanguages:
         # A part of a Latin text is at least whole words.
         part = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)" if is_latin else re.escape(text))
         return next((tag for whole, tag in self._whole.items() if part.search(whole)), "")
-
-
-def _interleaved(parts: list[Part]) -> list[Part]:
-    """The parts with a space between them that no language has to itself."""
-    return [each for part in parts for each in ((" ", ""), part)][1:]
 
 
 def inline(

@@ -143,10 +143,6 @@ def _lines(path: Path) -> list[str]:
     return [printable(line) for line in text.splitlines() if line.strip()]
 
 
-def _made(path: Path) -> str:
-    return f"{datetime.fromtimestamp(path.stat().st_mtime):%Y-%m-%d %H:%M}"
-
-
 def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
     """What to do next, each with its command."""
     width = max((len(what) for what, _ in rows), default=0)
@@ -562,7 +558,8 @@ class Call:
         pdf = self._root / report
         if not self._concerns_report or report in self._written or not pdf.is_file():
             return []
-        return ["", f"{report} is still the old report, made on {_made(pdf)}."]
+        made = datetime.fromtimestamp(pdf.stat().st_mtime)
+        return ["", f"{report} is still the old report, made on {made:%Y-%m-%d %H:%M}."]
 
     def _would_do(self) -> list[str]:
         """What a dry run has planned."""
