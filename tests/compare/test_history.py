@@ -35,23 +35,6 @@ def planted(commits: Sequence[str] = COMMITS, step: int = 6) -> list[Record]:
 ORDER = {commit: position for position, commit in enumerate(COMMITS)}
 
 
-def changes(records: Sequence[Record], order: dict[str, int]) -> dict[str, list[tuple[str, str]]]:
-    """The commits around each change, by metric."""
-    return {
-        line["metric"]: [(change["after"], change["by"]) for change in line["changes"]]
-        for line in histories(records, order)
-    }
-
-
-def test_a_change_lies_between_two_commits_in_the_order_of_the_repository() -> None:
-    found = changes(planted()[::-1], ORDER)
-    assert found == {
-        "forward_time": [(COMMITS[5], COMMITS[6])],
-        "backward_time": [],
-        "peak_memory": [],
-    }
-
-
 def test_uncommitted_changes_and_other_machines_are_kept_apart() -> None:
     dirty = measured_at(COMMITS[0], 1, 9.0, dirty=True)
     elsewhere = measured_at(COMMITS[0], 1, 9.0, device_name="Slate")

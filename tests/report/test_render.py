@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import chdir, nullcontext
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +47,8 @@ def page(finished: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 # What stands in it
 
 
-def test_every_conclusion_stands_in_it_and_every_finding_on_the_page(
-    results: Any, page: Path, text: str, squeezed: Callable[[str], str]
+def test_every_conclusion_stands_in_it(
+    results: Any, text: str, squeezed: Callable[[str], str]
 ) -> None:
     report = on_one_page(results.compose(), results.local)
     assert len(report.front.experiments) == 5 and report.front.cut == 0
@@ -58,12 +57,6 @@ def test_every_conclusion_stands_in_it_and_every_finding_on_the_page(
         for said in (each for part in (told.heading, told.body, told.checked) if part
                      for each in texts(part)):  # fmt: skip
             assert squeezed(said) in text
-    whole = unescape(page.read_text(encoding="utf-8"))
-    written = squeezed(re.sub("<[^>]+>", "", whole))
-    statements = [s for section in report.sections for s in section.statements.entries]
-    assert len(statements) > 20
-    for statement in statements:
-        assert all(squeezed(said) in written for said in texts(statement.text))
 
 
 def test_no_hash_is_printed(finished: Any, text: str) -> None:
