@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -25,7 +24,7 @@ from flashlab.compare.bench_records import FOLDER, write_records
 from flashlab.compare.bench_table import blocks, describe, find_ceiling, show_progress
 from flashlab.compare.interleave import Candidate, measure_in_turns
 from flashlab.compare.printing import Block, open_console
-from flashlab.compare.targets import SavedError, Target, find_targets
+from flashlab.compare.targets import SavedError, Target, found_targets
 from flashlab.files import write_json
 
 DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8, 512, True)}
@@ -159,18 +158,17 @@ def run_bench(order: Order) -> bool:
         ShapeError: a shape or a sweep is malformed.
         SavedError: an implementation's file was saved while it was measured.
     """
-    with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
-        targets = find_targets(order.implementations, Path(folder))
+    with found_targets(order.implementations) as targets:
         return _bench_targets(open_console(), order, targets)
 
 
 def _state(texts: Sequence[str]) -> list[str]:
     """What implementations compute as their files are now, or why they cannot be read."""
-    with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
-        try:
-            return [target.implementation.digest for target in find_targets(texts, Path(folder))]
-        except (ImplementationError, OSError) as error:
-            return [str(error)]
+    try:
+        with found_targets(texts) as targets:
+            return [target.implementation.digest for target in targets]
+    except (ImplementationError, OSError) as error:
+        return [str(error)]
 
 
 def watch_bench(order: Order) -> None:
@@ -183,15 +181,14 @@ def watch_bench(order: Order) -> None:
     console = open_console()
     while True:
         before = _state(order.implementations)
-        with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
-            try:
-                targets = find_targets(order.implementations, Path(folder))
+        try:
+            with found_targets(order.implementations) as targets:
                 _bench_targets(console, order, targets)
-                console.print(WAITING)
-            except SavedError as error:
-                console.print(f"{error}; it is measured again", soft_wrap=True)
-            except (ImplementationError, OSError) as error:
-                console.print(f"error: {error}", WAITING, sep="\n", soft_wrap=True)
+            console.print(WAITING)
+        except SavedError as error:
+            console.print(f"{error}; it is measured again", soft_wrap=True)
+        except (ImplementationError, OSError) as error:
+            console.print(f"error: {error}", WAITING, sep="\n", soft_wrap=True)
         last = now = before
         while now == before or now != last:  # a file that is being written may be read half
             time.sleep(WATCH_SECONDS)
@@ -208,8 +205,7 @@ def profile(text: str, shapes: Sequence[str], dtype: str | None, timeout_s: floa
     console = open_console()
     device = machine.detect_device("auto")
     statuses = []
-    with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
-        (target,) = find_targets([text], Path(folder))
+    with found_targets([text]) as (target,):
         for shape in shapes_of(shapes, None, device):
             implementation = target.implementation
             run = attention_run(implementation.name, shape, dtype or DTYPE[device], device)

@@ -24,11 +24,6 @@ SCHEMA = Path(__file__).parents[2] / "schemas" / "claims.schema.json"
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a tenth of the time, at every call
 
 
-def figures_file(benchmark: Benchmark) -> Path:
-    """The file of the figures that documents give of a benchmark's runs; it may not exist."""
-    return CLAIMS.with_name(f"{benchmark.name}.csv")
-
-
 SAMPLED = "sampled"
 """The protocol whose records hold samples, and so have intervals."""
 
@@ -88,7 +83,7 @@ class PublishedFigure:
 
 def read_figures(benchmark: Benchmark) -> list[PublishedFigure]:
     """The published figures of a benchmark's runs, in the order of their file; none without one."""
-    path = figures_file(benchmark)
+    path = CLAIMS.with_name(f"{benchmark.name}.csv")
     if not path.is_file():
         return []
     given = [parameter for parameter in benchmark.given if not parameter.nominal]

@@ -21,7 +21,6 @@ from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
 from flashlab.plan.plan_files import CLAIMS_PREFIX, SUMMARY, experiment_file, planned_experiments
 from flashlab.report.document import Cell, Link
-from flashlab.telling.catalogs import messages
 from flashlab.telling.codes import STATUSES
 from flashlab.telling.glyphs import legible, legible_plan
 from flashlab.telling.teller import Teller
@@ -190,11 +189,6 @@ class ReportData:
         """Whether a dtype's matrix-product rate fell to a sustained one while it was measured."""
         known = self.measured_ceilings.matrix if self.measured_ceilings else {}
         return dtype in known and known[dtype].sustained is not None
-
-    def keys_below(self, prefix: str) -> list[str]:
-        """The keys of the messages ``<prefix>.…``, in the order of the catalog."""
-        known = messages(self.languages[0], "report")
-        return [key for key in known if key.startswith(f"{prefix}.")]
 
     def variant(self, variant: Variant) -> Tellable:
         """A variant in words; empty where the benchmark has none."""
