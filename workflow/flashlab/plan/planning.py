@@ -71,11 +71,11 @@ class PlannedExperiment:
 
     benchmark: Benchmark
     name: str
-    title: dict[str, str]
-    sweep: str
-    problems: tuple[Mapping[str, Any], ...]
     implementations: tuple[str, ...]
-    figures: tuple[Figure, ...]
+    problems: tuple[Mapping[str, Any], ...] = ()
+    title: Mapping[str, str] = field(default_factory=dict)
+    sweep: str = ""
+    figures: tuple[Figure, ...] = ()
     claimed: tuple[Run, ...] = ()
     counted: bool = True
     replicates: Mapping[str, int] = field(default_factory=dict)
@@ -153,19 +153,10 @@ def experiments(
 ) -> list[PlannedExperiment]:
     """The experiments of a resolved configuration on a kind of device, the summary first."""
     summary = config["summary"]
-    planned = [
-        PlannedExperiment(
-            benchmark=benchmark,
-            name=SUMMARY,
-            title={},
-            sweep="",
-            problems=(benchmark.complete(summary[device]),),
-            implementations=tuple(summary["implementations"]),
-            figures=(),
-        )
-    ]
-    for experiment in config["experiments"]:
-        planned.append(
+    problems = (benchmark.complete(summary[device]),)
+    return [
+        PlannedExperiment(benchmark, SUMMARY, tuple(summary["implementations"]), problems),
+        *(
             PlannedExperiment(
                 benchmark=benchmark,
                 name=experiment["name"],
@@ -177,8 +168,9 @@ def experiments(
                 counted=experiment.get("counted", True),
                 replicates=experiment.get("replicates", {}),
             )
-        )
-    return planned
+            for experiment in config["experiments"]
+        ),
+    ]
 
 
 def processes_asked(
@@ -343,22 +335,12 @@ def plan_claims(
         protocol: {run: with_replicates(entries) for run, entries in of.items()}
         for protocol, of in processes.items()
     }
-    return [
-        (
-            PlannedExperiment(
-                benchmark=benchmark,
-                name=f"{CLAIMS_PREFIX}{protocol}",
-                title={},
-                sweep="",
-                problems=(),
-                implementations=tuple(sorted({run.implementation for run in entries})),
-                figures=(),
-                claimed=tuple(sorted(entries)),
-            ),
-            entries,
-        )
-        for protocol, entries in sorted(by_protocol.items())
-    ]
+    found = []
+    for protocol, entries in sorted(by_protocol.items()):
+        name, names = f"{CLAIMS_PREFIX}{protocol}", sorted({run.implementation for run in entries})
+        claims = PlannedExperiment(benchmark, name, tuple(names), claimed=tuple(sorted(entries)))
+        found.append((claims, entries))
+    return found
 
 
 def check_recorded(planned: Iterable[PlannedRun], where: str) -> None:

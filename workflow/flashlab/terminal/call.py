@@ -150,7 +150,11 @@ def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
 
 
 class Call:
-    """The state of one call in the pipeline's folder; `clock` gives seconds."""
+    """The state of one call in the pipeline's folder; `clock` gives seconds.
+
+    `began` is whether Snakemake has got as far as planning or running jobs, `step` how many are
+    done, and of how many.
+    """
 
     def __init__(
         self, root: Path, dry_run: bool = False, clock: Callable[[], float] = time.monotonic
@@ -159,8 +163,8 @@ class Call:
         self._dry_run = dry_run
         self._clock = clock
         self._command = ""
-        self._began = False
-        self._began_at = clock()
+        self.began = False
+        self._since = clock()
         self._told_so_far = False
         self._interrupted = False
         self._nothing_to_do = False
@@ -177,21 +181,21 @@ class Call:
         self._names: dict[str, str] = {}
         self._headed = False
         self._measured_at: list[float] = []
-        self._step = (0, 0)
+        self.step = (0, 0)
 
     # What happens
 
     def begins(self, command: str) -> None:
         """Snakemake starts working; `command` is its command line."""
-        self._began = True
-        self._began_at = self._clock()
+        self.began = True
+        self._since = self._clock()
         self._command = command
 
     def plans(self, counts: Mapping[str, int]) -> None:
         """The number of jobs of each rule is known."""
-        self._began = True
+        self.began = True
         self._counts = {rule: count for rule, count in counts.items() if rule != "total"}
-        self._step = (0, sum(self._counts.values()))
+        self.step = (0, sum(self._counts.values()))
 
     def starts(self, job: Job) -> list[str]:
         """A job starts, or would start."""
@@ -223,7 +227,7 @@ class Call:
     def _so_far(self) -> list[str]:
         """Once, after `SO_FAR_SECONDS`, what is known by then, where much is left to measure."""
         left = self._counts.get(MEASURE, 0) - self._finished[MEASURE]
-        is_late = self._clock() - self._began_at >= SO_FAR_SECONDS
+        is_late = self._clock() - self._since >= SO_FAR_SECONDS
         if self._told_so_far or not (is_late and left and self._benchmark and self._home):
             return []
         self._told_so_far = True
@@ -237,7 +241,7 @@ class Call:
 
     def progresses(self, done: int, total: int) -> None:
         """This many of all jobs are done."""
-        self._step = (done, total)
+        self.step = (done, total)
 
     def interrupts(self) -> None:
         """The user has interrupted the call."""
@@ -254,19 +258,9 @@ class Call:
     # What it looks like
 
     @property
-    def began(self) -> bool:
-        """Whether Snakemake has got as far as planning or running jobs."""
-        return self._began
-
-    @property
     def reports_failures(self) -> bool:
         """Whether the summary explains why the call did not succeed."""
         return bool(self._failed) or self._interrupted
-
-    @property
-    def step(self) -> tuple[int, int]:
-        """Jobs done, and all jobs."""
-        return self._step
 
     def activity(self) -> str | None:
         """What is being done, in a few words; None if a job itself writes to the terminal."""
@@ -392,7 +386,7 @@ class Call:
         """The summary, when the call is over."""
         if self._interrupted:
             return ["", self._interruption()]
-        if not self._began:
+        if not self.began:
             return []
         if self._dry_run:
             return self._would_do()
