@@ -15,9 +15,7 @@ AGREES, DIFFERS, UNSTATED = "agrees", "differs", "unstated"
 CODE = ("kernel", "measuring")
 """The fields that tell whether the code was the same."""
 
-FIELDS = (
-    *("device_name", "driver", "cuda", "torch", "python", "platform", "protocol", "measuring"),
-)
+FIELDS = ("device_name", "driver", "cuda", "torch", "python", "platform", "protocol", "measuring")
 FIELDS_OF_IMPLEMENTATION = ("provider", "kernel")
 
 

@@ -38,22 +38,19 @@ def _to_html(document: Mapping[str, Any], figures: Sequence[Path], in_browser: b
     languages = document["languages"]
     # The PDF is for reading, the page for looking up too.
     verdicts = [verdict for verdict in VERDICTS if in_browser or verdict != EQUAL]
-    return (
-        templates(TEMPLATES)
-        .get_template("compare.html.j2")
-        .render(
-            document=document,
-            pairs=sorted_pairs(document, verdicts),
-            languages=languages,
-            tags=LANGUAGE_TAGS,
-            words={language: Sentences(document, language) for language in languages},
-            cells=cells,
-            name_metric=name_metric,
-            figures=[(path.stem.rpartition("-")[0], path) for path in figures],
-            in_browser=in_browser,
-            style=partial(screen_style, *STYLES),
-            svg=_svg,
-        )
+    template = templates(TEMPLATES).get_template("compare.html.j2")
+    return template.render(
+        document=document,
+        pairs=sorted_pairs(document, verdicts),
+        languages=languages,
+        tags=LANGUAGE_TAGS,
+        words={language: Sentences(document, language) for language in languages},
+        cells=cells,
+        name_metric=name_metric,
+        figures=[(path.stem.rpartition("-")[0], path) for path in figures],
+        in_browser=in_browser,
+        style=partial(screen_style, *STYLES),
+        svg=_svg,
     )
 
 

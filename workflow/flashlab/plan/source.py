@@ -102,15 +102,9 @@ def _imported(config: Mapping[str, Any]) -> tuple[datasets.Dataset, dict[str, di
 def _recorded(name: str, benchmark: Benchmark) -> datasets.Dataset:
     """The recorded dataset of this name, from the working directory or the project's own."""
     here, bundled = (datasets.dataset_folder(data, name, benchmark) for data in (DATA, BUNDLED))
-    if not here.is_dir() and bundled.is_dir():
-        return datasets.read_recorded(Path(os.path.relpath(BUNDLED)), name, benchmark)
-    return datasets.read_recorded(DATA, name, benchmark)
-
-
-def _with_dataset(base: Layer, dataset: datasets.Dataset) -> list[Layer]:
-    """The experiments of a recorded dataset, in place of those of the configuration at the base."""
-    kept = {key: value for key, value in base.keys.items() if key not in datasets.CONFIG_KEYS}
-    return [Layer(base.origin, kept), Layer(f"dataset {dataset.name}", dataset.config)]
+    is_bundled = bundled.is_dir() and not here.is_dir()
+    data = Path(os.path.relpath(BUNDLED)) if is_bundled else DATA
+    return datasets.read_recorded(data, name, benchmark)
 
 
 def _named_dataset(layers: Sequence[Layer]) -> str:
@@ -152,7 +146,10 @@ def source_of(base: Layer, own: Sequence[Layer]) -> Source:
     importing = any("import" in layer.keys for layer in layers)
     if dataset != LOCAL and not importing:
         recorded = _recorded(dataset, benchmark)
-        layers = [*_with_dataset(base, recorded), *own]
+        # Its experiments take the place of those of the configuration at the base.
+        kept = {key: value for key, value in base.keys.items() if key not in datasets.CONFIG_KEYS}
+        of_dataset = Layer(f"dataset {recorded.name}", recorded.config)
+        layers = [Layer(base.origin, kept), of_dataset, *own]
     resolved = resolve_config(_with_settings_file(layers, benchmark), implementations)
     if importing:
         recorded, imports = _imported(resolved)

@@ -343,13 +343,7 @@ class Run(Value):
 
 # As JSON
 
-KINDS: Mapping[str, type[Value]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Statement, Label, Heading, Within, Listed, Sentences, Number, Measured, Short, Range),
-        *(Span, Setting, ParameterName, MetricName, InBrackets, Run),
-    )
-}
+KINDS = {kind.__name__: kind for kind in Value.__subclasses__()}
 """The values by the name that they have in JSON."""
 
 IS = "is"
