@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -108,23 +107,7 @@ HOSTILE = (
 def test_what_others_write_is_shown_as_text_and_nothing_more(
     brief: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
 ) -> None:
-    """Names, titles, labels, device, provider, message: in each language's part of the page."""
-    remark = brief.folder / "remark.md"
-    remark.write_text(f"My **own** words {HOSTILE}\n\n- 一點\n", encoding="utf-8")
-    brief.change(
-        author={"name": f"王小明 {HOSTILE}", "id": "113062000", "course": "Parallel Programming"},
-        remarks={"seq_len": dict.fromkeys(LANGUAGES, str(remark))},
-    )
-    for plan in brief.local.joinpath("plan", "experiments").glob("*.json"):
-        document = json.loads(plan.read_text(encoding="utf-8"))
-        for language in LANGUAGES:
-            document["title"][language] = f"T {language} {HOSTILE}"
-            document["implementations"][0]["label"][language] = f"L {language} {HOSTILE}"
-        plan.write_text(json.dumps(document), encoding="utf-8")
-    hostile_cells = {"device_name": f"D {HOSTILE}", "provider": f"P {HOSTILE}"}
-    failed = {"status": "error", "message": f"M {HOSTILE}"}
-    brief.edit_table("seq_len", "runs", lambda rows: [row | hostile_cells for row in rows])
-    brief.edit_table("seq_len", "runs", lambda rows: [rows[0] | failed, *rows[1:]])
+    brief.quote(HOSTILE)
     remarks = read_remarks(brief.config)
     files = attached_files(brief.config_file, brief.local, None, remarks)
     before = {file.name for file in files}
