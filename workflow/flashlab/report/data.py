@@ -118,6 +118,11 @@ class ReportData:
         return [found[run["record"]] for run in self.runs]
 
     @cached_property
+    def records(self) -> list[Row]:
+        """Every record once, in order of the runs' numbers."""
+        return list(itertools.chain(*self.records_of_runs))
+
+    @cached_property
     def _numbers(self) -> dict[str, int]:
         return {
             record["record"]: n
@@ -171,8 +176,7 @@ class ReportData:
 
     def distinct(self, column: str) -> list[str]:
         """The values of a column over all records, sorted, without the empty ones."""
-        rows = (record for records in self.records_of_runs for record in records)
-        return sorted({str(row[column]) for row in rows if row[column] is not None})
+        return sorted({str(row[column]) for row in self.records if row[column] is not None})
 
     # Pieces in words
 

@@ -299,7 +299,7 @@ class Report:
     chapters: Sequence[Chapter]
     sections: Sequence[Section]
     implementations: Implementations
-    published: Sequence[Table]
+    published: Table | None
     ledger: Ledger | None
     method: Sequence[Tellable]
     symbols: Table

@@ -49,8 +49,7 @@ def render_environment(data: ReportData) -> Environment:
         {r["implementation"] for r in data.runs if r["source_changed"] and r["record"] in shown}
     )
     notices: list[Tellable] = [say("source_changed", implementation=name) for name in changed]
-    records = [record for records in data.records_of_runs for record in records]
-    if dirty := {data.number_of(r) for r in records if str(r["commit"]).endswith(DIRTY)}:
+    if dirty := {data.number_of(r) for r in data.records if str(r["commit"]).endswith(DIRTY)}:
         listed = [*stretches(dirty).values()]
         told = say("environment.dirty", count=len(dirty), runs=Listed(listed))
         if len(listed) > MOST_STRETCHES:
@@ -164,7 +163,7 @@ def _run_cells(data: ReportData, run: RunRow) -> list[Cell]:
 def _disagreements(data: ReportData) -> Table | None:
     """What the records state differently or not at all, and which of them."""
     rows = []
-    by_record = {r["record"]: r for records in data.records_of_runs for r in records}
+    by_record = {record["record"]: record for record in data.records}
     for finding in data.findings:
         if finding.kind != "environment" or finding.verdict == "agrees":
             continue

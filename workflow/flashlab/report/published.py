@@ -13,15 +13,14 @@ from flashlab.report.document import Cell, Row, Table
 from flashlab.telling.values import Tellable, heading, say, setting
 
 
-def render_published(data: ReportData) -> list[Table]:
-    """A table of the runs that were published; none where no run here was."""
+def render_published(data: ReportData) -> Table | None:
+    """A table of the runs that were published; None where no run here was."""
     figures = read_figures(data.benchmark)
     for experiment in data.experiments:
         runs = [run for run in experiment.ordered if _of_run(figures, run)]
-        if not experiment.has_alternatives or not runs:
-            continue
-        return [_table(data, experiment, figures, runs)]
-    return []
+        if experiment.has_alternatives and runs:
+            return _table(data, experiment, figures, runs)
+    return None
 
 
 def _of_run(figures: Sequence[PublishedFigure], run: RunRow) -> list[PublishedFigure]:
