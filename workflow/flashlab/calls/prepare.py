@@ -237,8 +237,14 @@ def _remade(
     experiments = [experiment for experiment, _ in every]
     remade = _stage_damages(source.home, source.benchmark.report, experiments)
     if not source.is_vouched_for:
-        for found in [*{id(found): found for _, found in every}.values(), counters]:
-            remade |= _record_damages(found, protocol, intact)
+        several = [*{id(planned): planned for _, planned in every}.values(), counters]
+        remade |= {
+            entry.path.as_posix(): damage
+            for planned in several
+            for run, processes in planned.items()
+            for entry in processes.processes
+            if (damage := remaking.record_damage(entry.path, run, protocol["timeout_s"], intact))
+        }
     is_local = source.recorded is None
     if ceilings and is_local and (damage := remaking.damage(ceilings)):
         remade[ceilings.as_posix()] = damage
@@ -252,19 +258,6 @@ def _remade(
         if ceilings and is_local and again == remaking.ALL:
             remade[ceilings.as_posix()] = remaking.ASKED_FOR
     return remade, intact
-
-
-def _record_damages(
-    planned: PlannedRuns, protocol: Mapping[str, Any], intact: remaking.IntactRecords
-) -> dict[str, str]:
-    """The records that must be made again, each with the reason."""
-    timeout_s = protocol["timeout_s"]
-    return {
-        entry.path.as_posix(): found
-        for run, every in planned.items()
-        for entry in every.processes
-        if (found := remaking.record_damage(entry.path, run, timeout_s, intact))
-    }
 
 
 def _known_intact() -> Any:
