@@ -110,32 +110,6 @@ class PlannedExperiment:
         ]
 
 
-def _problems(
-    benchmark: Benchmark, sweep: str, block: Mapping[str, Any]
-) -> tuple[Mapping[str, Any], ...]:
-    """The parameters of a config block: lists go together, value by value; variants cross them."""
-    count = len(block[sweep])
-    crossed = {
-        variant.name: value if isinstance(value := block[variant.name], list) else [value]
-        for variant in benchmark.variants
-    }
-    columns = {
-        key: value if isinstance(value, list) else [value] * count
-        for key, value in block.items()
-        if key not in crossed
-    }
-    return tuple(
-        benchmark.complete(
-            {
-                **{key: column[i] for key, column in columns.items()},
-                **dict(zip(crossed, values, strict=True)),
-            }
-        )
-        for values in itertools.product(*crossed.values())
-        for i in range(count)
-    )
-
-
 def _figures(experiment: Mapping[str, Any]) -> tuple[Figure, ...]:
     figures = []
     for group in ("figures", "supplement"):
@@ -162,7 +136,7 @@ def experiments(
                 name=experiment["name"],
                 title=experiment["title"],
                 sweep=experiment["sweep"],
-                problems=_problems(benchmark, experiment["sweep"], experiment[device]),
+                problems=tuple(map(benchmark.complete, benchmark.combinations(experiment[device]))),
                 implementations=tuple(experiment["implementations"]),
                 figures=_figures(experiment),
                 counted=experiment.get("counted", True),

@@ -134,20 +134,6 @@ def _check_names(document: Mapping[str, Any], benchmark: Benchmark) -> None:
                 benchmark.parameter(name)
 
 
-def _places(at: Mapping[str, Any], benchmark: Benchmark) -> list[dict[str, Any]]:
-    """The combinations of a test's values: lists of sizes go together, variants cross them."""
-    variants = {parameter.name for parameter in benchmark.variants}
-    lists = {key: value for key, value in at.items() if isinstance(value, list)}
-    crossed = {key: lists.pop(key) for key in sorted(variants & lists.keys())}
-    count = max(map(len, lists.values()), default=1)
-    places = [{**at, **{key: values[i] for key, values in lists.items()}} for i in range(count)]
-    return [
-        {**place, **dict(zip(crossed, values, strict=True))}
-        for place in places
-        for values in itertools.product(*crossed.values())
-    ]
-
-
 def asked_comparisons(
     document: Mapping[str, Any], test: Mapping[str, Any]
 ) -> list[tuple[str, tuple[Run, ...]]]:
@@ -157,7 +143,7 @@ def asked_comparisons(
     return [
         (metric, tuple(Run.of(benchmark, {**kind, **place, **term}) for term in test["terms"]))
         for at, metric in itertools.product(test["at"], test["metrics"])
-        for place in _places(at, benchmark)
+        for place in benchmark.combinations(at)
     ]
 
 
