@@ -17,9 +17,9 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.implementations import KERNELS
 from flashlab.compare.bench import DEFAULT_SHAPE, DTYPE
 from flashlab.compare.bench_process import Patience
-from flashlab.compare.interleave import Candidate, measure_in_turns
+from flashlab.compare.interleave import ENDING, Candidate, Progress, measure_in_turns
 from flashlab.compare.rule import INCONCLUSIVE
-from flashlab.compare.targets import Target, find_targets
+from flashlab.compare.targets import Target, found_targets
 from flashlab.measuring.devices import claimed
 
 PASS = "forward_time"
@@ -35,7 +35,7 @@ def bench_copies(targets: list[Target], device: str, seconds: float) -> tuple[st
         for progress in measure_in_turns(
             ATTENTION, candidates, [PASS], seconds, variables, Patience(None)
         ):
-            if progress.has_measured and progress.process == 0 and PASS in copy.looks:
+            if progress == Progress(ENDING, 0) and PASS in copy.looks:
                 provisional = copy.looks[PASS].ratio.verdict(ATTENTION.metric(PASS))
     return provisional, copy
 
@@ -52,10 +52,10 @@ def main() -> None:
         paths = [Path(folder, name) for name in ("one.py", "copy.py")]
         for path in paths:
             shutil.copy(KERNELS / "flash2.py", path)
-        targets = find_targets([str(path) for path in paths], Path(tempfile.mkdtemp(dir=folder)))
         for _ in range(arguments.benches):
             begin = time.monotonic()
-            first, copy = bench_copies(targets, device, arguments.seconds)
+            with found_targets(list(map(str, paths))) as targets:
+                first, copy = bench_copies(targets, device, arguments.seconds)
             ratio = copy.looks[PASS].ratio if PASS in copy.looks else None
             verdict = f"{copy.status}: {copy.message}"
             if ratio is not None:

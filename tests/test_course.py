@@ -62,7 +62,7 @@ def write_folder(folder: Path, table: str | bytes, result: str | bytes) -> Path:
 def read_for_import(folder: Path, output: Path) -> Read:
     try:
         results = {}
-        for entry in import_plan(folder, "mine")["records"]:
+        for entry in import_plan(folder):
             output.unlink(missing_ok=True)
             import_record(entry, output)
             run = Run.of(ATTENTION, entry["run"])
@@ -315,7 +315,7 @@ def test_a_folder_without_runs_csv_is_an_error(tmp_path: Path) -> None:
 def test_an_imported_record_has_the_scripts_numbers_and_no_samples(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "mine", table(row()), RESULT)
     os.utime(folder / "a.json", (0, 0))
-    (entry,) = import_plan(folder, "mine")["records"]
+    (entry,) = import_plan(folder)
     import_record(entry, tmp_path / "r.json")
     record = read_record(tmp_path / "r.json", Run.of(ATTENTION, entry["run"]))
     assert record.top_level_keys() == json.loads(RESULT)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import random
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from compare.recordings import Recording, record, runs
+from compare.recordings import Recording, keep, record, runs
 
 from flashlab.__main__ import main
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
@@ -30,7 +31,7 @@ from flashlab.compare.looks import PROCESSES, look_at
 from flashlab.compare.printing import as_text
 from flashlab.compare.targets import Target
 from flashlab.files import write_json
-from flashlab.records import Record, write_record
+from flashlab.records import Record
 
 GOLDEN = Path(__file__).parent / "golden"
 LANGUAGES = ("en", "zh_TW")
@@ -161,11 +162,6 @@ def bench() -> tuple[str, list[dict[str, Any]]]:
     return "\n".join(printed), described
 
 
-def _keep(folder: Path, records: Iterator[Record]) -> None:
-    for number, each in enumerate(records):
-        write_record(folder / f"{each.run.slug}-{number}.json", each)
-
-
 def _printed(*call: str) -> str:
     """What a command prints."""
     with contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -191,7 +187,7 @@ def texts() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name, (before, after) in (("sides", two_sides()), ("single", single_processes())):
             for side, recording in (("before", before), ("after", after)):
-                _keep(Path(name, side), (r for records in recording.values() for r in records))
+                keep(Path(name, side), itertools.chain(*recording.values()))
             with contextlib.chdir(name):
                 compared = ("compare", "before", "after")
                 for language in LANGUAGES:
@@ -212,7 +208,7 @@ def texts() -> dict[str, str]:
                 page = ("--figures", "figures", "--output", "compare.html")
                 main(["comparison-page", *given, *page])
                 found[f"{name}.html"] = _page(Path("compare.html").read_text(encoding="utf-8"))
-        _keep(Path("history"), iter(history()))
+        keep(Path("history"), history())
         asked = ("history", "history", "--repository", "none")
         for language in LANGUAGES:
             words = ("--language", language)

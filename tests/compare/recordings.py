@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.records import Measurement, Record
+from flashlab.records import Measurement, Record, write_record
 from flashlab.runs import Run
 
 Recording = dict[Run, list[Record]]
@@ -77,3 +78,12 @@ def record(
         )
 
     return {run: [one(run, process) for process in range(processes)] for run in measured}
+
+
+def keep(folder: Path, records: Iterable[Record]) -> list[Path]:
+    """Write records into a folder; the path of each."""
+    paths = []
+    for each in records:
+        paths.append(folder / f"{each.run.slug}-{each.process}-{each.started}.json")
+        write_record(paths[-1], each)
+    return paths

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 import pytest
+from compare.golden import two_sides
 from compare.recordings import Recording, record, runs
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
@@ -14,8 +13,8 @@ from flashlab.compare.two_sides import compare_records
 from flashlab.runs import Run
 
 
-def compared(one: Recording, other: Recording) -> dict[str, Any]:
-    return compare_records(ATTENTION, ("before", one), ("after", other))
+def compared(one: Recording, other: Recording) -> Sentences:
+    return Sentences(compare_records(ATTENTION, ("before", one), ("after", other)), "en")
 
 
 def concluded(slow: Callable[[Run], bool], masks: tuple[bool, ...] = (False,)) -> list[str]:
@@ -23,8 +22,7 @@ def concluded(slow: Callable[[Run], bool], masks: tuple[bool, ...] = (False,)) -
     measured = runs(masks=masks)
     one = record(measured, 1, spread=0.002)
     other = record(measured, 2, spread=0.002, factor=lambda run: 1.1 if slow(run) else 1.0)
-    document = compared(one, other)
-    return Sentences(document, "en").conclusions
+    return compared(one, other).conclusions
 
 
 @pytest.mark.parametrize(
@@ -60,32 +58,16 @@ def test_identical_code_is_concluded_to_state_no_difference() -> None:
     )
 
 
-def test_differences_of_the_environments_are_told_first() -> None:
-    measured = runs()
-    one, other = record(measured, 1), record(measured, 2)
-    agreeing = compared(one, other)
-    assert Sentences(agreeing, "en").environments == [
-        "The recorded environments do not differ.",
-        "The kernels and the measuring code are the same on both sides.",
-    ]
-    changed = {
-        run: [
-            replace(r, environment={**r.environment, "driver": "2", "device_name": "Slate"})
-            for r in records
-        ]
-        for run, records in other.items()
-    }
-    rows = {row["field"]: row for row in compared(one, changed)["environments"]}
-    assert (rows["device_name"]["one"], rows["device_name"]["other"]) == (["Abacus"], ["Slate"])
-    assert rows["device_name"]["verdict"] == "differs"
-    assert rows["driver"]["verdict"] == "unstated"
-    assert rows["torch"]["verdict"] == "agrees"
+def test_a_field_agrees_differs_or_is_not_stated_on_one_side() -> None:
+    rows = compared(*two_sides()).document["environments"]
+    verdicts = {row["field"]: row["verdict"] for row in rows}
+    found = [verdicts[field] for field in ("torch", "device_name", "driver")]
+    assert found == ["agrees", "differs", "unstated"]
 
 
 def test_an_interval_without_bounds_is_not_printed_to_the_digit() -> None:
-    document = compared(record(runs(), 1), record(runs(), 2))
-    pair = {**document["pairs"][0], "low": 3.2e-5, "high": 126000.0}
-    words = Sentences(document, "en")
+    words = compared(record(runs(), 1), record(runs(), 2))
+    pair = {**words.document["pairs"][0], "low": 3.2e-5, "high": 126000.0}
     assert "< 0.01–> 100" in cells(pair, words)
     pair = {**pair, "low": 0.934, "high": 1.0499}
     assert "0.934–1.0499" in cells(pair, words)

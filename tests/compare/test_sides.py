@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from compare.recordings import record, runs
+from compare.recordings import keep, record, runs
 
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.compare.sides import Side, SideError, find_side
 from flashlab.files import read_json, sha256_of, write_json
-from flashlab.records import Record, write_record
+from flashlab.records import Record
 
 KERNEL = """
 NAME = "Flash2"
@@ -18,19 +18,6 @@ LABEL = {{"zh_TW": "甲", "en": "A"}}
 def attention(qkv, causal):
     return qkv * {factor}
 """
-
-
-def keep(folder: Path, *records: Record) -> list[Path]:
-    paths = []
-    for number, each in enumerate(records):
-        path = folder / f"{each.run.slug}-{each.process}-{number}-{each.started[-8:-6]}.json"
-        write_record(path, each)
-        paths.append(path)
-    return paths
-
-
-def paths_of(side: Side) -> list[Path]:
-    return list(side.files)
 
 
 @pytest.fixture
@@ -44,17 +31,17 @@ def test_a_folder_of_records_has_every_process_once_by_its_newest_record(
     tmp_path: Path, measured: list[Record]
 ) -> None:
     old = replace(measured[0], started="2025-01-01T00:00:00+00:00")
-    paths = keep(tmp_path, *measured)
-    keep(tmp_path / "other", old)
-    keep(tmp_path, old)
+    paths = keep(tmp_path, measured)
+    keep(tmp_path / "other", [old])
+    keep(tmp_path, [old])
     tmp_path.joinpath("notes.json").write_text("[]")
     side = find_side(str(tmp_path))
-    assert sorted(paths_of(side)) == sorted(paths)
+    assert sorted([*side.files]) == sorted(paths)
     assert side.read() == {measured[0].run: measured}
 
 
 def test_a_dataset_is_vouched_for_by_its_manifest(tmp_path: Path, measured: list[Record]) -> None:
-    (path,) = keep(tmp_path / "records", measured[0])
+    (path,) = keep(tmp_path / "records", measured[:1])
     entry = {
         "benchmark": "attention",
         "run": measured[0].run.to_json(),
@@ -69,7 +56,7 @@ def test_a_dataset_is_vouched_for_by_its_manifest(tmp_path: Path, measured: list
     }
     write_json(tmp_path / "manifest.json", manifest)
     side = find_side(str(tmp_path))
-    assert paths_of(side) == [path]
+    assert [*side.files] == [path]
     assert Side.from_json(side.to_json()) == side
     path.write_text(path.read_text().replace("Abacus", "Slate"))
     with pytest.raises(Exception, match="differs from its dataset's manifest"):
@@ -79,15 +66,15 @@ def test_a_dataset_is_vouched_for_by_its_manifest(tmp_path: Path, measured: list
 def test_results_from_elsewhere_are_found_by_their_plan(
     tmp_path: Path, measured: list[Record]
 ) -> None:
-    first, second = keep(tmp_path / "records", *measured[:2])
-    keep(tmp_path / "records", replace(measured[2], started="2030-01-01T00:00:00+00:00"))
+    first, second = keep(tmp_path / "records", measured[:2])
+    keep(tmp_path / "records", [replace(measured[2], started="2030-01-01T00:00:00+00:00")])
     write_json(tmp_path / "plan" / "experiments.json", ["seq_len"])
     file = {"path": f"results/local/records/{first.name}", "sha256": None}
     other = {"path": f"results/local/records/{second.name}", "sha256": None}
     entry = {"run": measured[0].run.to_json(), **file, "replicates": [other]}
     plan = {"benchmark": "attention", "records": [entry]}
     write_json(tmp_path / "plan" / "records" / "seq_len.json", plan)
-    assert paths_of(find_side(str(tmp_path))) == [first, second]
+    assert [*find_side(str(tmp_path)).files] == [first, second]
 
 
 def test_a_revision_has_the_records_of_its_kernels(
@@ -107,15 +94,13 @@ def test_a_revision_has_the_records_of_its_kernels(
 
     subprocess.run(["git", "init", "--quiet", "."], check=True)
     digests = [commit(factor) for factor in (1, 2, 3)]
-    paths = keep(
-        results / "records",
-        *(
-            replace(each, sources={**each.sources, "implementation_digest": digest})
-            for each, digest in zip(measured, digests[:2], strict=False)
-        ),
-    )
-    assert paths_of(find_side("HEAD~2", results=results)) == [paths[0]]
-    assert paths_of(find_side("HEAD~1", results=results)) == [paths[1]]
+    of_them = [
+        replace(each, sources={**each.sources, "implementation_digest": digest})
+        for each, digest in zip(measured, digests[:2], strict=False)
+    ]
+    paths = keep(results / "records", of_them)
+    assert [*find_side("HEAD~2", results=results).files] == [paths[0]]
+    assert [*find_side("HEAD~1", results=results).files] == [paths[1]]
     with pytest.raises(SideError, match="no records of the kernels at HEAD; measure them"):
         find_side("HEAD", results=results)
 

@@ -23,23 +23,6 @@ def test_two_recordings_of_identical_code_never_differ() -> None:
     assert verdicts(compare_runs(ATTENTION, *quiet))["equal"] == len(measured)
 
 
-def test_a_run_that_takes_a_fifth_longer_is_slower_and_the_other_way_round_faster() -> None:
-    measured = runs()
-    before, after = record(measured, 1), record(measured, 2, factor=lambda run: 1.2)
-    assert verdicts(compare_runs(ATTENTION, before, after)) == {"slower": 4}
-    assert verdicts(compare_runs(ATTENTION, after, before)) == {"faster": 4}
-    assert verdicts(compare_runs(ATTENTION, before, after), "backward_time") == {"equal": 4}
-
-
-def test_single_processes_decide_nothing_below_the_spread_that_they_hide() -> None:
-    measured = runs()
-    one = record(measured, 1, processes=1)
-    tenth = record(measured, 2, processes=1, factor=lambda run: 1.1)
-    half = record(measured, 3, processes=1, factor=lambda run: 1.5)
-    assert verdicts(compare_runs(ATTENTION, one, tenth)) == {"inconclusive": 4}
-    assert verdicts(compare_runs(ATTENTION, one, half)) == {"slower": 4}
-
-
 def test_the_same_records_on_both_sides_are_equal_whatever_their_noise() -> None:
     one = record(runs(), 1, processes=1, spread=0.1)
     assert verdicts(compare_runs(ATTENTION, one, one)) == {"equal": 4}

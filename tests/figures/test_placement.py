@@ -53,18 +53,15 @@ def test_no_text_of_a_figure_covers_another_or_leaves_it(
     assert_legible(drawn(experiment, quantity))
 
 
-@given(experiment=wild_experiments(most=2))
+@given(experiment=wild_experiments(most=2), several=wild_experiments())
 @wildly
-def test_no_text_of_a_small_figure_covers_another_or_leaves_it(experiment: Experiment) -> None:
+def test_no_text_of_page_ones_figures_covers_another_or_leaves_it(
+    experiment: Experiment, several: Experiment
+) -> None:
     for _, figure in draw_small(experiment, BOTH):
         assert_legible(figure)
-
-
-@given(experiment=wild_experiments())
-@wildly
-def test_no_text_of_page_ones_figure_covers_another_or_leaves_it(experiment: Experiment) -> None:
-    if figure := draw_summary([experiment], ["Pytorch", "Flash2"], None, BOTH):
-        assert_legible(figure)
+    if page_one := draw_summary([several], ["Pytorch", "Flash2"], None, BOTH):
+        assert_legible(page_one)
 
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=9).map(sorted))

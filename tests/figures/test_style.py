@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
 import subprocess
@@ -22,6 +21,7 @@ from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures.stage import draw_figures
 from flashlab.figures.style import COLOURS, MARKERS, drawing, looks_of, muted, save, text_colour
+from flashlab.files import write_json
 from flashlab.runs import Run
 
 
@@ -90,10 +90,10 @@ def draw(tmp_path: Path, planned: Callable[..., Any]) -> Callable[..., dict[str,
             for name in ATTENTION.having(records[0].metrics).quantities
         ]
         document = planned(records, figures=figures)
-        (tmp_path / "plan.json").write_text(json.dumps(document), encoding="utf-8")
-        (tmp_path / "languages.json").write_text(json.dumps(BOTH), encoding="utf-8")
-        write_tables(tmp_path / "plan.json", tmp_path / "tables" / document["name"])
         plan, languages = tmp_path / "plan.json", tmp_path / "languages.json"
+        write_json(plan, document)
+        write_json(languages, BOTH)
+        write_tables(plan, tmp_path / "tables" / document["name"])
         draw_figures(plan, tmp_path / "tables", languages, tmp_path / "figures")
         return {path.stem: path for path in tmp_path.glob("figures/*.svg")}
 
@@ -118,13 +118,8 @@ def test_the_files_are_text_in_the_reports_own_font_and_the_same_in_another_proc
         "folder, output = map(Path, sys.argv[1:])\n"
         "draw_figures(folder / 'plan.json', folder / 'tables', folder / 'languages.json', output)"
     )
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(root / "workflow"), os.environ.get("PYTHONPATH", "")]),
-        "PYTHONHASHSEED": "7",
-        "TZ": "Asia/Taipei",
-        "LC_ALL": "C",
-    }
+    elsewhere = {"PYTHONHASHSEED": "7", "TZ": "Asia/Taipei", "LC_ALL": "C"}
+    environment = {**os.environ, "PYTHONPATH": str(root / "workflow"), **elsewhere}
     again = tmp_path / "again"
     subprocess.run([sys.executable, "-c", code, tmp_path, again], env=environment, check=True)
     for file in files.values():

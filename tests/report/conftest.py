@@ -47,6 +47,10 @@ class Results:
         found: dict[str, Any] = read_json(self.folder / self.config_file)
         return found
 
+    @property
+    def names(self) -> list[str]:
+        return ["summary", *(experiment["name"] for experiment in self.config["experiments"])]
+
     def change(self, **keys: Any) -> None:
         write_json(self.folder / self.config_file, {**self.config, **keys})
 
@@ -93,13 +97,38 @@ class Results:
             ]
 
         self.edit_table(experiment, "runs", edit_runs)
-        self.edit_table(experiment, "metrics", edit)
-        self.edit_table(experiment, "samples", edit)
+        for table in ("metrics", "samples"):
+            self.edit_table(experiment, table, edit)
 
     def change_all_runs(self, change: dict[str, str]) -> None:
         """Write these cells into every run of every experiment."""
         for path in self.local.glob("tables/*/runs.csv"):
             self.change_runs(path.parent.name, change)
+
+    def quote(self, text: str) -> str:
+        """Write a text wherever others write, and let a run fail by it; that run's record."""
+        remark = f"My **own** words {text}\n\n- 一點 `{text}`\n"
+        Path("remark.md").write_text(remark, encoding="utf-8")
+        self.change(
+            author={"name": f"王小明 {text}", "id": "113062000", "course": f"GPU {text}"},
+            remarks={"seq_len": dict.fromkeys(("zh_TW", "en"), "remark.md")},
+        )
+        for plan in self.local.joinpath("plan", "experiments").glob("*.json"):
+            document = read_json(plan)
+            for language in ("zh_TW", "en"):
+                document["title"][language] = f"T {language} {text}"
+                document["implementations"][0]["label"][language] = f"L {language} {text}"
+            write_json(plan, document)
+        records = []
+
+        def edit(rows: Rows) -> Rows:
+            records.append(Path(rows[0]["record"]).name)
+            stated = {"device_name": f"D {text}", "provider": f"P {text}"}
+            failed = {"status": "error", "message": f"M {text}"}
+            return [row | stated for row in (rows[0] | failed, *rows[1:])]
+
+        self.edit_table("seq_len", "runs", edit)
+        return records[0]
 
     def add_implementations(self, names: Sequence[str]) -> None:
         """Add implementations that do as Flash2 does, each one faster than the one before."""
@@ -149,16 +178,14 @@ class Results:
                 continue
             failed = replace(record, status=status, message="it failed", metrics={}, warnings=())
             write_record(path, replace(failed, environment={}, gate=None))
-        names = ["summary", *(experiment["name"] for experiment in self.config["experiments"])]
-        for name in names:
+        for name in self.names:
             write_tables(records_file(self.local, name), self.local / "tables" / name)
         self.derive_findings()
         self.redraw(self.config["languages"])
 
     def derive_findings(self) -> None:
         """Derive the findings again from the tables as they are."""
-        names = ["summary", *(experiment["name"] for experiment in self.config["experiments"])]
-        plans = [experiment_file(self.local, name) for name in names]
+        plans = [experiment_file(self.local, name) for name in self.names]
         findings = self.local / "findings.json"
         write_findings(plans, self.local / "tables", CLAIMS, self.ceilings, findings)
 
@@ -167,20 +194,12 @@ class Results:
         self.change(languages=languages)
         chosen = self.local / "plan" / "languages.json"
         write_json(chosen, languages)
-        tables, plans = self.local / "tables", []
-        for experiment in self.config["experiments"]:
-            plans.append(experiment_file(self.local, experiment["name"]))
-            if of_experiments:
-                folder = self.local / "figures" / experiment["name"]
-                draw_figures(plans[-1], tables, chosen, folder)
-        draw_overview(
-            plans,
-            tables,
-            self.local / "findings.json",
-            self.ceilings,
-            chosen,
-            self.local / "overview",
-        )
+        tables, names = self.local / "tables", self.names[1:]
+        plans = [experiment_file(self.local, name) for name in names]
+        for name, plan in zip(names, plans, strict=True) if of_experiments else ():
+            draw_figures(plan, tables, chosen, self.local / "figures" / name)
+        findings, overview = self.local / "findings.json", self.local / "overview"
+        draw_overview(plans, tables, findings, self.ceilings, chosen, overview)
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pypdfium2 as pdfium
+
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.report.document import Cell, Row
 from flashlab.telling.teller import Teller
@@ -33,6 +35,13 @@ def pages(pdf: Path) -> list[str]:
     """The text of each page; behind the last one, nothing."""
     command = ["pdftotext", "-raw", str(pdf), "-"]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split("\f")
+
+
+def is_cut_off(page: pdfium.PdfPage) -> bool:
+    """Whether any character reaches beyond a side."""
+    text, width = page.get_textpage(), page.get_width()
+    boxes = [text.get_charbox(i) for i in range(text.count_chars())]
+    return any(left < 0 or right > width for left, _, right, _ in boxes)
 
 
 def depths(pdf: Path) -> list[float]:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from flashlab.report.document import FigureEntry
-from flashlab.report.inline_svg import FigureLanguages, FigureStyles, inline
+from flashlab.report.inline_svg import FigureLanguages, Styles, inline
 
 TAGS = {"zh_TW": "zh-TW", "en": "en"}
 LANGUAGES = FigureLanguages(
@@ -61,7 +61,7 @@ def test_each_mark_of_a_run_has_its_number_and_its_place(tmp_path: Path) -> None
         encoding="utf-8",
     )
     figure = FigureEntry("figure-1", path, "It", "It")
-    drawn = inline(figure, FigureStyles(), LANGUAGES, {"a.json": 7, "b.json": 9}, "It")
+    drawn = inline(figure, {}, LANGUAGES, {"a.json": 7, "b.json": 9}, "It")
     assert 'data-metric="forward_time" data-implementation="Flash2"' in drawn
     found = re.findall('data-run="(.*?)" data-at="(.*?)"', drawn)
     assert found == [("7", "64 6.7"), ("9", "128 10")]
@@ -70,7 +70,7 @@ def test_each_mark_of_a_run_has_its_number_and_its_place(tmp_path: Path) -> None
 def test_a_figure_keeps_what_is_drawn_and_names_whose_it_is(tmp_path: Path) -> None:
     path = tmp_path / "time.svg"
     path.write_text(SVG, encoding="utf-8")
-    styles = FigureStyles()
+    styles: Styles = {}
     drawn = inline(FigureEntry("figure-1", path, "", ""), styles, LANGUAGES, {}, "Time & rate")
     assert re.sub(r"\s+", " ", drawn) == (
         '<svg viewBox="0 0 247.1 100" style="width: 50.1%" role="img" '
@@ -83,7 +83,7 @@ def test_a_figure_keeps_what_is_drawn_and_names_whose_it_is(tmp_path: Path) -> N
         '<defs><clipPath id="figure-1-0"><rect x="0" y="0" width="5" height="5" /></clipPath>'
         "</defs></svg>"
     )
-    assert styles.sheet == ".f0{stroke: #ab1700}.f1{font-size: 7px}"
+    assert styles == {"stroke: #ab1700": "f0", "font-size: 7px": "f1"}
 
 
 def test_lines_that_are_clipped_alike_are_clipped_together(tmp_path: Path) -> None:
@@ -96,6 +96,6 @@ def test_lines_that_are_clipped_alike_are_clipped_together(tmp_path: Path) -> No
         f'<g id="implementation:A">{line}{line}</g><g id="implementation:B">{line}{moved}</g>'
         f"{clip}</svg>"
     )
-    drawn = inline(FigureEntry("f", path, "", ""), FigureStyles(), LANGUAGES, {}, "")
+    drawn = inline(FigureEntry("f", path, "", ""), {}, LANGUAGES, {}, "")
     assert '<g data-implementation="A" clip-path="url(#f-0)"><path d="M 1 1 L 2 2" /><path' in drawn
     assert drawn.count("clip-path=") == 3  # of A's group, and of B's lines each

@@ -19,6 +19,8 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 from playwright.sync_api import Page as Tab
 
+from flashlab.files import write_json
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 AXE = str(files("axe_playwright_python") / "axe.min.js")
 DESKTOP = {"width": 1280, "height": 900}
@@ -106,7 +108,7 @@ def open_page(browser: Browser, page: Path) -> Iterator[Callable[..., Tab]]:
     logged: list[str] = []
     contexts = []
 
-    def call(file: Path = page, **reader: Any) -> Tab:
+    def call(file: Path = page, language: str | None = None, **reader: Any) -> Tab:
         context = browser.new_context(**{"viewport": DESKTOP, "reduced_motion": "reduce"} | reader)
         context.set_default_timeout(10_000)
         contexts.append(context)
@@ -115,6 +117,8 @@ def open_page(browser: Browser, page: Path) -> Iterator[Callable[..., Tab]]:
         tab.on("console", lambda message: logged.append(message.text))
         tab.on("pageerror", lambda error: logged.append(str(error)))
         tab.goto(file.as_uri())
+        if language:
+            tab.click(f'button[value="{language}"]')
         return tab
 
     yield call
@@ -204,8 +208,7 @@ def test_contents_and_search_stay_in_view_and_tell_where_the_reader_is(
 def test_search_finds_rows_and_sentences_of_the_language_shown(
     open_page: Callable[..., Tab],
 ) -> None:
-    tab = open_page()
-    tab.click('button[value="en"]')
+    tab = open_page(language="en")
     tab.keyboard.press("/")
     tab.keyboard.type("FLASH2 forward 16")
     found = tab.locator(".found li")
@@ -224,14 +227,17 @@ def test_search_finds_rows_and_sentences_of_the_language_shown(
 # Charts
 
 
+def at_chart(tab: Tab, position: int = 0) -> Tab:
+    """A page at the chart of one of its experiments."""
+    tab.locator(".explorer").nth(position).scroll_into_view_if_needed()
+    tab.locator(".plot .u-over").first.wait_for()
+    return tab
+
+
 @pytest.fixture
 def explored(open_page: Callable[..., Tab]) -> Tab:
     """The page in English, at the chart of the first experiment."""
-    tab = open_page()
-    tab.click('button[value="en"]')
-    tab.locator(".explorer").first.scroll_into_view_if_needed()
-    tab.locator(".plot .u-over").first.wait_for()
-    return tab
+    return at_chart(open_page(language="en"))
 
 
 def state(tab: Tab, expression: str) -> Any:
@@ -403,8 +409,7 @@ def test_lines_are_switched_by_the_legend_and_by_the_filter_of_the_page(explored
 
 
 def test_a_link_to_a_figure_shows_the_chart_of_its_metric(open_page: Callable[..., Tab]) -> None:
-    tab = open_page()
-    tab.click('button[value="en"]')
+    tab = open_page(language="en")
     tab.evaluate("location.hash = '#figure-2'")
     wait_until(tab, "document.activeElement.className === 'plot'")
     label = str(tab.evaluate("document.activeElement.getAttribute('aria-label')"))
@@ -423,10 +428,7 @@ def with_a_failure(results: Any) -> Path:
 def test_a_run_without_a_result_is_a_point_that_says_so(
     with_a_failure: Path, open_page: Callable[..., Tab]
 ) -> None:
-    tab = open_page(with_a_failure)
-    tab.click('button[value="en"]')
-    tab.locator(".explorer").first.scroll_into_view_if_needed()
-    tab.locator(".plot .u-over").first.wait_for()
+    tab = at_chart(open_page(with_a_failure, language="en"))
     failed = state(tab, "chart.lines.findIndex((line) => line.points[0].status)")
     tab.mouse.move(*place_of(tab, line=failed, point=0))
     assert "out of memory" in tab.locator(".tip").first.inner_text()
@@ -459,17 +461,13 @@ def test_a_table_is_sorted_up_down_and_back_with_a_sign_that_says_so(
 def with_crossovers(results: Any) -> Path:
     """A page on which three implementations overtake another in one experiment and metric."""
     found = results.findings()
-    template = next(
-        finding
-        for finding in found
-        if finding["kind"] == "crossover" and finding["subject"]["metric"] == "forward_time"
-    )
+    crossovers = (each for each in found if each["kind"] == "crossover")
+    template = next(c for c in crossovers if c["subject"]["metric"] == "forward_time")
     for low, name in enumerate(("Pytorch", "Flash2", "Flash2"), start=16):
         subject = template["subject"] | {"implementation": name, "other": "Flex"}
         facts = {"low_at": low, "high_at": 64, "before": "Flex", "after": "Flash2"}
-        crosses = {"subject": subject, "verdict": "crosses", "facts": facts}
-        found.append({**template, **crosses})
-    (results.local / "findings.json").write_text(json.dumps(found), encoding="utf-8")
+        found.append({**template, "subject": subject, "verdict": "crosses", "facts": facts})
+    write_json(results.local / "findings.json", found)
     made: Path = results.write_page()
     return made
 
@@ -509,8 +507,7 @@ def test_a_copied_link_opens_what_was_searched_left_out_sorted_and_switched_off(
 def test_a_groups_labels_are_in_the_first_row_shown_and_in_all_of_a_sorted_table(
     with_crossovers: Path, open_page: Callable[..., Tab]
 ) -> None:
-    tab = open_page(with_crossovers)
-    tab.click('button[value="en"]')
+    tab = open_page(with_crossovers, language="en")
     tab.locator(".crossovers").scroll_into_view_if_needed()
     first = labels(tab)[0]
     assert first[1] == "Forward time"
@@ -590,8 +587,7 @@ def row_of(page: Path, record: str, metric: str) -> dict[str, str]:
 def test_a_mark_of_the_roofline_tells_its_value_interval_run_and_record(
     open_page: Callable[..., Tab], page: Path
 ) -> None:
-    tab = open_page()
-    tab.click('button[value="en"]')
+    tab = open_page(language="en")
     field, tip = "figure svg:has([data-at])", tab.locator(".marks-tip")
     x, y = find_mark(tab, field, "[data-at]")
     tab.mouse.move(x, y)
@@ -614,8 +610,7 @@ def test_a_mark_of_the_roofline_tells_its_value_interval_run_and_record(
 
 
 def test_marks_are_reached_with_the_keyboard_alone(open_page: Callable[..., Tab]) -> None:
-    tab = open_page()
-    tab.click('button[value="en"]')
+    tab = open_page(language="en")
     field = tab.locator("figure svg:has([data-at])")
     field.scroll_into_view_if_needed()
     field.focus()
@@ -645,8 +640,7 @@ def with_a_map(results: Any) -> Path:
 def test_a_place_of_the_map_of_choices_leads_to_its_runs(
     with_a_map: Path, open_page: Callable[..., Tab]
 ) -> None:
-    tab = open_page(with_a_map)
-    tab.click('button[value="en"]')
+    tab = open_page(with_a_map, language="en")
     tab.mouse.move(*find_mark(tab, ".map", "[data-runs]"))
     name = tab.evaluate("details.mark.firstChild.data.trim()")
     symbol, size = tab.evaluate(
@@ -739,9 +733,7 @@ ALL_BUT_CONTRAST = {"rules": {"color-contrast": {"enabled": False}}}
 def test_axe_finds_nothing_serious(
     open_page: Callable[..., Tab], reader: dict[str, Any], where: str, options: dict[str, Any]
 ) -> None:
-    tab = open_page(bypass_csp=True, **reader)
-    tab.locator(".explorer").nth(1).scroll_into_view_if_needed()
-    tab.locator(".plot .u-over").first.wait_for()
+    tab = at_chart(open_page(bypass_csp=True, **reader), 1)
     tab.add_script_tag(path=AXE)
     found: list[dict[str, Any]] = tab.evaluate(
         "([where, options]) => axe.run({include: where.split(', ')}, options)"

@@ -1,76 +1,27 @@
-"""What to know about a finding, and the numbers of the figures that show it."""
+"""How many figures paper has of thousands of runs, and what a statement rests on."""
 
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from report.reading import en
 
 from flashlab.analysis.finding import read_findings
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.report import statements
 from flashlab.report.evidence import statement_lines
-from flashlab.report.statements import number_figures
 from flashlab.telling.teller import Teller
 
-RUN = {"implementation": "Pytorch", "causal": False, "seq_len": 512}
-WHOLE = {**RUN, "batch_size": 16, "num_heads": 32, "emb_dim": 2048}
-ON_CUDA = {**WHOLE, "dtype": "float16", "device": "cuda"}
 
-
-# The numbers of the figures: none is missing on paper, whatever the HTML page has besides
-
-
-def experiment(name: str, *figures: str, supplements: tuple[str, ...] = ()) -> Any:
-    declared = [(figure, False) for figure in figures] + [(s, True) for s in supplements]
-    plan = {"figures": [{"id": each, "supplement": extra} for each, extra in declared]}
-    return SimpleNamespace(name=name, plan=plan, has_alternatives=False)
-
-
-@pytest.fixture(autouse=True)
-def every_experiment_is_a_section(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        statements, "sections_of", lambda experiments: [[each] for each in experiments]
-    )
-
-
-def data(*experiments: Any, implementations: str, runs: int = 4) -> Any:
-    return SimpleNamespace(
-        experiments=experiments,
-        implementations=set(implementations),
-        headline={"A", "B"},
-        runs=range(runs),
-    )
-
-
-def test_figures_of_the_headlines_implementations_are_numbered_in_order() -> None:
-    experiments = (
-        experiment("size", "time", "memory", "rate"),
-        experiment("batch", "time", supplements=("rate",)),
-    )
-    numbers = number_figures(data(*experiments, implementations="AB"))
-    assert list(numbers.items()) == [
-        *((("size", name), str(n)) for n, name in enumerate(("time", "memory", "rate"), start=1)),
-        *((("batch", "time"), "4"), (("batch", "rate"), "S1")),
-    ]
-
-
-def test_what_only_the_page_has_is_numbered_among_the_supplements() -> None:
-    experiments = (
-        experiment("size", "time", "memory", "rate"),
-        experiment("batch", "time", supplements=("rate",)),
-    )
-    numbers = number_figures(data(*experiments, implementations="ABC"))
-    assert [numbers["size", name] for name in ("time", "memory", "rate")] == ["1", "2", "S2"]
-    assert [numbers["batch", name] for name in ("time", "rate")] == ["3", "S1"]
-
-
-def test_of_thousands_of_runs_each_section_has_one_figure_on_paper() -> None:
-    one = experiment("size", "time", "memory")
-    numbers = number_figures(data(one, implementations="AB", runs=statements.MOST_RUNS + 1))
-    assert numbers == {("size", "time"): "1", ("size", "memory"): "S1"}
+def test_of_thousands_of_runs_each_section_has_one_figure_on_paper(
+    results: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statements, "MOST_RUNS", 0)
+    chapters = results.compose().chapters
+    printed = [en(figure.label) for chapter in chapters for figure in chapter.figures]
+    assert printed == [f"Figure {n}" for n in range(1, len(chapters) + 1)]
 
 
 def test_each_statement_is_printed_above_the_rows_that_it_rests_on(results: Any) -> None:

@@ -325,41 +325,39 @@ def _read_run(document: Mapping[str, Any]) -> Run:
     return run
 
 
+def _part(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A part of a ``record`` block; empty where there is none in that form."""
+    found = record.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _text(part: Mapping[str, Any], key: str, most: int | None = None) -> str | None:
+    found = part.get(key)
+    return found[:most] if isinstance(found, str) else None
+
+
 def _read_claim(record: Mapping[str, Any]) -> Claim:
     try:
         run = _read_run(_read_mapping(record, "run", "record."))
     except (KeyError, TypeError, ValueError) as error:
         raise UnsoundFileError("form.record", key="record.run") from error
-    environment = record.get("environment")
-    stated = environment if isinstance(environment, dict) else {}
-    protocol = record.get("protocol")
-    device_name, provider = stated.get("device_name"), stated.get("provider")
-    return Claim(
-        run,
-        device_name if isinstance(device_name, str) else None,
-        provider if isinstance(provider, str) else None,
-        str(protocol.get("name", "")) if isinstance(protocol, dict) else "",
-        str(record.get("started", ""))[:40],
-        stated.get("imported") is True,
-        *_read_proof(record, stated),
-    )
-
-
-def _text_or_none(value: Any) -> str | None:
-    return value[:200] if isinstance(value, str) else None
-
-
-def _read_proof(
-    record: Mapping[str, Any], environment: Mapping[str, Any]
-) -> tuple[str | None, str | None, bool]:
-    """The grader's word, the GPU's UUID, and whether the seal is that of the record."""
-    protocol = record.get("protocol")
-    nonce = _text_or_none(protocol.get(NONCE)) if isinstance(protocol, dict) else None
+    stated, protocol = _part(record, "environment"), _part(record, "protocol")
+    nonce = _text(protocol, NONCE, 200)
     try:
-        sealed = nonce is not None and environment.get(SEAL) == seal_of(record)
+        sealed = nonce is not None and stated.get(SEAL) == seal_of(record)
     except (KeyError, TypeError, ValueError, AttributeError):
         sealed = False
-    return nonce, _text_or_none(environment.get(GPU_UUID)), sealed
+    return Claim(
+        run,
+        _text(stated, "device_name"),
+        _text(stated, "provider"),
+        str(protocol.get("name", "")),
+        str(record.get("started", ""))[:40],
+        stated.get("imported") is True,
+        nonce,
+        _text(stated, GPU_UUID, 200),
+        sealed,
+    )
 
 
 def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
@@ -382,12 +380,6 @@ def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     return found
 
 
-def _is_of_counters(record: Mapping[str, Any]) -> bool:
-    """Whether a ``record`` block holds hardware counters, which are no times."""
-    protocol = record.get("protocol")
-    return isinstance(protocol, dict) and protocol.get("name") == COUNTERS
-
-
 def result_of(document: Any) -> CourseResult:
     """The result that a JSON document holds.
 
@@ -406,8 +398,8 @@ def result_of(document: Any) -> CourseResult:
     status = record.get("status") if isinstance(record, dict) else None
     if status != "ok" and status in STATUSES and document.get(MEMORY, 0) is None:
         raise NotMeasuredError(status)
-    if isinstance(record, dict) and _is_of_counters(record):
-        raise NotMeasuredError(COUNTERS)
+    if isinstance(record, dict) and _part(record, "protocol").get("name") == COUNTERS:
+        raise NotMeasuredError(COUNTERS)  # which are no times
     if status != "ok" and status in STATUSES:
         raise UnsoundFileError("form.status", status=status)
     numbers = _read_numbers(document)

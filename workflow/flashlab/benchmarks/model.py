@@ -414,6 +414,21 @@ class Benchmark:
                     found[first] = found[product.whole] // other
         return found
 
+    def combinations(self, block: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The sets of values that a block gives: lists go together; those of variants cross them.
+
+        The sizes of one variant come after one another.
+        """
+        lists = {key: value for key, value in block.items() if isinstance(value, list)}
+        crossed = {v.name: lists.pop(v.name) for v in self.variants if v.name in lists}
+        count = max(map(len, lists.values()), default=1)
+        sizes = [{key: values[i] for key, values in lists.items()} for i in range(count)]
+        return [
+            {**block, **size, **dict(zip(crossed, values, strict=True))}
+            for values in itertools.product(*crossed.values())
+            for size in sizes
+        ]
+
     def describe(self, given: Parameters) -> list[str]:
         """The given parameters in short: ``B16 N1024 H32 E2048 full``."""
         return [

@@ -130,13 +130,6 @@ def read_call() -> Prepared:
     return Prepared(**json.loads(PREPARED.read_text(encoding="utf-8")))
 
 
-def _notices(remade: Mapping[str, str]) -> list[str]:
-    """A line for each file that is made again, except for reasons that surprise nobody."""
-    return [
-        f"{path} {reason}" for path, reason in remade.items() if reason not in (MISSING, ASKED_FOR)
-    ]
-
-
 class BusyError(Exception):
     """The folder cannot be worked in: one message with the remedy."""
 
@@ -188,6 +181,7 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
     write_remaking(prepared, root)
     if claim.held:
         keep_call(prepared)
-    for notice in [*prepared.upgrades, *_notices(prepared.remade)]:
+    surprising = {f: why for f, why in prepared.remade.items() if why not in (MISSING, ASKED_FOR)}
+    for notice in [*prepared.upgrades, *(f"{file} {why}" for file, why in surprising.items())]:
         print(f"{'To be made' if dry else 'Made'} again: {notice}", file=sys.stderr)
     return Call(prepared, files, claim)

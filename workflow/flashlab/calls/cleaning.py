@@ -117,12 +117,7 @@ def _remove_empty(folder: Path) -> None:
 
 
 def clean(root: Path, yes: bool, records: bool) -> list[str]:
-    """List what can be deleted from a folder, and delete it if `yes`.
-
-    Args:
-        root: folder of the pipeline.
-        yes: whether to delete.
-        records: whether to include the measured records.
+    """List what can be deleted from a folder, the measured `records` too, and delete it if `yes`.
 
     Raises:
         CleaningError: the folder has no Snakefile, or a call is working in it.

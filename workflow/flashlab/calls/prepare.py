@@ -23,20 +23,8 @@ from flashlab.plan import datasets, identity, planning
 from flashlab.plan.blocks import blocks_of, broken_blocks, cards_of
 from flashlab.plan.counting import Counting, counting_of
 from flashlab.plan.machines import HERE, machine_file
-from flashlab.plan.plan_files import (
-    experiment_file,
-    processes_file,
-    records_file,
-    results_of,
-    shown_file,
-)
-from flashlab.plan.published import (
-    CLAIMS,
-    claimed_protocols,
-    claimed_runs,
-    claims_of,
-    read_claims,
-)
+from flashlab.plan.plan_files import processes_file, results_of, shown_file
+from flashlab.plan.published import CLAIMS, claimed_protocols, claimed_runs, claims_of, read_claims
 from flashlab.plan.source import LOCAL, Source, source_of
 from flashlab.plan.upgrades import upgrade_notices
 from flashlab.runs import Run
@@ -69,20 +57,20 @@ class Prepared:
     report: str
     device: str
     protocol: str
-    experiments: Sequence[str]
-    drawn: Sequence[str]
-    records: Mapping[str, Sequence[str]]
-    counters: Sequence[str]
-    ceilings: str | None
-    orders: Mapping[str, dict[str, Any]]
-    imports: Mapping[str, dict[str, Any]]
-    remarks: Sequence[str]
-    remade: Mapping[str, str]
-    upgrades: Sequence[str]
     machine: str | None
     config: Mapping[str, Any]
-    documents: Mapping[str, Any] = field(repr=False)
-    intact: Mapping[str, Any] = field(repr=False)
+    remade: Mapping[str, str]
+    experiments: Sequence[str] = ()
+    drawn: Sequence[str] = ()
+    records: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    counters: Sequence[str] = ()
+    ceilings: str | None = None
+    orders: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    imports: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    remarks: Sequence[str] = ()
+    upgrades: Sequence[str] = ()
+    documents: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    intact: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
@@ -134,7 +122,11 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         imports=source.imports,
         remarks=_remark_files(source.config),
         remade=remade,
-        upgrades=_upgrades(source, planned, protocol),
+        upgrades=()
+        if source.recorded
+        else upgrade_notices(
+            source.benchmark, planned, protocol, source.implementations, source.machine
+        ),
         machine=None
         if source.machine is HERE
         else machine_file(source.config["machine"]).as_posix(),
@@ -171,15 +163,6 @@ def _planned_records(
     return planned, {kept.as_posix(): added} if added else {}
 
 
-def _upgrades(source: Source, planned: PlannedRuns, protocol: Mapping[str, Any]) -> list[str]:
-    """Why runs that were measured here before are measured again; nothing of recorded ones."""
-    if source.recorded:
-        return []
-    return upgrade_notices(
-        source.benchmark, planned, protocol, source.implementations, source.machine
-    )
-
-
 def _with_claims(
     source: Source, experiments: Sequence[planning.PlannedExperiment], planned: PlannedRuns
 ) -> list[Planning]:
@@ -189,21 +172,8 @@ def _with_claims(
         PlanError: records of a dataset are missing, or not those of its manifest.
     """
     every: list[Planning] = [(experiment, planned) for experiment in experiments]
-    if source.recorded:
-        every += _claims_planning(source, source.recorded, planned)
-    if source.is_vouched_for:
-        entries = {entry.path: entry for _, found in every for entry in found.values()}
-        planning.check_recorded(entries.values(), source.dataset)
-    return every
-
-
-def _claims_planning(
-    source: Source, recorded: datasets.Dataset, planned: PlannedRuns
-) -> list[Planning]:
-    """The records of a dataset that published claims are about and no experiment plans.
-
-    An implementation that is no longer in `kernels/` has no table, so its records are left out.
-    """
+    if not source.recorded:
+        return every
     document = claims_of(read_claims(CLAIMS), source.benchmark)
     protocols = claimed_protocols(document)
     held = [
@@ -216,11 +186,16 @@ def _claims_planning(
                 process=entry.process,
             ),
         )
-        for entry in recorded.entries
+        for entry in source.recorded.entries
+        # One that is no longer in `kernels/` has no table.
         if entry.run.implementation in source.implementations
         and entry.protocol["name"] in protocols
     ]
-    return [*planning.plan_claims(source.benchmark, claimed_runs(document), held, planned)]
+    every += planning.plan_claims(source.benchmark, claimed_runs(document), held, planned)
+    if source.is_vouched_for:
+        entries = {entry.path: entry for _, found in every for entry in found.values()}
+        planning.check_recorded(entries.values(), source.dataset)
+    return every
 
 
 def _ceilings(source: Source) -> Path | None:
@@ -237,20 +212,13 @@ def _orders(
     if source.recorded:
         return {}
     blocks = blocks_of(planned)
-    orders = {
-        entry.path.name: {
-            **planning.measuring_order(source.benchmark, entry, protocol),
-            "card": card,
-        }
-        for card, block in zip(cards_of(blocks), blocks, strict=True)
-        for entry in block
-    }
-    return orders | {
-        entry.path.name: {
-            **planning.measuring_order(source.benchmark, entry, counting.protocol),
-            "card": card,
-        }
-        for card, entry in enumerate(counting.planned.values())
+    cards = zip(cards_of(blocks), blocks, strict=True)
+    placed = [(card, entry, protocol) for card, block in cards for entry in block]
+    counters = enumerate(counting.planned.values())
+    placed += [(card, entry, counting.protocol) for card, entry in counters]
+    return {
+        entry.path.name: {**planning.measuring_order(source.benchmark, entry, by), "card": card}
+        for card, entry, by in placed
     }
 
 
@@ -269,8 +237,14 @@ def _remade(
     experiments = [experiment for experiment, _ in every]
     remade = _stage_damages(source.home, source.benchmark.report, experiments)
     if not source.is_vouched_for:
-        for found in [*{id(found): found for _, found in every}.values(), counters]:
-            remade |= _record_damages(found, protocol, intact)
+        several = [*{id(planned): planned for _, planned in every}.values(), counters]
+        remade |= {
+            entry.path.as_posix(): damage
+            for planned in several
+            for run, processes in planned.items()
+            for entry in processes.processes
+            if (damage := remaking.record_damage(entry.path, run, protocol["timeout_s"], intact))
+        }
     is_local = source.recorded is None
     if ceilings and is_local and (damage := remaking.damage(ceilings)):
         remade[ceilings.as_posix()] = damage
@@ -284,21 +258,6 @@ def _remade(
         if ceilings and is_local and again == remaking.ALL:
             remade[ceilings.as_posix()] = remaking.ASKED_FOR
     return remade, intact
-
-
-def _record_damages(
-    planned: PlannedRuns,
-    protocol: Mapping[str, Any],
-    intact: remaking.IntactRecords,
-) -> dict[str, str]:
-    """The records that must be made again, each with the reason."""
-    timeout_s = protocol["timeout_s"]
-    return {
-        entry.path.as_posix(): found
-        for run, every in planned.items()
-        for entry in every.processes
-        if (found := remaking.record_damage(entry.path, run, timeout_s, intact))
-    }
 
 
 def _known_intact() -> Any:
@@ -359,24 +318,18 @@ def _as_recorded(resolved: Mapping[str, Any], recorded: datasets.Dataset) -> dic
 
 def _documents(source: Source, every: Sequence[Planning]) -> dict[str, Any]:
     """The plan's files: each holds what its stages need and no more, so that reruns are exact."""
-    home, folder = source.home, source.home / "plan"
+    folder = source.home / "plan"
     resolved = _as_recorded(source.config, source.recorded) if source.recorded else source.config
     config = {**reported_config(resolved), "dataset": source.dataset}
     if resolved["anonymous"] and "import" in config:
         config["import"] = anonymous_text(config["import"])
     documents: dict[Path, Any] = {
         folder / "config.json": config,
-        folder / "languages.json": resolved["languages"],
-        folder / "experiments.json": [experiment.name for experiment, _ in every],
         shown_file(source.benchmark.report): {"dataset": source.dataset},
+        **planning.stage_documents(
+            every, source.implementations, resolved, source.kind, source.home
+        ),
     }
-    for experiment, planned in every:
-        documents[experiment_file(home, experiment.name)] = planning.experiment_document(
-            experiment, source.implementations, resolved, *source.kind
-        )
-        documents[records_file(home, experiment.name)] = planning.records_document(
-            experiment, planned, source.implementations, *source.kind, resolved["anonymous"]
-        )
     return {path.as_posix(): document for path, document in documents.items()}
 
 
@@ -416,18 +369,7 @@ def prepare_description(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         report=benchmark.report,
         device=config["device"],
         protocol=config["measure"]["protocol"],
-        experiments=(),
-        drawn=(),
-        records={},
-        counters=(),
-        ceilings=None,
-        orders={},
-        imports={},
-        remarks=(),
         remade={file: remaking.ASKED_FOR} if Path(file).exists() else {},
-        upgrades=(),
         machine=file,
         config=config,
-        documents={},
-        intact={},
     )

@@ -71,10 +71,7 @@ def open_runs(
 ) -> set[Run]:
     """The runs of sampled metrics behind sentences whose verdict is open.
 
-    Args:
-        findings: those of the dataset.
-        experiments: the planned experiments.
-        kind: dtype and device of the runs.
+    `kind` is the dtype and device of the runs.
     """
     found: set[Run] = set()
     for experiment in experiments:

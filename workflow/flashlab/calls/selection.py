@@ -55,10 +55,6 @@ def names_a_target(arguments: Sequence[str], *targets: str) -> bool:
 def asked_benchmark(arguments: Sequence[str], own: Sequence[Layer]) -> str | None:
     """The benchmark that a call names, by its targets or in its own layers; None if neither does.
 
-    Args:
-        arguments: the command line, whose targets are files of a benchmark or names of rules.
-        own: the layers that the call itself gives.
-
     Raises:
         ConfigError: the call names two of them.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -25,7 +24,7 @@ from flashlab.compare.bench_records import FOLDER, write_records
 from flashlab.compare.bench_table import blocks, describe, find_ceiling, show_progress
 from flashlab.compare.interleave import Candidate, measure_in_turns
 from flashlab.compare.printing import Block, open_console
-from flashlab.compare.targets import SavedError, Target, find_targets
+from flashlab.compare.targets import SavedError, Target, found_targets
 from flashlab.files import write_json
 
 DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8, 512, True)}
@@ -45,28 +44,29 @@ WAITING = "watching for the next save; Ctrl-C ends"
 
 @dataclass(frozen=True)
 class Order:
-    """What to bench, as the command line says it.
+    """What to bench, as the command line says it, in the order of its options.
 
     `shapes` are texts such as ``B16,N1024,H32,D64,causal``, `sweep` one such as
-    ``seq_len=128:8192``. `seconds` is how long each shape is measured, `timeout_s` how long a step
-    of a process may take, None by what the others took. `output` is a JSON file to write.
+    ``seq_len=128:8192``. `asked` are the passes to measure, all where none is. `seconds` is how
+    long each shape is measured, `timeout_s` how long a step of a process may take, None by what the
+    others took. `output` is a JSON file to write.
     """
 
-    implementations: tuple[str, ...]
-    shapes: tuple[str, ...]
+    implementations: Sequence[str]
+    shapes: Sequence[str]
     sweep: str | None
     dtype: str | None
-    passes: tuple[str, ...]
+    asked: Sequence[str] | None
     seconds: float
     margin: float
     counters: bool
     timeout_s: float | None
     output: Path | None
 
-
-def passes_of(names: Sequence[str] | None) -> tuple[str, ...]:
-    """The timed metrics of the passes of these names, or of all where none is named."""
-    return tuple(p for p in PASSES if not names or p.removesuffix("_time") in names)
+    @property
+    def passes(self) -> tuple[str, ...]:
+        """The timed metrics of the passes to measure."""
+        return tuple(p for p in PASSES if not self.asked or p.removesuffix("_time") in self.asked)
 
 
 def shapes_of(texts: Sequence[str], sweep: str | None, device: str) -> list[Shape]:
@@ -75,10 +75,8 @@ def shapes_of(texts: Sequence[str], sweep: str | None, device: str) -> list[Shap
     given = list(texts) or [shape_text(default)]
     if sweep is not None:
         given = [swept for text in given for swept in sweep_shape(text, sweep)]
-    sizes = {
-        name: [getattr(default, name)]
-        for name in ("batch_size", "seq_len", "num_heads", "head_dim")
-    }
+    names = ("batch_size", "seq_len", "num_heads", "head_dim")
+    sizes = {name: [getattr(default, name)] for name in names}
     return list(dict.fromkeys(shape for text in given for shape in parse_shapes(text, **sizes)))
 
 
@@ -160,18 +158,17 @@ def run_bench(order: Order) -> bool:
         ShapeError: a shape or a sweep is malformed.
         SavedError: an implementation's file was saved while it was measured.
     """
-    with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
-        targets = find_targets(order.implementations, Path(folder))
+    with found_targets(order.implementations) as targets:
         return _bench_targets(open_console(), order, targets)
 
 
 def _state(texts: Sequence[str]) -> list[str]:
     """What implementations compute as their files are now, or why they cannot be read."""
-    with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
-        try:
-            return [target.implementation.digest for target in find_targets(texts, Path(folder))]
-        except (ImplementationError, OSError) as error:
-            return [str(error)]
+    try:
+        with found_targets(texts) as targets:
+            return [target.implementation.digest for target in targets]
+    except (ImplementationError, OSError) as error:
+        return [str(error)]
 
 
 def watch_bench(order: Order) -> None:
@@ -184,15 +181,14 @@ def watch_bench(order: Order) -> None:
     console = open_console()
     while True:
         before = _state(order.implementations)
-        with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
-            try:
-                targets = find_targets(order.implementations, Path(folder))
+        try:
+            with found_targets(order.implementations) as targets:
                 _bench_targets(console, order, targets)
-                console.print(WAITING)
-            except SavedError as error:
-                console.print(f"{error}; it is measured again", soft_wrap=True)
-            except (ImplementationError, OSError) as error:
-                console.print(f"error: {error}", WAITING, sep="\n", soft_wrap=True)
+            console.print(WAITING)
+        except SavedError as error:
+            console.print(f"{error}; it is measured again", soft_wrap=True)
+        except (ImplementationError, OSError) as error:
+            console.print(f"error: {error}", WAITING, sep="\n", soft_wrap=True)
         last = now = before
         while now == before or now != last:  # a file that is being written may be read half
             time.sleep(WATCH_SECONDS)
@@ -209,8 +205,7 @@ def profile(text: str, shapes: Sequence[str], dtype: str | None, timeout_s: floa
     console = open_console()
     device = machine.detect_device("auto")
     statuses = []
-    with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
-        (target,) = find_targets([text], Path(folder))
+    with found_targets([text]) as (target,):
         for shape in shapes_of(shapes, None, device):
             implementation = target.implementation
             run = attention_run(implementation.name, shape, dtype or DTYPE[device], device)

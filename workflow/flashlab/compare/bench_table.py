@@ -15,7 +15,7 @@ from rich.live import Live
 
 from flashlab.analysis.replication import combine_processes
 from flashlab.benchmarks.model import Benchmark
-from flashlab.compare.interleave import Batches, Candidate, Progress
+from flashlab.compare.interleave import ENDING, Batches, Candidate, Progress
 from flashlab.compare.looks import MIN_PAIRS, PROCESSES
 from flashlab.compare.printing import Block, Cell, renderable, show, table_of, verdict_cell
 from flashlab.compare.words import NO_VALUE, say
@@ -185,7 +185,7 @@ def show_progress(
         for progress in measuring:
             now = time.monotonic()
             if live is None:
-                if progress.process == 0 and progress.has_measured:
+                if progress == Progress(ENDING, 0):
                     show(console, *content(), f"provisional, after {now - begun:.1f} s")
                     console.print()
             elif progress.doing != doing or now - refreshed >= REFRESH_SECONDS:

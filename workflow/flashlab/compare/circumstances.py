@@ -7,7 +7,7 @@ from typing import Any
 
 from flashlab.compare.sides import Records
 from flashlab.files import canonical
-from flashlab.plan.identity import DIGITS, WITHOUT_EFFECT
+from flashlab.plan.identity import DIGITS, deciding
 from flashlab.records import Record
 
 AGREES, DIFFERS, UNSTATED = "agrees", "differs", "unstated"
@@ -15,15 +15,8 @@ AGREES, DIFFERS, UNSTATED = "agrees", "differs", "unstated"
 CODE = ("kernel", "measuring")
 """The fields that tell whether the code was the same."""
 
-FIELDS = (
-    *("device_name", "driver", "cuda", "torch", "python", "platform", "protocol", "measuring"),
-)
+FIELDS = ("device_name", "driver", "cuda", "torch", "python", "platform", "protocol", "measuring")
 FIELDS_OF_IMPLEMENTATION = ("provider", "kernel")
-
-
-def deciding_protocol(record: Record) -> dict[str, Any]:
-    """A record's protocol, but for what decides no number."""
-    return {key: value for key, value in record.protocol.items() if key not in WITHOUT_EFFECT}
 
 
 def _digest(record: Record, what: str) -> str | None:
@@ -42,7 +35,7 @@ def _fact(record: Record, field: str) -> str | None:
         case "torch":
             found = environment.get("packages", {}).get("torch")
         case "protocol":
-            found = canonical(deciding_protocol(record))
+            found = canonical(deciding(record.protocol))
         case "measuring":
             found = _digest(record, "measuring")
         case "kernel":

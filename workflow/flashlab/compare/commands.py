@@ -6,6 +6,7 @@ import argparse
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from flashlab.benchmarks.implementations import ImplementationError
 from flashlab.checking.commands import DTYPES, seconds
@@ -25,29 +26,16 @@ def _share(text: str) -> float:
     return share
 
 
-def _bench(
-    implementations: Sequence[str],
-    shapes: Sequence[str],
-    sweep: str | None,
-    dtype: str | None,
-    passes: Sequence[str] | None,
-    seconds: float,
-    margin: float,
-    counters: bool,
-    timeout_s: float | None,
-    output: Path | None,
-    watch: bool,
-) -> int:
+def _bench(*options: Any) -> int:
+    """Bench as `bench.Order` says; the last option is whether to watch."""
     from flashlab.measuring.start import start_own_parent
 
     require("torch")
     start_own_parent()  # before the imports below, which take a while too
     from flashlab.compare import bench
 
-    order = bench.Order(
-        *(tuple(implementations), tuple(shapes), sweep, dtype, bench.passes_of(passes)),
-        *(seconds, margin, counters, timeout_s, output),
-    )
+    *ordered, watch = options
+    order = bench.Order(*ordered)
     try:
         if watch:
             bench.watch_bench(order)
@@ -61,7 +49,7 @@ def _profile(name: str, shapes: Sequence[str], dtype: str | None, timeout_s: flo
 
     require("torch")
     try:
-        return 0 if bench.profile(name, tuple(shapes), dtype, timeout_s) else 1
+        return 0 if bench.profile(name, shapes, dtype, timeout_s) else 1
     except (ImplementationError, ShapeError) as error:
         raise UsageError(str(error)) from error
 

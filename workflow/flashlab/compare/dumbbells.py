@@ -80,8 +80,7 @@ def _draw(
         axes.axvspan(1 / (1 + margin), 1 + margin, color="#EEEEEE", zorder=0)
         _draw_panel(axes, pairs[pairs["metric"] == metric.name])
         style.title_panel(axes, [title_metric(metric, languages)])
-        places = [place + 0.5 for place in range(len(shapes))]
-        style.name_rows(axes, shapes, places, len(shapes))
+        style.name_rows(axes, shapes)
     style.lay_out(figure, max(ROW_INCHES * len(shapes), 0.3))
     return figure
 

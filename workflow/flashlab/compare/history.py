@@ -10,11 +10,11 @@ from flashlab.analysis.replication import geometric_mean
 from flashlab.benchmarks.model import Metric
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.change_points import find_changes
-from flashlab.compare.circumstances import deciding_protocol
 from flashlab.compare.pairs import status_in, values_in
 from flashlab.compare.revisions import commit_order
 from flashlab.compare.sides import read_records
 from flashlab.files import canonical
+from flashlab.plan.identity import deciding
 from flashlab.records import Record
 from flashlab.runs import Run
 
@@ -36,7 +36,7 @@ def _surroundings(record: Record) -> str:
         {
             "device": record.environment.get("device_name"),
             "versions": record.sources.get("versions") or record.environment.get("packages", {}),
-            "protocol": deciding_protocol(record),
+            "protocol": deciding(record.protocol),
         }
     )
 

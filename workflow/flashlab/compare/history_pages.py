@@ -117,27 +117,24 @@ def _surroundings(line: Line) -> str:
 def to_html(document: Mapping[str, Any], languages: Sequence[str] = LANGUAGES) -> str:
     """One HTML file that loads nothing: a line for each metric of each run."""
     # WeasyPrint, which text does not need, takes half a second.
-    from flashlab.compare.rendered import browser_style
-    from flashlab.report.page import LANGUAGE_TAGS
+    from flashlab.compare.rendered import STYLES
+    from flashlab.report.page import LANGUAGE_TAGS, screen_style
     from flashlab.report.render import TEMPLATES, templates
 
-    return (
-        templates(TEMPLATES)
-        .get_template("history.html.j2")
-        .render(
-            document=document,
-            lines=_sorted_lines(document),
-            languages=languages,
-            tags=LANGUAGE_TAGS,
-            say=partial(say, margin=f"{percentage(statistics.MARGIN)}%"),
-            summary=_summary,
-            name=_name,
-            metric=_metric,
-            told=_change,
-            drawing=_drawing,
-            number=number,
-            commits=_commits,
-            surroundings=_surroundings,
-            style=browser_style("history.css"),
-        )
+    template = templates(TEMPLATES).get_template("history.html.j2")
+    return template.render(
+        document=document,
+        lines=_sorted_lines(document),
+        languages=languages,
+        tags=LANGUAGE_TAGS,
+        say=partial(say, margin=f"{percentage(statistics.MARGIN)}%"),
+        summary=_summary,
+        name=_name,
+        metric=_metric,
+        told=_change,
+        drawing=_drawing,
+        number=number,
+        commits=_commits,
+        surroundings=_surroundings,
+        style=screen_style(*STYLES, "history.css"),
     )

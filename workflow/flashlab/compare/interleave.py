@@ -70,11 +70,6 @@ class Progress(NamedTuple):
     doing: str
     process: int
 
-    @property
-    def has_measured(self) -> bool:
-        """Whether all is measured in this process."""
-        return self.doing == ENDING
-
 
 class _Turns:
     """The processes of one round, which are measured in turns."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +17,12 @@ from flashlab.compare.sentences import Sentences
 from flashlab.compare.words import name_metric
 from flashlab.files import json_text, open_atomically, read_json
 from flashlab.report.attachments import AttachedFile
-from flashlab.report.page import LANGUAGE_TAGS
+from flashlab.report.page import LANGUAGE_TAGS, screen_style
 from flashlab.report.render import TEMPLATES, templates, to_pdf
 
 STYLES = ("report.css", "compare.css", "compare-screen.css")
 DATA = "comparison.json"
 """The name under which the PDF carries the comparison's data."""
-
-_FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-
-
-def browser_style(*further: str) -> Markup:
-    """The PDF's style sheets for a browser, which takes the fonts of its system.
-
-    `further` are style sheets of templates/ that are laid over them.
-    """
-    names = (*STYLES, *further)
-    sheets = [TEMPLATES.joinpath(name).read_text(encoding="utf-8") for name in names]
-    # All are files of ours; nothing of a record is in them.
-    return Markup(_FONT_FACES.sub("", "\n".join(sheets)))
 
 
 def _svg(path: Path) -> Markup:
@@ -50,22 +38,19 @@ def _to_html(document: Mapping[str, Any], figures: Sequence[Path], in_browser: b
     languages = document["languages"]
     # The PDF is for reading, the page for looking up too.
     verdicts = [verdict for verdict in VERDICTS if in_browser or verdict != EQUAL]
-    return (
-        templates(TEMPLATES)
-        .get_template("compare.html.j2")
-        .render(
-            document=document,
-            pairs=sorted_pairs(document, verdicts),
-            languages=languages,
-            tags=LANGUAGE_TAGS,
-            words={language: Sentences(document, language) for language in languages},
-            cells=cells,
-            name_metric=name_metric,
-            figures=[(path.stem.rpartition("-")[0], path) for path in figures],
-            in_browser=in_browser,
-            style=browser_style,
-            svg=_svg,
-        )
+    template = templates(TEMPLATES).get_template("compare.html.j2")
+    return template.render(
+        document=document,
+        pairs=sorted_pairs(document, verdicts),
+        languages=languages,
+        tags=LANGUAGE_TAGS,
+        words={language: Sentences(document, language) for language in languages},
+        cells=cells,
+        name_metric=name_metric,
+        figures=[(path.stem.rpartition("-")[0], path) for path in figures],
+        in_browser=in_browser,
+        style=partial(screen_style, *STYLES),
+        svg=_svg,
     )
 
 

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from flashlab import statistics
+from flashlab.analysis.ratios import ROUNDING_ERROR
 from flashlab.benchmarks.model import Metric
 
 TIMES = ("s", "ms", "us", "ns")
@@ -23,9 +24,6 @@ STATED = (FAILED, *LOSSES, MENDED, *GAINS)
 result on the first side alone."""
 
 VERDICTS = (*STATED, INCONCLUSIVE, EQUAL)
-
-ROUNDING_ERROR = 1e-12
-"""What the logarithms of a ratio and of its inverse may differ by."""
 
 
 @dataclass(frozen=True)

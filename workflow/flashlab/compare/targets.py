@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,19 +69,21 @@ def _find_implementation(text: str, folder: Path) -> Implementation:
     return find_implementations()[text]
 
 
-def find_targets(texts: Sequence[str], folder: Path) -> list[Target]:
+@contextmanager
+def found_targets(texts: Sequence[str]) -> Iterator[list[Target]]:
     """The implementations that the arguments name, the first of which the others are compared with.
 
     Each is a NAME of ``kernels/``, the path of a file, or REVISION:PATH, with the path relative to
-    the working directory. Files of revisions are written below `folder`, which is empty. The same
-    text twice is the same code twice; the labels tell them apart.
+    the working directory. Files of revisions are there for the block alone. The same text twice is
+    the same code twice; the labels tell them apart.
 
     Raises:
         ImplementationError: there is no such name, file or revision, or the file is no kernel.
     """
     targets = []
-    for place, text in enumerate(texts):
-        earlier = texts[:place].count(text)
-        label = f"{text} ({earlier + 1})" if earlier else text
-        targets.append(Target(label, _find_implementation(text, folder / str(place))))
-    return targets
+    with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
+        for place, text in enumerate(texts):
+            earlier = texts[:place].count(text)
+            label = f"{text} ({earlier + 1})" if earlier else text
+            targets.append(Target(label, _find_implementation(text, Path(folder, str(place)))))
+        yield targets

@@ -7,7 +7,7 @@ each with the file, the key and the remedy.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_origin
 
 from pydantic import ValidationError
@@ -134,12 +134,6 @@ def _not_measured(name: str) -> str:
     )
 
 
-def _refuse(problems: Iterable[str]) -> None:
-    """ConfigError with a line for each problem, if there is one."""
-    if lines := sorted(set(problems)):
-        raise ConfigError("The configuration is not usable:\n  " + "\n  ".join(lines))
-
-
 def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) -> dict[str, Any]:
     """The configuration that the layers make, with every default filled in, checked as a whole.
 
@@ -166,7 +160,8 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
         problems = [(path, text) for path, text in problems if path != ("experiments",)]
     elif not problems:
         problems = list(_check_relations(keys, benchmark, implementations))
-    _refuse([*config.unusable, *(f"{config.place_of(path)}: {text}" for path, text in problems)])
+    if lines := {*config.unusable, *(f"{config.place_of(at)}: {text}" for at, text in problems)}:
+        raise ConfigError("The configuration is not usable:\n  " + "\n  ".join(sorted(lines)))
     keys.pop("implementations", None)
     try:
         return choose_problems(benchmark, keys)

@@ -189,14 +189,7 @@ def _taken(
 
 
 def _built_in(benchmark: str) -> dict[str, _Experiment]:
-    layer = read_layer(BUILT_IN / config_file(benchmark))
-    shared = layer if "implementations" in layer.keys else None
-    items = layer.keys.get("experiments")
-    experiments = [
-        _own(item, Place(layer.origin, ("experiments", i)), shared)
-        for i, item in enumerate(items if isinstance(items, list) else [])
-    ]
-    return _by_name(experiments)
+    return _by_name(MergedConfig([read_layer(BUILT_IN / config_file(benchmark))]).experiments)
 
 
 def _by_name(experiments: Sequence[_Experiment]) -> dict[str, _Experiment]:
@@ -212,8 +205,8 @@ def _by_name(experiments: Sequence[_Experiment]) -> dict[str, _Experiment]:
 class MergedConfig:
     """The layers merged into one configuration, and where each of its keys was given.
 
-    `keys` is the configuration. Unusable items of its list of experiments are left out; `unusable`
-    has a line for each.
+    `keys` is the configuration, `experiments` its list of experiments. Unusable items of that are
+    left out; `unusable` has a line for each.
 
     Raises:
         ConfigError: the built-in experiments are needed and cannot be read.
@@ -222,7 +215,7 @@ class MergedConfig:
     def __init__(self, layers: Sequence[Layer]) -> None:
         self._layers = layers
         self._benchmark = named_benchmark(layers)
-        self._experiments: list[_Experiment] = []
+        self.experiments: list[_Experiment] = []
         self.unusable: list[str] = []
         keys: dict[str, Any] = {}
         known: dict[str, _Experiment] = {}
@@ -233,28 +226,28 @@ class MergedConfig:
             if isinstance(layer.keys.get("experiments"), list):
                 self._read_experiments(layer, shared, known)
             elif shared is layer:
-                self._experiments = [e.with_implementations(layer) for e in self._experiments]
-            known |= _by_name(self._experiments)
+                self.experiments = [e.with_implementations(layer) for e in self.experiments]
+            known |= _by_name(self.experiments)
             keys = merged(keys, layer.keys)
         self.keys: dict[str, Any] = copy.deepcopy(keys)
         if isinstance(keys.get("experiments"), list):
-            self.keys["experiments"] = [copy.deepcopy(e.keys) for e in self._experiments]
+            self.keys["experiments"] = [copy.deepcopy(e.keys) for e in self.experiments]
 
     def _read_experiments(
         self, layer: Layer, shared: Layer | None, known: Mapping[str, _Experiment]
     ) -> None:
         """Put a layer's list of experiments in place of the one below."""
-        self._experiments, self.unusable = [], []
+        self.experiments, self.unusable = [], []
         for i, item in enumerate(layer.keys["experiments"]):
             here = Place(layer.origin, ("experiments", i))
             if isinstance(item, str):
                 item = {"use": item}
             if not isinstance(item, Mapping) or "use" not in item:
-                self._experiments.append(_own(item, here, shared))
+                self.experiments.append(_own(item, here, shared))
                 continue
             try:
                 own = shared if shared is layer else None
-                self._experiments.append(
+                self.experiments.append(
                     _taken(item, here, own, known or _built_in(self._benchmark))
                 )
             except _UnusableItemError as error:
@@ -266,7 +259,7 @@ class MergedConfig:
         For a missing value, the last layer that has the longest part of its path.
         """
         if path[:1] == ("experiments",) and len(path) > 1 and isinstance(path[1], int):
-            return self._experiments[path[1]].place_of(path[2:])
+            return self.experiments[path[1]].place_of(path[2:])
         # A list replaces the one below, so that all of its items come from one layer.
         first_item = next((i for i, part in enumerate(path) if isinstance(part, int)), len(path))
         for length in range(first_item, 0, -1):

@@ -55,17 +55,12 @@ def _curve_frame(experiment: Experiment, names: Sequence[str], curve: Curve) -> 
 
 def _difference(experiment: Experiment, languages: Sequence[str]) -> list[str]:
     """The title of the differences, which names the run that the curves differ from."""
-    first = (
-        f"{experiment.parameter.symbol} = {experiment.values[0]}"
-        if len(experiment.values) > 1
-        else ""
-    )
     reference = {}
     for language in languages:
-        setting = first or label_variant(experiment.benchmark, experiment.variants[0], [language])
-        reference[language] = (
-            f"{experiment.baseline} [{setting}]" if setting else experiment.baseline
-        )
+        setting = label_variant(experiment.benchmark, experiment.variants[0], [language])
+        if len(experiment.values) > 1:
+            setting = f"{experiment.parameter.symbol} = {experiment.values[0]}"
+        reference[language] = experiment.baseline + (f" [{setting}]" if setting else "")
     return said("difference", languages, reference=reference)
 
 

@@ -98,11 +98,7 @@ def label_covaried(experiment: Experiment) -> list[list[str]]:
 def label_briefly(experiment: Experiment) -> str:
     """The swept size, and what varies along from its first to its last: ``E (d = 16–128)``."""
     along = [f"{symbol} = {sizes[0]}–{sizes[-1]}" for symbol, sizes in covaried(experiment).items()]
-    return (
-        f"{experiment.parameter.symbol} ({', '.join(along)})"
-        if along
-        else experiment.parameter.symbol
-    )
+    return experiment.parameter.symbol + (f" ({', '.join(along)})" if along else "")
 
 
 def label_fixed(experiment: Experiment, languages: Sequence[str]) -> str:

@@ -19,12 +19,7 @@ from matplotlib.figure import Figure
 from flashlab.analysis.experiment import Experiment, metrics_of
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.figures.bars import draw_bars
-from flashlab.figures.labels import (
-    covaried,
-    label_parameter,
-    said,
-    title_with_unit,
-)
+from flashlab.figures.labels import covaried, label_parameter, said, title_with_unit
 from flashlab.figures.panel import (
     GROUND,
     LINE,
@@ -221,13 +216,13 @@ def draw_small(experiment: Experiment, languages: Sequence[str]) -> Iterator[tup
     names = experiment.implementations
     exact = metrics_of(experiment.benchmark, exact=True)[:1]
     timed = compared_metric(experiment.benchmark)
-    if experiment.has_alternatives and len(names) > 1:
-        if timed:
-            yield "row-speedup", draw_bars(experiment, languages, names, [timed], SMALL_INCHES)
-        if exact:
-            yield "row-memory", draw_bars(experiment, languages, names, exact, SMALL_INCHES)
-    elif len(names) == 2 and experiment.baseline in names:
-        if timed:
-            yield "row-speedup", draw_speedup(experiment, timed, languages)
-        if exact:
-            yield "row-memory", draw_lines(experiment, languages, names, exact, SMALL_INCHES)
+    alternatives = experiment.has_alternatives and len(names) > 1
+    if not alternatives and (len(names) != 2 or experiment.baseline not in names):
+        return
+    if timed and alternatives:
+        yield "row-speedup", draw_bars(experiment, languages, names, [timed], SMALL_INCHES)
+    elif timed:
+        yield "row-speedup", draw_speedup(experiment, timed, languages)
+    if exact:
+        draw = draw_bars if alternatives else draw_lines
+        yield "row-memory", draw(experiment, languages, names, exact, SMALL_INCHES)

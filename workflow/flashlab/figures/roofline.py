@@ -87,10 +87,7 @@ def _draw_points(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> N
 
 
 def _handles(
-    data: pd.DataFrame,
-    looks: Mapping[str, Look],
-    variants: Sequence[str],
-    languages: Sequence[str],
+    data: pd.DataFrame, looks: Mapping[str, Look], variants: Sequence[str], languages: Sequence[str]
 ) -> list[Line2D]:
     """The legend's entries: implementations, then how bytes are known, then variants.
 

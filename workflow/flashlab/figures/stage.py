@@ -49,13 +49,8 @@ def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Pa
     """Draw the figures of the experiment planned in `plan_file` as ``output/<id>.svg``.
 
     Beside them are the small figures of `draw_small`. A title is drawn as `legible_plan` gives it;
-    any other character that the vendored fonts lack is an error.
-
-    Args:
-        plan_file: ``plan/experiments/<name>.json``.
-        tables: folder of all experiments' tables.
-        languages_file: ``plan/languages.json``.
-        output: folder to draw into.
+    any other character that the vendored fonts lack is an error. `tables` is the folder of all
+    experiments' tables.
     """
     plan = legible_plan(read_json(plan_file))
     curves = {curve.name for curve in find_benchmark(plan["benchmark"]).curves}
@@ -105,13 +100,8 @@ def _across(
 ) -> Iterator[tuple[str, Figure]]:
     """The figures across experiments, by their ids."""
     swept = [experiment for experiment in experiments if not experiment.is_summary]
-    headline = [
-        name
-        for experiment in experiments
-        if experiment.is_summary
-        for name in experiment.implementations
-    ]
-    named = [[s.baseline for s in experiments], headline, *(s.plan["emphasised"] for s in swept)]
+    headline = (s.implementations for s in experiments if s.is_summary)
+    named = ([s.baseline for s in experiments], *headline, *(s.plan["emphasised"] for s in swept))
     emphasised = list(dict.fromkeys(itertools.chain(*named)))
     dtypes = {row["dtype"] for experiment in swept for row in experiment.runs}
     product = ceilings.matrix.get(dtypes.pop()) if ceilings and len(dtypes) == 1 else None

@@ -93,7 +93,7 @@ def _draw_panel(
 ) -> None:
     """The speed of each step as a multiple of that of the first one that has any."""
     metric, names = step_metric(experiment), _step_names(experiment)
-    name_rows(axes, names, [row + 0.5 for row in range(len(names))], len(names))
+    name_rows(axes, names)
     title_panel(axes, [f"{experiment.parameter.symbol} = {value}"])
     values = _values_at(experiment, value, [metric.name])
     medians = {name: held[metric.name] for name, held in values.items() if held}
@@ -131,8 +131,7 @@ def draw_steps(
     for axes, value in zip(panels, values, strict=True):
         _draw_panel(axes, experiment, findings, value)
         axes.set_xlabel(in_words("speed_of_steps", languages))
-    keys = VERDICTS.items()
-    handles = [Patch(label=in_words(key, languages), **LOOKS[verdict]) for verdict, key in keys]
+    handles = [Patch(label=in_words(VERDICTS[v], languages), **look) for v, look in LOOKS.items()]
     draw_legend(figure, handles, len(handles))
     lay_out(figure, ROW_INCHES * len(_step_names(experiment)))
     return figure
@@ -140,11 +139,8 @@ def draw_steps(
 
 def draw_split(experiment: Experiment, languages: Sequence[str]) -> Figure | None:
     """Where a time goes at the last value of a sweep, a bar for each step; None without any."""
-    split, benchmark, value = (
-        experiment.benchmark.split,
-        experiment.benchmark,
-        experiment.values[-1],
-    )
+    benchmark, value = experiment.benchmark, experiment.values[-1]
+    split = benchmark.split
     if split is None:
         return None
     held = {metric.name for metric in benchmark.metrics}  # a part may be optional
@@ -154,7 +150,7 @@ def draw_split(experiment: Experiment, languages: Sequence[str]) -> Figure | Non
         return None
     whole, shades = benchmark.metric(split.whole), dict(zip(split.parts, PART_SHADES, strict=False))
     figure, ((axes,),) = new_panels(PAGE_INCHES)
-    name_rows(axes, list(times), [row + 0.5 for row in range(len(times))], len(times))
+    name_rows(axes, list(times))
     axes.set_xlim(0, 100)
     for row, (name, parts) in enumerate(times.items()):
         reached = 0.0

@@ -269,10 +269,15 @@ def write(
     )
 
 
-def name_rows(axes: Axes, names: Sequence[str], places: Sequence[float], end: float) -> None:
-    """Write beside each row of a panel what it is about; the rows end at `end`, from zero."""
-    axes.set_yticks(places, names)
-    axes.set_ylim(end, 0)
+def name_rows(
+    axes: Axes, names: Sequence[str], places: Iterable[float] = (), end: float = 0.0
+) -> None:
+    """Write beside each row of a panel what it is about; the rows end at `end`, from zero.
+
+    Without places, each is as high as 1.
+    """
+    axes.set_yticks([*places] or [row + 0.5 for row in range(len(names))], names)
+    axes.set_ylim(end or len(names), 0)
     axes.tick_params(axis="y", length=0)
     axes.grid(False, axis="y")
 

@@ -21,13 +21,7 @@ from flashlab.figures.labels import (
     label_product,
     title_with_unit,
 )
-from flashlab.figures.panel import (
-    MARK,
-    draw_panel,
-    draw_reference,
-    line_frame,
-    value_limits,
-)
+from flashlab.figures.panel import MARK, draw_panel, draw_reference, line_frame, value_limits
 from flashlab.figures.style import (
     GREY,
     PAGE_INCHES,

@@ -46,7 +46,10 @@ CEILINGS = "ceilings.json"
 CONFIG_KEYS = ("baseline", "summary", "experiments")
 """What a dataset keeps of the configuration that it was measured for."""
 
-COURSE_REPEATS = 30
+COURSE_DEVICE, COURSE_DTYPE = "cuda", "float16"
+COURSE_PROTOCOL = {"name": "lab5", "repeats": 30}
+"""What the course's script measures on, and by which protocol."""
+
 SHOWN_PROBLEMS = 5
 """Most rows of ``runs.csv`` whose problems an error states."""
 
@@ -172,27 +175,6 @@ def read_dataset(folder: Path) -> Dataset:
         raise DatasetError(f"{path}: not a manifest: {error!r}") from error
 
 
-def _manifest(
-    name: str,
-    device: str,
-    dtype: str,
-    protocol: str,
-    records: Sequence[Mapping[str, Any]],
-    config: Mapping[str, Any],
-    ceilings: Mapping[str, Any] | None,
-) -> dict[str, Any]:
-    return {
-        "version": MANIFEST_VERSION,
-        "name": name,
-        "device": device,
-        "dtype": dtype,
-        "protocol": protocol,
-        "config": config,
-        "ceilings": ceilings,
-        "records": list(records),
-    }
-
-
 def planned_files(plan: Mapping[str, Any]) -> Iterator[tuple[Run, Path]]:
     """Each run of a plan with each of its records, and with its counters where there are any."""
     benchmark = find_benchmark(plan["benchmark"])
@@ -216,15 +198,6 @@ def _entry(run: Run, path: Path, is_anonymous: bool) -> dict[str, Any]:
         "sha256": sha256_of(path),
         "source": path,
         "anonymous": is_anonymous,
-    }
-
-
-def _collect(plans: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The manifest's entries of all planned records, with their paths, by file name."""
-    return {
-        path.name: _entry(run, path, plan.get("anonymous", False))
-        for plan in plans
-        for run, path in planned_files(plan)
     }
 
 
@@ -274,7 +247,6 @@ def refuse_overlap(folder: Path, records: Collection[tuple[Run, str]]) -> None:
 
 def _add(folder: Path, records: Sequence[dict[str, Any]]) -> None:
     """Add records to a dataset that does not have these runs under this protocol yet."""
-    refuse_overlap(folder, [(run_of(record), record["protocol"]["name"]) for record in records])
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["records"] += _copy_records(records, folder)
     write_json(folder / MANIFEST, manifest)
@@ -314,9 +286,7 @@ def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:
                         f"{recorded.get(key)}; read them in the same environment"
                     )
             counted[path.name] = _entry(run, path, plan.get("anonymous", False))
-    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    manifest["records"] += _copy_records([counted[key] for key in sorted(counted)], folder)
-    write_json(folder / MANIFEST, manifest)
+    _add(folder, [counted[key] for key in sorted(counted)])
     return len(counted)
 
 
@@ -336,7 +306,11 @@ def freeze(
     plans = [read_json(file) for file in plan_files]
     folder = dataset_folder(data, name, find_benchmark(plans[0]["benchmark"]))
     part = data / f".{name}.part"
-    collected = _collect(plans)
+    collected = {
+        path.name: _entry(run, path, plan.get("anonymous", False))
+        for plan in plans
+        for run, path in planned_files(plan)
+    }
     records = [collected[key] for key in sorted(collected)]
     kinds = {(r["run"]["device"], r["run"]["dtype"]) for r in records}
     if len(kinds) != 1:
@@ -346,20 +320,22 @@ def freeze(
         )
     ((device, dtype),) = kinds
     if (folder / MANIFEST).exists():
+        refuse_overlap(folder, [(run_of(record), record["protocol"]["name"]) for record in records])
         _add(folder, records)
         return folder
     shutil.rmtree(part, ignore_errors=True)
     entries = _copy_records(records, part)
     _copy_json(ceilings, part / CEILINGS, config.get("anonymous", False))
-    manifest = _manifest(
-        name,
-        device,
-        dtype,
-        config["measure"]["protocol"],
-        entries,
-        {key: config[key] for key in CONFIG_KEYS},
-        {"file": CEILINGS, "sha256": sha256_of(part / CEILINGS)},
-    )
+    manifest = {
+        "version": MANIFEST_VERSION,
+        "name": name,
+        "device": device,
+        "dtype": dtype,
+        "protocol": config["measure"]["protocol"],
+        "config": {key: config[key] for key in CONFIG_KEYS},
+        "ceilings": {"file": CEILINGS, "sha256": sha256_of(part / CEILINGS)},
+        "records": entries,
+    }
     write_json(part / MANIFEST, manifest)
     _move(part, folder)
     return folder
@@ -380,7 +356,7 @@ def _move(part: Path, folder: Path) -> None:
 
 
 def _read_declared_runs(folder: Path) -> dict[Run, DeclaredRun]:
-    """The runs that ``folder/runs.csv`` declares; the course's script measures float16 on CUDA."""
+    """The runs that ``folder/runs.csv`` declares."""
     path = folder / RUNS_CSV
     if not os.path.lexists(path):
         raise DatasetError(
@@ -404,7 +380,7 @@ def _read_declared_runs(folder: Path) -> dict[Run, DeclaredRun]:
                 f"{path}: line {row.line}: to import a result, its row must declare impl, "
                 "batch_size, seq_len, num_heads, emb_dim and causal; fill in the empty cells"
             )
-        run = attention_run(row.implementation, row.shape, "float16", "cuda")
+        run = attention_run(row.implementation, row.shape, COURSE_DTYPE, COURSE_DEVICE)
         if run in runs:
             raise DatasetError(
                 f"{path}: line {row.line}: {run} is declared in line {runs[run].line} already; "
@@ -425,10 +401,10 @@ def _read_declared_file(folder: Path, row: DeclaredRun) -> bytes:
         raise DatasetError(f"{table}: line {row.line}: {row.file}: {problem}") from problem
 
 
-def import_plan(folder: Path, name: str) -> dict[str, Any]:
-    """The manifest that importing ``folder`` will give, its records not yet converted.
+def import_plan(folder: Path) -> list[dict[str, Any]]:
+    """What importing ``folder`` will give: a manifest's entries, of records not yet converted.
 
-    Each entry holds the converted record's file name, which carries the hash of the original, and
+    Each holds the converted record's file name, which carries the hash of the original, and
     ``source``, the original's path.
 
     DatasetError where ``runs.csv`` is missing or unsound, declares a run twice, or names a file
@@ -441,14 +417,14 @@ def import_plan(folder: Path, name: str) -> dict[str, Any]:
             {
                 "benchmark": ATTENTION.name,
                 "run": run.to_json(),
-                "protocol": {"name": "lab5", "repeats": COURSE_REPEATS},
+                "protocol": COURSE_PROTOCOL,
                 "file": f"records/{run.slug}-{digest[:12]}.json",
                 "sha256": digest,
                 "source": str(folder / row.file),
                 "device_name": row.device_name,
             }
         )
-    return _manifest(name, "cuda", "float16", "lab5", records, {}, None)
+    return records
 
 
 def _read_course_result(source: Path) -> Numbers:

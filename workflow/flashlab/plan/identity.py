@@ -35,9 +35,6 @@ COUNTING_PROCESS = {
     "cpu": (*MEASURING_PROCESS, "flashlab.measuring.operators"),
 }
 
-WITHOUT_EFFECT = ("timeout_s",)
-"""Keys of a protocol that decide no number."""
-
 DIGITS = 12
 """Hexadecimal digits of an identity's SHA-256 in a file name."""
 
@@ -71,8 +68,8 @@ def _versions(run: Run, implementation: Implementation, on: Machine) -> dict[str
 
 
 def deciding(protocol: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a protocol that decides numbers."""
-    return {key: value for key, value in protocol.items() if key not in WITHOUT_EFFECT}
+    """The part of a protocol that decides numbers: all but the time limit."""
+    return {key: value for key, value in protocol.items() if key != "timeout_s"}
 
 
 def identity(

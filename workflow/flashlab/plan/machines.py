@@ -7,12 +7,10 @@ from a file, ``config/machines/NAME.json``, which a job on the measuring machine
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import jsonschema
 
@@ -25,30 +23,17 @@ SCHEMA = Path(__file__).parents[2] / "schemas" / "machine.schema.json"
 VERSION = 1
 
 
-class Machine(Protocol):
-    """What decides a record's numbers besides the run and the code."""
+class Machine:
+    """What decides a record's numbers besides the run and the code.
+
+    By default it is the machine that this process runs on, as it is now.
+    """
 
     def detect_device(self, wanted: str) -> str:
-        """``cuda`` or ``cpu``, for the configuration's ``auto``, ``cuda`` or ``cpu``."""
+        """``cuda`` or ``cpu``, for the configuration's ``auto``, ``cuda`` or ``cpu``.
 
-    def name_device(self, device: str) -> str:
-        """The name of the measured device."""
-
-    def driver_version(self) -> str | None:
-        """The NVIDIA driver's version, None without one."""
-
-    def package_version(self, name: str) -> str | None:
-        """The version of a distribution, None where it is not installed."""
-
-    def ncu_version(self) -> str | None:
-        """The version of Nsight Compute, None where it is not installed."""
-
-
-class ThisMachine:
-    """The machine that this process runs on, as it is now."""
-
-    def detect_device(self, wanted: str) -> str:
-        """``cuda`` or ``cpu``; MachineError where ``cuda`` is wanted and cannot be had."""
+        MachineError where ``cuda`` is wanted and cannot be had.
+        """
         return machine.detect_device(wanted)
 
     def name_device(self, device: str) -> str:
@@ -62,19 +47,19 @@ class ThisMachine:
         return machine.driver_version()
 
     def package_version(self, name: str) -> str | None:
-        """The installed version of a distribution."""
+        """The version of a distribution, None where it is not installed."""
         return machine.package_version(name)
 
     def ncu_version(self) -> str | None:
-        """The version of the Nsight Compute on PATH."""
+        """The version of the Nsight Compute on PATH, None where there is none."""
         return nsight.version()
 
 
-HERE: Machine = ThisMachine()
+HERE = Machine()
 
 
 @dataclass(frozen=True)
-class DescribedMachine:
+class DescribedMachine(Machine):
     """A machine as its file describes it.
 
     `packages` are the distributions whose versions decide what any kernel runs. `gpu_uuids` are
@@ -132,10 +117,7 @@ def _remedy(path: Path) -> str:
 def describe_machine(wanted: str, packages: Iterable[str], path: Path) -> None:
     """Describe this machine in a file, for a device that is wanted (``auto``, ``cuda``, ``cpu``).
 
-    Args:
-        wanted: the device to measure on.
-        packages: the distributions whose versions decide what kernels run.
-        path: the file to write.
+    `packages` are the distributions whose versions decide what kernels run.
 
     Raises:
         MachineError: ``cuda`` is wanted and cannot be had.
@@ -154,11 +136,6 @@ def describe_machine(wanted: str, packages: Iterable[str], path: Path) -> None:
     write_json(path, document)
 
 
-@cache
-def _validator() -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
-
-
 def read_machine(path: Path) -> DescribedMachine:
     """The machine that a file describes; MachineError where there is none or it is damaged."""
     try:
@@ -170,7 +147,8 @@ def read_machine(path: Path) -> DescribedMachine:
         ) from error
     except (OSError, ValueError) as error:
         raise MachineError(f"{path}: cannot be read ({error}); {_remedy(path)}") from error
-    problem = jsonschema.exceptions.best_match(_validator().iter_errors(document))
+    validator = jsonschema.Draft202012Validator(read_json(SCHEMA))
+    problem = jsonschema.exceptions.best_match(validator.iter_errors(document))
     if problem is not None:
         key = ".".join(map(str, problem.absolute_path)) or "the document"
         raise MachineError(f"{path}: {key}: {problem.message}; {_remedy(path)}")
@@ -195,10 +173,7 @@ def _summary(device: str, of: Machine, packages: Iterable[str]) -> str:
 def check_described(path: Path, device: str, packages: Iterable[str]) -> None:
     """MachineError, naming both, where this is not the machine that a file describes.
 
-    Args:
-        path: the file.
-        device: ``cuda`` or ``cpu``.
-        packages: the distributions whose versions count.
+    `packages` are the distributions whose versions count, beside torch.
     """
     packages = sorted({"torch", *packages})
     described = read_machine(path)

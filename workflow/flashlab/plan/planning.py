@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.plan import identity
 from flashlab.plan.datasets import Dataset
 from flashlab.plan.machines import HERE, Machine
-from flashlab.plan.plan_files import CLAIMS_PREFIX, SUMMARY
+from flashlab.plan.plan_files import CLAIMS_PREFIX, SUMMARY, experiment_file, records_file
 from flashlab.proof import NONCE
 from flashlab.records import COUNTERS
 from flashlab.runs import Run
@@ -53,10 +53,10 @@ class PlannedRun:
 class Figure:
     """One figure: a quantity (such as time) of some implementations."""
 
-    quantity: str
-    implementations: tuple[str, ...]
-    supplement: bool
     id: str
+    quantity: str
+    implementations: list[str]
+    supplement: bool
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,11 @@ class PlannedExperiment:
 
     benchmark: Benchmark
     name: str
-    title: dict[str, str]
-    sweep: str
-    problems: tuple[Mapping[str, Any], ...]
     implementations: tuple[str, ...]
-    figures: tuple[Figure, ...]
+    problems: tuple[Mapping[str, Any], ...] = ()
+    title: Mapping[str, str] = field(default_factory=dict)
+    sweep: str = ""
+    figures: tuple[Figure, ...] = ()
     claimed: tuple[Run, ...] = ()
     counted: bool = True
     replicates: Mapping[str, int] = field(default_factory=dict)
@@ -110,46 +110,15 @@ class PlannedExperiment:
         ]
 
 
-def _problems(
-    benchmark: Benchmark, sweep: str, block: Mapping[str, Any]
-) -> tuple[Mapping[str, Any], ...]:
-    """The parameters of a config block: lists go together, value by value; variants cross them."""
-    count = len(block[sweep])
-    crossed = {
-        variant.name: value if isinstance(value := block[variant.name], list) else [value]
-        for variant in benchmark.variants
-    }
-    columns = {
-        key: value if isinstance(value, list) else [value] * count
-        for key, value in block.items()
-        if key not in crossed
-    }
-    return tuple(
-        benchmark.complete(
-            {
-                **{key: column[i] for key, column in columns.items()},
-                **dict(zip(crossed, values, strict=True)),
-            }
-        )
-        for values in itertools.product(*crossed.values())
-        for i in range(count)
-    )
-
-
 def _figures(experiment: Mapping[str, Any]) -> tuple[Figure, ...]:
     figures = []
     for group in ("figures", "supplement"):
         for entry in experiment[group]:
-            chosen = () if isinstance(entry, str) else tuple(entry.get("implementations", ()))
+            chosen = [] if isinstance(entry, str) else entry.get("implementations", [])
             metric = entry if isinstance(entry, str) else entry["metric"]
-            figures.append(
-                Figure(
-                    quantity=metric,
-                    implementations=chosen or tuple(experiment["implementations"]),
-                    supplement=group == "supplement",
-                    id="-".join([metric, *(name.lower() for name in chosen)]),
-                )
-            )
+            name = "-".join([metric, *(name.lower() for name in chosen)])
+            names = list(chosen or experiment["implementations"])
+            figures.append(Figure(name, metric, names, supplement=group == "supplement"))
     return tuple(figures)
 
 
@@ -158,32 +127,24 @@ def experiments(
 ) -> list[PlannedExperiment]:
     """The experiments of a resolved configuration on a kind of device, the summary first."""
     summary = config["summary"]
-    planned = [
-        PlannedExperiment(
-            benchmark=benchmark,
-            name=SUMMARY,
-            title={},
-            sweep="",
-            problems=(benchmark.complete(summary[device]),),
-            implementations=tuple(summary["implementations"]),
-            figures=(),
-        )
-    ]
-    for experiment in config["experiments"]:
-        planned.append(
+    problems = (benchmark.complete(summary[device]),)
+    return [
+        PlannedExperiment(benchmark, SUMMARY, tuple(summary["implementations"]), problems),
+        *(
             PlannedExperiment(
                 benchmark=benchmark,
                 name=experiment["name"],
                 title=experiment["title"],
                 sweep=experiment["sweep"],
-                problems=_problems(benchmark, experiment["sweep"], experiment[device]),
+                problems=tuple(map(benchmark.complete, benchmark.combinations(experiment[device]))),
                 implementations=tuple(experiment["implementations"]),
                 figures=_figures(experiment),
                 counted=experiment.get("counted", True),
                 replicates=experiment.get("replicates", {}),
             )
-        )
-    return planned
+            for experiment in config["experiments"]
+        ),
+    ]
 
 
 def processes_asked(
@@ -336,14 +297,8 @@ def plan_claims(
 ) -> list[tuple[PlannedExperiment, dict[Run, PlannedRun]]]:
     """The records that published claims are about and no experiment plans.
 
-    Args:
-        benchmark: the benchmark that the claims are about.
-        claimed: the runs that the claims compare.
-        held: the dataset's records, one for each process, each with the name of its protocol.
-        planned: the records that the experiments plan.
-
-    Returns:
-        An experiment for each protocol, since a table holds a run once, with its runs' records.
+    `held` are the dataset's records, one for each process, each with the name of its protocol. They
+    make an experiment for each protocol, since a table holds a run once.
     """
     taken = {part.path for entry in planned.values() for part in entry.processes}
     processes: dict[str, dict[Run, list[PlannedRun]]] = {}
@@ -354,22 +309,12 @@ def plan_claims(
         protocol: {run: with_replicates(entries) for run, entries in of.items()}
         for protocol, of in processes.items()
     }
-    return [
-        (
-            PlannedExperiment(
-                benchmark=benchmark,
-                name=f"{CLAIMS_PREFIX}{protocol}",
-                title={},
-                sweep="",
-                problems=(),
-                implementations=tuple(sorted({run.implementation for run in entries})),
-                figures=(),
-                claimed=tuple(sorted(entries)),
-            ),
-            entries,
-        )
-        for protocol, entries in sorted(by_protocol.items())
-    ]
+    found = []
+    for protocol, entries in sorted(by_protocol.items()):
+        name, names = f"{CLAIMS_PREFIX}{protocol}", sorted({run.implementation for run in entries})
+        claims = PlannedExperiment(benchmark, name, tuple(names), claimed=tuple(sorted(entries)))
+        found.append((claims, entries))
+    return found
 
 
 def check_recorded(planned: Iterable[PlannedRun], where: str) -> None:
@@ -520,13 +465,27 @@ def experiment_document(
             for name in names
         ],
         "runs": [run.to_json() for run in _by_parameters(experiment.runs(dtype, device))],
-        "figures": [
-            {
-                "id": figure.id,
-                "quantity": figure.quantity,
-                "implementations": list(figure.implementations),
-                "supplement": figure.supplement,
-            }
-            for figure in experiment.figures
-        ],
+        "figures": [asdict(figure) for figure in experiment.figures],
     }
+
+
+def stage_documents(
+    planning: Sequence[tuple[PlannedExperiment, Mapping[Run, PlannedRun]]],
+    implementations: Mapping[str, Implementation],
+    config: Mapping[str, Any],
+    kind: tuple[str, str],
+    home: Path,
+) -> dict[Path, Any]:
+    """The files below `home` that the stages after the records read of these experiments."""
+    documents: dict[Path, Any] = {
+        home / "plan" / "languages.json": config["languages"],
+        home / "plan" / "experiments.json": [experiment.name for experiment, _ in planning],
+    }
+    for experiment, planned in planning:
+        documents[experiment_file(home, experiment.name)] = experiment_document(
+            experiment, implementations, config, *kind
+        )
+        documents[records_file(home, experiment.name)] = records_document(
+            experiment, planned, implementations, *kind, config["anonymous"]
+        )
+    return documents

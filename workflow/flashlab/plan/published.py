@@ -24,11 +24,6 @@ SCHEMA = Path(__file__).parents[2] / "schemas" / "claims.schema.json"
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a tenth of the time, at every call
 
 
-def figures_file(benchmark: Benchmark) -> Path:
-    """The file of the figures that documents give of a benchmark's runs; it may not exist."""
-    return CLAIMS.with_name(f"{benchmark.name}.csv")
-
-
 SAMPLED = "sampled"
 """The protocol whose records hold samples, and so have intervals."""
 
@@ -88,7 +83,7 @@ class PublishedFigure:
 
 def read_figures(benchmark: Benchmark) -> list[PublishedFigure]:
     """The published figures of a benchmark's runs, in the order of their file; none without one."""
-    path = figures_file(benchmark)
+    path = CLAIMS.with_name(f"{benchmark.name}.csv")
     if not path.is_file():
         return []
     given = [parameter for parameter in benchmark.given if not parameter.nominal]
@@ -139,20 +134,6 @@ def _check_names(document: Mapping[str, Any], benchmark: Benchmark) -> None:
                 benchmark.parameter(name)
 
 
-def _places(at: Mapping[str, Any], benchmark: Benchmark) -> list[dict[str, Any]]:
-    """The combinations of a test's values: lists of sizes go together, variants cross them."""
-    variants = {parameter.name for parameter in benchmark.variants}
-    lists = {key: value for key, value in at.items() if isinstance(value, list)}
-    crossed = {key: lists.pop(key) for key in sorted(variants & lists.keys())}
-    count = max(map(len, lists.values()), default=1)
-    places = [{**at, **{key: values[i] for key, values in lists.items()}} for i in range(count)]
-    return [
-        {**place, **dict(zip(crossed, values, strict=True))}
-        for place in places
-        for values in itertools.product(*crossed.values())
-    ]
-
-
 def asked_comparisons(
     document: Mapping[str, Any], test: Mapping[str, Any]
 ) -> list[tuple[str, tuple[Run, ...]]]:
@@ -162,7 +143,7 @@ def asked_comparisons(
     return [
         (metric, tuple(Run.of(benchmark, {**kind, **place, **term}) for term in test["terms"]))
         for at, metric in itertools.product(test["at"], test["metrics"])
-        for place in _places(at, benchmark)
+        for place in benchmark.combinations(at)
     ]
 
 

@@ -65,10 +65,8 @@ class Source:
         return self.recorded is not None and not self.imports
 
 
-def _imported(
-    config: Mapping[str, Any],
-) -> tuple[str, datasets.Dataset, dict[str, dict[str, Any]]]:
-    """Name, dataset and orders of the folder that ``import`` names."""
+def _imported(config: Mapping[str, Any]) -> tuple[datasets.Dataset, dict[str, dict[str, Any]]]:
+    """Dataset and orders of the folder that ``import`` names."""
     folder = Path(config["import"])
     name = config.get("name") or folder.resolve().name
     if not NAME.fullmatch(name):
@@ -85,37 +83,28 @@ def _imported(
         raise ConfigError(
             f"--config: import: the name {name} is taken; give another one with name=NAME"
         )
-    manifest = datasets.import_plan(folder, name)
-    home = results_of(name, DEFAULT)
-    entries = tuple(
-        datasets.Entry(datasets.run_of(entry), entry["protocol"], home / entry["file"], "")
-        for entry in manifest["records"]
-    )
-    orders = {Path(entry["file"]).name: entry for entry in manifest["records"]}
+    orders, home = datasets.import_plan(folder), results_of(name, DEFAULT)
     dataset = datasets.Dataset(
         name=name,
-        device=manifest["device"],
-        dtype=manifest["dtype"],
-        protocol=manifest["protocol"],
+        device=datasets.COURSE_DEVICE,
+        dtype=datasets.COURSE_DTYPE,
+        protocol=str(datasets.COURSE_PROTOCOL["name"]),
         config={},
         ceilings=None,
-        entries=entries,
+        entries=tuple(
+            datasets.Entry(datasets.run_of(order), order["protocol"], home / order["file"], "")
+            for order in orders
+        ),
     )
-    return name, dataset, orders
+    return dataset, {Path(order["file"]).name: order for order in orders}
 
 
 def _recorded(name: str, benchmark: Benchmark) -> datasets.Dataset:
     """The recorded dataset of this name, from the working directory or the project's own."""
     here, bundled = (datasets.dataset_folder(data, name, benchmark) for data in (DATA, BUNDLED))
-    if not here.is_dir() and bundled.is_dir():
-        return datasets.read_recorded(Path(os.path.relpath(BUNDLED)), name, benchmark)
-    return datasets.read_recorded(DATA, name, benchmark)
-
-
-def _with_dataset(base: Layer, dataset: datasets.Dataset) -> list[Layer]:
-    """The experiments of a recorded dataset, in place of those of the configuration at the base."""
-    kept = {key: value for key, value in base.keys.items() if key not in datasets.CONFIG_KEYS}
-    return [Layer(base.origin, kept), Layer(f"dataset {dataset.name}", dataset.config)]
+    is_bundled = bundled.is_dir() and not here.is_dir()
+    data = Path(os.path.relpath(BUNDLED)) if is_bundled else DATA
+    return datasets.read_recorded(data, name, benchmark)
 
 
 def _named_dataset(layers: Sequence[Layer]) -> str:
@@ -157,10 +146,14 @@ def source_of(base: Layer, own: Sequence[Layer]) -> Source:
     importing = any("import" in layer.keys for layer in layers)
     if dataset != LOCAL and not importing:
         recorded = _recorded(dataset, benchmark)
-        layers = [*_with_dataset(base, recorded), *own]
+        # Its experiments take the place of those of the configuration at the base.
+        kept = {key: value for key, value in base.keys.items() if key not in datasets.CONFIG_KEYS}
+        of_dataset = Layer(f"dataset {recorded.name}", recorded.config)
+        layers = [Layer(base.origin, kept), of_dataset, *own]
     resolved = resolve_config(_with_settings_file(layers, benchmark), implementations)
     if importing:
-        dataset, recorded, imports = _imported(resolved)
+        recorded, imports = _imported(resolved)
+        dataset = recorded.name
     if recorded and resolved["decide"]:
         raise ConfigError(
             "--config: decide: nothing is measured here: the records are recorded ones; leave it "

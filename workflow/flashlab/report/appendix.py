@@ -9,6 +9,7 @@ from pathlib import Path
 from flashlab.analysis.registry import KINDS
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table
+from flashlab.telling.catalogs import messages
 from flashlab.telling.codes import VERDICTS, WARNINGS
 from flashlab.telling.values import Label, Listed, Tellable, in_turn, say
 
@@ -32,7 +33,7 @@ def describe_method(data: ReportData) -> list[Tellable]:
     whose key names a kind of device is told of that alone.
     """
     others = DEVICES.difference(data.distinct("device"))
-    own = data.keys_below(f"{data.benchmark.name}.method")
+    beginning = f"{data.benchmark.name}.method."
     of_protocols = []
     for protocol in data.distinct("protocol"):
         more = (PROTOCOLS_ON.get((protocol, device)) for device in data.distinct("device"))
@@ -41,7 +42,11 @@ def describe_method(data: ReportData) -> list[Tellable]:
     has_forms = data.benchmark.packed_protocols is not None
     return [
         *([say(INPUTS.get(forms, "inputs.both"))] if has_forms else []),
-        *(say(key) for key in own if others.isdisjoint(key.split("."))),
+        *(
+            say(key)
+            for key in messages(data.languages[0], "report")
+            if key.startswith(beginning) and others.isdisjoint(key.split("."))
+        ),
         *of_protocols,
         *(told for f in data.findings if f.kind == "processes" for told in f.statements),
         *map(say, ("method.difference", "method.growth", "method.conclusions")),

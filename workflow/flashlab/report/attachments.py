@@ -22,8 +22,7 @@ from typing import Any
 from flashlab.analysis.experiment import TABLES
 from flashlab.anonymity import anonymous
 from flashlab.files import canonical, json_text, read_json
-from flashlab.plan import plan_files
-from flashlab.plan.plan_files import planned_experiments, planned_records
+from flashlab.plan.plan_files import planned_experiments, planned_records, record_paths
 from flashlab.remarks import Remark
 from flashlab.report.software import software
 
@@ -52,19 +51,15 @@ class Given:
     software: Mapping[str, Any]
 
 
-def lines_of_records(paths: Sequence[Path], is_anonymous: bool) -> bytes:
-    """The records in these files as lines of JSON."""
+def _packed_records(results: Path, is_anonymous: bool) -> bytes:
+    """Every planned record, and its counters, as lines of JSON, packed."""
     lines = []
-    for path in paths:
+    for path in record_paths(planned_records(results)):
         document = read_json(path)
         entry = {"file": path.name, "record": anonymous(document) if is_anonymous else document}
         lines.append(json.dumps(entry, separators=(",", ":"), ensure_ascii=False) + "\n")
-    return "".join(lines).encode()
-
-
-def record_paths(results: Path) -> list[Path]:
-    """The file of every planned record once, and of its counters, by name."""
-    return plan_files.record_paths(planned_records(results))
+    # No time and no name in the header, so that only the records decide the bytes.
+    return gzip.compress("".join(lines).encode(), mtime=0)
 
 
 def manifest_of(
@@ -93,12 +88,7 @@ def attached_files(
     """Every attachment of the report of the dataset in `results`, by name."""
     config = read_json(config_file)
     is_anonymous = config.get("anonymous", False)
-    if given:
-        records = given.records
-    else:
-        lines = lines_of_records(record_paths(results), is_anonymous)
-        # No time and no name in the header, so that only the records decide the bytes.
-        records = gzip.compress(lines, mtime=0)
+    records = given.records if given else _packed_records(results, is_anonymous)
     source = {"records.jsonl.gz": records}
     if ceilings and is_anonymous:
         source["ceilings.json"] = json_text(anonymous(read_json(ceilings))).encode()
@@ -115,15 +105,6 @@ def attached_files(
     contents = source | data | supplement
     rendered_by = given.software if given else software()
     supplement["manifest.json"] = manifest_of(config["dataset"], contents, rendered_by)
-    return sorted(
-        (
-            AttachedFile(name, content, relationship)
-            for relationship, files in (
-                ("Source", source),
-                ("Data", data),
-                ("Supplement", supplement),
-            )
-            for name, content in files.items()
-        ),
-        key=lambda file: file.name,
-    )
+    related = (("Source", source), ("Data", data), ("Supplement", supplement))
+    files = [AttachedFile(name, of[name], kind) for kind, of in related for name in of]
+    return sorted(files, key=lambda file: file.name)

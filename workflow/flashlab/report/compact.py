@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics, metrics_of
@@ -46,7 +47,7 @@ FAILED = {"oom": "OOM"}
 _NUMBER = re.compile(r"^\D*?[\d,]*\d(\.\d+)?")
 
 
-def aligned(table: Table) -> Table:
+def _aligned(table: Table) -> Table:
     """The table with the numbers of each numeric column aligned at the decimal point."""
     rows = [list(row.cells) for row in table.rows]
     for column in table.numeric:
@@ -72,22 +73,21 @@ def _places(cell: Cell | Tellable) -> int | None:
 
 
 def printed_value(
-    data: ReportData, experiment: Experiment, run: RunRow | None, metric: str
+    data: ReportData, experiment: Experiment, run: RunRow | None, metric: Metric
 ) -> Cell:
     """A metric of a run with as many digits as its interval supports."""
     if run is None:
         return Cell("–")
     if run["status"] != "ok":
         return Cell(FAILED.get(run["status"], "×"))
-    row, declared = experiment.metric_row(run, metric), experiment.benchmark.metric(metric)
+    row = experiment.metric_row(run, metric.name)
     if row["value"] is None:
         return Cell("–")
-    if declared.exact:
+    if metric.exact:
         return Cell(data.number(row["value"], 4 if row["value"] < 1000 else 6))
-    parts = [
-        experiment.metric_row(run, name) for name in experiment.benchmark.measured_behind(metric)
-    ]
-    is_sum = declared.derived is None or declared in experiment.benchmark.totals
+    behind = experiment.benchmark.measured_behind(metric.name)
+    parts = [experiment.metric_row(run, name) for name in behind]
+    is_sum = metric.derived is None or metric in experiment.benchmark.totals
     if not is_sum or any(part["low"] is None for part in parts):
         return Cell(data.number(row["value"], 3))
     half_width = sum(part["high"] - part["low"] for part in parts) / 2
@@ -110,7 +110,7 @@ def _caption(
 # Two implementations
 
 
-def _ratio_cells(choice: Finding | None, value: int, name: str, data: ReportData) -> Cell:
+def _ratio_cell(data: ReportData, choice: Finding | None, value: int, name: str) -> Cell:
     """How many times as good as the other one an implementation is at a value."""
     estimates = choice.estimates if choice else ()
     found = next((each for each in estimates if each["value"] == value), None)
@@ -128,13 +128,7 @@ def ratio_cell(data: ReportData, ratio: float, verdict: str) -> Cell:
     prefix = PREFIXES.get(verdict, "")
     if verdict == "inconclusive" and abs(math.log(ratio)) > math.log(FAR):
         prefix = ""
-    decided = verdict not in PREFIXES
-    return Cell(f"{prefix}{data.ratio(ratio)}×", strong=decided)
-
-
-def _exact_ratio(data: ReportData, of: float, value: float) -> Cell:
-    """A value as a multiple of another, both exact; bold where they differ by over the margin."""
-    return Cell(f"{data.ratio(value / of)}×", strong=_is_beyond(of, value))
+    return Cell(f"{prefix}{data.ratio(ratio)}×", strong=verdict not in PREFIXES)
 
 
 def _pair_row(
@@ -144,17 +138,21 @@ def _pair_row(
     other = next(name for name in names if name != data.baseline)
     cells: list[Cell | Tellable] = []
     for metric in chosen_metrics(experiment.benchmark):
-        cells += [printed_value(data, experiment, run, metric.name) for run in runs]
+        cells += [printed_value(data, experiment, run, metric) for run in runs]
         choice = data.find(experiment, "choice", metric=metric.name, variant=dict(variant))
-        cells.append(_ratio_cells(choice, value, other, data))
+        cells.append(_ratio_cell(data, choice, value, other))
     for metric in metrics_of(experiment.benchmark, exact=True):
-        cells += [printed_value(data, experiment, run, metric.name) for run in runs]
+        cells += [printed_value(data, experiment, run, metric) for run in runs]
         values = [
             experiment.metric_row(run, metric.name)["value"]
             for run in runs
             if run is not None and run["status"] == "ok"
         ]
-        cells.append(_exact_ratio(data, *values) if len(values) == 2 else Cell("–"))
+        cell = Cell("–")
+        if len(values) == 2:
+            ratio = data.ratio(values[1] / values[0])
+            cell = Cell(f"{ratio}×", strong=_is_beyond(*values))
+        cells.append(cell)
     return cells
 
 
@@ -173,7 +171,7 @@ def _pair_table(
     for metric in metrics:
         label = metric.labels if metric.exact or not metric.part else metric.part
         groups.append((with_unit(heading(label), metric), 3))
-        columns += [*(name for name in names), ""]
+        columns += [*names, ""]
     rows = []
     for variant in variants:
         for value in experiment.values:
@@ -262,7 +260,7 @@ def _rows_of(
                     best = _best(experiment, variant, metric)
                     for value in experiment.values:
                         run = experiment.run_at(name, variant, value)
-                        cell = printed_value(data, experiment, run, metric.name)
+                        cell = printed_value(data, experiment, run, metric)
                         cells.append(replace(cell, strong=name in best.get(value, ())))
                 yield Row(cells, implementation=name, first=not position)
 
@@ -292,11 +290,7 @@ def _alternatives_table(data: ReportData, experiment: Experiment) -> Table:
             Cell(name if first else ""),
             *(setting(p, run[p.name]) for p in variants),
         ]
-
-        def value(metric: Metric, run: RunRow = run) -> Cell:
-            return printed_value(data, experiment, run, metric.name)
-
-        cells += data.metric_cells(run, metrics, value)
+        cells += data.metric_cells(run, metrics, partial(printed_value, data, experiment))
         rows.append(Row(cells, implementation=name, first=first))
     numeric = range(1 + len(variants), len(columns))
     caption = _caption(data, metrics, rows, "caption.compact.bold.best")
@@ -343,14 +337,14 @@ def compact_table(
     if all(run["status"] != "ok" for experiment in group for run in experiment.runs):
         return None
     if group[0].has_alternatives:
-        return aligned(_alternatives_table(data, group[0]))
+        return _aligned(_alternatives_table(data, group[0]))
     every = [(experiment, variant) for experiment in group for variant in experiment.variants]
     fresh = [pair for pair in every if records_of(*pair) not in told] or every
     names = [name for name in group[0].implementations if name == data.baseline]
     names += [name for name in group[0].implementations if name != data.baseline]
     if len(group) == 1 and len(names) == 2 and data.baseline in names:
-        return aligned(_pair_table(data, group[0], names, [variant for _, variant in fresh]))
-    return aligned(_several_table(data, group, [(experiment.name, v) for experiment, v in fresh]))
+        return _aligned(_pair_table(data, group[0], names, [variant for _, variant in fresh]))
+    return _aligned(_several_table(data, group, [(experiment.name, v) for experiment, v in fresh]))
 
 
 def records_of(experiment: Experiment, variant: Variant) -> frozenset[str]:

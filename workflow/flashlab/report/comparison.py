@@ -46,12 +46,7 @@ def _table(data: ReportData) -> Table:
     rows = []
     for name, entry in data.implementations.items():
         mine = [run for run in data.runs if run["implementation"] == name]
-        records = [
-            record
-            for records in data.records_of_runs
-            for record in records
-            if record["implementation"] == name
-        ]
+        records = [record for record in data.records if record["implementation"] == name]
         providers = sorted({run["provider"] for run in mine if run["provider"]})
         good = sum(run["status"] == "ok" for run in mine)
         cells: list[Cell | Tellable] = [
@@ -102,9 +97,8 @@ def _choices(data: ReportData) -> Table | None:
                     break
                 cells.append(_winners(found, experiment.parameter.symbol))
             else:
-                if cells[1:] not in [
-                    row.cells[1:] for row in rows
-                ]:  # one experiment's are another's
+                known = [row.cells[1:] for row in rows]  # one experiment's may be another's
+                if cells[1:] not in known:
                     rows.append(Row(cells))
     if not rows:
         return None
@@ -208,21 +202,17 @@ def _crossovers(data: ReportData, renderer: FindingRenderer) -> Table | None:
 
 def render_implementations(data: ReportData, renderer: FindingRenderer) -> Implementations:
     """The section on the implementations."""
-    figures = overview_figures(data)
-    figures = {
-        id: figure
-        for id, figure in figures.items()
-        if id != SUMMARY_FIGURE and not id.startswith(IN_OVERVIEW)
-    }
-    rooflines = [id for id in figures if id.startswith("roofline")]
+    shown_before = (SUMMARY_FIGURE, *IN_OVERVIEW)
+    figures = [f for id, f in overview_figures(data).items() if not id.startswith(shown_before)]
+    rooflines = [figure for figure in figures if figure.path.stem.startswith("roofline")]
     return Implementations(
         table=_table(data),
         kernels=render_kernels(data),
         profile=render_profile(data),
         choices=_choices(data),
-        rooflines=[figures.pop(id) for id in rooflines],
+        rooflines=rooflines,
         statements=renderer.render(_told(data), titled=True),
         roofline=_roofline(data),
-        others=list(figures.values()),
+        others=[figure for figure in figures if figure not in rooflines],
         crossovers=_crossovers(data, renderer),
     )

@@ -30,10 +30,7 @@ from flashlab.telling.values import say
 
 
 def compose(
-    config: Mapping[str, Any],
-    results: Path,
-    ceilings: Path | None,
-    remarks: Sequence[Remark],
+    config: Mapping[str, Any], results: Path, ceilings: Path | None, remarks: Sequence[Remark]
 ) -> Report:
     """The report of the dataset in `results`, from its plans, tables and findings.
 

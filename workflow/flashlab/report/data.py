@@ -21,7 +21,6 @@ from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
 from flashlab.plan.plan_files import CLAIMS_PREFIX, SUMMARY, experiment_file, planned_experiments
 from flashlab.report.document import Cell, Link
-from flashlab.telling.catalogs import messages
 from flashlab.telling.codes import STATUSES
 from flashlab.telling.glyphs import legible, legible_plan
 from flashlab.telling.teller import Teller
@@ -59,10 +58,7 @@ def read_legible_experiment(results: Path, name: str) -> Experiment:
                 cells[column] = known[column, text]
         return cells
 
-    runs, records = (
-        list(map(legible_row, experiment.runs)),
-        list(map(legible_row, experiment.records)),
-    )
+    runs, records = ([*map(legible_row, rows)] for rows in (experiment.runs, experiment.records))
     return replace(experiment, plan=legible_plan(experiment.plan), runs=runs, records=records)
 
 
@@ -122,6 +118,11 @@ class ReportData:
         return [found[run["record"]] for run in self.runs]
 
     @cached_property
+    def records(self) -> list[Row]:
+        """Every record once, in order of the runs' numbers."""
+        return list(itertools.chain(*self.records_of_runs))
+
+    @cached_property
     def _numbers(self) -> dict[str, int]:
         return {
             record["record"]: n
@@ -175,8 +176,7 @@ class ReportData:
 
     def distinct(self, column: str) -> list[str]:
         """The values of a column over all records, sorted, without the empty ones."""
-        rows = (record for records in self.records_of_runs for record in records)
-        return sorted({str(row[column]) for row in rows if row[column] is not None})
+        return sorted({str(row[column]) for row in self.records if row[column] is not None})
 
     # Pieces in words
 
@@ -193,11 +193,6 @@ class ReportData:
         """Whether a dtype's matrix-product rate fell to a sustained one while it was measured."""
         known = self.measured_ceilings.matrix if self.measured_ceilings else {}
         return dtype in known and known[dtype].sustained is not None
-
-    def keys_below(self, prefix: str) -> list[str]:
-        """The keys of the messages ``<prefix>.…``, in the order of the catalog."""
-        known = messages(self.languages[0], "report")
-        return [key for key in known if key.startswith(f"{prefix}.")]
 
     def variant(self, variant: Variant) -> Tellable:
         """A variant in words; empty where the benchmark has none."""
@@ -243,12 +238,12 @@ class ReportData:
         return Cell(self.number(row["value"]), interval)
 
     def metric_cells(
-        self, run: Row, metrics: Sequence[Metric], cell: Callable[[Metric], Cell]
+        self, run: Row, metrics: Sequence[Metric], cell: Callable[[Row, Metric], Cell]
     ) -> list[Cell | Tellable]:
         """A run's metrics; its status, once, if it has no numbers."""
         if run["status"] != "ok":
             return [self.status(run), *[Cell("–")] * (len(metrics) - 1)]
-        return [cell(metric) for metric in metrics]
+        return [cell(run, metric) for metric in metrics]
 
     def status(self, row: Row) -> Tellable:
         """The status of a run, or of a row of the metric table."""
@@ -263,10 +258,8 @@ class ReportData:
 
     def run_links(self, rows: Iterable[Row]) -> list[Link]:
         """Links to the runs in the appendix, one for each stretch of numbers: 3–6, 11."""
-        return [
-            Link(f"run-{first}", str(first) if first == last else f"{first}–{last}")
-            for first, last in stretches(self.number_of(row) for row in rows)
-        ]
+        found = stretches(self.number_of(row) for row in rows)
+        return [Link(f"run-{first}", text) for first, text in found.items()]
 
 
 def with_unit(texts: Tellable, metric: Metric) -> Tellable:
@@ -276,12 +269,11 @@ def with_unit(texts: Tellable, metric: Metric) -> Tellable:
     return Listed([texts, f" ({metric.unit})"], "")
 
 
-def stretches(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """The stretches of consecutive numbers: 1, 2, 3, 7 are (1, 3), (7, 7)."""
+def stretches(numbers: Iterable[int]) -> dict[int, str]:
+    """The stretches of consecutive numbers, by their first: 1, 2, 3, 7 are ``1–3`` and ``7``."""
     ordered: Sequence[int] = sorted(set(numbers))
-    grouped = itertools.groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])
-    found = []
-    for _, pairs in grouped:
-        values = [value for _, value in pairs]
-        found.append((values[0], values[-1]))
+    found = {}
+    for _, pairs in itertools.groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0]):
+        first, *others = (value for _, value in pairs)
+        found[first] = f"{first}–{others[-1]}" if others else str(first)
     return found

@@ -23,7 +23,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Cell:
-    """A table cell: its text, a note in small type (an interval), a mark, the target of a link.
+    """A table cell: its text, a note in small type (an interval), the target of a link.
 
     `tone` is ``up``, ``down`` or empty: good and bad news, beside the sign that says the same.
     `strong` text is the best of its kind; `pad` is the room on its right, in digits, that aligns it
@@ -32,7 +32,6 @@ class Cell:
 
     text: str
     note: str = ""
-    mark: str = ""
     tone: str = ""
     target: str = ""
     strong: bool = False
@@ -300,7 +299,7 @@ class Report:
     chapters: Sequence[Chapter]
     sections: Sequence[Section]
     implementations: Implementations
-    published: Sequence[Table]
+    published: Table | None
     ledger: Ledger | None
     method: Sequence[Tellable]
     symbols: Table

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from flashlab.analysis.experiment import DIRTY
 from flashlab.analysis.experiment import Row as RunRow
-from flashlab.benchmarks.model import FLOPS, Benchmark
+from flashlab.benchmarks.model import FLOPS
 from flashlab.devices import find_device, known_devices
 from flashlab.report.data import ReportData, stretches
 from flashlab.report.document import Cell, Environment, Row, Table, table_of
@@ -20,6 +20,8 @@ FACTS = {
 """Columns of the run table that describe the machine, and the message that names each."""
 
 AGREEMENT = by_code("environment.differs", "environment.unstated", "environment.agrees")
+"""How far the records agree: a field differs, some do not state it, or neither."""
+
 STATES = by_code("peaks.unthrottled", "peaks.sustained", "peaks.measured")
 """The name of each state that a ceiling was measured in."""
 
@@ -47,14 +49,12 @@ def render_environment(data: ReportData) -> Environment:
         {r["implementation"] for r in data.runs if r["source_changed"] and r["record"] in shown}
     )
     notices: list[Tellable] = [say("source_changed", implementation=name) for name in changed]
-    records = [record for records in data.records_of_runs for record in records]
-    if dirty := {data.number_of(r) for r in records if str(r["commit"]).endswith(DIRTY)}:
-        listed = _stretches_of(dirty)
+    if dirty := {data.number_of(r) for r in data.records if str(r["commit"]).endswith(DIRTY)}:
+        listed = [*stretches(dirty).values()]
+        told = say("environment.dirty", count=len(dirty), runs=Listed(listed))
         if len(listed) > MOST_STRETCHES:
-            notices.append(say("environment.dirty.many", count=len(dirty), total=total))
-        else:
-            numbers = Listed(listed)
-            notices.append(say("environment.dirty", count=len(dirty), runs=numbers))
+            told = say("environment.dirty.many", count=len(dirty), total=total)
+        notices.append(told)
     if warned := sum(bool(run["warnings"]) for run in data.runs):
         notices.append(say("environment.warned", count=warned, total=total))
     if of_claims := [run for run in data.runs if run["record"] not in shown]:
@@ -62,36 +62,24 @@ def render_environment(data: ReportData) -> Environment:
         notices.append(
             say("environment.of_claims", count=len(of_claims), total=total, protocols=protocols)
         )
+    verdicts = {finding.verdict for finding in data.findings if finding.kind == "environment"}
     for kind in ("sittings", "counters"):
         notices += [t for f in data.findings if f.kind == kind for t in f.statements]
     return Environment(
-        facts=list(_facts(data, FACTS)),
+        facts=[
+            (say(key), ", ".join(values))
+            for column, key in FACTS.items()
+            if (values := data.distinct(column))
+        ],
         peaks=_measured_peaks(data) if data.on_cpu else _vendors_peaks(data),
         own_peaks=_measured_peaks(data) if data.on_cpu else _vendors_peaks(data, own_alone=True),
-        agreement=say(AGREEMENT[agreement(data)]),
+        agreement=say(AGREEMENT[next((v for v in AGREEMENT if v in verdicts), "agrees")]),
         varying=_disagreements(data),
         notices=notices,
         warnings=_warnings(data),
         anomalies=_anomalies(data),
         failures=_failures(data),
     )
-
-
-def agreement(data: ReportData) -> str:
-    """How far the records agree: ``differs``, ``unstated`` by some in some field, or ``agrees``."""
-    verdicts = {finding.verdict for finding in data.findings if finding.kind == "environment"}
-    return next((v for v in ("differs", "unstated") if v in verdicts), "agrees")
-
-
-def describe_run(benchmark: Benchmark, run: RunRow) -> str:
-    """``Flash2 B16 N1024 H32 E2048 full``, without dtype and device, which hardly ever vary."""
-    return " ".join([run["implementation"], *benchmark.describe(run)])
-
-
-def _facts(data: ReportData, columns: Mapping[str, str]) -> Iterator[tuple[Tellable, str]]:
-    for column, key in columns.items():
-        if values := data.distinct(column):
-            yield say(key), ", ".join(values)
 
 
 # Ceilings
@@ -161,24 +149,21 @@ def _vendors_peaks(data: ReportData, own_alone: bool = False) -> Table | None:
 
 def _name_runs(numbers: Iterable[int]) -> Cell:
     """Runs by their numbers: 1–4, 9."""
-    return Cell(", ".join(_stretches_of(numbers)))
-
-
-def _stretches_of(numbers: Iterable[int]) -> list[str]:
-    return [f"{a}" if a == b else f"{a}–{b}" for a, b in stretches(numbers)]
+    return Cell(", ".join(stretches(numbers).values()))
 
 
 def _run_cells(data: ReportData, run: RunRow) -> list[Cell]:
     """A run's number, which leads to the appendix, and what tells it from the others."""
     number = data.number_of(run)
-    description = describe_run(data.benchmark, run)
+    # Dtype and device hardly ever vary.
+    description = " ".join([run["implementation"], *data.benchmark.describe(run)])
     return [Cell(str(number), target=f"run-{number}"), Cell(description)]
 
 
 def _disagreements(data: ReportData) -> Table | None:
     """What the records state differently or not at all, and which of them."""
     rows = []
-    by_record = {r["record"]: r for records in data.records_of_runs for r in records}
+    by_record = {record["record"]: record for record in data.records}
     for finding in data.findings:
         if finding.kind != "environment" or finding.verdict == "agrees":
             continue
@@ -218,13 +203,10 @@ def _anomalies(data: ReportData) -> Table | None:
     for finding in data.findings:
         if finding.kind != "anomaly" or finding.verdict == "none":
             continue
-        facts, experiment = finding.facts, data.experiment(finding.experiment or "")
-        name = finding.subject["implementation"]
-        run = experiment.run_at(name, finding.variant or (), facts["value"])
-        assert run is not None
+        facts, name = finding.facts, finding.subject["implementation"]
         figure = facts.get("ratio") or facts["half_width"]
         cells: list[Cell | Tellable] = [
-            *_run_cells(data, run),
+            *_run_cells(data, data.run_of(finding, facts["value"])),
             Label(data.benchmark.metric(finding.subject["metric"]).labels),
             say(ANOMALIES[facts.get("sign", "outlier")], figure=data.number(figure, 3)),
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from flashlab.analysis.experiment import Row as RunRow
@@ -21,7 +22,6 @@ from flashlab.report.document import (
     Front,
     MapCell,
     PrintedMap,
-    PrintedStatement,
     Row,
     Table,
 )
@@ -124,30 +124,25 @@ def shortened(front: Front) -> Front | None:
 
 
 def _facts(data: ReportData) -> list[Tellable]:
-    """Device, number format, versions, date and dataset, and how much was compared."""
+    """Device, power limit, number format, versions, date, dataset, and how much was compared."""
     shown = (data.summary, *data.experiments)
     days = sorted({r["started"][:10] for each in shown for r in each.records if r["started"]})
     devices = data.distinct("device_name")
+    limits = ", ".join(f"{float(limit):g}" for limit in data.distinct("power_limit_W"))
     versions = [f"torch {version}" for version in data.distinct("torch")]
     compared = {
         tuple(run[parameter.name] for parameter in data.benchmark.given)
-        for experiment in (data.summary, *data.experiments)
+        for experiment in shown
         for run in experiment.runs
     }
     return [
         ", ".join(devices) if devices else say("device.unknown"),
-        *_power_limit(data),
+        *([say("front.power_limit", watts=limits)] if limits else []),
         *(", ".join(each) for each in (data.distinct("dtype"), versions) if each),
         say("front.compared", implementations=len(_distinct(data)), settings=len(compared)),
         Range(days[0], days[-1]),
         _origin(data),
     ]
-
-
-def _power_limit(data: ReportData) -> list[Tellable]:
-    """What the device's power was limited to, where the records tell."""
-    limits = ", ".join(f"{float(limit):g}" for limit in data.distinct("power_limit_W"))
-    return [say("front.power_limit", watts=limits)] if limits else []
 
 
 def _origin(data: ReportData) -> Tellable:
@@ -209,18 +204,17 @@ def _map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
 
 
 def _with_runs(
-    data: ReportData, shown: MapCell, cell: Mapping[str, Any] | None, given: Mapping[str, Any]
+    data: ReportData, cell: Mapping[str, Any] | None, given: Mapping[str, Any]
 ) -> MapCell:
     """A cell with the numbers of its runs: at these settings, of the implementations it names."""
-    if cell is None:
-        return shown
     runs = [
         data.number_of(run)
         for run in data.runs
-        if run["implementation"] in cell["names"]
+        if cell
+        and run["implementation"] in cell["names"]
         and all(run[name] == value for name, value in given.items())
     ]
-    return replace(shown, runs=tuple(runs))
+    return replace(_map_cell(data, cell), runs=tuple(runs))
 
 
 def _rare(data: ReportData, facts: Mapping[str, Any], columns: Sequence[str]) -> Tellable | None:
@@ -255,7 +249,7 @@ def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -
             (
                 str(value),
                 [
-                    _with_runs(data, _map_cell(data, cell), cell, {**settings, row.name: value})
+                    _with_runs(data, cell, {**settings, row.name: value})
                     for settings, cell in zip(places, cells, strict=True)
                 ],
             )
@@ -290,9 +284,12 @@ def _comparison(data: ReportData, implementation: str, metric: Metric) -> Findin
     return found if found and found.facts["count"] else None
 
 
-def _ratio_in_short(data: ReportData, finding: Finding | None) -> str:
-    """The verdict's sign and the ratio: ``▲ 4.00×``."""
-    return f"{sign_of(data, finding)[0]} {data.ratio(finding.facts['low'])}×" if finding else ""
+def _with_ratio(data: ReportData, run: RunRow, metric: Metric) -> Cell:
+    """A value with the verdict's sign and the ratio beside it: ``▲ 4.00×``."""
+    found, note = _comparison(data, run["implementation"], metric), ""
+    if found:
+        note = f"{sign_of(data, found)[0]} {data.ratio(found.facts['low'])}×"
+    return replace(data.value(data.summary.metric_row(run, metric.name)), note=note)
 
 
 def _ratio_rows(data: ReportData, names: Iterable[str], metrics: Sequence[Metric]) -> Iterator[Row]:
@@ -316,19 +313,12 @@ def render_headline(data: ReportData) -> Table:
     """
     metrics, ordered = _headline_metrics(data), data.summary.ordered
     many = len({run["implementation"] for run in ordered}) > COLUMNS
-    rows = []
-    for run in ordered:
-        name = run["implementation"]
-
-        def value(metric: Metric, run: RunRow = run, name: str = name) -> Cell:
-            if not many:
-                return printed_value(data, data.summary, run, metric.name)
-            note = _ratio_in_short(data, _comparison(data, name, metric))
-            return replace(data.value(data.summary.metric_row(run, metric.name)), note=note)
-
-        cells = [Cell(name), *data.metric_cells(run, metrics, value)]
-        rows.append(Row(cells, implementation=name))
+    cell = partial(_with_ratio, data) if many else partial(printed_value, data, data.summary)
     names = [run["implementation"] for run in ordered]
+    rows = [
+        Row([Cell(name), *data.metric_cells(run, metrics, cell)], implementation=name)
+        for name, run in zip(names, ordered, strict=True)
+    ]
     if not many and data.baseline in names:
         rows += _ratio_rows(data, names, metrics)
     given = {parameter.name: ordered[0][parameter.name] for parameter in data.benchmark.given}
@@ -344,9 +334,8 @@ def render_headline(data: ReportData) -> Table:
 # The page
 
 
-def _row_figures(data: ReportData, chapter: Chapter) -> list[FigureEntry]:
+def _row_figures(data: ReportData, chapter: Chapter, name: str) -> list[FigureEntry]:
     """The small figures of a chapter's first experiment, those that were drawn."""
-    name = _first_name(chapter)
     found = []
     for figure, key in ROW_FIGURES.items():
         path = data.results / "figures" / name / f"{figure}.svg"
@@ -358,36 +347,18 @@ def _row_figures(data: ReportData, chapter: Chapter) -> list[FigureEntry]:
 
 def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]:
     """The experiments; of alternatives their headings alone, for the answer tells of them."""
-    return [
-        ExperimentRow(
-            number=chapter.number,
-            target=chapter.id,
-            title=Label(data.experiment(_first_name(chapter)).plan["title"])
-            if len(chapter.sections) == 1
-            else chapter.title,
-            conclusion=replace(chapter.conclusion, brief=None)
-            if data.experiment(_first_name(chapter)).has_alternatives
-            else chapter.conclusion,
-            figures=_row_figures(data, chapter),
-        )
-        for chapter in chapters
-        if chapter.conclusion is not None
-    ]
-
-
-def _first_name(chapter: Chapter) -> str:
-    return chapter.sections[0].id.removeprefix("experiment-")
-
-
-def _wrong(data: ReportData, renderer: FindingRenderer) -> Sequence[PrintedStatement]:
-    """The failed checks of correctness."""
-    wrong = [f for f in data.findings if f.kind == "correctness" and f.verdict == "wrong"]
-    return renderer.render(wrong).entries
-
-
-def _front_figure(data: ReportData, has_map: bool) -> FigureEntry | None:
-    """The figure of page one: the summary beside a map; None for none."""
-    return overview_figures(data).get(SUMMARY_FIGURE) if has_map else None
+    rows = []
+    for chapter in chapters:
+        if chapter.conclusion is not None:
+            experiment = data.experiment(chapter.id.removeprefix("chapter-"))
+            title, conclusion = chapter.title, chapter.conclusion
+            if len(chapter.sections) == 1:
+                title = Label(experiment.plan["title"])
+            if experiment.has_alternatives:
+                conclusion = replace(conclusion, brief=None)
+            figures = _row_figures(data, chapter, experiment.name)
+            rows.append(ExperimentRow(chapter.number, chapter.id, title, conclusion, figures))
+    return rows
 
 
 def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence[Chapter]) -> Front:
@@ -398,6 +369,7 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
         notices.append(say("no_gpu", *data.implementations))
     if any(f.kind == "environment" and f.verdict == "differs" for f in data.findings):
         notices.append(say("disagree"))
+    wrong = [f for f in data.findings if f.kind == "correctness" and f.verdict == "wrong"]
     ranked = sorted((f for f in data.findings if f.rank is not None), key=lambda f: f.rank or 0)
     by_topic: dict[str, list[Finding]] = {}
     for finding in ranked:
@@ -418,11 +390,11 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
         facts=_facts(data),
         names=None if steps else _names(data),
         notices=notices,
-        wrong=_wrong(data, renderer),
+        wrong=renderer.render(wrong).entries,
         answer=renderer.conclusion(answers[0]) if answers else None,
         map=_choice_map(data, renderer, maps[0]) if maps else None,
         conclusions=conclusions,
         experiments=experiments,
-        figure=_front_figure(data, bool(maps)),
+        figure=overview_figures(data).get(SUMMARY_FIGURE) if maps else None,
         headline=steps or (render_headline(data) if answers else None),
     )

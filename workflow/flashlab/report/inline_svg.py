@@ -34,22 +34,8 @@ Part = tuple[str, str]
 """A part of a text, and the tag of its language, empty for one that belongs to every language."""
 
 Element = ElementTree.Element
-
-
-class FigureStyles:
-    """The styles of all figures of a page, each a class of the page's style sheet."""
-
-    def __init__(self) -> None:
-        self._classes: dict[str, str] = {}
-
-    def name_class(self, style: str) -> str:
-        """The class that has a style."""
-        return self._classes.setdefault(style, f"f{len(self._classes)}")
-
-    @property
-    def sheet(self) -> str:
-        """The rules of the classes."""
-        return "".join(f".{name}{{{style}}}" for style, name in self._classes.items())
+Styles = dict[str, str]
+"""The styles of all figures of a page, each with its class of the page's style sheet."""
 
 
 class FigureLanguages:
@@ -63,7 +49,9 @@ class FigureLanguages:
                 continue
             parts = [(text, tags[language]) for language, text in texts.items()]
             self._whole |= dict(parts)
-            pairs[" ".join(texts.values())] = _interleaved(parts)
+            # Between them is a space that no language has to itself.
+            spaced = [each for part in parts for each in ((" ", ""), part)][1:]
+            pairs[" ".join(texts.values())] = spaced
         self._pairs = dict(sorted(pairs.items(), key=lambda pair: -len(pair[0])))
 
     def split(self, text: str) -> list[Part]:
@@ -89,14 +77,9 @@ class FigureLanguages:
         return next((tag for whole, tag in self._whole.items() if part.search(whole)), "")
 
 
-def _interleaved(parts: list[Part]) -> list[Part]:
-    """The parts with a space between them that no language has to itself."""
-    return [each for part in parts for each in ((" ", ""), part)][1:]
-
-
 def inline(
     figure: FigureEntry,
-    styles: FigureStyles,
+    styles: Styles,
     languages: FigureLanguages,
     runs: Mapping[str, int],
     alt: str,
@@ -154,7 +137,7 @@ def _name_marks(group: Element, runs: Mapping[str, int]) -> None:
             node.set("data-at", " ".join(place))
 
 
-def _shorten(node: Element, names: Mapping[str, str], styles: FigureStyles) -> None:
+def _shorten(node: Element, names: Mapping[str, str], styles: Styles) -> None:
     """Keep of a node's attributes what is needed, and that in short."""
     if node.tag != "text":
         node.text = None
@@ -176,7 +159,7 @@ def _shorten(node: Element, names: Mapping[str, str], styles: FigureStyles) -> N
         del node.attrib["transform"]
     style = _FONT.sub("", node.attrib.pop("style", "")).strip("; ")
     if style:
-        node.set("class", styles.name_class(style))
+        node.set("class", styles.setdefault(style, f"f{len(styles)}"))
 
 
 def _take_apart(text: Element, languages: FigureLanguages) -> None:

@@ -28,19 +28,14 @@ def render_ledger(data: ReportData) -> Ledger | None:
     claims = [finding for finding in data.findings if finding.kind == "claim"]
     if not claims:
         return None
-    sources = list(dict.fromkeys(claim.subject["source"] for claim in claims))
-    renderer = _LedgerRenderer(data, sources)
-    if not data.on_cpu:
-        return renderer.ledger(claims)
-    shown = [claim for claim in claims if "figure" in claim.facts]
+    shown = [claim for claim in claims if "figure" in claim.facts or not data.on_cpu]
     count = len(claims) - len(shown)
     left_out = say("ledger.left_out", count=count)
     if not shown:
         return Ledger(left_out, None, None, None, [])
-    ledger = renderer.ledger(shown)
-    if not count:
-        return ledger
-    return replace(ledger, summary=in_turn([ledger.summary, left_out]))
+    sources = list(dict.fromkeys(claim.subject["source"] for claim in claims))
+    ledger = _LedgerRenderer(data, sources).ledger(shown)
+    return replace(ledger, summary=in_turn([ledger.summary, left_out])) if count else ledger
 
 
 @dataclass(frozen=True)
@@ -54,28 +49,25 @@ class _LedgerRenderer:
         ordered = sorted(claims, key=lambda claim: ORDER.index(claim.verdict))
         shown = [claim for claim in ordered if "figure" in claim.facts]
         others = [claim for claim in ordered if "figure" not in claim.facts]
+        decided = [claim for claim in shown if claim.verdict in DECIDED]
         keys = ("column.claim", "column.published", "column.ours", "column.verdict", "column.run")
         table = table_of(keys, [self._row(claim) for claim in shown])
-        note = [say("ledger.note"), self._sources(claims)]
         return Ledger(
             self._summary(shown, others),
-            in_turn(note),
-            self._short(shown),
+            in_turn([say("ledger.note"), self._sources(claims)]),
+            self._short(decided),
             table,
             self._others(others),
-            self._sources([claim for claim in shown if claim.verdict in DECIDED]),
+            self._sources(decided),
         )
 
-    def _short(self, tested: Sequence[Finding]) -> Table | None:
-        """The decided claims alone: claim, what is compared, our figure, sign."""
+    def _short(self, decided: Sequence[Finding]) -> Table | None:
+        """The decided claims: claim, what is compared, our figure, sign."""
         rows = []
-        for claim in tested:
-            if claim.verdict not in DECIDED:
-                continue
+        for claim in decided:
             sign, tone = SIGNS.get(claim.verdict, UNDECIDED)
-            facts = claim.facts
-            cells = [self._claim(claim), facts["compared"], facts["in_short"], Cell(sign)]
-            rows.append(Row(cells, tone=tone))
+            told = [claim.facts[key] for key in ("compared", "in_short")]
+            rows.append(Row([self._claim(claim), *told, Cell(sign)], tone=tone))
         keys = ("column.claim", "column.compared", "column.ours", "column.verdict")
         return table_of(keys, rows)
 

@@ -16,7 +16,7 @@ from typing import Any
 from markupsafe import Markup
 
 from flashlab.report.document import FigureEntry, Report
-from flashlab.report.inline_svg import FigureLanguages, FigureStyles, inline
+from flashlab.report.inline_svg import FigureLanguages, Styles, inline
 from flashlab.telling.catalogs import messages
 from flashlab.telling.teller import Teller
 from flashlab.telling.values import Tellable, Value, say
@@ -41,12 +41,17 @@ def _template(name: str) -> str:
     return TEMPLATES.joinpath(name).read_text(encoding="utf-8")
 
 
+def screen_style(*names: str) -> Markup:
+    """Style sheets of templates/ for a browser, which takes the fonts of its system."""
+    return Markup(_FONT_FACES.sub("", "\n".join(map(_template, names))))
+
+
 class Page:
     """What the page has beyond the PDF: navigation, charts and scripts, and its policy."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._styles = FigureStyles()
+        self._styles: Styles = {}
         self._tellers = {
             language: Teller(language, report.benchmark) for language in report.languages
         }
@@ -63,10 +68,8 @@ class Page:
             "{ display: none !important; }"
             for tag in map(LANGUAGE_TAGS.__getitem__, self._report.languages)
         )
-        printed = _FONT_FACES.sub("", _template("report.css"))
-        library = _template("uplot/uPlot.min.css")
-        own = _template("page.css")
-        return Markup("\n".join([printed, library, own, alone, FIGURE_STYLES_GO_HERE]))
+        sheets = screen_style("report.css", "uplot/uPlot.min.css", "page.css")
+        return Markup("\n".join([sheets, alone, FIGURE_STYLES_GO_HERE]))
 
     @property
     def early_script(self) -> Markup:
@@ -84,7 +87,8 @@ class Page:
     @property
     def policy(self) -> str:
         """The Content Security Policy: the inline style, these scripts, images in the file."""
-        hashes = " ".join(f"'sha256-{_digest(s)}'" for s in (self.early_script, self.script))
+        digests = (hashlib.sha256(s.encode()).digest() for s in (self.early_script, self.script))
+        hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
         return (
             "default-src 'none'; style-src 'unsafe-inline'; "
             f"script-src {hashes}; img-src data:; base-uri 'none'; form-action 'none'"
@@ -132,9 +136,5 @@ class Page:
 
     def complete(self, html: str) -> str:
         """The rendered page with the styles that its figures turned out to have."""
-        return html.replace(FIGURE_STYLES_GO_HERE, self._styles.sheet, 1)
-
-
-def _digest(script: str) -> str:
-    """A script's hash as a policy names it."""
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        sheet = "".join(f".{name}{{{style}}}" for style, name in self._styles.items())
+        return html.replace(FIGURE_STYLES_GO_HERE, sheet, 1)

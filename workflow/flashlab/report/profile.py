@@ -8,16 +8,7 @@ from flashlab.benchmarks.model import Metric
 from flashlab.report.compact import printed_value, ratio_cell
 from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table
-from flashlab.telling.values import (
-    Heading,
-    Label,
-    Listed,
-    Short,
-    Tellable,
-    heading,
-    say,
-    settings,
-)
+from flashlab.telling.values import Heading, Label, Listed, Short, Tellable, heading, say, settings
 
 SHOWN_IN = {"B": (1e6, "GB/s"), "1": (1e6, "M"), "%": (1.0, "%"), "ms": (1.0, "ms")}
 """By a counter's unit: what its value is divided by, and the unit of the row. Bytes are shown per
@@ -77,7 +68,7 @@ def render_steps(data: ReportData) -> Table | None:
         cells = [
             Cell(name),
             Heading(Label(data.implementations[name]["label"])),
-            printed_value(data, ladder, run, metric.name),
+            printed_value(data, ladder, run, metric),
             _gain(data, step, value),
             *_moved(step),
         ]

@@ -13,15 +13,14 @@ from flashlab.report.document import Cell, Row, Table
 from flashlab.telling.values import Tellable, heading, say, setting
 
 
-def render_published(data: ReportData) -> list[Table]:
-    """A table of the runs that were published; none where no run here was."""
+def render_published(data: ReportData) -> Table | None:
+    """A table of the runs that were published; None where no run here was."""
     figures = read_figures(data.benchmark)
     for experiment in data.experiments:
         runs = [run for run in experiment.ordered if _of_run(figures, run)]
-        if not experiment.has_alternatives or not runs:
-            continue
-        return [_table(data, experiment, figures, runs)]
-    return []
+        if experiment.has_alternatives and runs:
+            return _table(data, experiment, figures, runs)
+    return None
 
 
 def _of_run(figures: Sequence[PublishedFigure], run: RunRow) -> list[PublishedFigure]:
@@ -64,7 +63,7 @@ def _table(
         cells += [setting(parameter, run[parameter.name]) for parameter in several]
         for metric in metrics:
             cells += [Cell(data.number(values.get((metric.name, d)), 6)) for d in devices]
-            cells.append(printed_value(data, experiment, run, metric.name))
+            cells.append(printed_value(data, experiment, run, metric))
         rows.append(Row(cells, implementation=name, first=first))
     return Table(
         columns,

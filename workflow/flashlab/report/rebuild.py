@@ -111,9 +111,8 @@ def _write_plans(
             "the records must be of one device and one number format; found "
             + (" and ".join(f"{dtype} on {device}" for dtype, device in sorted(kinds)) or "none")
         )
-    ((dtype, device),) = kinds
-    kind = dtype, device
-    experiments = plan.experiments(config, benchmark, device)
+    (kind,) = kinds
+    experiments = plan.experiments(config, benchmark, kind[1])
     planned = _planned(experiments, attached, kind, config["measure"]["protocol"])
     held = [
         (name, part)
@@ -134,20 +133,9 @@ def _write_plans(
             f"the attached records are not the runs that {CONFIG} asks for; they differ in "
             f"{lacking}"
         )
-    for experiment, entries in planning:
-        write_json(
-            experiment_file(results, experiment.name),
-            plan.experiment_document(experiment, implementations, config, *kind),
-        )
-        write_json(
-            records_file(results, experiment.name),
-            plan.records_document(
-                experiment, entries, implementations, *kind, config.get("anonymous", False)
-            ),
-        )
-    write_json(results / LANGUAGES, config["languages"])
-    names = [experiment.name for experiment, _ in planning]
-    write_json(results / "plan" / "experiments.json", names)
+    documents = plan.stage_documents(planning, implementations, config, kind, results)
+    for path, document in documents.items():
+        write_json(path, document)
     return [experiment for experiment, _ in planning]
 
 

@@ -9,12 +9,14 @@ import gc
 import logging
 import os
 import re
+import sys
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, cached_property
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -65,41 +67,28 @@ class ProjectFetcher(URLFetcher):  # type: ignore[misc]
         return super().fetch(url, headers)
 
 
-class _Collector(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.messages: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.messages.append(record.getMessage())
-
-
 @contextmanager
-def _without_collections() -> Iterator[None]:
-    """No garbage collection in the block: WeasyPrint's many boxes all live until its end."""
-    enabled = gc.isenabled()
+def _rendering() -> Iterator[None]:
+    """RenderError with all that WeasyPrint logged in the block, if it logged anything.
+
+    Nor is there any garbage collection: WeasyPrint's many boxes all live until the end.
+    """
+    logger, logged = logging.getLogger("weasyprint"), BufferingHandler(sys.maxsize)
+    logged.setLevel(logging.WARNING)
+    logger.addHandler(logged)
+    messages, collects = [], gc.isenabled()
     gc.disable()
     try:
         yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-@contextmanager
-def _nothing_missing() -> Iterator[None]:
-    """RenderError with all that WeasyPrint logged in the block, if it logged anything."""
-    logger, collector = logging.getLogger("weasyprint"), _Collector()
-    logger.addHandler(collector)
-    try:
-        yield
     except FatalURLFetchingError as error:
-        collector.messages.append(f"{error}: {error.__cause__}")
+        messages.append(f"{error}: {error.__cause__}")
     finally:
-        logger.removeHandler(collector)
-    if collector.messages:
-        messages = [_DATA_URL.sub(r"\1", message) for message in collector.messages]
-        told = "\n  ".join(dict.fromkeys(messages))
+        logger.removeHandler(logged)
+        if collects:
+            gc.enable()
+    messages = [*(record.getMessage() for record in logged.buffer), *messages]
+    if messages:
+        told = "\n  ".join(dict.fromkeys(_DATA_URL.sub(r"\1", each) for each in messages))
         raise RenderError(
             f"The report cannot be rendered completely:\n  {told}\n"
             "A missing glyph is a character that templates/fonts/ does not cover: use another one."
@@ -189,7 +178,7 @@ def on_one_page(report: Report, results: Path) -> Report:
     fonts, shorter = _own_fonts(), [report.front]
     while (next_shorter := shortened(shorter[-1])) is not None:
         shorter.append(next_shorter)
-    with _nothing_missing(), _without_collections():
+    with _rendering():
         if fits(report.front):
             return report
         # Each takes less room than the one before: a few layouts find the first that fits.
@@ -215,9 +204,8 @@ def _compress_once(_document: Document, pdf: pydyf.PDF) -> None:
 
 def to_pdf(html: str, results: Path, files: Sequence[AttachedFile], created: datetime) -> bytes:
     """The HTML as PDF/A-3a with these files in it; RenderError for anything missing."""
-    fonts = _own_fonts()
-    with _nothing_missing(), _without_collections():
-        document = _document(html, results)
+    fonts, document = _own_fonts(), _document(html, results)
+    with _rendering():
         attachments = [
             Attachment(
                 string=file.content,

@@ -111,7 +111,7 @@ def _range(
         return run["implementation"] if several else variant
 
     for end, run in (("low", measured[0]), ("high", measured[-1])):
-        told[end] = printed_value(data, experiment, run, metric.name).text
+        told[end] = printed_value(data, experiment, run, metric).text
         told[f"{end}_of"] = label(run)
     return say("see.level" if told["low"] == told["high"] else "see.range", **told)
 
@@ -218,12 +218,12 @@ def _data(data: ReportData, experiment: Experiment, number: int) -> Table:
     ]
     rows: list[Row] = []
     name, variant = "", None
+
+    def value(run: RunRow, metric: Metric) -> Cell:
+        cell = data.value(experiment.metric_row(run, metric.name))
+        return Cell(cell.text) if metric.derived else cell
+
     for run in experiment.ordered:
-
-        def value(metric: Metric, run: RunRow = run) -> Cell:
-            cell = data.value(experiment.metric_row(run, metric.name))
-            return Cell(cell.text) if metric.derived else cell
-
         first = (run["implementation"], experiment.variant_of(run)) != (name, variant)
         cells: list[Cell | Tellable] = [
             Cell(run["implementation"] if run["implementation"] != name else ""),

@@ -12,16 +12,7 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.report.data import ReportData
 from flashlab.report.document import Conclusion, Link, PrintedStatement, Statements
 from flashlab.telling.codes import STATUSES, WARNINGS, by_code
-from flashlab.telling.values import (
-    Label,
-    Listed,
-    Run,
-    Tellable,
-    clauses,
-    in_turn,
-    say,
-    settings,
-)
+from flashlab.telling.values import Label, Listed, Run, Tellable, clauses, in_turn, say, settings
 
 DOUBTS = (
     *("sittings_differ", "processes_differ", "shared_device", "throttled", "cpu_load"),

@@ -61,16 +61,11 @@ def legible(text: str, place: str) -> str:
     """`text` with `STAND_IN` for every character that the fonts lack, each logged as a warning.
 
     Combining characters are composed first (e and ´ to é), and an invisible one, such as a
-    variation selector, is omitted without a warning.
-
-    Args:
-        text: what a user wrote.
-        place: where it was written, for the warning.
+    variation selector, is omitted without a warning. `place` is where it was written.
     """
     if not any(map(_lacking, text)):
         return text
-    shown = []
-    warned = set()
+    shown, warned = [], set()
     for character in unicodedata.normalize("NFC", text):
         if not _lacking(character):
             shown.append(character)

@@ -23,26 +23,15 @@ SHORT_DIGITS = 2
 
 
 class Narrator(Protocol):
-    """What a value needs to be printed: a language, its messages, and the benchmark's words."""
+    """What a value needs of a `teller.Teller`: a language, its messages, the benchmark's words."""
 
     @property
-    def language(self) -> str:
-        """The language's code, such as ``zh_TW``."""
-
-    def tell(self, told: Tellable) -> str:
-        """A value in words."""
-
-    def number(self, value: float, places: int) -> str:
-        """A number with at least so many places after the point, and all of its digits."""
-
-    def text(self, key: str, about: Sequence[str], values: Mapping[str, Tellable]) -> str:
-        """The most special message for a key, with what it quotes."""
-
-    def parameter(self, name: str) -> Parameter:
-        """A parameter of the benchmark that is told about."""
-
-    def metric(self, name: str) -> Metric:
-        """A metric of the benchmark that is told about."""
+    def language(self) -> str: ...
+    def tell(self, told: Tellable) -> str: ...
+    def number(self, value: float, places: int) -> str: ...
+    def text(self, key: str, about: Sequence[str], values: Mapping[str, Tellable]) -> str: ...
+    def parameter(self, name: str) -> Parameter: ...
+    def metric(self, name: str) -> Metric: ...
 
 
 @dataclass(frozen=True)
@@ -343,13 +332,7 @@ class Run(Value):
 
 # As JSON
 
-KINDS: Mapping[str, type[Value]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Statement, Label, Heading, Within, Listed, Sentences, Number, Measured, Short, Range),
-        *(Span, Setting, ParameterName, MetricName, InBrackets, Run),
-    )
-}
+KINDS = {kind.__name__: kind for kind in Value.__subclasses__()}
 """The values by the name that they have in JSON."""
 
 IS = "is"

@@ -106,15 +106,10 @@ def first_line(message: str) -> str:
     return next((printable(line).strip() for line in message.splitlines() if line.strip()), "")
 
 
-def _significant(value: float, unit: str, most_decimals: int) -> str:
-    decimals = 2 - math.floor(math.log10(value)) if value > 0 else 0
-    decimals = min(most_decimals, max(0, decimals))
-    return f"{value:.{decimals}f} {unit}"
-
-
 def quantity(value: float, unit: str) -> str:
-    """A quantity to three digits, or four where its unit is milliseconds: ``40.6 MiB``."""
-    return _significant(value, unit, 4 if unit == "ms" else 3)
+    """A quantity to three digits, and at most as many decimals, of milliseconds four: 40.6 MiB."""
+    decimals = 2 - math.floor(math.log10(value)) if value > 0 else 0
+    return f"{value:.{min(4 if unit == 'ms' else 3, max(0, decimals))}f} {unit}"
 
 
 def duration(seconds: float) -> str:
@@ -148,10 +143,6 @@ def _lines(path: Path) -> list[str]:
     return [printable(line) for line in text.splitlines() if line.strip()]
 
 
-def _made(path: Path) -> str:
-    return f"{datetime.fromtimestamp(path.stat().st_mtime):%Y-%m-%d %H:%M}"
-
-
 def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
     """What to do next, each with its command."""
     width = max((len(what) for what, _ in rows), default=0)
@@ -159,12 +150,10 @@ def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
 
 
 class Call:
-    """The state of one call.
+    """The state of one call in the pipeline's folder; `clock` gives seconds.
 
-    Args:
-        root: folder of the pipeline.
-        dry_run: whether this is a dry run.
-        clock: seconds, for estimating the remaining time.
+    `began` is whether Snakemake has got as far as planning or running jobs, `step` how many are
+    done, and of how many.
     """
 
     def __init__(
@@ -174,8 +163,8 @@ class Call:
         self._dry_run = dry_run
         self._clock = clock
         self._command = ""
-        self._began = False
-        self._began_at = clock()
+        self.began = False
+        self._since = clock()
         self._told_so_far = False
         self._interrupted = False
         self._nothing_to_do = False
@@ -192,21 +181,21 @@ class Call:
         self._names: dict[str, str] = {}
         self._headed = False
         self._measured_at: list[float] = []
-        self._step = (0, 0)
+        self.step = (0, 0)
 
     # What happens
 
     def begins(self, command: str) -> None:
         """Snakemake starts working; `command` is its command line."""
-        self._began = True
-        self._began_at = self._clock()
+        self.began = True
+        self._since = self._clock()
         self._command = command
 
     def plans(self, counts: Mapping[str, int]) -> None:
         """The number of jobs of each rule is known."""
-        self._began = True
+        self.began = True
         self._counts = {rule: count for rule, count in counts.items() if rule != "total"}
-        self._step = (0, sum(self._counts.values()))
+        self.step = (0, sum(self._counts.values()))
 
     def starts(self, job: Job) -> list[str]:
         """A job starts, or would start."""
@@ -232,12 +221,13 @@ class Call:
             return []
         result = self._result_in_log(job) if job.rule in RESULT_IN_LOG else []
         title = STAGES.get(job.rule, job.message or job.rule)
-        return [*([self._stage_line(title, total)] if title else []), *result]
+        done = "done" if total == 1 else f"{total} done"
+        return [*([f"{title}: {done}"] if title else []), *result]
 
     def _so_far(self) -> list[str]:
         """Once, after `SO_FAR_SECONDS`, what is known by then, where much is left to measure."""
         left = self._counts.get(MEASURE, 0) - self._finished[MEASURE]
-        is_late = self._clock() - self._began_at >= SO_FAR_SECONDS
+        is_late = self._clock() - self._since >= SO_FAR_SECONDS
         if self._told_so_far or not (is_late and left and self._benchmark and self._home):
             return []
         self._told_so_far = True
@@ -251,7 +241,7 @@ class Call:
 
     def progresses(self, done: int, total: int) -> None:
         """This many of all jobs are done."""
-        self._step = (done, total)
+        self.step = (done, total)
 
     def interrupts(self) -> None:
         """The user has interrupted the call."""
@@ -268,19 +258,9 @@ class Call:
     # What it looks like
 
     @property
-    def began(self) -> bool:
-        """Whether Snakemake has got as far as planning or running jobs."""
-        return self._began
-
-    @property
     def reports_failures(self) -> bool:
         """Whether the summary explains why the call did not succeed."""
         return bool(self._failed) or self._interrupted
-
-    @property
-    def step(self) -> tuple[int, int]:
-        """Jobs done, and all jobs."""
-        return self._step
 
     def activity(self) -> str | None:
         """What is being done, in a few words; None if a job itself writes to the terminal."""
@@ -392,22 +372,10 @@ class Call:
         if run is None:
             return f"{begin} {self._name(job)} its record is unreadable"
         name = self._names.get(job.outputs[0]) or " ".join(run_words(run))
-        return f"{begin} {name} {self._result(outcome)}"
-
-    @staticmethod
-    def _result(outcome: Outcome) -> str:
-        if not outcome.measured:
-            return f"{outcome.status}: {first_line(outcome.message)}"
-        return " ".join(
-            f"{quantity(value, unit):>{MEASURED_WIDTH}}"
-            for value, unit in outcome.measured.values()
-        )
-
-    # Stages
-
-    @staticmethod
-    def _stage_line(title: str, total: int) -> str:
-        return f"{title}: done" if total == 1 else f"{title}: {total} done"
+        measured = (quantity(*each) for each in outcome.measured.values())
+        said = " ".join(f"{each:>{MEASURED_WIDTH}}" for each in measured)
+        said = said or f"{outcome.status}: {first_line(outcome.message)}"
+        return f"{begin} {name} {said}"
 
     def _result_in_log(self, job: Job) -> list[str]:
         return [line for log in job.logs for line in _lines(self._root / log)[-1:]]
@@ -418,7 +386,7 @@ class Call:
         """The summary, when the call is over."""
         if self._interrupted:
             return ["", self._interruption()]
-        if not self._began:
+        if not self.began:
             return []
         if self._dry_run:
             return self._would_do()
@@ -426,7 +394,7 @@ class Call:
             return self._failures()
         if self._stopped:
             return self._old_report()
-        lines = [] if not self._nothing_to_do else ["Nothing to do: all of it is up to date."]
+        lines = ["Nothing to do: all of it is up to date."] if self._nothing_to_do else []
         if self._concerns_report or self._finished[MEASURE]:
             lines += self._runs()
         lines += [f"{path} is written." for path in self._written if path != self._report_file]
@@ -514,12 +482,11 @@ class Call:
         faulty = [run for run, outcome in bad.items() if outcome.status in FAULTS]
         if not faulty:
             return []
-        logs = f"{self._home}/logs/measure/"
         names = list(dict.fromkeys(run.implementation for run in faulty))
         again = names if len(faulty) > 3 else ["-".join(run_words(run)).lower() for run in faulty]
         return _table(
             [
-                ("their logs", logs),
+                ("their logs", f"{self._home}/logs/measure/"),
                 *((f"look into {name}", f"./run check {name}") for name in names),
                 ("measure again", f"{self._report_call} --again {' '.join(again)}"),
             ]
@@ -565,14 +532,13 @@ class Call:
             lines.append(f"  {job.message or job.rule}")
             for log in job.logs:
                 tail = tuple(_lines(self._root / log)[-TAIL_LINES:])
-                known = tail in shown
-                shown.add(tail)
                 if not tail:
                     lines.append(f"    {log} is empty")
-                elif known:
+                elif tail in shown:
                     lines.append(f"    {log} ends in the same lines")
                 else:
                     lines += [f"    {log} ends:", *(f"      | {line}" for line in tail)]
+                shown.add(tail)
         lines += [
             *self._old_report(),
             "",
@@ -586,7 +552,8 @@ class Call:
         pdf = self._root / report
         if not self._concerns_report or report in self._written or not pdf.is_file():
             return []
-        return ["", f"{report} is still the old report, made on {_made(pdf)}."]
+        made = datetime.fromtimestamp(pdf.stat().st_mtime)
+        return ["", f"{report} is still the old report, made on {made:%Y-%m-%d %H:%M}."]
 
     def _would_do(self) -> list[str]:
         """What a dry run has planned."""

@@ -4,46 +4,37 @@ from __future__ import annotations
 
 import os
 import textwrap
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 
-class Display(Protocol):
-    """Where the lines go."""
-
-    def line(self, text: str, crop: bool = False) -> None:
-        """Write one line; `crop` ends it at the edge of a terminal."""
-
-    def progress(self, activity: str | None, done: int, total: int) -> None:
-        """Show what is being done; None shows nothing until the next call."""
-
-
-class Plain:
+class Display:
     """Lines without control characters, for files, pipes and plain terminals."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def line(self, text: str, crop: bool = False) -> None:
-        """Write one whole line."""
+        """Write one line; `crop` ends it at the edge of a terminal."""
         self._stream.write(text + "\n")
         self._stream.flush()
 
     def progress(self, activity: str | None, done: int, total: int) -> None:
-        """Print nothing."""
+        """Show on a terminal what is being done; None shows nothing until the next call."""
 
 
-class Live:
+class Live(Display):
     """Lines on a terminal, with the progress in a line that stays below them."""
 
     def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
         self._console = Console(file=stream, markup=False, highlight=False, emoji=False)
         self._shown: Progress | None = None
 
     def line(self, text: str, crop: bool = False) -> None:
-        """Write one line above the progress."""
+        """As of any display; the line stands above the progress."""
         if crop:
             self._console.print(text, no_wrap=True, overflow="ellipsis")
         else:
@@ -83,5 +74,5 @@ def open_display(stream: TextIO, plain: bool) -> Display:
     """The display for a stream; `plain` where the caller asked for no colours."""
     dumb = os.environ.get("TERM", "dumb") in ("dumb", "unknown")
     if plain or dumb or os.environ.get("NO_COLOR") or not stream.isatty():
-        return Plain(stream)
+        return Display(stream)
     return Live(stream)

@@ -64,11 +64,8 @@ def told_so_far(
 ) -> list[str]:
     """A line for each experiment that can say something; empty where none can.
 
-    Args:
-        root: folder of the pipeline.
-        results: that of the dataset's results, below it.
-        benchmark: what is measured.
-        planned: the runs by their records.
+    `results` is the folder of the dataset's results below the pipeline's, `planned` the runs by
+    their records.
     """
     metric = _metric(benchmark)
     if metric is None or {run.device for run in planned.values()} & benchmark.simulated:
