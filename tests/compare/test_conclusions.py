@@ -46,8 +46,9 @@ def concluded(slow: Callable[[Run], bool], masks: tuple[bool, ...] = (False,)) -
 def test_the_fewest_conditions_that_describe_the_change_are_named(
     slow: Callable[[Run], bool], where: str
 ) -> None:
-    (sentence,) = concluded(slow, masks=(False, True))
-    assert sentence.startswith(f"Flash2 is slower {where}: its forward time is ")
+    summary, sentence = concluded(slow, masks=(False, True))
+    assert summary.startswith("24 comparisons of after with before: slower ")
+    assert sentence.startswith(f"Flash2 is slower with after {where}: its forward time is ")
 
 
 def test_identical_code_is_concluded_to_state_no_difference() -> None:

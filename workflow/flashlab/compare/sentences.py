@@ -12,7 +12,7 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.circumstances import AGREES, CODE
 from flashlab.compare.pairs import UNREPLICATED
-from flashlab.compare.rule import EQUAL, INCONCLUSIVE
+from flashlab.compare.rule import EQUAL, INCONCLUSIVE, VERDICTS
 from flashlab.compare.words import percentage, say
 from flashlab.telling.catalogs import message
 
@@ -158,14 +158,18 @@ class Sentences:
 
     @property
     def conclusions(self) -> list[str]:
-        """Every difference that is stated, or that there is none; last, what limits them."""
+        """How many of each verdict and every difference, or that there is none; last, their limits."""
         between = "" if self.language == "zh_TW" else " "
         differences = self.document["conclusions"]
         lines = [between.join(self._statement(difference)) for difference in differences]
         verdicts = [pair["verdict"] for pair in self.document["pairs"]]
-        if not lines:
-            counts = {"equal": verdicts.count(EQUAL), "undecided": verdicts.count(INCONCLUSIVE)}
-            lines = [self.say("none", count=len(verdicts), **counts)]
+        if lines:
+            found = [verdict for verdict in VERDICTS if verdict in verdicts]
+            counts = [f"{self.say(verdict)} {verdicts.count(verdict)}" for verdict in found]
+            lines.insert(0, self.say("summary", count=len(verdicts), counts=self.joined(counts)))
+        else:
+            equal, undecided = map(verdicts.count, (EQUAL, INCONCLUSIVE))
+            lines = [self.say("none", count=len(verdicts), equal=equal, undecided=undecided)]
         if all(max(pair["processes"]) == 1 for pair in self.document["pairs"]):
             # Two processes, each with its own offset, and the margin on top.
             spread = UNREPLICATED.deviation
