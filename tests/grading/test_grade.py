@@ -157,6 +157,41 @@ def test_one_thing_altered_fails_its_check_and_no_other(altered: str, sound: Any
     assert set(fails.values()) == {code}
 
 
+def coarsely_rounded(own: Any) -> None:
+    for passed in ("forward", "backward", "forward_backward"):
+        both = own.document(FLASH)[passed]
+        both.update({key: float(f"{value:.1g}") for key, value in both.items()})
+
+
+def a_wrong_name_alone(own: Any) -> None:
+    del own.rows[own.file(FLASH)]
+    own.documents["baseline.json"] = own.documents.pop(own.file(FLASH))
+
+
+def declared_in_part(own: Any) -> None:
+    held(FLASH, 2**-11)(own)
+    name = own.file(FLASH)
+    own.documents["0.json"] = own.documents.pop(name)
+    own.rows[name] = ["0.json", "Flash2", *[""] * 6]
+
+
+WITHOUT_FLOPS = {"identity.no_flops", "physics.no_flops"}
+UNCHECKED: dict[str, tuple[Change, set[str]]] = {
+    "a wrong time": (times(0.99, FLASH, "forward", "time(s)"), WITHOUT_FLOPS),
+    "a digit": (coarsely_rounded, WITHOUT_FLOPS | {"arithmetic.coarse"}),
+    "a kernel of one's own": (declared(FLASH, 1, "Mine"), {"identity.other_kernel"}),
+    "a wrong name alone": (a_wrong_name_alone, {"identity.name_refuted"}),
+    "memory of nothing": (declared_in_part, {"identity.partly_unknown"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("unchecked", UNCHECKED)
+def test_what_cannot_be_checked_of_a_file_is_said_and_why(unchecked: str, sound: Any) -> None:
+    change, codes = UNCHECKED[unchecked]
+    change(sound)
+    assert {line.code for line in sound.graded().lines("not_checked") if line.file} == codes
+
+
 DOUBTED: dict[str, tuple[Change, str]] = {
     "slower than more work": (rescaled(LONG, by=2.5), "plausibility.order"),
     "a slow backward pass": (
