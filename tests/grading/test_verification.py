@@ -25,6 +25,7 @@ from grading.conftest import grade_folder
 from numpy._core._multiarray_umath import __cpu_dispatch__ as DISPATCHED
 from numpy._core._multiarray_umath import __cpu_features__ as AVAILABLE
 from PIL import Image
+from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
@@ -36,7 +37,6 @@ from flashlab.benchmarks.implementations import (
 from flashlab.config import Layer, reported_config, resolve_config
 from flashlab.files import json_text
 from flashlab.plan import planning as plan
-from flashlab.records import Record
 from flashlab.report import attached
 from flashlab.report.attached import AttachmentError
 from flashlab.report.attachments import manifest_of
@@ -82,7 +82,7 @@ def small_config() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def records(record_of: Callable[..., Record]) -> dict[str, Any]:
+def records() -> dict[str, Any]:
     """The documents of the small configuration's records, by file name."""
     config = small_config()
     chance = random.Random(4)
@@ -259,9 +259,7 @@ def test_all_that_no_report_has_is_found_and_named(report: Report) -> None:
 
 
 def test_a_page_as_large_as_a_field_is_drawn_within_bounds(
-    report: Report,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
+    report: Report, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def enlarge(pdf: pikepdf.Pdf) -> None:
         pdf.pages[0].obj["/MediaBox"] = pikepdf.Array([0, 0, 30_000, 30_000])
@@ -596,9 +594,7 @@ def with_images(files: Files) -> Files:
 
 @pytest.fixture(scope="module")
 def illustrated(
-    made: bytes,
-    rebuilt: Rebuild,
-    tmp_path_factory: pytest.TempPathFactory,
+    made: bytes, rebuilt: Rebuild, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[bytes, Files]:
     """A report with images in a remark and characters that the fonts lack."""
     pdf = rebuilt(with_images(attachments_of(made)), tmp_path_factory.mktemp("illustrated"))
