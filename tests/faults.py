@@ -20,6 +20,7 @@ import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from importlib.util import cache_from_source
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -120,6 +121,8 @@ def try_fault(project: Path, fault: Fault) -> Outcome:
         text = module.read_text(encoding="utf-8")
         module.unlink()  # a link to the project's own
         module.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
+        # Of the same size and made in the same second, the module would be taken for the old one.
+        Path(cache_from_source(module)).unlink(missing_ok=True)
         tests = [f"tests/{name}" for name in fault.tests]
         _, printed = run_tests(folder, temporary, tests, "-x")
     failed = FAILED.search(printed)
