@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import csv
 import json
 import random
 from collections.abc import Callable, Iterable, Mapping
@@ -13,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planted.course import row_of, write_rows
 
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course import RUNS_CSV_COLUMNS
 from flashlab.plan.datasets import read_dataset
 from flashlab.records import read_record
 from flashlab.runs import Run
@@ -41,13 +40,6 @@ def _course_results() -> dict[str, tuple[Run, str]]:
             four = record.top_level_keys()
             found[f"{entry.run.slug}.json"] = entry.run, json.dumps(four)
     return found
-
-
-def row_of(file: str, run: Run, device: str = DEVICE) -> list[str]:
-    """A row of runs.csv."""
-    s = Shape.of(run)
-    sizes = (s.batch_size, s.seq_len, s.num_heads, s.emb_dim)
-    return [file, run.implementation, *map(str, sizes), str(s.causal).lower(), device]
 
 
 @dataclass
@@ -125,10 +117,7 @@ class Handed:
         for name, document in self.documents.items():
             folder.joinpath(name).write_text(json.dumps(document), encoding="utf-8")
         if self.rows is not None:
-            with folder.joinpath("runs.csv").open("w", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file)
-                writer.writerow([*RUNS_CSV_COLUMNS, "device"])
-                writer.writerows(self.rows.values())
+            write_rows(folder, [*self.rows.values()])
         return folder
 
     def graded(self, name: str = "ann") -> Graded:
@@ -143,9 +132,10 @@ def sound(tmp_path: Path) -> Handed:
     results = _course_results()
     runs = {name: run for name, (run, _) in results.items()}
     documents = {name: json.loads(text) for name, (_, text) in results.items()}
-    return Handed(
-        tmp_path, runs, documents, {name: row_of(name, run) for name, run in runs.items()}
-    )
+    rows = {
+        name: row_of(name, run.implementation, Shape.of(run), DEVICE) for name, run in runs.items()
+    }
+    return Handed(tmp_path, runs, documents, rows)
 
 
 def measured_again(own: Handed, seed: int) -> Handed:
