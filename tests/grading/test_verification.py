@@ -287,18 +287,6 @@ def test_an_update_behind_the_end_is_never_consistent(report: Report) -> None:
         assert status in (1, 4)
 
 
-def test_any_altered_object_is_never_consistent(report: Report) -> None:
-    """Some objects chosen by chance, altered by chance."""
-    chance = random.Random(7)
-    what: list[str] = []
-
-    def alter(pdf: pikepdf.Pdf) -> None:
-        what.append(tampering.alter_any(pdf, chance))
-
-    for _ in range(5):
-        assert report.altered(alter)[0] in (1, 4), what[-1]
-
-
 # Alterations of the data
 
 
