@@ -200,15 +200,3 @@ def test_results_may_have_names_that_mean_something_elsewhere(one_experiment: An
     assert "name=NAME" in done.stdout and "most recent call" not in done.stdout
     said = one_experiment.make("records", "--config", "import=my 結果 {a}", "name=ours")
     assert said.count("Importing") == len(WILD_NAMES)
-
-
-def test_a_result_that_is_not_of_the_declared_run_is_refused(one_experiment: Any) -> None:
-    folder = one_experiment.folder / "theirs"
-    write_four(folder)
-    wrong = course_result(Shape(2, 16, 2, 32, causal=False))
-    folder.joinpath(NAMES[0]).write_text(json.dumps(wrong), encoding="utf-8")
-    before = one_experiment.pdf.read_bytes()
-    done = one_experiment.snakemake("--cores", "1", "report/lab5.pdf", "--config", "import=theirs")
-    assert done.returncode != 0
-    assert "but runs.csv declares Pytorch B1 N16 H2 E32 full" in done.stdout
-    assert one_experiment.pdf.read_bytes() == before
