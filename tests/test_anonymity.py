@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planted.records import record_of
 
 from flashlab.analysis.tables import tables_of
 from flashlab.anonymity import anonymous, anonymous_text
@@ -27,7 +28,7 @@ MESSAGE = (
 
 
 @pytest.fixture
-def private(run: Run, record_of: Callable[..., Record]) -> Record:
+def private(run: Run) -> Record:
     """A record that names its machine and its owner's folders."""
     record = record_of(run, "error", message=MESSAGE)
     environment = {**record.environment, "gpu_uuid": UUID, "boot": BOOT, "commit": "abc"}

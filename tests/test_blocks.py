@@ -1,17 +1,17 @@
 """Blocks: what is compared is measured one after the other, on one card."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.plan.blocks import blocks_of, broken_blocks, cards_of
 from flashlab.plan.planning import PlannedRun, with_replicates
-from flashlab.records import Record, write_record
+from flashlab.records import write_record
 from flashlab.runs import Run
 
 NAMES = ("Flash2", "Pytorch", "SdpaMath", "Flex")
@@ -68,7 +68,7 @@ def test_alternating_masks_do_not_go_to_one_card() -> None:
     assert 0.3 < sum(long_ones) / len(long_ones) < 0.7
 
 
-def written(record_of: Callable[..., Record], folder: Path) -> dict[Run, PlannedRun]:
+def written(folder: Path) -> dict[Run, PlannedRun]:
     """A record for each planned run, all of one card and moment."""
     plan = planned(folder)
     for entry in (entry for every in plan.values() for entry in every.processes):
@@ -78,9 +78,9 @@ def written(record_of: Callable[..., Record], folder: Path) -> dict[Run, Planned
 
 @pytest.mark.parametrize("what", ["missing", "another card", "later"])
 def test_a_kernel_that_was_measured_apart_is_measured_again_with_its_peers(
-    tmp_path: Path, record_of: Callable[..., Record], what: str
+    tmp_path: Path, what: str
 ) -> None:
-    plan = written(record_of, tmp_path)
+    plan = written(tmp_path)
     entry = plan[RUNS[0]]
     record = record_of(entry.run)
     if what == "missing":
@@ -97,7 +97,7 @@ def test_a_kernel_that_was_measured_apart_is_measured_again_with_its_peers(
 
 @pytest.mark.parametrize(("minutes", "measured_again"), [(1, 0), (9, len(NAMES))])
 def test_a_block_that_was_cut_off_is_completed_while_it_is_young(
-    tmp_path: Path, record_of: Callable[..., Record], minutes: int, measured_again: int
+    tmp_path: Path, minutes: int, measured_again: int
 ) -> None:
     plan = planned(tmp_path, processes=1)
     begun = plan[RUNS[0]]

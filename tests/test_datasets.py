@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planted.records import counters_of, record_of
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.plan.datasets import (
@@ -22,6 +23,8 @@ from flashlab.records import RecordError, read_record
 from flashlab.runs import Run
 
 Build = Callable[..., dict[str, Any]]
+Frozen = Callable[..., Path]
+Added = Callable[..., int]
 
 
 @pytest.fixture
@@ -43,9 +46,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_what_is_frozen_is_read_back_record_by_record(
-    frozen: Callable[..., Path], run: Run, record_of: Build
-) -> None:
+def test_what_is_frozen_is_read_back_record_by_record(frozen: Frozen, run: Run) -> None:
     other = replace(run, implementation="Pytorch")
     folder = frozen(record_of(run), record_of(other, "oom"))
     dataset = read_dataset(folder)
@@ -58,17 +59,13 @@ def test_what_is_frozen_is_read_back_record_by_record(
     assert {path.name for path in folder.parent.iterdir()} == {"mine"}
 
 
-def test_freezing_the_same_records_gives_the_same_bytes(
-    frozen: Callable[..., Path], run: Run, record_of: Build
-) -> None:
+def test_freezing_the_same_records_gives_the_same_bytes(frozen: Frozen, run: Run) -> None:
     records = [record_of(run), record_of(replace(run, implementation="Pytorch"))]
     there, again = frozen(*records), frozen(*records[::-1], data="again")
     assert contents(there) == contents(again)
 
 
-def test_a_dataset_is_never_overwritten(
-    frozen: Callable[..., Path], run: Run, record_of: Build
-) -> None:
+def test_a_dataset_is_never_overwritten(frozen: Frozen, run: Run) -> None:
     folder = frozen(record_of(run))
     before = contents(folder)
     other = replace(run, implementation="Pytorch")
@@ -80,9 +77,7 @@ def test_a_dataset_is_never_overwritten(
     assert contents(folder) == before
 
 
-def test_what_a_dataset_holds_is_refused_before_it_is_measured(
-    frozen: Callable[..., Path], run: Run, record_of: Build
-) -> None:
+def test_what_a_dataset_holds_is_refused_before_it_is_measured(frozen: Frozen, run: Run) -> None:
     folder = frozen(record_of(run))
     refuse_overlap(folder, [(run, "lab5")])
     refuse_overlap(folder.parent / "new", [(run, "sampled")])
@@ -90,9 +85,7 @@ def test_what_a_dataset_holds_is_refused_before_it_is_measured(
         refuse_overlap(folder, [(run, "sampled")])
 
 
-def test_a_dataset_takes_the_records_of_a_further_protocol(
-    frozen: Callable[..., Path], run: Run, record_of: Build
-) -> None:
+def test_a_dataset_takes_the_records_of_a_further_protocol(frozen: Frozen, run: Run) -> None:
     sampled, lab5 = (record_of(run, protocol={"name": name}) for name in ("sampled", "lab5"))
     frozen(sampled)
     dataset = read_dataset(frozen(lab5))
@@ -116,9 +109,7 @@ def add_counters(tmp_path: Path, planned: Build) -> Callable[..., int]:
     return add
 
 
-def test_counters_are_frozen_with_their_records(
-    frozen: Callable[..., Path], run: Run, record_of: Build, counters_of: Build
-) -> None:
+def test_counters_are_frozen_with_their_records(frozen: Frozen, run: Run) -> None:
     record = record_of(run)
     dataset = read_dataset(frozen(record, counters=[counters_of(record)]))
     entry = dataset.find_counters(run)
@@ -129,11 +120,7 @@ def test_counters_are_frozen_with_their_records(
 
 
 def test_counters_are_added_to_a_dataset_once_and_those_that_failed_not_at_all(
-    frozen: Callable[..., Path],
-    run: Run,
-    record_of: Build,
-    counters_of: Build,
-    add_counters: Callable[..., int],
+    frozen: Frozen, run: Run, add_counters: Added
 ) -> None:
     record, other = record_of(run), record_of(replace(run, implementation="Pytorch"))
     folder = frozen(record, other)
@@ -147,11 +134,7 @@ def test_counters_are_added_to_a_dataset_once_and_those_that_failed_not_at_all(
 
 
 def test_counters_of_a_run_that_the_dataset_lacks_are_left_out(
-    frozen: Callable[..., Path],
-    run: Run,
-    record_of: Build,
-    counters_of: Build,
-    add_counters: Callable[..., int],
+    frozen: Frozen, run: Run, add_counters: Added
 ) -> None:
     other = record_of(replace(run, implementation="Pytorch"))
     frozen(record_of(run))
@@ -159,11 +142,7 @@ def test_counters_of_a_run_that_the_dataset_lacks_are_left_out(
 
 
 def test_counters_of_another_device_are_refused(
-    frozen: Callable[..., Path],
-    run: Run,
-    record_of: Build,
-    counters_of: Build,
-    add_counters: Callable[..., int],
+    frozen: Frozen, run: Run, add_counters: Added
 ) -> None:
     record = record_of(run)
     folder = frozen(record)
@@ -174,9 +153,7 @@ def test_counters_of_another_device_are_refused(
     assert contents(folder) == before
 
 
-def test_a_missing_record_freezes_nothing(
-    frozen: Callable[..., Path], run: Run, record_of: Build, tmp_path: Path
-) -> None:
+def test_a_missing_record_freezes_nothing(frozen: Frozen, run: Run, tmp_path: Path) -> None:
     frozen(record_of(run), data="elsewhere")
     next((tmp_path / "records").glob("*.json")).unlink()
     with pytest.raises(RecordError, match="Flash2"):
@@ -187,16 +164,14 @@ def test_a_missing_record_freezes_nothing(
     assert not (tmp_path / "data").exists()
 
 
-def test_records_of_two_devices_are_no_dataset(
-    frozen: Callable[..., Path], run: Run, record_of: Build, tmp_path: Path
-) -> None:
+def test_records_of_two_devices_are_no_dataset(frozen: Frozen, run: Run, tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="one device and one dtype; found"):
         frozen(record_of(run), record_of(replace(run, dtype="float16", device="cuda")))
     assert not (tmp_path / "data").exists()
 
 
 def test_every_process_of_a_run_is_frozen_and_said_which_it_is(
-    frozen: Callable[..., Path], run: Run, record_of: Build, tmp_path: Path
+    frozen: Frozen, run: Run, tmp_path: Path
 ) -> None:
     records: list[Any] = [record_of(run, sources={"process": process}) for process in range(3)]
     folder = frozen(*records)
@@ -216,7 +191,7 @@ def test_every_process_of_a_run_is_frozen_and_said_which_it_is(
     [(1, "FlashLab 0.2.0 is the last that reads it"), (3, r"update it \(git pull\)")],
 )
 def test_a_manifest_of_another_version_says_who_reads_it(
-    frozen: Callable[..., Path], run: Run, record_of: Build, version: int, remedy: str
+    frozen: Frozen, run: Run, version: int, remedy: str
 ) -> None:
     path = frozen(record_of(run)) / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"version": version}))
@@ -226,7 +201,7 @@ def test_a_manifest_of_another_version_says_who_reads_it(
 
 
 def test_an_unknown_dataset_is_an_error_that_lists_the_known(
-    frozen: Callable[..., Path], run: Run, record_of: Build, tmp_path: Path
+    frozen: Frozen, run: Run, tmp_path: Path
 ) -> None:
     frozen(record_of(run))
     with pytest.raises(DatasetError, match="recorded datasets of attention: mine, and"):
@@ -234,7 +209,7 @@ def test_an_unknown_dataset_is_an_error_that_lists_the_known(
 
 
 def test_each_benchmark_has_a_folder_of_its_own_in_a_dataset(
-    frozen: Callable[..., Path], run: Run, record_of: Build, tmp_path: Path
+    frozen: Frozen, run: Run, tmp_path: Path
 ) -> None:
     other = replace(ATTENTION, name="other")
     assert dataset_folder(tmp_path / "data", "mine", other) == tmp_path / "data" / "mine" / "other"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planted.records import record_of
 
 from flashlab.plan.commands import _freeze
 from flashlab.plan.datasets import DatasetError
@@ -50,7 +51,7 @@ def test_several_commits_and_changed_code_are_in_doubt_each_with_how_much_is_of_
 
 
 def test_records_of_one_block_are_refused_where_they_were_measured_apart(
-    plan: Callable[..., Path], run: Run, record_of: Callable[..., Record]
+    plan: Callable[..., Path], run: Run
 ) -> None:
     one, other = record_of(run), record_of(replace(run, implementation="Pytorch"))
     refuse_doubtful([plan(at(one), at(other))])
@@ -61,7 +62,7 @@ def test_records_of_one_block_are_refused_where_they_were_measured_apart(
 
 
 def test_what_is_refused_is_frozen_where_that_is_asked_for(
-    plan: Callable[..., Path], run: Run, record_of: Callable[..., Record], tmp_path: Path
+    plan: Callable[..., Path], run: Run, tmp_path: Path
 ) -> None:
     config, ceilings = tmp_path / "config.json", tmp_path / "ceilings.json"
     kept = {"baseline": "Pytorch", "summary": {}, "experiments": []}

@@ -24,6 +24,7 @@ LABEL = {"zh_TW": "我的", "en": "Mine"}
 PACKAGES = ("flash-attn",)
 def attention(qkv, causal): ...
 """
+Named = Callable[..., str]
 SHAPE = Shape(1, 128, 8, 512, False)
 RUN = attention_run("Mine", SHAPE, "float16", "cuda")
 PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5, "timeout_s": 300}
@@ -75,18 +76,16 @@ def this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
     ids=lambda change: next(iter(change)),
 )
 def test_what_decides_the_numbers_decides_the_name(
-    this_machine: Callable[..., str], change: dict[str, Any]
+    this_machine: Named, change: dict[str, Any]
 ) -> None:
     assert this_machine(**change) != this_machine()
 
 
-def test_the_name_is_the_same_at_every_call(this_machine: Callable[..., str]) -> None:
+def test_the_name_is_the_same_at_every_call(this_machine: Named) -> None:
     assert this_machine() == this_machine(protocol=dict(reversed(PROTOCOL.items())))
 
 
-def test_on_the_cpu_the_gpu_and_its_driver_decide_nothing(
-    this_machine: Callable[..., str],
-) -> None:
+def test_on_the_cpu_the_gpu_and_its_driver_decide_nothing(this_machine: Named) -> None:
     run = replace(RUN, device="cpu")
     assert this_machine(run=run) == this_machine(run=run, driver="1", gpu="T4")
 
@@ -101,7 +100,7 @@ def test_on_the_cpu_the_gpu_and_its_driver_decide_nothing(
     ids=["a comment", "the label", "the time limit"],
 )
 def test_what_decides_no_number_decides_no_name(
-    this_machine: Callable[..., str], change: dict[str, Any]
+    this_machine: Named, change: dict[str, Any]
 ) -> None:
     assert this_machine(**change) == this_machine()
 
@@ -113,7 +112,7 @@ MEASURING_SOURCES = sorted(
 
 @pytest.fixture
 def edited(
-    this_machine: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    this_machine: Named, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str, str, str], bool]:
     """Edits one module in a copy of the package; whether that gives the record another name."""
 
@@ -155,7 +154,7 @@ def test_all_code_that_measures_decides_the_name(
     assert edited(module, old, new)
 
 
-def test_the_form_of_the_inputs_decides_the_name(this_machine: Callable[..., str]) -> None:
+def test_the_form_of_the_inputs_decides_the_name(this_machine: Named) -> None:
     """The same kernel given q, k and v in another form is another measurement."""
     both = (
         KERNEL + "INPUTS = ('separate', 'packed')\ndef separate_attention(q, k, v, causal): ...\n"

@@ -11,6 +11,8 @@ import pytest
 from flashlab.benchmarks.implementations import ImplementationError, read_implementation
 from flashlab.measuring.kernel import load_kernel
 
+Edited = Callable[[str, str], bool]
+
 KERNEL = """
 from kernels.lib import tiles
 from .lib.masks import causal_mask
@@ -64,23 +66,17 @@ def edited(kernels: Path) -> Callable[[str, str], bool]:
         "lib/late.py",
     ],
 )
-def test_code_that_the_kernel_imports_moves_its_digest(
-    edited: Callable[[str, str], bool], name: str
-) -> None:
+def test_code_that_the_kernel_imports_moves_its_digest(edited: Edited, name: str) -> None:
     assert not edited(name, "# a comment\n")
     assert edited(name, "EDITED = True\n")
 
 
-def test_a_file_in_sources_moves_the_digest_by_its_bytes(
-    edited: Callable[[str, str], bool],
-) -> None:
+def test_a_file_in_sources_moves_the_digest_by_its_bytes(edited: Edited) -> None:
     assert edited("lib/attention.cu", "// a comment\n")
 
 
 @pytest.mark.parametrize("name", ["other.py", "lib/unused.py"])
-def test_what_the_kernel_does_not_use_does_not(
-    edited: Callable[[str, str], bool], name: str
-) -> None:
+def test_what_the_kernel_does_not_use_does_not(edited: Edited, name: str) -> None:
     assert not edited(name, "EDITED = True\n")
 
 

@@ -15,11 +15,10 @@ from typing import Any
 import pikepdf
 import pytest
 from grading import tampering
+from planted.course import course_result, write_results
 
 from flashlab import machine
-from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course import RUNS_CSV_COLUMNS
 from flashlab_grading.report_pdf import attachments_of
 
 GRADES = "report/grades.csv"
@@ -109,7 +108,7 @@ def test_grading_leaves_the_report_as_it_is(project: Any, tmp_path: Path) -> Non
 
 def test_results_of_a_gpu_are_not_measured_again_on_a_cpu(grader: Any, tmp_path: Path) -> None:
     folder = tmp_path / "class"
-    both = dict.fromkeys(NAMES, course_document({"forward": 0.001, "backward": 0.002}))
+    both = dict.fromkeys(NAMES, (0.001, 0.002))
     write_submission(folder / "ann\n", both, "NVIDIA GeForce RTX 3070")
     write_submission(folder / "bob", both, "another machine (8 CPUs)")
     write_submission(folder / "cem", both, "")
@@ -122,39 +121,20 @@ def test_results_of_a_gpu_are_not_measured_again_on_a_cpu(grader: Any, tmp_path:
     assert f"on the CPU: {named}. Leave out reproduce=" in done.stdout
 
 
-def write_submission(folder: Path, documents: dict[str, Any], device: str) -> None:
+def write_submission(folder: Path, seconds: dict[str, tuple[float, ...]], device: str) -> None:
+    """One result of each implementation, with the seconds of its passes."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    s = SHAPE
-    sizes = [s.batch_size, s.seq_len, s.num_heads, s.emb_dim, "false"]
-    with folder.joinpath("runs.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*RUNS_CSV_COLUMNS, "device"])
-        for implementation, document in documents.items():
-            folder.joinpath(NAMES[implementation]).write_text(json.dumps(document))
-            writer.writerow([NAMES[implementation], implementation, *sizes, device])
-
-
-def course_document(seconds: dict[str, float]) -> Any:
-    flops = costs.flops(SHAPE)
-    whole = {**seconds, "forward_backward": sum(seconds.values())}
-    passes = {
-        name: {"time(s)": s, "FLOPS(TFLOPs/s)": flops[name] / s / 1e12} for name, s in whole.items()
+    results = {
+        NAMES[who]: (who, SHAPE, course_result(SHAPE, *times)) for who, times in seconds.items()
     }
-    return {**passes, "peak_memory_usage(MB)": 10.0}
-
-
-def scaled(seconds: dict[str, float], factor: float) -> Any:
-    return course_document({name: factor * value for name, value in seconds.items()})
+    write_results(folder, results, device)
 
 
 def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> None:
     """What was measured stays measured: the submission is then made to agree with it, or not."""
     folder = tmp_path / "class"
     order = ("--config", f"submissions={folder}", "reproduce=2")
-    guess = {"forward": 0.001, "backward": 0.002}
-    both = dict.fromkeys(NAMES, course_document(guess))
-    write_submission(folder / "ann", both, "somewhere (2 CPUs)")
+    write_submission(folder / "ann", dict.fromkeys(NAMES, (0.001, 0.002)), "somewhere (2 CPUs)")
     said = grader.make(GRADES, *order)
     assert said.count("Measuring") == 2
     assert "reproduce: 2 runs, 2 of them still to be measured, which takes about 10 s, judg" in said
@@ -163,9 +143,9 @@ def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> N
     assert {record["record"]["protocol"]["name"] for record in records} == {"lab5"}
     here = records[0]["record"]["environment"]["device_name"]
     seconds = {
-        record["record"]["run"]["implementation"]: {
-            name: record[name]["time(s)"] for name in ("forward", "backward")
-        }
+        record["record"]["run"]["implementation"]: tuple(
+            record[name]["time(s)"] for name in ("forward", "backward")
+        )
         for record in records
     }
     for path, record in zip(paths, records, strict=True):  # whatever else this machine does
@@ -173,11 +153,9 @@ def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> N
         path.write_text(json.dumps(record))
 
     def graded(device: str, naive: float, flash: float) -> dict[str, str]:
-        documents = {
-            "Pytorch": scaled(seconds["Pytorch"], naive),
-            "Flash2": scaled(seconds["Flash2"], flash),
-        }
-        write_submission(folder / "ann", documents, device)
+        factors = {"Pytorch": naive, "Flash2": flash}
+        scaled = {who: tuple(factors[who] * t for t in times) for who, times in seconds.items()}
+        write_submission(folder / "ann", scaled, device)
         assert "Measuring" not in grader.make(GRADES, *order)
         return dict(of_check(grader, "reproduction"))
 

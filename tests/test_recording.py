@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from planted.records import record_of
 
 from flashlab import machine
 from flashlab.benchmarks.registry import BENCHMARKS
@@ -28,7 +28,7 @@ from flashlab.config import ConfigError
 from flashlab.machine import Gpu
 from flashlab.plan.datasets import MANIFEST, DatasetError
 from flashlab.plan.doubts import commit_here
-from flashlab.records import Record, write_record
+from flashlab.records import write_record
 from flashlab.runs import Run
 from flashlab.terminal.record import main
 
@@ -49,9 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def measure(
-    part: Part, record_of: Callable[..., Record], seconds: float, **environment: Any
-) -> None:
+def measure(part: Part, seconds: float, **environment: Any) -> None:
     """Write the records of a part that are left, one after the other by so many seconds."""
     usual = {
         "device_name": machine.device_name("cpu"),
@@ -109,12 +107,10 @@ def test_without_any_record_the_time_is_assumed(folder: Path) -> None:
     }
 
 
-def test_a_datasets_records_tell_the_time_until_there_are_some_of_here(
-    folder: Path, record_of: Callable[..., Record]
-) -> None:
+def test_a_datasets_records_tell_the_time_until_there_are_some_of_here(folder: Path) -> None:
     given = {**TINY, "counters": "no"}
     part = plan_part("attention", given=given)
-    measure(part, record_of, 7)
+    measure(part, 7)
     records = folder / "data" / "other" / "records"
     shutil.copytree(part.prepared.home + "/records", records)
     listed = [
@@ -137,7 +133,7 @@ def test_a_datasets_records_tell_the_time_until_there_are_some_of_here(
     assert (pace[False].seconds, pace[False].source) == (7, "as in data/other")
     assert seconds_left(part, pace) == 7 * len(part.left) == 7 * 8
 
-    measure(part, record_of, 3)
+    measure(part, 3)
     for path in [*part.records][5:]:
         path.unlink()
     part = plan_part("attention", given=given)
@@ -146,14 +142,12 @@ def test_a_datasets_records_tell_the_time_until_there_are_some_of_here(
     assert seconds_left(part, pace) == 3 * 3
 
 
-def test_a_pause_is_no_run_and_another_device_tells_nothing(
-    folder: Path, record_of: Callable[..., Record]
-) -> None:
+def test_a_pause_is_no_run_and_another_device_tells_nothing(folder: Path) -> None:
     part = plan_part("attention", given={**TINY, "counters": "no"})
-    measure(part, record_of, part.prepared.config["measure"]["timeout_s"] + 1)
+    measure(part, part.prepared.config["measure"]["timeout_s"] + 1)
     assert paces(part)[False].source == "assumed"
     shutil.rmtree(part.prepared.home)
-    measure(part, record_of, 3, device_name="Another")
+    measure(part, 3, device_name="Another")
     assert paces(part)[False].source == "assumed"
 
 
@@ -174,7 +168,7 @@ def test_gpus_share_the_work_unless_each_run_is_to_be_alone(
 
 
 def test_records_of_another_commit_or_changed_code_are_refused_before_more_are_measured(
-    folder: Path, record_of: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part = plan_part("attention", given=TINY)
     here = {"commit": "a" * 40, "dirty": False}
@@ -184,7 +178,7 @@ def test_records_of_another_commit_or_changed_code_are_refused_before_more_are_m
     with pytest.raises(DatasetError, match=r"1 at a{12} with uncommitted changes"):
         check_freezable(part.prepared, "mine")
     here["dirty"] = False
-    measure(part, record_of, 1, commit="b" * 40)
+    measure(part, 1, commit="b" * 40)
     next(iter(part.records)).unlink()
     with pytest.raises(DatasetError, match=r"at b{12}, 1 at a{12}"):
         check_freezable(plan_part("attention", given=TINY).prepared, "mine")

@@ -1,18 +1,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from planted.records import counters_of, record_of
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import read_json, sha256_of
 from flashlab.records import (
     STATUSES,
-    Record,
     RecordError,
     parse_record,
     read_record,
@@ -20,19 +19,17 @@ from flashlab.records import (
 )
 from flashlab.runs import Run
 
-Build = Callable[..., Record]
-
 
 @pytest.mark.parametrize("status", STATUSES)
 def test_a_record_of_any_status_is_read_as_it_was_written(
-    tmp_path: Path, run: Run, record_of: Build, status: str
+    tmp_path: Path, run: Run, status: str
 ) -> None:
     record = record_of(run, status)
     write_record(tmp_path / "r.json", record)
     assert read_record(tmp_path / "r.json", run, sha256_of(tmp_path / "r.json")) == record
 
 
-def test_the_courses_four_keys_stay_at_the_top(run: Run, record_of: Build) -> None:
+def test_the_courses_four_keys_stay_at_the_top(run: Run) -> None:
     document = record_of(run, forward=[0.5] * 9, backward=[1.5] * 9, peak=3.0).to_json()
     flops = 4 * 2 * 64**2 * 64
     assert document["forward"] == {"time(s)": 0.5, "FLOPS(TFLOPs/s)": flops / 0.5 / 1e12}
@@ -55,9 +52,7 @@ def changed(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("status", [status for status in STATUSES if status != "ok"])
-def test_a_run_that_failed_has_no_numbers_and_a_message(
-    run: Run, record_of: Build, status: str
-) -> None:
+def test_a_run_that_failed_has_no_numbers_and_a_message(run: Run, status: str) -> None:
     failed = record_of(run, status).to_json()
     numbers = record_of(run).to_json()["record"]["metrics"]
     for path, value in (("record.metrics", numbers), ("record.message", None)):
@@ -84,7 +79,7 @@ def test_a_run_that_failed_has_no_numbers_and_a_message(
     ],
 )
 def test_a_record_that_is_not_of_its_benchmark_is_refused_by_name(
-    run: Run, record_of: Build, path: str, value: Any
+    run: Run, path: str, value: Any
 ) -> None:
     named = "colour" if "colour" in path else r"metrics|benchmark|run|version"
     with pytest.raises(RecordError, match=f"^here: .*({named})"):
@@ -94,9 +89,7 @@ def test_a_record_that_is_not_of_its_benchmark_is_refused_by_name(
 # Counters
 
 
-def test_counters_may_be_0_and_give_other_readers_no_result(
-    run: Run, record_of: Build, counters_of: Build, tmp_path: Path
-) -> None:
+def test_counters_may_be_0_and_give_other_readers_no_result(run: Run, tmp_path: Path) -> None:
     record = counters_of(record_of(run), fused_share=0.0)
     write_record(tmp_path / "r.json", record)
     found = read_record(tmp_path / "r.json", run)
@@ -106,9 +99,7 @@ def test_counters_may_be_0_and_give_other_readers_no_result(
     assert read_json(tmp_path / "r.json").keys() == {"record"}
 
 
-def test_neither_counters_nor_times_stand_for_the_other(
-    run: Run, record_of: Build, counters_of: Build
-) -> None:
+def test_neither_counters_nor_times_stand_for_the_other(run: Run) -> None:
     times, counters = (record.to_json() for record in (record_of(run), counters_of(record_of(run))))
     for document, other in ((times, counters), (counters, times)):
         mixed = changed(document, "record.metrics", other["record"]["metrics"])
@@ -123,9 +114,7 @@ def test_neither_counters_nor_times_stand_for_the_other(
     ("version", "remedy"),
     [(1, "FlashLab 0.2.0 is the last that reads it"), (3, r"update it \(git pull\)")],
 )
-def test_a_record_of_another_version_says_who_reads_it(
-    run: Run, record_of: Build, version: int, remedy: str
-) -> None:
+def test_a_record_of_another_version_says_who_reads_it(run: Run, version: int, remedy: str) -> None:
     other = changed(record_of(run).to_json(), "record.version", version)
     stated = f"^here: is a record of version {version}, but this FlashLab reads 2; {remedy}$"
     with pytest.raises(RecordError, match=stated):
@@ -135,9 +124,7 @@ def test_a_record_of_another_version_says_who_reads_it(
 # Reading
 
 
-def test_a_reader_refuses_the_record_of_another_run(
-    tmp_path: Path, run: Run, record_of: Build
-) -> None:
+def test_a_reader_refuses_the_record_of_another_run(tmp_path: Path, run: Run) -> None:
     write_record(tmp_path / "r.json", record_of(run))
     other = attention_run("Pytorch", Shape.of(run), run.dtype, run.device)
     with pytest.raises(RecordError, match=r"Flash2 .* but Pytorch .* was asked for"):
@@ -145,7 +132,7 @@ def test_a_reader_refuses_the_record_of_another_run(
 
 
 def test_a_reader_refuses_a_file_that_changed_since_it_was_recorded(
-    tmp_path: Path, run: Run, record_of: Build
+    tmp_path: Path, run: Run
 ) -> None:
     path = tmp_path / "r.json"
     write_record(path, record_of(run))
@@ -164,9 +151,7 @@ def test_a_reader_refuses_what_is_no_record(tmp_path: Path, run: Run, content: b
         read_record(tmp_path / "r.json", run)
 
 
-def test_a_reader_refuses_a_time_that_is_not_a_number(
-    tmp_path: Path, run: Run, record_of: Build
-) -> None:
+def test_a_reader_refuses_a_time_that_is_not_a_number(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "r.json"
     write_record(path, record_of(run))
     for number in ("NaN", "Infinity"):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -23,10 +23,8 @@ from flashlab.calls.remaking import (
 )
 from flashlab.cli import made_line
 from flashlab.config import ConfigError
-from flashlab.records import Record, time_out_message, write_record
+from flashlab.records import time_out_message, write_record
 from flashlab.runs import Run
-
-Build = Callable[..., dict[str, Any]]
 
 
 @pytest.mark.parametrize(
@@ -78,9 +76,7 @@ def test_a_folder_is_as_whole_as_its_files(tmp_path: Path) -> None:
     assert damage(folder) == "memory.svg is cut off"
 
 
-def test_a_record_is_missing_damaged_or_another_runs(
-    tmp_path: Path, run: Run, record_of: Build
-) -> None:
+def test_a_record_is_missing_damaged_or_another_runs(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "record.json"
     assert record_damage(path, run, 300, IntactRecords()) == "is missing"
     write_record(path, record_of(run))
@@ -92,7 +88,7 @@ def test_a_record_is_missing_damaged_or_another_runs(
 
 
 def test_a_run_that_ran_out_of_time_is_measured_again_with_more_time_only(
-    tmp_path: Path, run: Run, record_of: Build
+    tmp_path: Path, run: Run
 ) -> None:
     protocol = {"name": "sampled", "timeout_s": 2.5}
     path = tmp_path / "record.json"
@@ -140,7 +136,7 @@ def test_a_name_that_no_run_has_is_an_error_that_says_what_there_is(
 
 
 def test_a_record_that_was_found_intact_is_read_again_only_when_it_has_changed(
-    tmp_path: Path, run: Run, record_of: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "record.json"
     message, protocol = time_out_message(2), {"name": "sampled", "timeout_s": 2}
@@ -160,7 +156,7 @@ def test_a_record_that_was_found_intact_is_read_again_only_when_it_has_changed(
 
 
 def test_after_a_reboot_and_in_a_copy_a_records_digest_tells_that_it_is_intact(
-    tmp_path: Path, run: Run, record_of: Callable[..., Record], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "record.json"
     write_record(path, record_of(run))

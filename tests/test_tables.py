@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from planted.experiments import Planter
+from planted.records import counters_of, record_of
 
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import (
@@ -16,8 +18,8 @@ from flashlab.analysis.experiment import (
     RUN_COLUMNS,
     SAMPLE_COLUMNS,
     TABLES,
+    Experiment,
     parameter_columns,
-    read_experiment,
     read_samples,
     read_table,
     run_keys,
@@ -32,7 +34,6 @@ from flashlab.records import Measurement, Record, RecordError
 from flashlab.runs import Run
 from flashlab.statistics import median_interval
 
-Build = Callable[..., Record]
 Planned = Callable[..., dict[str, Any]]
 Rows = dict[str, dict[str, Any]]
 FORWARD = tuple(0.001 + 0.00001 * i for i in range(11))
@@ -52,7 +53,7 @@ def failed(run: Run) -> Run:
 
 
 @pytest.fixture
-def plan(run: Run, failed: Run, record_of: Build, planned: Planned) -> dict[str, Any]:
+def plan(run: Run, failed: Run, planned: Planned) -> dict[str, Any]:
     warnings = ({"code": "drift", "metric": "forward_time", "share": 0.1},)
     return planned(
         [
@@ -98,7 +99,7 @@ def test_a_run_that_failed_has_its_status_and_empty_cells_never_a_zero(
 
 
 def test_a_record_that_was_measured_with_another_source_is_marked(
-    run: Run, record_of: Build, planned: Planned
+    run: Run, planned: Planned
 ) -> None:
     def marked(**sources: str) -> bool:
         (row,) = tables_of(planned([record_of(run, sources=sources)])).runs
@@ -174,7 +175,7 @@ def test_samples_are_read_in_the_order_of_their_measurement_whatever_that_of_the
 
 @pytest.mark.parametrize(("dirty", "commit"), [(True, "abc-dirty"), (False, "abc"), (None, "abc")])
 def test_a_run_measured_with_uncommitted_changes_says_so(
-    run: Run, record_of: Build, planned: Planned, dirty: bool | None, commit: str
+    run: Run, planned: Planned, dirty: bool | None, commit: str
 ) -> None:
     record = record_of(run)
     environment = {**record.environment, "commit": "abc", "dirty": dirty}
@@ -189,23 +190,22 @@ def times(factor: float) -> dict[str, tuple[float, ...]]:
     return {"forward": tuple(factor * seconds for seconds in FORWARD), "backward": BACKWARD}
 
 
-@pytest.fixture
-def replicated(run: Run, record_of: Build) -> Callable[..., list[Record]]:
+def replicated(run: Run, *factors: float) -> list[Record]:
     """The records of a run whose forward pass takes so many times as long in each process."""
-
-    def build(*factors: float) -> list[Record]:
-        return [
-            replace(record_of(run, **times(factor)), sources={"process": process})
-            for process, factor in enumerate(factors)
-        ]
-
-    return build
+    return [
+        record_of(run, **times(factor), sources={"process": process})
+        for process, factor in enumerate(factors)
+    ]
 
 
-def test_the_metrics_of_a_run_are_those_of_all_its_processes(
-    replicated: Callable[..., list[Record]], planned: Planned
-) -> None:
-    plan = planned(replicated(1.0, 1.02, 1.05))
+def experiment_of(folder: Path, records: list[Record]) -> Experiment:
+    """The experiment of these records, as the findings read it."""
+    planter = Planter(folder)
+    return planter.read(planter.write_plan(records))
+
+
+def test_the_metrics_of_a_run_are_those_of_all_its_processes(run: Run, planned: Planned) -> None:
+    plan = planned(replicated(run, 1.0, 1.02, 1.05))
     assert [row["process"] for row in tables_of(plan).runs] == [0, 1, 2]
     found = metrics_of(plan)
     forward, rate = found["forward_time"], found["forward_rate"]
@@ -218,13 +218,8 @@ def test_the_metrics_of_a_run_are_those_of_all_its_processes(
     assert found["forward_backward_time"]["deviation"] > 0
 
 
-def test_findings_have_the_value_of_the_table(
-    replicated: Callable[..., list[Record]], planned: Planned, tmp_path: Path
-) -> None:
-    plan = planned(replicated(1.0, 1.02, 1.05))
-    write_json(tmp_path / "plan.json", plan)
-    write_tables(tmp_path / "plan.json", tmp_path / "seq_len")
-    experiment = read_experiment(plan, tmp_path, with_samples=True)
+def test_findings_have_the_value_of_the_table(run: Run, tmp_path: Path) -> None:
+    experiment = experiment_of(tmp_path, replicated(run, 1.0, 1.02, 1.05))
     estimates = Estimates([experiment])
     for name in (*TIMES, "forward_rate", "forward_backward_rate"):
         row = experiment.metric_row(experiment.runs[0], name)
@@ -242,16 +237,12 @@ def test_findings_have_the_value_of_the_table(
     ],
 )
 def test_processes_that_end_differently_are_a_warning(
-    run: Run, record_of: Build, planned: Planned, tmp_path: Path, statuses: Any, status: str
+    run: Run, tmp_path: Path, statuses: Any, status: str
 ) -> None:
     records = [
-        replace(record_of(run, each), sources={"process": process})
-        for process, each in enumerate(statuses)
+        record_of(run, each, sources={"process": process}) for process, each in enumerate(statuses)
     ]
-    plan = planned(records)
-    write_json(tmp_path / "plan.json", plan)
-    write_tables(tmp_path / "plan.json", tmp_path / "seq_len")
-    experiment = read_experiment(plan, tmp_path)
+    experiment = experiment_of(tmp_path, records)
     (row,) = experiment.runs
     assert row["status"] == status
     assert {metric["status"] for metric in experiment.metrics} == {status}
@@ -264,22 +255,13 @@ def test_processes_that_end_differently_are_a_warning(
 
 @pytest.mark.parametrize(("least", "is_warned"), [(10.0, True), (11.9999, False)])
 def test_processes_that_differ_in_an_exact_value_are_a_warning_and_the_worst_counts(
-    run: Run,
-    record_of: Build,
-    planned: Planned,
-    tmp_path: Path,
-    least: float,
-    is_warned: bool,
+    run: Run, tmp_path: Path, least: float, is_warned: bool
 ) -> None:
-    records = []
-    for process, peak in enumerate((least, 12.0, least)):
-        record = record_of(run)
-        metrics = {**record.metrics, "peak_memory": Measurement(peak)}
-        records.append(replace(record, metrics=metrics, sources={"process": process}))
-    plan = planned(records)
-    write_json(tmp_path / "plan.json", plan)
-    write_tables(tmp_path / "plan.json", tmp_path / "seq_len")
-    experiment = read_experiment(plan, tmp_path)
+    records = [
+        record_of(run, peak=peak, sources={"process": process})
+        for process, peak in enumerate((least, 12.0, least))
+    ]
+    experiment = experiment_of(tmp_path, records)
     peak = experiment.metric_row(experiment.runs[0], "peak_memory")
     ends = (least, 12.0) if is_warned else (None, None)
     assert (peak["value"], peak["low"], peak["high"]) == (12.0, *ends)
@@ -291,22 +273,15 @@ def test_processes_that_differ_in_an_exact_value_are_a_warning_and_the_worst_cou
 # Energy, which not every device tells
 
 
-@pytest.fixture
-def with_energy(record_of: Build) -> Build:
-    """Builds the record of a run with these energies (J) of a call, forward and backward alike."""
-
-    def build(run: Run, *joules: float) -> Record:
-        record = record_of(run)
-        energy = Measurement(float(np.median(joules)), joules, "time")
-        told = {"forward_energy": energy, "backward_energy": energy}
-        return replace(record, metrics={**record.metrics, **told})
-
-    return build
+def with_energy(run: Run, *joules: float) -> Record:
+    """The record of a run with these energies (J) of a call, forward and backward alike."""
+    record = record_of(run)
+    energy = Measurement(float(np.median(joules)), joules, "time")
+    told = {"forward_energy": energy, "backward_energy": energy}
+    return replace(record, metrics={**record.metrics, **told})
 
 
-def test_energy_has_an_interval_and_the_efficiency_follows(
-    run: Run, with_energy: Build, planned: Planned
-) -> None:
+def test_energy_has_an_interval_and_the_efficiency_follows(run: Run, planned: Planned) -> None:
     found = metrics_of(planned([with_energy(run, *np.linspace(0.2, 0.21, 12))]))
     energy, efficiency = found["forward_energy"], found["forward_efficiency"]
     assert (energy["unit"], energy["value"]) == ("J", pytest.approx(0.205))
@@ -316,9 +291,7 @@ def test_energy_has_an_interval_and_the_efficiency_follows(
     assert efficiency["unit"] == "TFLOP/s/W"
 
 
-def test_a_run_without_energy_has_none_beside_one_that_has_it(
-    run: Run, record_of: Build, with_energy: Build, planned: Planned
-) -> None:
+def test_a_run_without_energy_has_none_beside_one_that_has_it(run: Run, planned: Planned) -> None:
     old = replace(run, implementation="Old")
     found = tables_of(planned([with_energy(run, *[0.2] * 12), record_of(old)]))
     statuses = {
@@ -329,13 +302,8 @@ def test_a_run_without_energy_has_none_beside_one_that_has_it(
     assert statuses == {run.implementation: "ok", "Old": "absent"}
 
 
-def test_an_experiment_of_which_no_run_has_energy_is_without_it(
-    run: Run, record_of: Build, planned: Planned, tmp_path: Path
-) -> None:
-    plan = planned([record_of(run)])
-    write_json(tmp_path / "plan.json", plan)
-    write_tables(tmp_path / "plan.json", tmp_path / "seq_len")
-    experiment = read_experiment(plan, tmp_path, with_samples=True)
+def test_an_experiment_of_which_no_run_has_energy_is_without_it(run: Run, tmp_path: Path) -> None:
+    experiment = experiment_of(tmp_path, [record_of(run)])
     measured = ["forward_time", "backward_time", "peak_memory"]
     assert [metric.name for metric in experiment.benchmark.measured] == measured
     assert {name for *_, name in experiment.samples} == {"forward_time", "backward_time"}
@@ -348,7 +316,7 @@ def test_an_experiment_of_which_no_run_has_energy_is_without_it(
 
 @pytest.mark.parametrize("key", ["device_name", "provider"])
 def test_counters_of_another_device_or_code_are_left_out(
-    run: Run, record_of: Build, planned: Planned, counters_of: Build, key: str
+    run: Run, planned: Planned, key: str
 ) -> None:
     record = record_of(run)
     counters = counters_of(record, environment={**record.environment, key: "other"})

@@ -1,7 +1,8 @@
 """What a call says of runs that were measured before and are measured again."""
 
-from collections.abc import Callable
 from pathlib import Path
+
+from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -10,7 +11,7 @@ from flashlab.plan import identity
 from flashlab.plan.machines import HERE
 from flashlab.plan.planning import plan_local
 from flashlab.plan.upgrades import upgrade_notices
-from flashlab.records import Record, write_record
+from flashlab.records import write_record
 
 KERNEL = """
 NAME = "Mine"
@@ -29,7 +30,7 @@ def kernel(folder: Path, source: str = KERNEL) -> dict[str, Implementation]:
     return {"Mine": read_implementation(folder / "mine.py")}
 
 
-def measured(folder: Path, record_of: Callable[..., Record]) -> None:
+def measured(folder: Path) -> None:
     """Records of both runs as they are measured now."""
     mine = kernel(folder)
     for run, entry in plan_local(ATTENTION, RUNS, PROTOCOL, mine, folder / "records").items():
@@ -50,42 +51,36 @@ def notices(folder: Path, source: str = KERNEL, **protocol: float) -> list[str]:
 
 
 def test_nothing_is_said_of_runs_that_are_measured_already_or_for_the_first_time(
-    tmp_path: Path, record_of: Callable[..., Record]
+    tmp_path: Path,
 ) -> None:
     assert notices(tmp_path) == []
-    measured(tmp_path, record_of)
+    measured(tmp_path)
     assert notices(tmp_path) == []
 
 
-def test_an_edited_kernel_is_the_reason_to_measure_its_runs_again(
-    tmp_path: Path, record_of: Callable[..., Record]
-) -> None:
-    measured(tmp_path, record_of)
+def test_an_edited_kernel_is_the_reason_to_measure_its_runs_again(tmp_path: Path) -> None:
+    measured(tmp_path)
     edited = KERNEL.replace("...", "return qkv")
     assert notices(tmp_path, edited) == [
         "2 processes measured before, since the kernel of Mine was edited"
     ]
 
 
-def test_other_settings_of_the_protocol_and_an_edit_are_both_said(
-    tmp_path: Path, record_of: Callable[..., Record]
-) -> None:
-    measured(tmp_path, record_of)
+def test_other_settings_of_the_protocol_and_an_edit_are_both_said(tmp_path: Path) -> None:
+    measured(tmp_path)
     (said,) = notices(tmp_path, KERNEL.replace("...", "return 1"), max_seconds=1.0)
     assert "settings were changed; the kernel of Mine was edited" in said
 
 
-def test_a_damaged_record_is_no_reason(tmp_path: Path, record_of: Callable[..., Record]) -> None:
-    measured(tmp_path, record_of)
+def test_a_damaged_record_is_no_reason(tmp_path: Path) -> None:
+    measured(tmp_path)
     for path in (tmp_path / "records").glob("*.json"):
         path.write_text("{")
     assert notices(tmp_path, KERNEL.replace("...", "return 1")) == []
 
 
-def test_records_by_another_protocol_are_no_older_ones(
-    tmp_path: Path, record_of: Callable[..., Record]
-) -> None:
-    measured(tmp_path, record_of)
+def test_records_by_another_protocol_are_no_older_ones(tmp_path: Path) -> None:
+    measured(tmp_path)
     by = {"name": "lab5", "repeats": 30, "timeout_s": 300}
     planned = plan_local(ATTENTION, RUNS, by, kernel(tmp_path), tmp_path / "records")
     assert upgrade_notices(ATTENTION, planned, by, kernel(tmp_path), HERE) == []

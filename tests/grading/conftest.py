@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import csv
 import json
 import random
 from collections.abc import Callable, Iterable, Mapping
@@ -13,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planted.course import row_of, write_rows
 
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course import PASSES, RUNS_CSV_COLUMNS
 from flashlab.plan.datasets import read_dataset
 from flashlab.records import read_record
 from flashlab.runs import Run
@@ -25,7 +24,10 @@ from flashlab_grading.submissions import find_submissions, read_submission
 
 H200 = Path(__file__).parents[2] / "data" / "h200"
 DEVICE = "NVIDIA H200"
-KEYS = (*PASSES, "peak_memory_usage(MB)")
+FLASH, NAIVE = (f"{name}-b16-n512-h32-e2048-full" for name in ("flash2", "pytorch"))
+LONG = "pytorch-b32-n512-h32-e2048-causal"
+MEMORY = "peak_memory_usage(MB)"
+OWN_CHECKS = ("form", "arithmetic", "identity", "physics", "plausibility", "coverage")
 Document = dict[str, Any]
 
 
@@ -40,13 +42,6 @@ def _course_results() -> dict[str, tuple[Run, str]]:
     return found
 
 
-def row_of(file: str, run: Run, device: str = DEVICE) -> list[str]:
-    """A row of runs.csv."""
-    s = Shape.of(run)
-    sizes = (s.batch_size, s.seq_len, s.num_heads, s.emb_dim)
-    return [file, run.implementation, *map(str, sizes), str(s.causal).lower(), device]
-
-
 @dataclass
 class Handed:
     """A submission that is to be written: documents by file name, and the rows of runs.csv.
@@ -54,6 +49,8 @@ class Handed:
     `rows` is None for a submission without a runs.csv.
     """
 
+    folder: Path
+    """That of the class which it alone is."""
     runs: dict[str, Run]
     documents: dict[str, Document]
     rows: dict[str, list[str]] | None = field(default_factory=dict)
@@ -79,36 +76,80 @@ class Handed:
         both["time(s)"] = document["forward"]["time(s)"] + document["backward"]["time(s)"]
         both["FLOPS(TFLOPs/s)"] = flops / both["time(s)"]
 
+    def measured(self, seed: int, factor: Callable[[random.Random], float]) -> Handed:
+        """A copy in which each time of a pass takes a factor of its own."""
+        chance, again = random.Random(seed), copy.deepcopy(self)
+        for name in again.documents:
+            for passed in ("forward", "backward"):
+                again.rescale(name, factor(chance), [passed])
+        return again
+
+    def exchange_labels(self) -> None:
+        for row in (self.rows or {}).values():
+            row[1] = {"Pytorch": "Flash2", "Flash2": "Pytorch"}[row[1]]
+
+    def name_device(self, name: str) -> None:
+        for row in (self.rows or {}).values():
+            row[-1] = name
+
+    def without_names(self) -> None:
+        """Files whose names say nothing, as declared as they were."""
+        new = {name: f"{i:02}.json" for i, name in enumerate(self.documents)}
+        self.documents = {new[name]: document for name, document in self.documents.items()}
+        self.runs = {new[name]: run for name, run in self.runs.items()}
+        self.rows = {new[k]: [new[k], *row[1:]] for k, row in (self.rows or {}).items()}
+
+    def record(self, name: str, **more: Any) -> Document:
+        """What a record of a file's run claims, without samples; `more` takes keys' places."""
+        return {
+            "version": 2,
+            "status": "ok",
+            "protocol": {"name": "lab5"},
+            "started": "2026-11-20T16:45:24+00:00",
+            "run": self.runs[name].to_json(),
+            "metrics": {f"{passed}_time": {"samples": []} for passed in ("forward", "backward")},
+            "environment": {"device_name": DEVICE, "provider": "flash-attn 2.8.3"},
+            **more,
+        }
+
     def write(self, folder: Path) -> Path:
         folder.mkdir(parents=True)
         for name, document in self.documents.items():
             folder.joinpath(name).write_text(json.dumps(document), encoding="utf-8")
         if self.rows is not None:
-            with folder.joinpath("runs.csv").open("w", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file)
-                writer.writerow([*RUNS_CSV_COLUMNS, "device"])
-                writer.writerows(self.rows.values())
+            write_rows(folder, [*self.rows.values()])
         return folder
+
+    def graded(self, name: str = "ann") -> Graded:
+        """What grading finds in a class of this submission alone."""
+        self.write(self.folder / name)
+        return graded(self.folder)
 
 
 @pytest.fixture
-def sound() -> Handed:
+def sound(tmp_path: Path) -> Handed:
     """The lab's 36 runs of an H200, declared."""
     results = _course_results()
     runs = {name: run for name, (run, _) in results.items()}
     documents = {name: json.loads(text) for name, (_, text) in results.items()}
-    return Handed(runs, documents, {name: row_of(name, run) for name, run in runs.items()})
+    rows = {
+        name: row_of(name, run.implementation, Shape.of(run), DEVICE) for name, run in runs.items()
+    }
+    return Handed(tmp_path, runs, documents, rows)
 
 
 def measured_again(own: Handed, seed: int) -> Handed:
     """The same runs as another measurement has them: 1% of scatter, 5% between the submissions."""
-    chance = random.Random(seed)
-    again = copy.deepcopy(own)
-    level = chance.uniform(1.0, 1.05)
-    for name in again.documents:
-        for passed in ("forward", "backward"):
-            again.rescale(name, level * chance.lognormvariate(0, 0.01), [passed])
-    return again
+    level = random.Random(seed).uniform(1.0, 1.05)
+    return own.measured(seed, lambda chance: level * chance.lognormvariate(0, 0.01))
+
+
+def write_class(folder: Path, own: Handed, count: int) -> list[Handed]:
+    """Independent submissions s00, s01, …; they are returned too."""
+    submissions = [measured_again(own, seed) for seed in range(count)]
+    for seed, submission in enumerate(submissions):
+        submission.write(folder / f"s{seed:02}")
+    return submissions
 
 
 def grade_folder(folder: Path, device: str | None = None, **published: list[Result]) -> Grades:
@@ -151,14 +192,3 @@ class Graded:
 def graded(folder: Path, device: str | None = None) -> Graded:
     """What grading finds in a folder of submissions (`grade_folder`)."""
     return Graded(grade_folder(folder, device))
-
-
-@pytest.fixture
-def handed_in(tmp_path: Path) -> Callable[..., Graded]:
-    """Grades a class of one submission."""
-
-    def grade(own: Handed, name: str = "ann") -> Graded:
-        own.write(tmp_path / name)
-        return Graded(grade_folder(tmp_path))
-
-    return grade

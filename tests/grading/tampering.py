@@ -6,10 +6,8 @@ None of them depends on what is on a particular page: each finds a place of its 
 from __future__ import annotations
 
 import io
-import random
 import re
 from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
 import pikepdf
@@ -205,29 +203,3 @@ REFUSED: Mapping[Alteration, str] = {
 
 UNSEEN = (rename_a_bookmark, change_the_author)
 """What neither text nor pictures show."""
-
-
-def alter_any(pdf: pikepdf.Pdf, chance: random.Random) -> str:
-    """Give some object a further key, or another number or text; what was done to which."""
-    while True:
-        found = chance.choice(list(pdf.objects))
-        if not isinstance(found, (Dictionary, Stream)):
-            continue
-        kind = found.get("/Type")
-        if kind in (Name.EmbeddedFile, Name.ObjStm, Name.XRef):
-            continue
-        where = f"{found.objgen[0]} {kind}"
-        values = [
-            key
-            for key, value in found.items()
-            if key not in ("/Length", "/Filter")
-            and isinstance(value, (int, Decimal, String))
-            and not isinstance(value, bool)
-        ]
-        if not values or chance.random() < 0.3:
-            found["/Zz"] = 1
-            return f"{where}: /Zz"
-        key = chance.choice(values)
-        old = found[key]
-        found[key] = String(str(old) + "x") if isinstance(old, String) else old + 1
-        return f"{where}: {key}"

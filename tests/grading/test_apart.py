@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from grading.conftest import measured_again
+from grading.conftest import FLASH, measured_again
 
 from flashlab_grading import apart, files
 from flashlab_grading.apart import check_apart
 from flashlab_grading.grade import check_alone
 from flashlab_grading.submissions import read_submission
-
-FLASH = "flash2-b16-n512-h32-e2048-full"
 
 
 def test_what_is_checked_apart_is_what_is_checked_here(sound: Any, tmp_path: Path) -> None:
@@ -67,13 +64,9 @@ def test_sixty_links_to_one_large_file_are_read_up_to_the_bound(sound: Any, tmp_
     assert "form.budget" not in codes
 
 
-def test_a_record_of_millions_of_samples_is_refused(
-    sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_a_record_of_millions_of_samples_is_refused(sound: Any) -> None:
     name = sound.file(FLASH)
     document = sound.documents[name]
-    document["record"] = {
-        "run": sound.runs[name].to_json(),
-        "metrics": {"forward_time": {"samples": [1] * 1_000_000}, "backward_time": {}},
-    }
-    assert handed_in(sound, "eve").fails() == {("form", name): "form.many_samples"}
+    metrics = {"forward_time": {"samples": [1] * 1_000_000}, "backward_time": {}}
+    document["record"] = sound.record(name, metrics=metrics)
+    assert sound.graded("eve").fails() == {("form", name): "form.many_samples"}

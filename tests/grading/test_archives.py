@@ -18,8 +18,6 @@ from flashlab_grading import apart
 from flashlab_grading.apart import check_apart
 from flashlab_grading.archives import MAX_UNPACKED_BYTES, is_archive, without_suffix
 
-FLASH = "flash2-b16-n512-h32-e2048-full"
-
 
 def zip_of(path: Path, **members: bytes) -> zipfile.ZipFile:
     archive = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import random
 from collections.abc import Callable
@@ -10,33 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grading.conftest import grade_folder, graded, measured_again
+from grading.conftest import H200, MEMORY, grade_folder, graded, measured_again, write_class
 
 from flashlab.benchmarks.attention import costs
 from flashlab_grading.causes import clusters_of
 from flashlab_grading.copies import LEAST_GROUP
 from flashlab_grading.recorded import recorded_results
 
-MEMORY = "peak_memory_usage(MB)"
 CLASS = 14
 
 
 def jittered(own: Any, jitter: float, seed: int, level: float = 1.0) -> Any:
     """The same times, each changed a little."""
-    chance = random.Random(seed)
-    again = copy.deepcopy(own)
-    for name in again.documents:
-        for passed in ("forward", "backward"):
-            again.rescale(name, level * (1 + chance.uniform(-jitter, jitter)), [passed])
-    return again
-
-
-def write_class(folder: Path, sound: Any, count: int = CLASS) -> list[Any]:
-    """Independent submissions s00, s01, …; they are returned too."""
-    submissions = [measured_again(sound, seed) for seed in range(count)]
-    for seed, own in enumerate(submissions):
-        own.write(folder / f"s{seed:02}")
-    return submissions
+    return own.measured(seed, lambda chance: level * (1 + chance.uniform(-jitter, jitter)))
 
 
 def copies(found: Any) -> dict[str, set[str]]:
@@ -55,7 +42,7 @@ def copies(found: Any) -> dict[str, set[str]]:
 def test_a_jittered_copy_in_a_class_is_found(
     jitter: float, level: float, verdict: str, sound: Any, tmp_path: Path
 ) -> None:
-    submissions = write_class(tmp_path, sound)
+    submissions = write_class(tmp_path, sound, CLASS)
     jittered(submissions[4], jitter, 1, level).write(tmp_path / "eve")
     assert copies(graded(tmp_path)) == {"eve": {f"{verdict} s04"}, "s04": {f"{verdict} eve"}}
 
@@ -81,14 +68,14 @@ def test_nothing_declared_hides_equal_times(altered: str, sound: Any, tmp_path: 
             eve.documents[f"z-{name}"] = copy.deepcopy(taken.documents[name])
             eve.rows[f"z-{name}"] = [f"z-{name}", *taken.rows[name][1:]]
     else:
-        for name in eve.documents:
-            eve.documents[name][MEMORY] += 1
-            eve.rows[name][-1] = "AMD EPYC (2 CPUs)"
-            if altered == "labels":
-                eve.rows[name][1] = {"Pytorch": "Flash2", "Flash2": "Pytorch"}[eve.rows[name][1]]
+        for document in eve.documents.values():
+            document[MEMORY] += 1
+        eve.name_device("AMD EPYC (2 CPUs)")
+    if altered == "labels":
+        eve.exchange_labels()
     if altered == "undeclared":
+        eve.without_names()
         eve.rows = None
-        eve.documents = {f"{i}.json": d for i, d in enumerate(eve.documents.values())}
     eve.write(tmp_path / "eve")
     assert copies(graded(tmp_path)) == {"eve": {"fail s03"}, "s03": {"fail eve"}}
 
@@ -105,7 +92,7 @@ MEANS: dict[str, tuple[dict[str, float], bool]] = {
 def test_means_of_others_are_found(mean: str, original: int, sound: Any, tmp_path: Path) -> None:
     """Also where some files are original, and where eve gave the mean away to be copied closely."""
     weights, geometric = MEANS[mean]
-    submissions = write_class(tmp_path, sound)
+    submissions = write_class(tmp_path, sound, CLASS)
     own = {f"s{i:02}": submission for i, submission in enumerate(submissions)}
     eve = measured_again(sound, 99)
     for name in list(eve.documents)[original:]:
@@ -151,15 +138,12 @@ def test_coarsely_rounded_times_are_not_checked_for_copies(sound: Any, tmp_path:
 # Independent measurements
 
 
-def write_quiet(folder: Path, own: Any, seed: int, scatter: float, devices: str = "") -> None:
+def write_quiet(folder: Path, own: Any, seed: int, scatter: float, device: str = "") -> None:
     """The same runs as a machine has them that scatters by so much."""
-    chance = random.Random(seed)
-    own = copy.deepcopy(own)
-    for name in own.documents:
-        own.rows[name][-1] = devices or own.rows[name][-1]
-        for passed in ("forward", "backward"):
-            own.rescale(name, chance.lognormvariate(0, scatter), [passed])
-    own.write(folder)
+    quiet = own.measured(seed, lambda chance: chance.lognormvariate(0, scatter))
+    if device:
+        quiet.name_device(device)
+    quiet.write(folder)
 
 
 @pytest.mark.parametrize("scatter", [1e-4, 2e-3])
@@ -183,7 +167,7 @@ def test_who_shares_an_uncommon_gpu_is_accused_of_nothing(
     uncommon: int, sound: Any, tmp_path: Path
 ) -> None:
     """An uncommon GPU has a pattern of its own, in which its owners agree."""
-    write_class(tmp_path, sound)
+    write_class(tmp_path, sound, CLASS)
     chance = random.Random(5)
     other = copy.deepcopy(sound)
     for name in other.documents:
@@ -200,7 +184,7 @@ def test_three_who_share_a_kind_of_machine_are_accused_of_nothing(
     sound: Any, tmp_path: Path
 ) -> None:
     """The same GPU as all others, with other software."""
-    write_class(tmp_path, sound)
+    write_class(tmp_path, sound, CLASS)
     other = measured_again(sound, 500)
     for seed in range(3):
         write_quiet(tmp_path / f"u{seed}", other, seed, 5e-4)
@@ -208,7 +192,7 @@ def test_three_who_share_a_kind_of_machine_are_accused_of_nothing(
 
 
 def test_certain_and_likely_pairs_are_clusters_of_their_own(sound: Any, tmp_path: Path) -> None:
-    submissions = write_class(tmp_path, sound)
+    submissions = write_class(tmp_path, sound, CLASS)
     jittered(submissions[4], 1e-3, 1).write(tmp_path / "eve")
     submissions[7].write(tmp_path / "mallory")
     found = clusters_of(graded(tmp_path).grades.lines)
@@ -223,13 +207,11 @@ def test_certain_and_likely_pairs_are_clusters_of_their_own(sound: Any, tmp_path
 FLASH = "flash2-b16-n512-h32-e2048-causal"
 
 
-def test_duplicates_with_another_label_are_found_despite_a_changed_digit(
-    sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_duplicates_with_another_label_are_found_despite_a_changed_digit(sound: Any) -> None:
     twin = jittered(sound, 5e-8, 3).document(FLASH)
     sound.documents["twin.json"] = twin
     sound.rows["twin.json"] = ["twin.json", "Flash2", "8", "512", "64", "4096", "true", ""]
-    assert set(handed_in(sound).fails().values()) == {"copies.within"}
+    assert set(sound.graded().fails().values()) == {"copies.within"}
 
 
 def with_times(own: Any, text: str, seconds: dict[str, float]) -> None:
@@ -237,17 +219,15 @@ def with_times(own: Any, text: str, seconds: dict[str, float]) -> None:
         own.rescale(text, wanted / own.document(text)[name]["time(s)"], [name])
 
 
-def test_times_of_a_constant_rate_were_computed(sound: Any, handed_in: Callable[..., Any]) -> None:
+def test_times_of_a_constant_rate_were_computed(sound: Any) -> None:
     long, short = "flash2-b16-n1024-h32-e2048-full", "flash2-b16-n512-h32-e2048-full"
     times = {name: sound.document(long)[name]["time(s)"] / 4 for name in ("forward", "backward")}
     with_times(sound, short, times)
-    assert set(handed_in(sound).fails().values()) == {"copies.constant_rate"}
+    assert set(sound.graded().fails().values()) == {"copies.constant_rate"}
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.57])
-def test_causal_runs_made_from_full_ones_were_computed(
-    factor: float, sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_causal_runs_made_from_full_ones_were_computed(factor: float, sound: Any) -> None:
     full, causal = (f"flash2-b16-n1024-h32-e2048-{mask}" for mask in ("full", "causal"))
     with_times(
         sound,
@@ -255,23 +235,15 @@ def test_causal_runs_made_from_full_ones_were_computed(
         {n: factor * sound.document(full)[n]["time(s)"] for n in ("forward", "backward")},
     )
     code = "copies.constant_rate" if factor == 0.5 else "copies.proportional"
-    assert set(handed_in(sound).fails().values()) == {code}
+    assert set(sound.graded().fails().values()) == {code}
 
 
 def test_the_result_of_the_courses_slides_is_a_source(sound: Any, tmp_path: Path) -> None:
     published = recorded_results()
-    (slide,) = published["the course's slides"]
     own = measured_again(sound, 1)
-    own.documents["mine.json"] = {
-        **{
-            name: {
-                "time(s)": slide.numbers.seconds[name],
-                "FLOPS(TFLOPs/s)": slide.numbers.rates[name],
-            }
-            for name in slide.numbers.seconds
-        },
-        MEMORY: slide.numbers.peak_mib,
-    }
+    own.documents["mine.json"] = json.loads(
+        H200.with_name("published").joinpath("slide.json").read_text()
+    )
     own.rows["mine.json"] = ["mine.json", "Flash2", "32", "1024", "32", "2048", "false", ""]
     own.write(tmp_path / "eve")
     found = grade_folder(tmp_path, **published)
@@ -280,35 +252,17 @@ def test_the_result_of_the_courses_slides_is_a_source(sound: Any, tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", ["straight", "power"])
-def test_interpolated_points_were_computed(
-    kind: str, sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_interpolated_points_were_computed(kind: str, sound: Any) -> None:
     low, middle, high = (f"pytorch-b{b}-n512-h32-e2048-causal" for b in (16, 32, 64))
     times = {}
     for name in ("forward", "backward"):
         a, b = (sound.document(text)[name]["time(s)"] for text in (low, high))
         times[name] = a + (b - a) / 3 if kind == "straight" else (a * b) ** 0.5
     with_times(sound, middle, times)
-    assert handed_in(sound).fails() == {("copies", sound.file(middle)): "copies.interpolated"}
+    assert sound.graded().fails() == {("copies", sound.file(middle)): "copies.interpolated"}
 
 
 # Forged records
-
-
-def record(own: Any, name: str, samples: dict[str, list[float]], **more: Any) -> dict[str, Any]:
-    return {
-        "version": 2,
-        "status": "ok",
-        "protocol": {"name": "sampled"},
-        "run": own.runs[name].to_json(),
-        "metrics": {
-            f"{passed}_time": {"samples": [1e3 * seconds for seconds in each]}
-            for passed, each in samples.items()
-        },
-        "environment": {"device_name": "NVIDIA H200", "provider": "flash-attn 2.8.3"},
-        "started": "2026-11-20T16:45:24+00:00",
-        **more,
-    }
 
 
 def noise(seed: int, count: int = 21, spread: float = 0.01) -> list[float]:
@@ -330,12 +284,10 @@ FORGED: dict[str, tuple[Callable[[int], list[float]], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("forged", FORGED)
-def test_a_forged_record_does_not_pass(
-    forged: str, sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_a_forged_record_does_not_pass(forged: str, sound: Any) -> None:
     make, more, expected = FORGED[forged]
     write_records(sound, make, more)
-    found = handed_in(sound, "eve")
+    found = sound.graded("eve")
     told = {f"{line.verdict} {line.code}" for line in found.grades.lines}
     assert expected in told
     assert "functional" not in found.badges("eve") or expected.startswith("warn")
@@ -343,16 +295,19 @@ def test_a_forged_record_does_not_pass(
 
 def write_records(own: Any, make: Callable[[int], list[float]], more: dict[str, Any]) -> None:
     for i, (name, document) in enumerate(own.documents.items()):
-        samples = {}
-        for j, passed in enumerate(("forward", "backward")):
-            seconds = document[passed]["time(s)"]
-            samples[passed] = [seconds * factor for factor in make(2 * i + j)]
-        document["record"] = record(own, name, samples, **more)
+        metrics = {
+            f"{passed}_time": {
+                "samples": [1e3 * document[passed]["time(s)"] * x for x in make(2 * i + j)]
+            }
+            for j, passed in enumerate(("forward", "backward"))
+        }
+        sampled = {"protocol": {"name": "sampled"}, "metrics": metrics}
+        document["record"] = own.record(name, **sampled, **more)
 
 
-def test_true_records_pass(sound: Any, handed_in: Callable[..., Any]) -> None:
+def test_true_records_pass(sound: Any) -> None:
     write_records(sound, noise, {})
-    found = handed_in(sound)
+    found = sound.graded()
     assert found.alarms() == []
     assert found.badges("ann") == ("available", "functional")
 
@@ -368,20 +323,16 @@ def test_equal_samples_are_a_copy_even_if_the_times_repeat(sound: Any, tmp_path:
     assert set(graded(tmp_path).fails().values()) == {"copies.samples"}
 
 
-def test_bfloat16_takes_as_much_memory_and_is_no_fault(
-    sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_bfloat16_takes_as_much_memory_and_is_no_fault(sound: Any) -> None:
     write_records(sound, noise, {})
     for document in sound.documents.values():
         document["record"]["run"]["dtype"] = "bfloat16"
-    assert handed_in(sound).alarms() == []
+    assert sound.graded().alarms() == []
 
 
 def test_a_cpus_results_do_not_have_a_gpus_memory(sound: Any, tmp_path: Path) -> None:
-    for row in sound.rows.values():
-        row[-1] = "AMD EPYC (2 CPUs)"
-    sound.write(tmp_path / "eve")
-    assert {line.code for line in graded(tmp_path).lines("warn")} == {"identity.cuda_memory"}
+    sound.name_device("AMD EPYC (2 CPUs)")
+    assert {line.code for line in sound.graded("eve").lines("warn")} == {"identity.cuda_memory"}
     for name, run in sound.runs.items():
         sound.documents[name][MEMORY] = costs.MIB % 1000 + len(run.implementation)
     sound.write(tmp_path / "cpu" / "ann")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import struct
 import zipfile
 from collections.abc import Callable
@@ -11,18 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grading.conftest import graded, measured_again
+from grading.conftest import (
+    FLASH,
+    MEMORY,
+    NAIVE,
+    OWN_CHECKS,
+    graded,
+    measured_again,
+)
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course import PASSES
 from flashlab_grading.shown import MAX_CELL, cell
 
-FLASH = "flash2-b16-n512-h32-e2048-full"
-NAIVE = "pytorch-b16-n512-h32-e2048-full"
-MEMORY = "peak_memory_usage(MB)"
 Change = Callable[[float], float]
-OWN_CHECKS = ("form", "arithmetic", "identity", "physics", "plausibility", "coverage")
 
 
 def notes(found: Any) -> set[str]:
@@ -39,19 +41,11 @@ def write_table(folder: Path, own: Any, columns: list[str], separator: str = ","
     folder.joinpath("runs.csv").write_text("\n".join(separator.join(line) for line in lines) + "\n")
 
 
-def anonymous(own: Any) -> None:
-    """The files under names that say nothing."""
-    renamed = {name: f"{i:02}.json" for i, name in enumerate(own.documents)}
-    own.documents = {renamed[name]: document for name, document in own.documents.items()}
-    own.rows = {renamed[name]: [renamed[name], *row[1:]] for name, row in own.rows.items()}
-    own.runs = {renamed[name]: run for name, run in own.runs.items()}
-
-
 @pytest.mark.parametrize("columns", [["file", "impl"], ["file", "impl", "seq_len"]])
 def test_a_runs_csv_may_declare_any_part_of_a_run(
     columns: list[str], sound: Any, tmp_path: Path
 ) -> None:
-    anonymous(sound)
+    sound.without_names()
     folder = sound.write(tmp_path / "ann")
     write_table(folder, sound, columns)
     found = graded(tmp_path)
@@ -62,7 +56,7 @@ def test_a_runs_csv_may_declare_any_part_of_a_run(
 def test_an_implementation_that_is_declared_alone_and_wrongly_fails(
     sound: Any, tmp_path: Path
 ) -> None:
-    anonymous(sound)
+    sound.without_names()
     wrong = ["00.json", "01.json"]
     for name in wrong:
         sound.rows[name][1] = {"Pytorch": "Flash2", "Flash2": "Pytorch"}[sound.rows[name][1]]
@@ -127,26 +121,22 @@ def test_a_name_alone_never_fails_a_file(name: str, sound: Any, tmp_path: Path) 
     assert [line for line in found.alarms() if line.check != "coverage"] == []
 
 
-def test_a_name_against_the_numbers_is_resolved_by_them_with_a_note(
-    sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_a_name_against_the_numbers_is_resolved_by_them_with_a_note(sound: Any) -> None:
     sound.rows = None
     flash, naive = sound.file(FLASH), sound.file(NAIVE)
     both = sound.documents
     both[flash], both[naive] = both[naive], both[flash]
-    found = handed_in(sound)
+    found = sound.graded()
     assert found.alarms() == []
     lines = [line for line in found.grades.lines if line.code == "identity.name_differs"]
     assert {line.file for line in lines} == {flash, naive}
     assert all(line.verdict == "pass" and line.expected and line.found for line in lines)
 
 
-def test_numbers_of_nothing_do_not_fail_by_their_name(
-    sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_numbers_of_nothing_do_not_fail_by_their_name(sound: Any) -> None:
     sound.rows = None
     sound.document(FLASH)[MEMORY] += 1
-    found = handed_in(sound)
+    found = sound.graded()
     assert {line.check for line in found.alarms()} <= {"coverage"}
     (line,) = (x for x in found.lines("not_checked") if x.file == sound.file(FLASH))
     assert line.check == "identity"
@@ -226,12 +216,10 @@ ODD: dict[str, tuple[Callable[[Any], None], set[str]]] = {
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_honest_but_odd_files_fail_nothing(
-    odd: str, sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_honest_but_odd_files_fail_nothing(odd: str, sound: Any) -> None:
     change, noted = ODD[odd]
     change(sound)
-    found = handed_in(sound)
+    found = sound.graded()
     assert found.alarms() == []
     assert notes(found) == noted
     assert found.of("ann")["identity"] == "pass"
@@ -242,8 +230,7 @@ def test_honest_but_odd_files_fail_nothing(
 )
 def test_other_encodings_are_read(encoding: str, note: str, sound: Any, tmp_path: Path) -> None:
     """As PowerShell and a spreadsheet in Taiwan write them."""
-    for row in sound.rows.values():
-        row[-1] = "實驗室 H200"
+    sound.name_device("實驗室 H200")
     folder = sound.write(tmp_path / "ann")
     for path in folder.iterdir():
         path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
@@ -273,9 +260,7 @@ def test_a_result_that_is_there_twice_counts_once(sound: Any, tmp_path: Path) ->
     assert found.grades.summaries[0].files == 36
 
 
-def test_rounded_numbers_of_another_run_still_fail(
-    sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_rounded_numbers_of_another_run_still_fail(sound: Any) -> None:
     document = sound.document(FLASH)
     for name in PASSES:
         document[name] = {key: round(value, 6) for key, value in document[name].items()}
@@ -286,21 +271,19 @@ def test_rounded_numbers_of_another_run_still_fail(
     document["backward"]["FLOPS(TFLOPs/s)"] = round(
         document["backward"]["FLOPS(TFLOPs/s)"] * 1.05, 6
     )
-    assert handed_in(sound).fails() == {
+    assert sound.graded().fails() == {
         ("identity", sound.file(FLASH)): "identity.flops",
         ("arithmetic", sound.file(NAIVE)): "arithmetic.flops",
     }
 
 
 @pytest.mark.parametrize("mib", [0, 8, 48])
-def test_a_workspace_that_all_files_share_is_a_setting(
-    mib: float, sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_a_workspace_that_all_files_share_is_a_setting(mib: float, sound: Any) -> None:
     for name, run in sound.runs.items():
         if run.implementation == "Pytorch":
             memory = costs.naive_peak_memory(Shape.of(run), workspaces=int(mib * costs.MIB))
             sound.documents[name][MEMORY] = memory / costs.MIB
-    found = handed_in(sound)
+    found = sound.graded()
     assert found.alarms() == []
     assert notes(found) == {"identity.workspace_unusual"}
     assert found.of("ann")["identity"] == "pass"
@@ -322,19 +305,11 @@ def test_another_gpus_workspace_is_asked_about_and_a_mixture_fails(
     assert set(graded(tmp_path / "half").fails().values()) == {"identity.workspace"}
 
 
-def disturbed(own: Any, chance: random.Random) -> None:
-    """One time in fifty takes three times as long."""
-    for name in own.documents:
-        for passed in ("forward", "backward"):
-            if chance.random() < 0.02:
-                own.rescale(name, 3.0, [passed])
-
-
 def test_disturbed_times_of_honest_submissions_fail_nothing(sound: Any, tmp_path: Path) -> None:
-    chance = random.Random(7)
+    """One time in fifty takes three times as long."""
     for seed in range(20):
         own = measured_again(sound, seed)
-        disturbed(own, chance)
+        own = own.measured(7 + seed, lambda chance: 3.0 if chance.random() < 0.02 else 1.0)
         own.write(tmp_path / f"s{seed:02}")
     found = graded(tmp_path)
     assert found.fails() == {}
@@ -344,12 +319,10 @@ def test_disturbed_times_of_honest_submissions_fail_nothing(sound: Any, tmp_path
 # What was not checked
 
 
-def test_one_checked_file_of_many_is_no_pass_and_earns_no_badge(
-    sound: Any, handed_in: Callable[..., Any]
-) -> None:
-    anonymous(sound)
+def test_one_checked_file_of_many_is_no_pass_and_earns_no_badge(sound: Any) -> None:
+    sound.without_names()
     sound.rows = {name: row for name, row in sound.rows.items() if name == "00.json"}
-    found = handed_in(sound)
+    found = sound.graded()
     assert found.of("ann")["identity"] == "not_checked"
     (summary,) = found.grades.summaries
     assert summary.checked["identity"] == (1, 36)

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import copy
 import json
-import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from grading.conftest import graded, measured_again
+from grading.conftest import (
+    FLASH,
+    H200,
+    LONG,
+    MEMORY,
+    NAIVE,
+    OWN_CHECKS,
+    graded,
+    measured_again,
+    write_class,
+)
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 
-H200 = Path(__file__).parents[2] / "data" / "h200"
-OWN_CHECKS = ("form", "arithmetic", "identity", "physics", "plausibility", "coverage")
-FLASH = "flash2-b16-n512-h32-e2048-full"
-NAIVE = "pytorch-b16-n512-h32-e2048-full"
-LONG = "pytorch-b32-n512-h32-e2048-causal"
-MEMORY = "peak_memory_usage(MB)"
-
 Change = Callable[[Any], Any]
 
 
-def test_a_sound_submission_passes_every_check(sound: Any, handed_in: Callable[..., Any]) -> None:
-    found = handed_in(sound)
+def test_a_sound_submission_passes_every_check(sound: Any) -> None:
+    found = sound.graded()
     assert found.alarms() == []
     assert [found.of("ann")[check] for check in OWN_CHECKS] == ["pass"] * 6
     unchecked = {line.check for line in found.lines("not_checked")}
@@ -35,13 +37,11 @@ def test_a_sound_submission_passes_every_check(sound: Any, handed_in: Callable[.
     assert found.badges("ann") == ("available", "functional")
 
 
-def test_a_sound_submission_without_declarations_raises_no_alarm(
-    sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_a_sound_submission_without_declarations_raises_no_alarm(sound: Any) -> None:
     """The course's script names nothing: any names, no runs.csv."""
-    sound.documents = {f"{i}.json": d for i, d in enumerate(sound.documents.values())}
+    sound.without_names()
     sound.rows = None
-    found = handed_in(sound)
+    found = sound.graded()
     assert found.alarms() == []
     assert found.badges("ann") == ()
     told = [line for line in found.lines("not_checked") if line.check == "identity"]
@@ -83,10 +83,10 @@ def declared(text: str, column: int, cell: str) -> Change:
 
 
 def rescaled(*texts: str, by: float, **which: Any) -> Change:
-    """Runs that took so many times as long, and all that follows from it."""
+    """Runs (all if none is named) that took so many times as long, and all that follows."""
 
     def change(own: Any) -> None:
-        for text in texts:
+        for text in texts or own.documents:
             own.rescale(text, by, **which)
 
     return change
@@ -149,14 +149,47 @@ ALTERED: dict[str, tuple[Change, str, str]] = {
 
 
 @pytest.mark.parametrize("altered", ALTERED)
-def test_one_thing_altered_fails_its_check_and_no_other(
-    altered: str, sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_one_thing_altered_fails_its_check_and_no_other(altered: str, sound: Any) -> None:
     change, check, code = ALTERED[altered]
     change(sound)
-    fails = handed_in(sound).fails()
+    fails = sound.graded().fails()
     assert {name for name, _ in fails} == {check}, fails
     assert set(fails.values()) == {code}
+
+
+def coarsely_rounded(own: Any) -> None:
+    for passed in ("forward", "backward", "forward_backward"):
+        both = own.document(FLASH)[passed]
+        both.update({key: float(f"{value:.1g}") for key, value in both.items()})
+
+
+def a_wrong_name_alone(own: Any) -> None:
+    del own.rows[own.file(FLASH)]
+    own.documents["baseline.json"] = own.documents.pop(own.file(FLASH))
+
+
+def declared_in_part(own: Any) -> None:
+    held(FLASH, 2**-11)(own)
+    name = own.file(FLASH)
+    own.documents["0.json"] = own.documents.pop(name)
+    own.rows[name] = ["0.json", "Flash2", *[""] * 6]
+
+
+WITHOUT_FLOPS = {"identity.no_flops", "physics.no_flops"}
+UNCHECKED: dict[str, tuple[Change, set[str]]] = {
+    "a wrong time": (times(0.99, FLASH, "forward", "time(s)"), WITHOUT_FLOPS),
+    "a digit": (coarsely_rounded, WITHOUT_FLOPS | {"arithmetic.coarse"}),
+    "a kernel of one's own": (declared(FLASH, 1, "Mine"), {"identity.other_kernel"}),
+    "a wrong name alone": (a_wrong_name_alone, {"identity.name_refuted"}),
+    "memory of nothing": (declared_in_part, {"identity.partly_unknown"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("unchecked", UNCHECKED)
+def test_what_cannot_be_checked_of_a_file_is_said_and_why(unchecked: str, sound: Any) -> None:
+    change, codes = UNCHECKED[unchecked]
+    change(sound)
+    assert {line.code for line in sound.graded().lines("not_checked") if line.file} == codes
 
 
 DOUBTED: dict[str, tuple[Change, str]] = {
@@ -169,12 +202,10 @@ DOUBTED: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("doubted", DOUBTED)
-def test_a_point_that_contradicts_its_neighbours_is_a_warning(
-    doubted: str, sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_a_point_that_contradicts_its_neighbours_is_a_warning(doubted: str, sound: Any) -> None:
     change, code = DOUBTED[doubted]
     change(sound)
-    found = handed_in(sound)
+    found = sound.graded()
     assert found.fails() == {}
     assert {line.check for line in found.lines("warn")} == {"plausibility"}
     assert {line.code for line in found.lines("warn")} == {code}
@@ -188,12 +219,9 @@ def test_a_point_that_contradicts_its_neighbours_is_a_warning(
 def test_a_copy_that_was_scaled_or_jittered_is_one(
     factor: float, jitter: float, code: str, sound: Any, tmp_path: Path
 ) -> None:
-    chance = random.Random(1)
-    sound.write(tmp_path / "ann")
-    for name in sound.documents:
-        sound.rescale(name, factor * (1 + chance.uniform(-jitter, jitter)))
     sound.write(tmp_path / "ben")
-    found = graded(tmp_path)
+    copied = sound.measured(1, lambda chance: factor * (1 + chance.uniform(-jitter, jitter)))
+    found = copied.graded()
     assert set(found.fails().values()) == {code}
     told = {(line.submission, line.params["other"]) for line in found.lines("fail")}
     assert told == {("ann", "ben"), ("ben", "ann")}
@@ -204,24 +232,20 @@ def test_a_few_copied_files_among_own_ones_are_found(sound: Any, tmp_path: Path)
     other = measured_again(sound, 2)
     for name in sorted(sound.documents)[::9]:
         other.documents[name] = sound.documents[name]
-    other.write(tmp_path / "ben")
-    found = graded(tmp_path)
-    assert set(found.fails().values()) == {"copies.same"}
+    assert set(other.graded("ben").fails().values()) == {"copies.same"}
 
 
 def test_a_single_file_that_is_the_same_is_a_warning(sound: Any, tmp_path: Path) -> None:
     sound.write(tmp_path / "ann")
     other = measured_again(sound, 3)
     other.documents[sound.file(LONG)] = sound.document(LONG)
-    other.write(tmp_path / "ben")
-    found = graded(tmp_path)
+    found = other.graded("ben")
     assert found.fails() == {}
     assert {line.code for line in found.lines("warn")} == {"copies.file"}
 
 
 def test_a_class_of_sound_submissions_raises_no_alarm(sound: Any, tmp_path: Path) -> None:
-    for seed in range(12):
-        measured_again(sound, seed).write(tmp_path / f"s{seed:02}")
+    write_class(tmp_path, sound, 12)
     assert graded(tmp_path).alarms() == []
 
 
@@ -236,16 +260,12 @@ def test_a_whole_recorded_dataset_raises_no_alarm(tmp_path: Path) -> None:
 BATCHES = [f"pytorch-b{b}-n512-h32-e2048-causal" for b in (8, 16, 32, 64)]
 
 
-def milliseconds(own: Any) -> None:
-    rescaled(*own.documents, by=1000)(own)
-
-
 AGAINST_THE_CLASS: dict[str, tuple[Change, str]] = {
     # With no neighbour above.
     "a slow end": (rescaled("pytorch-b32-n1024-h32-e2048-full", by=4), "plausibility.class"),
     "a fast run": (rescaled(LONG, by=1 / 2.2), "plausibility.fast"),
     "a fast experiment": (rescaled(*BATCHES, by=0.5), "plausibility.fast"),
-    "milliseconds": (milliseconds, "plausibility.milliseconds"),
+    "milliseconds": (rescaled(by=1000), "plausibility.milliseconds"),
 }
 
 
@@ -293,10 +313,8 @@ def test_a_submission_of_another_gpu_is_told_once_and_not_point_by_point(
 
 def test_the_configured_device_is_that_of_files_that_name_none(sound: Any, tmp_path: Path) -> None:
     """An H200's results are too fast for an RTX 3070, and hold an H200's cuBLAS workspace."""
-    for row in sound.rows.values():
-        row[-1] = ""
-    sound.write(tmp_path / "ann")
-    assert graded(tmp_path).fails() == {}
+    sound.name_device("")
+    assert sound.graded().fails() == {}
     found = graded(tmp_path, "NVIDIA GeForce RTX 3070")
     assert "physics.rate" in found.fails().values()
     assert "identity.workspace_of_another" in {line.code for line in found.lines("warn")}
@@ -308,19 +326,15 @@ SLIDE = json.loads((H200.parent / "published" / "slide.json").read_text(encoding
 
 
 @pytest.mark.parametrize("device", ["NVIDIA GeForce RTX 3070", ""])
-def test_a_result_of_the_courses_own_script_passes(
-    device: str, sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_a_result_of_the_courses_own_script_passes(device: str, sound: Any) -> None:
     row = ["slide.json", "Flash2", "32", "1024", "32", "2048", "false", device]
     sound.documents, sound.rows = {"slide.json": SLIDE}, {"slide.json": row}
-    found = handed_in(sound)
+    found = sound.graded()
     assert {check for check, _ in found.fails()} == {"coverage"}
     verdicts = found.of("ann")
     assert [verdicts[check] for check in OWN_CHECKS[:5]] == ["pass"] * 5
 
 
-def test_a_badge_is_lost_with_the_check_that_it_stands_on(
-    sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_a_badge_is_lost_with_the_check_that_it_stands_on(sound: Any) -> None:
     memory_of_the_other(sound)
-    assert handed_in(sound).badges("ann") == ("available",)
+    assert sound.graded().badges("ann") == ("available",)

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grading.conftest import graded
+from grading.conftest import FLASH, graded
 
 from flashlab import untrusted
 from flashlab_grading import files
 from flashlab_grading.sheets import write_grades, write_summary
 from flashlab_grading.wording import sentence
-
-FLASH = "flash2-b16-n512-h32-e2048-full"
 
 
 def text_of(own: Any) -> str:
@@ -248,22 +246,10 @@ def test_a_hostile_runs_csv_is_a_fail_line_and_the_files_are_graded(
 # A forged record
 
 
-def record_of_file(own: Any, text: str) -> dict[str, Any]:
-    return {
-        "version": 2,
-        "status": "ok",
-        "protocol": {"name": "lab5"},
-        "started": "2026-11-20T16:45:24+00:00",
-        "run": own.runs[own.file(text)].to_json(),
-        "metrics": {"forward_time": {"samples": []}, "backward_time": {"samples": []}},
-        "environment": {"device_name": "NVIDIA H200", "provider": "flash-attn 2.8.3"},
-    }
-
-
 def forge(own: Any, **run: Any) -> None:
     own.rows = None
     document = own.document(FLASH)
-    document["record"] = record_of_file(own, FLASH)
+    document["record"] = own.record(own.file(FLASH))
     document["record"]["run"] |= run
 
 
@@ -279,21 +265,17 @@ FORGED: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("forged", FORGED)
-def test_a_forged_record_is_not_believed_over_the_numbers(
-    forged: str, sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_a_forged_record_is_not_believed_over_the_numbers(forged: str, sound: Any) -> None:
     run, check, code = FORGED[forged]
     forge(sound, **run)
-    assert handed_in(sound, "eve").fails() == {(check, sound.file(FLASH)): code}
+    assert sound.graded("eve").fails() == {(check, sound.file(FLASH)): code}
 
 
-def test_a_record_that_claims_another_machine_passes_nothing_by_it(
-    sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_a_record_that_claims_another_machine_passes_nothing_by_it(sound: Any) -> None:
     """Declared to be of a CPU, its memory is not compared with the model; nor does it pass then."""
     forge(sound, device="cpu", dtype="float32")
     sound.document(FLASH)["peak_memory_usage(MB)"] += 1
-    found = handed_in(sound, "eve")
+    found = sound.graded("eve")
     lines = [line for line in found.lines("not_checked") if line.file == sound.file(FLASH)]
     assert [line.code for line in lines] == ["identity.not_cuda"]
 
@@ -301,8 +283,7 @@ def test_a_record_that_claims_another_machine_passes_nothing_by_it(
 def test_a_cpu_is_not_compared_with_a_gpu_but_for_what_no_device_can_do(
     sound: Any, tmp_path: Path
 ) -> None:
-    for row in sound.rows.values():
-        row[-1] = "AMD EPYC (2 CPUs)"
+    sound.name_device("AMD EPYC (2 CPUs)")
     sound.write(tmp_path / "ann")
     for name in sound.documents:
         sound.rescale(name, 1e-3, ["forward"])
@@ -316,18 +297,16 @@ def test_a_cpu_is_not_compared_with_a_gpu_but_for_what_no_device_can_do(
     assert found.of("eve")["physics"] == "fail"
 
 
-def test_samples_that_do_not_make_the_time_are_not_believed(
-    sound: Any, handed_in: Callable[..., Any]
-) -> None:
+def test_samples_that_do_not_make_the_time_are_not_believed(sound: Any) -> None:
     forge(sound)
     seconds = sound.document(FLASH)["forward"]["time(s)"]
     forward = sound.document(FLASH)["record"]["metrics"]["forward_time"]
     forward["samples"] = [1e3 * seconds * 1.1] * 20
-    assert set(handed_in(sound, "eve").fails().values()) == {"arithmetic.samples"}
+    assert set(sound.graded("eve").fails().values()) == {"arithmetic.samples"}
 
 
-def test_a_record_and_a_row_that_differ_fail(sound: Any, handed_in: Callable[..., Any]) -> None:
+def test_a_record_and_a_row_that_differ_fail(sound: Any) -> None:
     rows = sound.rows
     forge(sound, seq_len=256, batch_size=64)  # as many FLOPs, and as much memory
     sound.rows = rows
-    assert set(handed_in(sound, "eve").fails().values()) == {"identity.record_differs"}
+    assert set(sound.graded("eve").fails().values()) == {"identity.record_differs"}

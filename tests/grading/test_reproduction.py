@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -94,7 +95,7 @@ def test_a_difference_measured_on_a_busy_machine_proves_nothing(
     ("code", "disturbed"), [("cpu_load", True), ("shared_device", True), ("drift", False)]
 )
 def test_a_record_says_whether_the_machine_was_its_own(
-    code: str, disturbed: bool, run: Run, record_of: Callable[..., Any], tmp_path: Path
+    code: str, disturbed: bool, run: Run, tmp_path: Path
 ) -> None:
     write_record(tmp_path / "r.json", record_of(run, warnings=[{"code": code}]))
     assert read_measured(tmp_path / "r.json", run).disturbed == disturbed

@@ -14,7 +14,7 @@ from flashlab_grading.selfcheck import self_check
 
 def test_a_sound_submission_is_told_so(sound: Any, tmp_path: Path, capsys: Any) -> None:
     measured_again(sound, 1).write(tmp_path / "mine")
-    assert self_check(tmp_path / "mine", None, "en")
+    assert self_check(tmp_path / "mine", None, "en") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["✓ Format: pass", "✓ Arithmetic: pass"]
     assert not any(line.startswith(("×", "△")) for line in lines)
@@ -29,10 +29,9 @@ def test_a_cause_is_told_with_examples(
     language: str, expected: str, sound: Any, tmp_path: Path, capsys: Any
 ) -> None:
     own = measured_again(sound, 1)
-    for row in own.rows.values():
-        row[1] = {"Pytorch": "Flash2", "Flash2": "Pytorch"}[row[1]]
+    own.exchange_labels()
     own.write(tmp_path / "mine")
-    assert not self_check(tmp_path / "mine", None, language)
+    assert self_check(tmp_path / "mine", None, language) == 1
     told = capsys.readouterr().out
     assert expected in told
     assert " → Flash2 B·H=512 N=128 d=64 causal → Pytorch B16 N128 H32 E2048 causal\n" in told
@@ -40,7 +39,7 @@ def test_a_cause_is_told_with_examples(
 
 def test_what_was_published_is_not_ones_own(sound: Any, tmp_path: Path, capsys: Any) -> None:
     sound.write(tmp_path / "mine")
-    assert not self_check(tmp_path / "mine", None, "en")
+    assert self_check(tmp_path / "mine", None, "en") == 1
     assert "data/h200 (lab5)" in capsys.readouterr().out
 
 

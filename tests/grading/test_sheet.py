@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pypdf
-from grading.conftest import graded, measured_again
+from grading.conftest import FLASH, Handed, graded, measured_again
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
@@ -17,14 +17,7 @@ from flashlab_grading.causes import causes_of, clusters_of, urgency
 from flashlab_grading.sheets import to_html, write_pages
 from flashlab_grading.stage import write_stage
 
-FLASH = "flash2-b16-n512-h32-e2048-full"
 Change = Callable[[Any], None]
-
-
-def exchanged_labels(own: Any) -> None:
-    other = {"Pytorch": "Flash2", "Flash2": "Pytorch"}
-    for row in own.rows.values():
-        row[1] = other[row[1]]
 
 
 def without_batches_and_heads(own: Any) -> None:
@@ -56,7 +49,7 @@ def undeclared(own: Any) -> None:
 
 
 FAULTS: dict[str, Change] = {
-    "labels": exchanged_labels,
+    "labels": Handed.exchange_labels,
     "missing": without_batches_and_heads,
     "slow": one_slow_point,
     "fast": too_fast,

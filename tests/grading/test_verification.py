@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from grading.conftest import grade_folder
 from numpy._core._multiarray_umath import __cpu_dispatch__ as DISPATCHED
 from numpy._core._multiarray_umath import __cpu_features__ as AVAILABLE
 from PIL import Image
+from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
@@ -36,7 +37,6 @@ from flashlab.benchmarks.implementations import (
 from flashlab.config import Layer, reported_config, resolve_config
 from flashlab.files import json_text
 from flashlab.plan import planning as plan
-from flashlab.records import Record
 from flashlab.report import attached
 from flashlab.report.attached import AttachmentError
 from flashlab.report.attachments import manifest_of
@@ -82,7 +82,7 @@ def small_config() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def records(record_of: Callable[..., Record]) -> dict[str, Any]:
+def records() -> dict[str, Any]:
     """The documents of the small configuration's records, by file name."""
     config = small_config()
     chance = random.Random(4)
@@ -123,33 +123,46 @@ def rebuilt() -> Iterator[Rebuild]:
 
 
 @pytest.fixture(scope="module")
-def report(
+def made(
     records: dict[str, Any], rebuilt: Rebuild, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[bytes, Files]:
-    """A report of these records, and what is attached to it."""
+) -> bytes:
+    """A report of these records."""
     source = {"config.json": config_text(small_config()), "records.jsonl.gz": packed(records)}
-    made = rebuilt(source, tmp_path_factory.mktemp("first"))
-    return made, attachments_of(made)
+    return rebuilt(source, tmp_path_factory.mktemp("first"))
 
 
-Verified = Callable[..., tuple[int, str]]
+@dataclass(frozen=True)
+class Report:
+    """A report, what is attached to it, and where others like it are verified."""
 
+    pdf: bytes
+    files: Files
+    folder: Path
 
-@pytest.fixture
-def verified(tmp_path: Path) -> Verified:
-    """Exit status and what is printed, with these files attached in place of the report's."""
-
-    def run(content: bytes, files: Mapping[str, bytes] | None = None) -> tuple[int, str]:
-        path = tmp_path / "lab5.pdf"
-        path.write_bytes(content if files is None else tampering.with_attachments(content, files))
+    def verified(
+        self, content: bytes | None = None, files: Mapping[str, bytes] | None = None
+    ) -> tuple[int, str]:
+        """Exit status and what is printed, with these files attached in place of the report's."""
+        path = self.folder / "lab5.pdf"
+        pdf = content or self.pdf
+        path.write_bytes(pdf if files is None else tampering.with_attachments(pdf, files))
         status, lines = verify(path)
         return status, "\n".join(lines)
 
-    return run
+    def altered(
+        self, alter: tampering.Alteration, files: Mapping[str, bytes] | None = None
+    ) -> tuple[int, str]:
+        """The same of the altered report."""
+        return self.verified(tampering.altered(self.pdf, alter), files)
 
 
-def test_a_report_as_it_was_made_is_consistent(report: tuple[bytes, Files], tmp_path: Path) -> None:
-    tmp_path.joinpath("report of ann").write_bytes(report[0])
+@pytest.fixture
+def report(made: bytes, tmp_path: Path) -> Report:
+    return Report(made, attachments_of(made), tmp_path)
+
+
+def test_a_report_as_it_was_made_is_consistent(report: Report, tmp_path: Path) -> None:
+    tmp_path.joinpath("report of ann").write_bytes(report.pdf)
     status, lines = verify(tmp_path / "report of ann")  # under any name
     said = "\n".join(lines)
     assert status == 0, said
@@ -159,11 +172,10 @@ def test_a_report_as_it_was_made_is_consistent(report: tuple[bytes, Files], tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["report of ann"]
 
 
-def test_an_attachment_that_ends_otherwise_is_told(
-    report: tuple[bytes, Files], verified: Verified
-) -> None:
-    pdf, files = report
-    status, said = verified(pdf, {**files, "findings.json": files["findings.json"] + b"\n"})
+def test_an_attachment_that_ends_otherwise_is_told(report: Report) -> None:
+    status, said = report.verified(
+        files={**report.files, "findings.json": report.files["findings.json"] + b"\n"}
+    )
     assert status == 1 and "findings.json: line " in said
 
 
@@ -188,116 +200,91 @@ pdf.with_name("again.pdf").write_bytes(rebuild(attachments_of(pdf.read_bytes()),
 """
 
 
-def test_another_processor_gives_the_same_bytes(
-    report: tuple[bytes, Files], tmp_path: Path
-) -> None:
+def test_another_processor_gives_the_same_bytes(report: Report, tmp_path: Path) -> None:
     """numpy's exp and log differ in their last bits: what is derived is rounded when written."""
     features = [name for name in DISPATCHED if AVAILABLE.get(name)]
     path = tmp_path / "lab5.pdf"
-    path.write_bytes(report[0])
+    path.write_bytes(report.pdf)
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     command = [sys.executable, "-c", AGAIN, str(path), *features]
     lowest = {**environment, "NPY_DISABLE_CPU_FEATURES": " ".join(features)}
     subprocess.run(command, check=True, env=lowest)
-    assert (tmp_path / "again.pdf").read_bytes() == report[0]
+    assert (tmp_path / "again.pdf").read_bytes() == report.pdf
 
 
 # Alterations of the document
 
 
 def test_what_another_program_saved_is_not_our_file_and_the_rebuilt_one_is_kept(
-    report: tuple[bytes, Files], verified: Verified, tmp_path: Path
+    report: Report, tmp_path: Path
 ) -> None:
     out = io.BytesIO()
-    with pikepdf.open(io.BytesIO(report[0])) as pdf:
+    with pikepdf.open(io.BytesIO(report.pdf)) as pdf:
         pdf.save(out, object_stream_mode=pikepdf.ObjectStreamMode.generate)
-    status, said = verified(out.getvalue())
+    status, said = report.verified(out.getvalue())
     assert status == 4, said
     assert "verdict: not our file" in said and "consistent" not in said
     assert "difference" not in said
-    assert (tmp_path / "lab5.rebuilt.pdf").read_bytes() == report[0]
+    assert (tmp_path / "lab5.rebuilt.pdf").read_bytes() == report.pdf
 
 
 @pytest.mark.parametrize("alter", tampering.UNSEEN, ids=lambda alter: alter.__name__)
 def test_what_neither_text_nor_pictures_show_is_never_consistent(
-    report: tuple[bytes, Files], verified: Verified, alter: tampering.Alteration
+    report: Report, alter: tampering.Alteration
 ) -> None:
-    status, said = verified(tampering.altered(report[0], alter))
+    status, said = report.altered(alter)
     assert status == 4, said
     assert "consistent" not in said
 
 
 @pytest.mark.parametrize("alter", tampering.SHOWN, ids=lambda alter: alter.__name__)
 def test_what_a_page_shows_or_says_otherwise_is_found_and_named(
-    report: tuple[bytes, Files], verified: Verified, alter: tampering.Alteration
+    report: Report, alter: tampering.Alteration
 ) -> None:
-    status, said = verified(tampering.altered(report[0], alter))
+    status, said = report.altered(alter)
     assert status == 1
     assert tampering.SHOWN[alter] in said
     assert "verdict: inconsistent" in said
 
 
-def test_all_that_no_report_has_is_found_and_named(
-    report: tuple[bytes, Files], verified: Verified
-) -> None:
+def test_all_that_no_report_has_is_found_and_named(report: Report) -> None:
     def alter_all(pdf: pikepdf.Pdf) -> None:
         for alter in tampering.REFUSED:
             alter(pdf)
 
-    status, said = verified(tampering.altered(report[0], alter_all))
+    status, said = report.altered(alter_all)
     assert status == 1
     assert [found for found in tampering.REFUSED.values() if found not in said] == []
     assert "verdict: inconsistent" in said
 
 
 def test_a_page_as_large_as_a_field_is_drawn_within_bounds(
-    report: tuple[bytes, Files],
-    verified: Verified,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
+    report: Report, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def enlarge(pdf: pikepdf.Pdf) -> None:
         pdf.pages[0].obj["/MediaBox"] = pikepdf.Array([0, 0, 30_000, 30_000])
 
     temporary = tmp_path_factory.mktemp("temporary")
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    status, said = verified(tampering.altered(report[0], enlarge))
+    status, said = report.altered(enlarge)
     assert status == 1
     assert "difference: page 1: its words are right, but it looks otherwise" in said
     assert list(temporary.iterdir()) == []
 
 
-def test_two_attachments_of_one_name_are_refused(
-    report: tuple[bytes, Files], verified: Verified
-) -> None:
+def test_two_attachments_of_one_name_are_refused(report: Report) -> None:
     with pytest.raises(UnsoundPdfError, match="is attached twice"):
-        verified(tampering.altered(report[0], tampering.attach_twice_under_one_name))
+        report.altered(tampering.attach_twice_under_one_name)
 
 
-def test_an_update_behind_the_end_is_never_consistent(
-    report: tuple[bytes, Files], verified: Verified
-) -> None:
+def test_an_update_behind_the_end_is_never_consistent(report: Report) -> None:
     update = b"9 0 obj\n<</Type/Page>>\nendobj\ntrailer\n<</Root 2 0 R>>\n"
     for more in (update, update + b"startxref\n9\n%%EOF\n", b"\0" * 2000, b"%%EOF\n"):
         try:
-            status, _ = verified(report[0] + more)
+            status, _ = report.verified(report.pdf + more)
         except UnsoundPdfError:
             continue
         assert status in (1, 4)
-
-
-def test_any_altered_object_is_never_consistent(
-    report: tuple[bytes, Files], verified: Verified
-) -> None:
-    """Some objects chosen by chance, altered by chance."""
-    chance = random.Random(7)
-    what: list[str] = []
-
-    def alter(pdf: pikepdf.Pdf) -> None:
-        what.append(tampering.alter_any(pdf, chance))
-
-    for _ in range(5):
-        assert verified(tampering.altered(report[0], alter))[0] in (1, 4), what[-1]
 
 
 # Alterations of the data
@@ -309,20 +296,20 @@ def differences(said: str) -> list[str]:
 
 @pytest.mark.parametrize("with_its_manifest", [False, True])
 def test_a_digit_changed_in_an_attachment_is_found_by_the_records(
-    report: tuple[bytes, Files], verified: Verified, with_its_manifest: bool
+    report: Report, with_its_manifest: bool
 ) -> None:
-    pdf, files = report
+    files = report.files
     name = "seq_len-metrics.csv"
     lines = files[name].split(b"\n")
     changed = {**files, name: b"\n".join([lines[0], lines[1].replace(b"0.", b"9.", 1), *lines[2:]])}
-    status, said = verified(pdf, with_manifest(changed) if with_its_manifest else changed)
+    status, said = report.verified(files=with_manifest(changed) if with_its_manifest else changed)
     assert status == 1
     assert any(f"{name}: line 2: " in line and "9." in line for line in differences(said))
     assert len(differences(said)) == 1 + with_its_manifest
 
 
-def with_record(files: Files, records: dict[str, Any], change: Callable[[Any], None]) -> Files:
-    altered = json.loads(json.dumps(records))
+def with_record(files: Files, change: Callable[[Any], None]) -> Files:
+    altered = attached.read_records(files)
     name = next(name for name in sorted(altered) if "flash2-b1-n64" in name)
     change(altered[name])
     return with_manifest({**files, "records.jsonl.gz": packed(altered)})
@@ -341,46 +328,36 @@ def twice(record: Any) -> None:
     both["FLOPS(TFLOPs/s)"] = 3.5 * flops / both["time(s)"]
 
 
-def test_a_sample_changed_is_found_by_the_tables_and_the_pages(
-    report: tuple[bytes, Files], records: dict[str, Any], verified: Verified
-) -> None:
-    pdf, files = report
-    status, said = verified(pdf, with_record(files, records, twice))
+def test_a_sample_changed_is_found_by_the_tables_and_the_pages(report: Report) -> None:
+    status, said = report.verified(files=with_record(report.files, twice))
     assert status == 1
     assert "seq_len-samples.csv: line " in said and "difference: page 1: after" in said
 
 
 def test_all_data_made_anew_is_found_by_the_pages(
-    report: tuple[bytes, Files],
-    records: dict[str, Any],
-    rebuilt: Rebuild,
-    verified: Verified,
-    tmp_path: Path,
+    report: Report, rebuilt: Rebuild, tmp_path: Path
 ) -> None:
     """Samples, summary, tables, findings and manifest altered to agree: the PDF still says else."""
-    pdf, files = report
-    made = rebuilt(with_record(files, records, twice), tmp_path)
-    status, said = verified(pdf, attachments_of(made))
+    made = rebuilt(with_record(report.files, twice), tmp_path)
+    status, said = report.verified(files=attachments_of(made))
     assert status == 1
     assert differences(said) and all(": page " in line for line in differences(said))
 
 
-def test_more_or_less_than_the_data_is_told(
-    report: tuple[bytes, Files], verified: Verified
-) -> None:
-    pdf, files = report
-    status, said = verified(pdf, with_manifest({**files, "extra.exe": b"MZ"}))
+def test_more_or_less_than_the_data_is_told(report: Report) -> None:
+    status, said = report.verified(files=with_manifest({**report.files, "extra.exe": b"MZ"}))
     assert status == 1 and "extra.exe is attached but is not part of a report's data" in said
-    less = {name: content for name, content in files.items() if name != "seq_len-samples.csv"}
-    status, said = verified(pdf, with_manifest(less))
+    less = {
+        name: content for name, content in report.files.items() if name != "seq_len-samples.csv"
+    }
+    status, said = report.verified(files=with_manifest(less))
     assert status == 1 and "seq_len-samples.csv is not attached" in said
 
 
-def test_what_is_no_report_is_one_message(
-    report: tuple[bytes, Files], records: dict[str, Any], verified: Verified, tmp_path: Path
-) -> None:
-    pdf, files = report
+def test_what_is_no_report_is_one_message(report: Report) -> None:
+    files = report.files
     config = json.loads(files["config.json"])
+    records = attached.read_records(files)
     some = {name: record for name, record in records.items() if "flash2-b1-n64" not in name}
     without_the_other = small_config()
     for block in (without_the_other["summary"], *without_the_other["experiments"]):
@@ -414,13 +391,13 @@ def test_what_is_no_report_is_one_message(
         altered = {**files, **changed}
         altered = altered if "manifest.json" in changed else with_manifest(altered)
         with pytest.raises(UnsoundPdfError, match=expected):
-            verified(pdf, altered)
+            report.verified(files=altered)
     with pytest.raises(UnsoundPdfError, match=r"config\.json is not attached"):
-        verified(pdf, {})
+        report.verified(files={})
     with pytest.raises(UnsoundPdfError, match=r"lab5\.pdf: it cannot be read as a PDF"):
-        verified(b"\xff" * 100)
+        report.verified(b"\xff" * 100)
     with pytest.raises(UnsoundPdfError, match="No such file"):
-        read_pdf(tmp_path / "gone.pdf")
+        read_pdf(report.folder / "gone.pdf")
 
 
 @pytest.mark.parametrize(
@@ -434,23 +411,23 @@ def test_a_name_that_no_file_can_have_is_one_message(records: dict[str, Any], na
 
 
 def test_a_kernel_that_is_not_here_is_named(
-    report: tuple[bytes, Files], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    report: Report, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     here = Implementations({"Pytorch": implementations_of(ATTENTION)["Pytorch"]}, ())
     monkeypatch.setattr("flashlab.report.rebuild.implementations_of", lambda _: here)
     with pytest.raises(AttachmentError, match="kernels/ has no Flash2; put the author's files"):
-        rebuild(report[1], tmp_path)
+        rebuild(report.files, tmp_path)
 
 
 def test_whatever_a_stage_raises_is_one_message(
-    report: tuple[bytes, Files], verified: Verified, monkeypatch: pytest.MonkeyPatch
+    report: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("by nothing")
 
     monkeypatch.setattr(verification, "rebuild", fail)
     with pytest.raises(UnsoundPdfError, match="cannot be rebuilt from its data: ZeroDivisionError"):
-        verified(report[0])
+        report.verified()
 
 
 # What another version rendered
@@ -467,39 +444,35 @@ def releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return digest
 
 
-def test_a_release_is_named_with_its_commit_and_not_compared(
-    report: tuple[bytes, Files], releases: str, verified: Verified
-) -> None:
-    pdf, files = report
-    changed = tampering.altered(pdf, tampering.cover_a_number)
-    status, said = verified(changed, with_manifest(files, flashlab="0.0.9", code=releases))
+def test_a_release_is_named_with_its_commit_and_not_compared(report: Report, releases: str) -> None:
+    status, said = report.altered(
+        tampering.cover_a_number, with_manifest(report.files, flashlab="0.0.9", code=releases)
+    )
     assert status == 3, said
     assert f"check out {'c' * 40}" in said and "not verified here" in said
 
 
-def test_other_libraries_are_named(report: tuple[bytes, Files], verified: Verified) -> None:
-    pdf, files = report
+def test_other_libraries_are_named(report: Report) -> None:
     libraries = {**software()["libraries"], "weasyprint": "1.0"}
-    changed = tampering.altered(pdf, tampering.cover_a_number)
-    status, said = verified(changed, with_manifest(files, libraries=libraries))
+    status, said = report.altered(
+        tampering.cover_a_number, with_manifest(report.files, libraries=libraries)
+    )
     assert status == 3, said
     assert "other versions of weasyprint" in said
 
 
-def test_a_false_digest_excuses_nothing(report: tuple[bytes, Files], verified: Verified) -> None:
-    pdf, files = report
-    changed = tampering.altered(pdf, tampering.cover_a_number)
-    status, said = verified(changed, with_manifest(files, code="0" * 64))
+def test_a_false_digest_excuses_nothing(report: Report) -> None:
+    status, said = report.altered(
+        tampering.cover_a_number, with_manifest(report.files, code="0" * 64)
+    )
     assert status == 1, said
     assert "modified or unreleased" in said
 
 
-def test_a_release_excuses_no_script(
-    report: tuple[bytes, Files], releases: str, verified: Verified
-) -> None:
-    pdf, files = report
-    changed = tampering.altered(pdf, tampering.run_a_script)
-    assert verified(changed, with_manifest(files, code=releases))[0] == 1
+def test_a_release_excuses_no_script(report: Report, releases: str) -> None:
+    assert (
+        report.altered(tampering.run_a_script, with_manifest(report.files, code=releases))[0] == 1
+    )
 
 
 def test_what_is_another_version_is_named() -> None:
@@ -515,18 +488,14 @@ def test_what_is_another_version_is_named() -> None:
 
 
 def test_invented_data_that_were_rendered_agree_and_cannot_have_been_measured(
-    report: tuple[bytes, Files],
-    records: dict[str, Any],
-    rebuilt: Rebuild,
-    verified: Verified,
-    tmp_path: Path,
+    report: Report, rebuilt: Rebuild, tmp_path: Path
 ) -> None:
     def without_noise(record: Any) -> None:
         twice(record)
         forward = record["record"]["metrics"]["forward_time"]
         forward["samples"] = [forward["value"]] * len(forward["samples"])
 
-    status, said = verified(rebuilt(with_record(report[1], records, without_noise), tmp_path))
+    status, said = report.verified(rebuilt(with_record(report.files, without_noise), tmp_path))
     assert status == 1
     assert "file, byte for byte; but no measurement gives its data" in said
     assert "data: no measurement gives these records" in said
@@ -534,11 +503,11 @@ def test_invented_data_that_were_rendered_agree_and_cannot_have_been_measured(
 
 
 def test_reports_are_submissions_so_that_a_copied_one_is_found(
-    report: tuple[bytes, Files], tmp_path: Path
+    report: Report, tmp_path: Path
 ) -> None:
     for name in ("ann", "ben"):
         tmp_path.joinpath("class", name).mkdir(parents=True)
-        tmp_path.joinpath("class", name, "my report.pdf").write_bytes(report[0])
+        tmp_path.joinpath("class", name, "my report.pdf").write_bytes(report.pdf)
     tmp_path.joinpath("class", "ann", "essay.pdf").write_bytes(b"%PDF-1.7 of something else")
     lines = grade_folder(tmp_path / "class").lines
     copied = {x.submission for x in lines if (x.check, x.verdict) == ("copies", "fail")}
@@ -579,11 +548,11 @@ def with_remark(files: Files, remark: bytes, **keys: Any) -> Files:
 
 
 def test_a_remark_is_never_read_from_where_the_attachment_says(
-    report: tuple[bytes, Files], tmp_path: Path
+    report: Report, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret.md"
     secret.write_text("a secret of this machine")
-    files = with_remark(report[1], b"", remarks={"seq_len": {"en": str(secret)}})
+    files = with_remark(report.files, b"", remarks={"seq_len": {"en": str(secret)}})
     del files["remark-seq_len-en.md"]
     with pytest.raises(AttachmentError, match=r"remark-seq_len-en\.md is not attached"):
         rebuild(files, tmp_path)
@@ -613,19 +582,17 @@ def with_images(files: Files) -> Files:
 
 @pytest.fixture(scope="module")
 def illustrated(
-    report: tuple[bytes, Files],
-    rebuilt: Rebuild,
-    tmp_path_factory: pytest.TempPathFactory,
+    made: bytes, rebuilt: Rebuild, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[bytes, Files]:
     """A report with images in a remark and characters that the fonts lack."""
-    made = rebuilt(with_images(report[1]), tmp_path_factory.mktemp("illustrated"))
-    return made, attachments_of(made)
+    pdf = rebuilt(with_images(attachments_of(made)), tmp_path_factory.mktemp("illustrated"))
+    return pdf, attachments_of(pdf)
 
 
 def test_what_the_author_wrote_is_listed_and_not_verified(
-    illustrated: tuple[bytes, Files], verified: Verified
+    illustrated: tuple[bytes, Files], report: Report
 ) -> None:
-    status, said = verified(illustrated[0])
+    status, said = report.verified(illustrated[0])
     assert status == 0, said
     (own,) = (line for line in said.splitlines() if line.startswith("the author's own, not veri"))
     for name in ("author.name", "remark-seq_len-en.md", "remark-seq_len-en-1.png"):
@@ -633,11 +600,11 @@ def test_what_the_author_wrote_is_listed_and_not_verified(
 
 
 def test_an_image_exchanged_in_the_attachments_is_found_on_the_page(
-    illustrated: tuple[bytes, Files], verified: Verified
+    illustrated: tuple[bytes, Files], report: Report
 ) -> None:
     pdf, files = illustrated
     changed = with_manifest({**files, "remark-seq_len-en-1.png": png("#0000ff40")})
-    status, said = verified(pdf, changed)
+    status, said = report.verified(pdf, changed)
     assert status == 1 and "it looks otherwise" in said
 
 

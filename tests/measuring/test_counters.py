@@ -25,6 +25,7 @@ from flashlab.measuring.supervise import measure_run
 from flashlab.records import COUNTERS, Record, read_record
 
 Kernel = Callable[[str], Implementation]
+Counted = Callable[..., Record]
 RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float16", "cuda")
 GPU = machine.Gpu("GPU-00000000-1111-2222-3333-444444444444", "Abacus")
 PROTOCOL = {"name": COUNTERS, "ncu": "2025.3.1.0", "metrics": ["m"], "timeout_s": 60}
@@ -55,7 +56,7 @@ def counted(
     return count
 
 
-def test_a_record_holds_the_counters_of_both_passes(counted: Callable[..., Record]) -> None:
+def test_a_record_holds_the_counters_of_both_passes(counted: Counted) -> None:
     record = counted()
     assert (record.status, record.message) == ("ok", None)
     assert record.has_counters
@@ -69,7 +70,7 @@ def test_a_record_holds_the_counters_of_both_passes(counted: Callable[..., Recor
     assert record.to_json().keys() == {"record"}  # a reader of the course's keys finds no result
 
 
-def test_a_record_keeps_each_kernels_name_and_counters(counted: Callable[..., Record]) -> None:
+def test_a_record_keeps_each_kernels_name_and_counters(counted: Counted) -> None:
     details = counted().details
     assert details is not None
     kernels = details["kernels"]
@@ -98,7 +99,7 @@ def test_a_record_keeps_each_kernels_name_and_counters(counted: Callable[..., Re
     ids=["refused", "refused and ended", "no table", "ended", "crashed", "out of memory"],
 )
 def test_whatever_goes_wrong_becomes_a_record(
-    counted: Callable[..., Record], program: dict[str, Any], told: str
+    counted: Counted, program: dict[str, Any], told: str
 ) -> None:
     record = counted(**program)
     assert record.status == ("oom" if told == "no room" else "error")
@@ -107,7 +108,7 @@ def test_whatever_goes_wrong_becomes_a_record(
 
 
 def test_one_that_hangs_is_ended_with_all_that_it_started(
-    counted: Callable[..., Record], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervise, "time", Clock(tmp_path / "pid"))
     child = "import subprocess; p = subprocess.Popen(['sleep', '600'])"
@@ -129,7 +130,7 @@ def test_without_nsight_compute_the_record_says_so(
     assert (record.status, record.message) == ("error", "Nsight Compute (ncu) is not on PATH")
 
 
-def test_the_program_is_told_what_to_run(counted: Callable[..., Record], tmp_path: Path) -> None:
+def test_the_program_is_told_what_to_run(counted: Counted, tmp_path: Path) -> None:
     counted()
     called = json.loads((tmp_path / "bin" / "called").read_text())
     program = called[called.index("-m") :]

@@ -17,6 +17,7 @@ from flashlab.measuring.supervise import measure_run
 from flashlab.plan.planning import operators_protocol
 from flashlab.records import Record, read_record
 
+Counted = Callable[..., Record]
 SHAPE = Shape(1, 128, 2, 64, True)
 
 
@@ -104,9 +105,7 @@ def names(record: Record, name: str) -> list[str]:
     return [operator["name"] for operator in record.details["operators"][name]]
 
 
-def test_the_naive_pass_writes_its_scores_in_several_operators(
-    counted: Callable[..., Record],
-) -> None:
+def test_the_naive_pass_writes_its_scores_in_several_operators(counted: Counted) -> None:
     record = counted(find_implementations()["Pytorch"])
     found = values(record, "forward_time")
     assert found["operators"] == 6  # product, mask (full and triu), sum, softmax, product
@@ -119,9 +118,7 @@ def test_the_naive_pass_writes_its_scores_in_several_operators(
     assert values(record, "backward_time")["product_share"] > 0
 
 
-def test_flash_attention_is_one_operator_that_allocates_its_output_alone(
-    counted: Callable[..., Record],
-) -> None:
+def test_flash_attention_is_one_operator_that_allocates_its_output_alone(counted: Counted) -> None:
     found = values(counted(find_implementations()["Flash2"]), "forward_time")
     assert (found["operators"], found["fused_share"]) == (1, 100)
     output = 4 * SHAPE.batch_size * SHAPE.seq_len * SHAPE.emb_dim
@@ -129,7 +126,7 @@ def test_flash_attention_is_one_operator_that_allocates_its_output_alone(
 
 
 def test_a_kernel_that_fails_becomes_a_record(
-    counted: Callable[..., Record], kernel: Callable[[str], Implementation]
+    counted: Counted, kernel: Callable[[str], Implementation]
 ) -> None:
     record = counted(kernel("raise RuntimeError('broken')"))
     assert (record.status, record.metrics) == ("error", {})

@@ -26,6 +26,7 @@ from flashlab.records import Record, read_record
 from flashlab.runs import Run
 
 Kernel = Callable[[str], Implementation]
+Measured = Callable[..., Record]
 RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
 
 
@@ -67,9 +68,7 @@ def status(record: Record) -> tuple[str, str | None]:
 
 
 @EITHER_WAY
-def test_a_run_that_succeeds_has_its_times_samples_memory_and_check(
-    measured: Callable[..., Record],
-) -> None:
+def test_a_run_that_succeeds_has_its_times_samples_memory_and_check(measured: Measured) -> None:
     record = measured("return naive(qkv, causal)")
     assert status(record) == ("ok", None)
     assert (record.metrics["peak_memory"].value * costs.MIB).is_integer()
@@ -82,9 +81,7 @@ def test_a_run_that_succeeds_has_its_times_samples_memory_and_check(
     assert record.sources == {"torch": "2"}
 
 
-def test_a_record_for_a_graders_word_has_a_seal_that_its_file_keeps(
-    measured: Callable[..., Record],
-) -> None:
+def test_a_record_for_a_graders_word_has_a_seal_that_its_file_keeps(measured: Measured) -> None:
     assert "seal" not in measured("return naive(qkv, causal)").environment
     record = measured("return naive(qkv, causal)", nonce="today")
     block = json.loads(json.dumps(record.to_json()))["record"]
@@ -92,7 +89,7 @@ def test_a_record_for_a_graders_word_has_a_seal_that_its_file_keeps(
     assert block["environment"]["seal"] == seal_of(block)
 
 
-def test_a_run_without_room_is_out_of_memory(measured: Callable[..., Record]) -> None:
+def test_a_run_without_room_is_out_of_memory(measured: Measured) -> None:
     record = measured(
         """
         import resource
@@ -106,7 +103,7 @@ def test_a_run_without_room_is_out_of_memory(measured: Callable[..., Record]) ->
 
 
 @EITHER_WAY
-def test_a_crash_is_an_error_with_its_signal(measured: Callable[..., Record]) -> None:
+def test_a_crash_is_an_error_with_its_signal(measured: Measured) -> None:
     record = measured("import ctypes; ctypes.string_at(0)")
     assert status(record) == ("error", "crashed: ended by signal SIGSEGV")
 
@@ -119,16 +116,14 @@ def test_a_crash_is_an_error_with_its_signal(measured: Callable[..., Record]) ->
     ],
 )
 def test_a_kernel_that_ends_its_process_is_an_error_with_its_last_words(
-    measured: Callable[..., Record], end: str, said: str
+    measured: Measured, end: str, said: str
 ) -> None:
     found, message = status(measured(end))
     assert found == "error"
     assert said in message
 
 
-def test_a_run_that_died_has_the_environment_that_is_known_without_it(
-    measured: Callable[..., Record],
-) -> None:
+def test_a_run_that_died_has_the_environment_that_is_known_without_it(measured: Measured) -> None:
     died = measured("import os; os._exit(3)").environment
     lived = measured("return naive(qkv, causal)").environment
     assert died.items() <= lived.items()
@@ -157,7 +152,7 @@ def test_a_run_that_died_on_a_gpu_has_the_name_of_the_one_that_it_had(
 
 @EITHER_WAY
 def test_a_kernel_that_hangs_is_ended_after_its_time_and_gone_before_the_device_is_free(
-    measured: Callable[..., Record],
+    measured: Measured,
     hang: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -131,19 +131,15 @@ def _family(process: psutil.Process) -> list[psutil.Process]:
 def run_within_limits(
     command: Sequence[str], most_bytes: int = MAX_MEMORY, most_seconds: float = MAX_VERIFYING
 ) -> int:
-    """Run a command with this process's output, and return its exit status.
+    """Run a command with this process's output; its exit status.
 
-    Raises:
-        LimitError: it took more than `most_bytes` of memory or `most_seconds`, or was killed.
+    LimitError if it takes more than `most_bytes` of memory or `most_seconds`, or is killed.
     """
     until = time.monotonic() + most_seconds
     with subprocess.Popen(command) as child:
         process = psutil.Process(child.pid)
         try:
-            while True:
-                with suppress(subprocess.TimeoutExpired):
-                    status = child.wait(POLL_SECONDS)
-                    break
+            while child.poll() is None:
                 if time.monotonic() > until:
                     raise LimitError(f"it took more than {most_seconds:g} s, as no report does")
                 taken = 0
@@ -151,14 +147,14 @@ def run_within_limits(
                     with suppress(psutil.NoSuchProcess):
                         taken += own.memory_info().rss
                 if taken > most_bytes:
-                    raise LimitError(
-                        f"it took more than {most_bytes / 1024**2:g} MiB of memory, as no report "
-                        "does"
-                    )
+                    most = f"{most_bytes / 1024**2:g} MiB of memory"
+                    raise LimitError(f"it took more than {most}, as no report does")
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(POLL_SECONDS)
         finally:
             for own in _family(process):
                 with suppress(psutil.NoSuchProcess):
                     own.kill()
-    if status < 0:
-        raise LimitError(f"it was ended by signal {-status}")
-    return status
+    if child.returncode < 0:
+        raise LimitError(f"it was ended by signal {-child.returncode}")
+    return child.returncode

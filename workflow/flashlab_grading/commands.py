@@ -3,29 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from pathlib import Path
 
 from flashlab.cli import LANGUAGE, Command, option, path
-
-
-def _grade(order: Path, grades_file: Path, summary: Path, document: Path) -> None:
-    from flashlab_grading.stage import write_stage
-
-    grades = write_stage(order, grades_file, summary, document)
-    counts = Counter(line.verdict for line in grades.lines)
-    said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
-    print(f"{len(grades.summaries)} submissions: {said}")
-
-
-def _self_check(folder: Path, device: str | None, language: str) -> int:
-    from flashlab_grading.model import GradingError
-    from flashlab_grading.selfcheck import self_check
-
-    try:
-        return 0 if self_check(folder, device, language) else 1
-    except GradingError as error:
-        raise SystemExit(str(error)) from error
 
 
 def _verify(pdf: Path | None, order: Path | None) -> int:
@@ -54,7 +34,7 @@ STATUSES = (
 COMMANDS = (
     Command(
         "grade",
-        _grade,
+        "flashlab_grading.stage:write_stage",
         "Grade a folder of submissions.",
         (
             path("--order", "what to grade, JSON"),
@@ -85,7 +65,7 @@ COMMANDS = (
     ),
     Command(
         "selfcheck",
-        _self_check,
+        "flashlab_grading.selfcheck:self_check",
         "Check one submission before it is handed in.",
         (
             option("folder", type=Path, metavar="FOLDER", help="the submission, or its archive"),

@@ -391,11 +391,8 @@ def copies_between(
 ) -> Iterator[Line]:
     """Lines for the submissions whose times agree with another's, or with a published dataset's.
 
-    A submission without any has a line that says how far it was compared.
-
-    Args:
-        results: each submission's files, by its name.
-        published: the results of recorded datasets, by a name that no submission has.
+    A submission without any has a line that says how far it was compared. `results` are each
+    submission's files, `published` those of recorded datasets, whose names no submission has.
     """
     everyone = {**published, **results}
     lines = [line for line in _lines_of_pairs(everyone) if line.submission in results]

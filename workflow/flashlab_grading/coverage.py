@@ -50,15 +50,6 @@ def _count(points: Iterable[Point], experiment: str) -> int:
     return max(map(len, found.values()), default=0)
 
 
-def _declared_shapes(results: Iterable[Result], implementation: str) -> list[Shape]:
-    return [
-        shape
-        for result in results
-        if result.declaration.implementation == implementation
-        and (shape := result.declaration.shape) is not None
-    ]
-
-
 def check_coverage(
     results: Sequence[Result],
     candidates: Mapping[str, Sequence[Candidate]],
@@ -72,7 +63,8 @@ def check_coverage(
     """
     lines = []
     for implementation in (NAIVE, FLASH2):
-        shapes = _declared_shapes(results, implementation)
+        own = [r.declaration for r in results if r.declaration.implementation == implementation]
+        shapes = [said.shape for said in own if said.shape is not None]
         # Two implementations' labels may have been exchanged.
         all_shapes = [*shapes, *(s for r in doubted if (s := r.declaration.shape) is not None)]
         families = {

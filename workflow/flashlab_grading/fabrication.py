@@ -55,13 +55,8 @@ def _proportional(results: Sequence[Result]) -> Iterator[Line]:
         )
         if not _equal(*ratios) or not is_other:
             continue
-        times, rates = (
-            [values["forward"] for values in both]
-            for both in (
-                (one.numbers.seconds, other.numbers.seconds),
-                (one.numbers.rates, other.numbers.rates),
-            )
-        )
+        times = [each.numbers.seconds["forward"] for each in (one, other)]
+        rates = [each.numbers.rates["forward"] for each in (one, other)]
         verdict: Verdict = "fail"
         if _equal(*times):
             code = "copies.within"

@@ -10,7 +10,7 @@ from flashlab_grading.arithmetic import check_arithmetic
 from flashlab_grading.claims import check_proofs, check_samples
 from flashlab_grading.coverage import check_coverage
 from flashlab_grading.fabrication import check_fabrication
-from flashlab_grading.identity import Candidate, Point, check_identity, settled_points
+from flashlab_grading.identity import Point, check_identity, settled_points
 from flashlab_grading.model import BADGES, CHECKS, Line, Result, Submission, Verdict, worst
 from flashlab_grading.physics import check_physics
 from flashlab_grading.plausibility import check_plausibility, class_outliers
@@ -89,14 +89,10 @@ def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubm
     computed = list(identified.results)
     lines += identified.lines
     refuted = {line.file for line in identified.lines if line.verdict == "fail"}
-    no_candidates: tuple[Candidate, ...] = ()
-    impossible = set()
-    for result in computed:
-        families = no_candidates if result.name in refuted else identified.candidates[result.name]
-        line = check_physics(result, families)
-        lines.append(line)
-        if line.verdict == "fail":
-            impossible.add(result.name)
+    families = {r.name: identified.candidates[r.name] for r in computed if r.name not in refuted}
+    physics = [check_physics(r, families.get(r.name, ())) for r in computed]
+    lines += physics
+    impossible = {line.file for line in physics if line.verdict == "fail"}
     identifiable = [r for r in computed if r.name not in refuted]
     sound = [r for r in identifiable if r.name not in impossible]
     points = list(settled_points(sound, identified.candidates))
@@ -163,13 +159,10 @@ def grade_checked(
     here: str,
     published: Mapping[str, Sequence[Result]],
 ) -> Grades:
-    """Compare submissions with one another and with what was measured, and sum up.
+    """Compare submissions with one another, with what was measured here, and sum up.
 
-    Args:
-        checked: the submissions with what their own checks found.
-        measured: the sample measured on this machine, empty where none was asked for.
-        here: the name of the device of this machine.
-        published: the results of recorded datasets, by the name under which they are reported.
+    `here` is the name of this machine's device, `published` the results of recorded datasets, by
+    the name under which they are reported.
     """
     owns = {own.submission.name: own for own in checked}
     # Imported after the submissions' processes were forked, which need no copy of NumPy and SciPy.

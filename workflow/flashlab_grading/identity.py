@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import combinations
 
@@ -201,19 +201,13 @@ def family_of(implementation: str, shape: Shape) -> Candidate:
     return Candidate(implementation, groups, shape.seq_len, shape.head_dim, shape.causal)
 
 
-def _without_memory(family: Candidate) -> Candidate:
-    """A family without the attributes that only its memory reveals."""
-    return Candidate(
-        *(family.implementation, family.groups, family.seq_len, family.head_dim, family.causal)
-    )
-
-
 def possible_families(result: Result, candidates: Sequence[Candidate]) -> set[Candidate]:
     """The families that a file can be of; just the declared one if the declaration is complete."""
     declared = result.declaration
     if declared.shape is not None and declared.implementation is not None:
         return {family_of(declared.implementation, declared.shape)}
-    return {_without_memory(candidate) for candidate in candidates}
+    # Without what only the memory reveals.
+    return {replace(candidate, copied=None, workspaces=None) for candidate in candidates}
 
 
 def settled_points(
@@ -248,11 +242,10 @@ class _Workspaces:
     """Bytes of the cuBLAS workspaces that the files of a submission may have.
 
     `unexpected` is the size that its files agree on though it is not that of the named device, or
-    of any: ``CUBLAS_WORKSPACE_CONFIG`` sets it. `others` are sizes of other devices.
+    of any: ``CUBLAS_WORKSPACE_CONFIG`` sets it.
     """
 
     allowed: frozenset[int]
-    others: frozenset[int] = field(default_factory=frozenset)
     unexpected: int | None = None
 
     def candidates_of(self, result: Result) -> tuple[Candidate, ...]:
@@ -306,9 +299,9 @@ def _workspaces(results: Sequence[Result]) -> _Workspaces:
     expected = {size for size in (device.cublas_workspaces if device else None,) if size}
     agreed = _agreed_workspace(results)
     if agreed is not None and agreed not in (expected or known):
-        return _Workspaces(frozenset({agreed}), known, agreed)
+        return _Workspaces(frozenset({agreed}), agreed)
     if expected:
-        return _Workspaces(frozenset(expected), known)
+        return _Workspaces(frozenset(expected))
     everything = _Workspaces(known)
     counts: Counter[int] = Counter()
     for result in results:
@@ -320,7 +313,7 @@ def _workspaces(results: Sequence[Result]) -> _Workspaces:
             }
         )
     most = max(counts.values(), default=0)
-    return _Workspaces(frozenset(size for size in known if counts[size] == most), known)
+    return _Workspaces(frozenset(size for size in known if counts[size] == most))
 
 
 def _listed(found: Sequence[Candidate]) -> str:
@@ -488,7 +481,7 @@ def check_identity(results: Sequence[Result]) -> Identified:
     for own in workspaces.values():
         if own.unexpected is not None:
             size = f"{own.unexpected / costs.MIB:g}"
-            of_another = own.unexpected in own.others
+            of_another = own.unexpected in known_workspaces()
             verdict: Verdict = "warn" if of_another else "pass"
             code = "identity.workspace_of_another" if of_another else "identity.workspace_unusual"
             lines.append(Line(verdict, code, params={"size": size}))

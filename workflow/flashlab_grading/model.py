@@ -17,6 +17,9 @@ CHECKS = (
 PASSES = ("forward", "backward")
 """The passes that are timed; the third time is their sum."""
 
+LAUNCH_SECONDS = 0.3e-3
+"""Shorter times are mostly kernel launches: they have no order, and vary between sessions."""
+
 Verdict = Literal["pass", "warn", "fail", "not_checked"]
 VERDICTS: tuple[Verdict, ...] = ("fail", "warn", "not_checked", "pass")
 """From the worst on; a whole check's verdict is the worst of its lines. What was not checked has
@@ -87,13 +90,8 @@ class Declaration:
     @property
     def shape(self) -> Shape | None:
         """The whole shape, None if a part of it is not declared."""
-        b, n, h, e, causal = (
-            *(self.batch_size, self.seq_len, self.num_heads, self.emb_dim),
-            self.causal,
-        )
-        if b is None or n is None or h is None or e is None or causal is None:
-            return None
-        return Shape(b, n, h, e, causal)
+        sizes = [getattr(self, name) for name in ATTRIBUTES[1:]]
+        return None if None in sizes else Shape(*sizes)
 
     @property
     def stated(self) -> dict[str, Any]:
@@ -123,14 +121,10 @@ class Declaration:
 
     def describe(self) -> str:
         """The declaration in one line: ``Flash2 B16 N1024 H32 E2048 full``."""
-        parts = [self.implementation or ""]
-        for symbol, value in zip(
-            "BNHE", (self.batch_size, self.seq_len, self.num_heads, self.emb_dim), strict=True
-        ):
-            parts.append("" if value is None else f"{symbol}{value}")
-        if self.causal is not None:
-            parts.append("causal" if self.causal else "full")
-        return " ".join(part for part in parts if part)
+        sizes = (self.batch_size, self.seq_len, self.num_heads, self.emb_dim)
+        parts = [f"{symbol}{size}" for symbol, size in zip("BNHE", sizes, strict=True) if size]
+        mask = {True: "causal", False: "full", None: ""}[self.causal]
+        return " ".join(filter(None, (self.implementation, *parts, mask)))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from flashlab.runs import Run
 
 HOME = Path("results") / "grading"
 LOCAL = "local"
-RECORDS = Path("results") / LOCAL / "records"
 KEPT = Path(".snakemake", "flashlab-grading.json")
 
 
@@ -54,16 +53,10 @@ def _check_request(config: Mapping[str, Any]) -> None:
 
 
 def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
-    """Write the order for ``submissions=DIR`` or ``pdf=PATH``, and plan what it measures.
+    """Write the order for ``submissions=DIR`` or ``pdf=PATH`` below `root`, with what it measures.
 
-    Args:
-        config: the resolved configuration.
-        root: the folder below which the order's file is written.
-
-    Raises:
-        ConfigError: the folder or file does not exist or cannot be read; or ``reproduce`` is given
-            without either, with a recorded dataset, whose device is not here, or for results of a
-            GPU on a machine without one.
+    ConfigError if the folder or file does not exist or cannot be read, or if ``reproduce`` is given
+    without either, with a recorded dataset, or for results of a GPU on a machine without one.
     """
     if "submissions" not in config and "pdf" not in config:
         if "reproduce" in config:
@@ -113,9 +106,3 @@ def kept_order() -> Ordered:
     """What the call that this job belongs to ordered; FileNotFoundError outside of a call."""
     document = read_json(KEPT)
     return Ordered(**{**document, "records": tuple(document["records"])})
-
-
-def read_order(path: Path) -> dict[str, Any]:
-    """The order that a call wrote."""
-    order: dict[str, Any] = read_json(path)
-    return order

@@ -60,10 +60,8 @@ def bytes_moved(candidate: Candidate, name: str, l2_bytes: float) -> float:
 def check_physics(result: Result, candidates: Sequence[Candidate]) -> Line:
     """Whether the device could have done this; a line for the first pass that it could not.
 
-    Args:
-        result: the file's numbers and its declaration.
-        candidates: the families that the file may be of, empty where they are not known; then only
-            the rates are compared with the ceiling.
+    `candidates` are the families that the file may be of; where none is known, only the rates are
+    compared with the ceiling.
     """
     device_name = result.declaration.device_name
     on_cpu = device_name is not None and not device_is_gpu(device_name)

@@ -20,12 +20,9 @@ from flashlab.course import FLASH2, NAIVE
 from flashlab.records import read_record
 from flashlab.runs import Run
 from flashlab_grading.declared import device_is_gpu, is_same_device
-from flashlab_grading.model import PASSES, Line, Result, Verdict
+from flashlab_grading.model import LAUNCH_SECONDS, PASSES, Line, Result, Verdict
 
 TOLERANCE = 0.25
-LAUNCH_SECONDS = 0.3e-3
-"""Shorter times are mostly kernel launches and vary by more than `TOLERANCE` between sessions."""
-
 START_SECONDS = 5.0
 """Overhead of a run besides its calls: the process, importing torch, the float64 reference."""
 

@@ -123,13 +123,8 @@ def plan_sample(
 ) -> tuple[dict[Run, plan.PlannedRun], Mapping[str, Any]]:
     """The sample of what is submitted, or attached to a report, and the protocol that measures it.
 
-    Args:
-        config: the resolved configuration, with ``reproduce``.
-        device: the kind of device that measures here.
-        protocol: the course's own.
-
-    Raises:
-        ConfigError: the results cannot be read, or are of a GPU where this machine has none.
+    `device` is the kind that measures here, `protocol` the course's own. ConfigError if the results
+    cannot be read, or are of a GPU where this machine has none.
     """
     kind = "submissions" if "submissions" in config else "pdf"
     try:

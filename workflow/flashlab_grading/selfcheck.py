@@ -13,9 +13,6 @@ from flashlab_grading.recorded import recorded_results
 from flashlab_grading.shown import MARKS, escaped
 from flashlab_grading.wording import cause_sentence, sentence, word
 
-NOT_OWN = ("reproduction",)
-"""Checks that only a grader can make."""
-
 
 def _lines(grades: Grades, language: str) -> Iterator[str]:
     """What the sheet shows of the only submission, a line each."""
@@ -25,8 +22,8 @@ def _lines(grades: Grades, language: str) -> Iterator[str]:
         return word("labelled", language, name=word(key, language), text=text)
 
     for check in CHECKS:
-        if check in NOT_OWN:
-            continue
+        if check == "reproduction":
+            continue  # which only a grader can make
         verdict, (done, total) = summary.verdicts[check], summary.checked[check]
         key = "cell.part" if summary.is_part(check) else f"verdict.{verdict}"
         told = word(key, language, done=done, total=total)
@@ -46,16 +43,10 @@ def _lines(grades: Grades, language: str) -> Iterator[str]:
         yield labelled("note", note)
 
 
-def self_check(folder: Path, device: str | None, language: str) -> bool:
-    """Print what grading would say of one submission; whether nothing failed.
+def self_check(folder: Path, device: str | None, language: str) -> int:
+    """Print what grading would say of a folder or archive; the exit status, 1 if anything fails.
 
-    Args:
-        folder: the submission, a folder or an archive.
-        device: the class's device, where it is known.
-        language: of the text, ``zh_TW`` or ``en``.
-
-    Raises:
-        GradingError: there is no such folder or archive.
+    `device` is the class's, where it is known. GradingError if there is no such folder.
     """
     path = folder.absolute()
     if not path.exists():
@@ -64,4 +55,4 @@ def self_check(folder: Path, device: str | None, language: str) -> bool:
     grades = grade_checked(checked, (), "", recorded_results())
     for line in _lines(grades, language):
         print(line)
-    return all(line.verdict != "fail" for line in grades.lines)
+    return int(any(line.verdict == "fail" for line in grades.lines))

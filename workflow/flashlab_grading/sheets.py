@@ -36,17 +36,14 @@ def _name_of(grades: Grades) -> Callable[[str], str]:
 def write_grades(path: Path, grades: Grades, language: str) -> None:
     """Write a row for each line, its message in `language`."""
     name = _name_of(grades)
-    _write(
-        path,
-        COLUMNS,
+    rows = (
         (
-            (
-                *(name(line.submission), line.file, line.check, line.verdict),
-                *(line.expected, line.found, sentence(line, language, str)),
-            )
-            for line in grades.lines
-        ),
+            *(name(line.submission), line.file, line.check, line.verdict),
+            *(line.expected, line.found, sentence(line, language, str)),
+        )
+        for line in grades.lines
     )
+    _write(path, COLUMNS, rows)
 
 
 def _verdict(summary: Summary, check: str) -> str:
@@ -59,19 +56,16 @@ def _verdict(summary: Summary, check: str) -> str:
 def write_summary(path: Path, grades: Grades) -> None:
     """Write a row for each submission."""
     name = _name_of(grades)
-    _write(
-        path,
-        SUMMARY_COLUMNS,
+    rows = (
         (
-            (
-                *(name(summary.submission), summary.device, str(summary.files)),
-                *(_verdict(summary, check) for check in CHECKS),
-                *(str(summary.counts.get(v, 0)) for v in ("fail", "warn", "not_checked")),
-                " ".join(summary.badges),
-            )
-            for summary in grades.summaries
-        ),
+            *(name(summary.submission), summary.device, str(summary.files)),
+            *(_verdict(summary, check) for check in CHECKS),
+            *(str(summary.counts.get(v, 0)) for v in ("fail", "warn", "not_checked")),
+            " ".join(summary.badges),
+        )
+        for summary in grades.summaries
     )
+    _write(path, SUMMARY_COLUMNS, rows)
 
 
 def to_html(document: dict[str, object]) -> str:

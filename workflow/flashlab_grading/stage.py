@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flashlab.files import write_json
+from flashlab.files import read_json, write_json
 from flashlab_grading.apart import check_apart
-from flashlab_grading.causes import (
-    Cause,
-    Cluster,
-    causes_of,
-    clusters_of,
-    urgency,
-)
+from flashlab_grading.causes import Cause, Cluster, causes_of, clusters_of, urgency
 from flashlab_grading.grade import Grades, Summary, grade_checked
 from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line
-from flashlab_grading.order import read_order
 from flashlab_grading.recorded import recorded_results
 from flashlab_grading.reproduction import measured_of
 from flashlab_grading.sheets import write_grades, write_summary
 from flashlab_grading.shown import for_page, told_apart
-from flashlab_grading.submissions import find_submissions, loose_files
+from flashlab_grading.submissions import find_submissions
 from flashlab_grading.wording import cause_sentence, sentence
 
 SHOWN = 12
@@ -147,19 +140,13 @@ def _document(grades: Grades, order: Mapping[str, Any]) -> dict[str, Any]:
             if (own := causes[summary.submission])
         ],
         "noted": [
-            {
-                "submission": page.show(summary.submission),
-                "notes": notes,
-            }
+            {"submission": page.show(summary.submission), "notes": notes}
             for summary in summaries
             if not causes[summary.submission] and (notes := page.notes(lines[summary.submission]))
         ],
         "clean": [page.show(s.submission) for s in summaries if not causes[s.submission]],
         "counts": {
-            check: {
-                verdict: sum(s.verdicts[check] == verdict for s in summaries)
-                for verdict in VERDICTS
-            }
+            check: {v: sum(s.verdicts[check] == v for s in summaries) for v in VERDICTS}
             for check in CHECKS
         },
         "badges": {badge: sum(badge in s.badges for s in summaries) for badge in BADGES},
@@ -169,20 +156,18 @@ def _document(grades: Grades, order: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, document: Path) -> Grades:
-    """Grade what the order names, and write the two CSV files and the content of the pages.
-
-    Raises:
-        GradingError: the folder has no submissions.
-        RecordError: the record of a run measured here is missing.
-    """
-    order = read_order(order_file)
+def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, document: Path) -> None:
+    """Grade what the order names, and write the two CSV files and the content of the pages."""
+    order = read_json(order_file)
     folder = order["submissions"]
     entries = find_submissions(folder)
     checked = check_apart(folder, entries.submissions, order["device"], order.get("nonce"))
     grades = grade_checked(checked, measured_of(order), order["here"], recorded_results())
-    grades = replace(grades, lines=(*loose_files(entries), *grades.lines))
+    loose = [Line("warn", "form.loose", name) for name in entries.loose]
+    grades = replace(grades, lines=(*loose, *grades.lines))
     write_json(document, _document(grades, order))
     write_summary(summary_csv, grades)
     write_grades(grades_csv, grades, order["languages"][0])
-    return grades
+    counts = Counter(line.verdict for line in grades.lines)
+    said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+    print(f"{len(grades.summaries)} submissions: {said}")

@@ -18,13 +18,7 @@ from flashlab.untrusted import UnsoundFileError
 from flashlab_grading import declared
 from flashlab_grading.archives import REPORT, members_of, read_member
 from flashlab_grading.files import Entries, Found, entries_of, files_of
-from flashlab_grading.model import (
-    GradingError,
-    Line,
-    Result,
-    Submission,
-    Verdict,
-)
+from flashlab_grading.model import GradingError, Line, Result, Submission, Verdict
 
 WARNED = ("form.archive_unknown", "form.archive_nested", "form.not_utf8")
 """Problems of form that are nobody's fault: a person has to open these files."""
@@ -173,8 +167,3 @@ def find_submissions(folder: str) -> Entries:
             f"./run selfcheck {folder}"
         )
     return entries
-
-
-def loose_files(entries: Entries) -> list[Line]:
-    """A line, of no submission, for each file beside the submissions."""
-    return [Line("warn", "form.loose", name) for name in entries.loose]

@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flashlab.course import agree
-from flashlab.files import open_atomically
+from flashlab.files import open_atomically, read_json
 from flashlab.report.attached import CEILINGS, AttachmentError, parsed, read_config
 from flashlab.report.rebuild import other_software, rebuild, stated_software
 from flashlab_grading.causes import causes_of
 from flashlab_grading.grade import check_alone
 from flashlab_grading.model import Submission
-from flashlab_grading.order import read_order
 from flashlab_grading.report_pdf import (
     UnsoundPdfError,
     attachments_of,
@@ -106,11 +105,7 @@ def _remedy(attachments: Mapping[str, bytes], other: Sequence[str]) -> str | Non
 
 
 def compare(content: bytes, attachments: Mapping[str, bytes]) -> Compared:
-    """Compare a report with the one that its attachments give.
-
-    Raises:
-        UnsoundPdfError: there is nothing to compare, because the data are missing or malformed.
-    """
+    """Compare a report with that which its attachments give; UnsoundPdfError if they give none."""
     with (
         tempfile.TemporaryDirectory(prefix="flashlab-") as folder,
         _one_message("the report cannot be rebuilt from its data"),
@@ -199,18 +194,10 @@ def _keep(made: bytes, pdf: Path) -> str:
 
 
 def verify(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> tuple[int, list[str]]:
-    """Whether a report and its data belong together, and whether the data can have been measured.
+    """Whether a report and its data belong together, and the data can have been measured.
 
-    Args:
-        pdf: the report.
-        measured: its runs that were measured again on this machine.
-        here: the name of this machine's device.
-
-    Returns:
-        The exit status, and the lines to print.
-
-    Raises:
-        UnsoundPdfError: it is not a report with its data attached.
+    `measured` are its runs that were measured again, on the device `here`. The exit status, and the
+    lines to print; UnsoundPdfError where it is not a report with its data attached.
     """
     try:
         content = read_pdf(pdf)
@@ -246,7 +233,7 @@ def write_verification(pdf: Path | None, order_file: Path | None) -> int:
         assert pdf is not None
         status, lines = verify(pdf)
     else:
-        order = read_order(order_file)
+        order = read_json(order_file)
         status, lines = verify(Path(order["pdf"]), measured_of(order), order["here"])
     print("\n".join(lines))
     return status

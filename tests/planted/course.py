@@ -1,0 +1,49 @@
+"""Results as the course's script writes them, and the `runs.csv` that says what they are."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.course import RUNS_CSV_COLUMNS
+
+Handed = tuple[str, Shape, Mapping[str, Any]]
+"""An implementation, its shape and its result."""
+
+
+def course_result(
+    shape: Shape, forward: float = 2e-4, backward: float = 5e-4, mib: float = 12.5
+) -> dict[str, Any]:
+    """A JSON document with these seconds; its rates follow from them."""
+    flops = costs.flops(shape)
+    seconds = {"forward": forward, "backward": backward, "forward_backward": forward + backward}
+    passes = {
+        name: {"time(s)": taken, "FLOPS(TFLOPs/s)": flops[name] / taken / 1e12}
+        for name, taken in seconds.items()
+    }
+    return {**passes, "peak_memory_usage(MB)": mib}
+
+
+def row_of(file: str, implementation: str, shape: Shape, device: str) -> list[str]:
+    """A row of runs.csv."""
+    sizes = (shape.batch_size, shape.seq_len, shape.num_heads, shape.emb_dim)
+    return [file, implementation, *map(str, sizes), str(shape.causal).lower(), device]
+
+
+def write_rows(folder: Path, rows: list[list[str]]) -> None:
+    with folder.joinpath("runs.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([[*RUNS_CSV_COLUMNS, "device"], *rows])
+
+
+def write_results(folder: Path, results: Mapping[str, Handed], device: str) -> None:
+    """Results by their file names, all declared to be of one device."""
+    folder.mkdir(parents=True)
+    for name, (_, _, document) in results.items():
+        folder.joinpath(name).write_text(json.dumps(document), encoding="utf-8")
+    declared = results.items()
+    write_rows(folder, [row_of(name, who, shape, device) for name, (who, shape, _) in declared])
