@@ -158,7 +158,7 @@ class Sentences:
 
     @property
     def conclusions(self) -> list[str]:
-        """How many have which verdict, and every difference, or that there is none; last, limits."""
+        """How many have which verdict, and every difference or that there is none; last, limits."""
         between = "" if self.language == "zh_TW" else " "
         differences = self.document["conclusions"]
         lines = [between.join(self._statement(difference)) for difference in differences]
