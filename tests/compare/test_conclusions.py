@@ -28,13 +28,13 @@ def concluded(slow: Callable[[Run], bool], masks: tuple[bool, ...] = (False,)) -
 @pytest.mark.parametrize(
     ("slow", "where"),
     [
-        (lambda run: run["seq_len"] >= 4096, "for N ≥ 4096 (4 of 8 shapes)"),
-        (lambda run: run["seq_len"] <= 1024, "for N ≤ 1024 (4 of 8 shapes)"),
-        (lambda run: run["seq_len"] == 1024, "for N = 1024 (2 of 8 shapes)"),
-        (lambda run: run["causal"], "for causal shapes (4 of 8 shapes)"),
+        (lambda run: run["seq_len"] >= 4096, "at 4 of 8 shapes (each of them N ≥ 4096)"),
+        (lambda run: run["seq_len"] <= 1024, "at 4 of 8 shapes (each of them N ≤ 1024)"),
+        (lambda run: run["seq_len"] == 1024, "at 2 of 8 shapes (each of them N = 1024)"),
+        (lambda run: run["causal"], "at 4 of 8 shapes (each of them causal)"),
         (
             lambda run: run["causal"] and run["seq_len"] >= 4096,
-            "for N ≥ 4096, causal shapes (2 of 8 shapes)",
+            "at 2 of 8 shapes (each of them N ≥ 4096, causal)",
         ),
         (lambda run: True, "at all 8 shapes"),
         (
@@ -47,7 +47,9 @@ def test_the_fewest_conditions_that_describe_the_change_are_named(
     slow: Callable[[Run], bool], where: str
 ) -> None:
     summary, sentence = concluded(slow, masks=(False, True))
-    assert summary.startswith("24 comparisons of after with before: slower ")
+    assert summary.startswith(
+        "24 comparisons of after with before (forward time, backward time, peak memory): slower "
+    )
     assert sentence.startswith(f"Flash2 is slower with after {where}: its forward time is ")
 
 

@@ -46,7 +46,7 @@ def test_the_pdf_states_the_conclusion_in_both_languages_and_carries_the_data(
         ["pdftotext", "-layout", str(pdf), "-"], check=True, capture_output=True, text=True
     ).stdout
     assert "<before>" in text
-    assert "Flash2 is slower with after for N = 1024" in text.replace("\u00a0", " ")
+    assert "Flash2 is slower with after" in text.replace("\u00a0", " ")
     assert "較慢" in text
     kept = ("-savefile", "comparison.json", "-o", str(folder / "kept.json"))
     subprocess.run(["pdfdetach", *kept, str(pdf)], check=True)

@@ -166,7 +166,10 @@ class Sentences:
         if lines:
             found = [verdict for verdict in VERDICTS if verdict in verdicts]
             counts = [f"{self.say(verdict)} {verdicts.count(verdict)}" for verdict in found]
-            lines.insert(0, self.say("summary", count=len(verdicts), counts=self.joined(counts)))
+            metrics = {pair["metric"] for pair in self.document["pairs"]}
+            told = [m.labels[self.language] for m in self.benchmark.metrics if m.name in metrics]
+            about = {"metrics": self.joined(told), "counts": self.joined(counts)}
+            lines.insert(0, self.say("summary", count=len(verdicts), **about))
         else:
             equal, undecided = map(verdicts.count, (EQUAL, INCONCLUSIVE))
             lines = [self.say("none", count=len(verdicts), equal=equal, undecided=undecided)]
