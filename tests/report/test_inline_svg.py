@@ -75,7 +75,7 @@ def test_a_figure_keeps_what_is_drawn_and_names_whose_it_is(tmp_path: Path) -> N
     assert re.sub(r"\s+", " ", drawn) == (
         '<svg viewBox="0 0 247.1 100" style="width: 50.1%" role="img" '
         'aria-label="Time &amp; rate">'
-        '<path d="M 1.2 -0.5 L 2 2" clip-path="url(#figure-1-0)" id="figure-1-1" class="f0" '
+        '<path d="M1.2 -0.5L2 2" clip-path="url(#figure-1-0)" id="figure-1-1" class="f0" '
         'data-implementation="Flash2" />'
         '<use x="3.9" href="#figure-1-1" class="f0" />'
         '<text class="f1"><tspan lang="zh-TW">序列長度</tspan><tspan> </tspan>'
@@ -86,16 +86,33 @@ def test_a_figure_keeps_what_is_drawn_and_names_whose_it_is(tmp_path: Path) -> N
     assert styles == {"stroke: #ab1700": "f0", "font-size: 7px": "f1"}
 
 
-def test_lines_that_are_clipped_alike_are_clipped_together(tmp_path: Path) -> None:
-    line = '<path d="M 1 1 L 2 2" clip-path="url(#panel)" />'
+def test_only_what_reaches_out_of_a_clip_is_clipped(tmp_path: Path) -> None:
+    line = '<path d="M 1 1 L 2.96 2" clip-path="url(#panel)" />'
     moved = line.replace(" />", ' transform="translate(1 1)" />')
+    out = line.replace("L 2.96", "L 7.03")
     clip = '<defs><clipPath id="panel"><rect x="0" y="0" width="5" height="5"/></clipPath></defs>'
     path = tmp_path / "lines.svg"
     path.write_text(
         '<svg xmlns="http://www.w3.org/2000/svg" width="10pt" height="10pt" version="1.1">'
-        f'<g id="implementation:A">{line}{line}</g><g id="implementation:B">{line}{moved}</g>'
-        f"{clip}</svg>"
+        f'<g id="implementation:A">{line}{line}</g>{moved}{out}{clip}</svg>'
     )
     drawn = inline(FigureEntry("f", path, "", ""), {}, LANGUAGES, {}, "")
-    assert '<g data-implementation="A" clip-path="url(#f-0)"><path d="M 1 1 L 2 2" /><path' in drawn
-    assert drawn.count("clip-path=") == 3  # of A's group, and of B's lines each
+    assert '<g data-implementation="A"><path d="M1 1L2.9 2" /><path d="M1 1L2.9 2" /></g>' in drawn
+    assert '<path d="M1 1L7 2" clip-path="url(#f-0)" />' in drawn
+    assert drawn.count("clip-path=") == 2  # what is moved is not judged
+
+
+def test_neighbours_of_one_implementation_say_it_once(tmp_path: Path) -> None:
+    groups = "".join(
+        f'<g id="implementation:{name}"><path d="M 0 {y}"/></g>' for y, name in enumerate("AAB")
+    )
+    path = tmp_path / "cells.svg"
+    path.write_text(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt" version="1.1">'
+        f"{groups}</svg>"
+    )
+    drawn = inline(FigureEntry("f", path, "", ""), {}, LANGUAGES, {}, "")
+    assert (
+        '<g data-implementation="A"><path d="M0 0" /><path d="M0 1" /></g>'
+        '<path d="M0 2" data-implementation="B" />'
+    ) in drawn

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from flashlab.analysis.registry import KINDS
@@ -108,26 +109,34 @@ def _warning_letters(data: ReportData) -> dict[str, str]:
 
 
 def list_runs(data: ReportData) -> Table:
-    """Every run: its number, and of each process's record the file, status and warnings.
+    """Every run: its number, the files of its processes, and their status and warnings.
 
-    The status is the record's own word, as the file's name is; the warnings are letters. Those on
-    the run as a whole stand at its first record.
+    The status is the records' own word, as the files' names are; the warnings are letters, those on
+    the run as a whole with the first record's. Where processes differ, each has its own.
     """
     letters = _warning_letters(data)
     rows = []
     for run, records in zip(data.runs, data.records_of_runs, strict=True):
         number = data.number_of(run)
+        files = [record["record"] for record in records]
+        names = [Path(files[0]).name, *map(str, range(2, len(files) + 1))]
         of_records = [w for record in records for w in record["warnings"] or ()]
         of_run = [w for w in run["warnings"] or () if w not in of_records]
-        for position, record in enumerate(records):
-            warnings = [*(record["warnings"] or ()), *(() if position else of_run)]
-            cells: list[Cell | Tellable] = [
-                Cell("" if position else str(number)),
-                Cell(Path(record["record"]).name, file=record["record"]),
-                Cell(record["status"] if record["status"] != "ok" else ""),
-                Cell("".join(sorted({letters[w["code"]] for w in warnings}))),
-            ]
-            place = "" if position else f"run-{number}"
-            rows.append(Row(cells, id=place, implementation=run["implementation"]))
+        warnings = [
+            "".join(sorted({letters[w["code"]] for w in [*(record["warnings"] or ()), *more]}))
+            for record, more in zip(records, [of_run, *[[]] * (len(records) - 1)], strict=True)
+        ]
+        cells: list[Cell | Tellable] = [
+            Cell(str(number)),
+            Cell("", files=[*zip(names, files, strict=True)]),
+            Cell(_of_each([record["status"].replace("ok", "") for record in records])),
+            Cell(_of_each(warnings)),
+        ]
+        rows.append(Row(cells, id=f"run-{number}", implementation=run["implementation"]))
     keys = ("column.run", "column.record", "column.status", "column.warnings")
     return Table([*map(say, keys)], rows)
+
+
+def _of_each(words: Sequence[str]) -> str:
+    """What is said of each process of a run, once where it is the same."""
+    return words[0] if len(set(words)) == 1 else " / ".join(word or "–" for word in words)

@@ -27,7 +27,8 @@ class Cell:
 
     `tone` is ``up``, ``down`` or empty: good and bad news, beside the sign that says the same.
     `strong` text is the best of its kind; `pad` is the room on its right, in digits, that aligns it
-    at the decimal point. `file` is a file of the project, by its path from the project's folder.
+    at the decimal point. `files` are files of the project, each by its name and its path from the
+    project's folder.
     """
 
     text: str
@@ -36,7 +37,7 @@ class Cell:
     target: str = ""
     strong: bool = False
     pad: float = 0
-    file: str = ""
+    files: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ decimals. A page with dozens of figures is a third as large without that.
 
 from __future__ import annotations
 
+import itertools
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,12 +20,20 @@ XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
 WHITE = "fill: #ffffff"
 """The style of the paper behind a figure and its panels, which the page has already."""
 
+WHOSE = ("data-metric", "data-implementation")
+
+HAIR = 0.1
+"""By how many points a path may reach out of a clip that cuts nothing off."""
+
 LEAST_PART = 6
 """The fewest characters by which a line is recognised as a part of a longer Latin text."""
 
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
-_DECIMALS = re.compile(r"(\d+\.\d)\d+")
+_DECIMALS = re.compile(r"(\d+)(?:\.0|(\.\d))\d*(?=\D|$)")
 """A tenth of a point is a fifth of a pixel where a figure is as wide as the page."""
+
+_COMMAND = re.compile(r" ?([A-Za-z]) ?")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 _FONT = re.compile(r"font-family: [^;]+;? ?")
 _HAN = re.compile("[\u3000-\u9fff]")
@@ -95,6 +104,7 @@ def inline(
         for child in list(parent):
             if child.tag in ("metadata", "style") or child.get("style") == WHITE:
                 parent.remove(child)
+    _drop_idle_clips(root)
     names = {old: f"{figure.id}-{n}" for n, old in enumerate(_referenced(root))}
     for node in root.iter():
         _name_marks(node, runs)
@@ -110,6 +120,28 @@ def inline(
     root.set("aria-label", alt)
     # The serialiser escapes all text and attributes.
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _drop_idle_clips(root: Element) -> None:
+    """Take away clips that cut nothing off a path."""
+    bounds: dict[str, tuple[float, float, float, float]] = {}
+    for clip in root.iter("clipPath"):
+        if (rect := clip.find("rect")) is not None:
+            x, y, width, height = (float(rect.get(key, 0)) for key in ("x", "y", "width", "height"))
+            bounds[f"url(#{clip.get('id')})"] = (x, y, x + width, y + height)
+    for path in root.iter("path"):
+        within = bounds.get(path.get("clip-path", ""))
+        points = [float(number) for number in _NUMBER.findall(path.get("d", ""))]
+        if within and points and "transform" not in path.attrib:
+            left, top, right, bottom = within
+            across, down = points[::2], points[1::2]
+            if (
+                left - HAIR <= min(across)
+                and max(across) <= right + HAIR
+                and top - HAIR <= min(down)
+                and max(down) <= bottom + HAIR
+            ):
+                del path.attrib["clip-path"]
 
 
 def _referenced(root: Element) -> Iterator[str]:
@@ -153,7 +185,9 @@ def _shorten(node: Element, names: Mapping[str, str], styles: Styles) -> None:
     for key, value in list(node.items()):
         value = _REFERENCE.sub(lambda found: f"url(#{names[found[1]]})", value)
         if key in _LENGTHS:
-            value = " ".join(_DECIMALS.sub(r"\1", value).split())
+            value = " ".join(_DECIMALS.sub(r"\1\2", value).split())
+            if key == "d":
+                value = _COMMAND.sub(r"\1", value)
         node.set(key, value)
     if node.get("transform", "").startswith("rotate(-0 "):
         del node.attrib["transform"]
@@ -178,9 +212,9 @@ def _take_apart(text: Element, languages: FigureLanguages) -> None:
 
 
 def _collapse(parent: Element) -> None:
-    """Put the children of a group that says nothing in its place.
+    """Put the children of a group that says nothing in its place, and one for the group itself.
 
-    A single one takes what the group says of the data; a clip that all share becomes the group's.
+    Neighbours of the same metric and implementation become a group that says it once.
     """
     children: list[Element] = []
     for child in parent:
@@ -195,21 +229,22 @@ def _collapse(parent: Element) -> None:
             child[0].attrib.update(child.attrib)
             children.append(child[0])
         else:
-            _share_clip(child)
             children.append(child)
-    parent[:] = children
+    grouped = itertools.groupby(children, key=_whose)
+    parent[:] = [node for whose, near in grouped for node in _said_once(whose, list(near))]
 
 
-def _share_clip(group: Element) -> None:
-    """Clip a group where all of its children are clipped alike, and none is moved."""
-    clips = {child.get("clip-path") for child in group}
-    is_moved = any(child.tag != "path" or child.get("transform") for child in group)
-    if (
-        len(clips) == 1
-        and (clip := clips.pop())
-        and not is_moved
-        and "clip-path" not in group.attrib
-    ):
-        group.set("clip-path", clip)
-        for child in group:
-            del child.attrib["clip-path"]
+def _whose(node: Element) -> dict[str, str]:
+    return {key: node.attrib[key] for key in WHOSE if key in node.attrib}
+
+
+def _said_once(whose: dict[str, str], near: list[Element]) -> list[Element]:
+    """Neighbours in a group that says whose they are, if there are several and it is known."""
+    if not whose or len(near) == 1:
+        return near
+    group = ElementTree.Element("g", whose)
+    for node in near:
+        for key in whose:
+            del node.attrib[key]
+        group.extend([node] if node.attrib or node.tag != "g" else node)
+    return [group]
