@@ -104,7 +104,7 @@ def test_every_kind_is_found_in_an_experiment_ratios_in_the_summary_and_the_rest
     kinds = {(finding.experiment, finding.kind) for finding in found}
     every = {"scaling", "comparison", "exact_comparison", "variant_effect", "out_of_memory"}
     every |= {"crossover", "monotonicity", "anomaly", "roofline"}
-    every |= {"choice", "balance", "launch_bound", "saturation", "jump", "conclusion"}
+    every |= {"choice", "jump", "conclusion"}
     of_dataset = {"claim", "environment", "correctness", "choice", "variant_gain"}
     of_dataset |= {"worse_than_naive", "counters", "processes", "sittings", "conclusion"}
     by_experiment = {
@@ -220,7 +220,7 @@ def test_an_experiment_of_nothing_but_failures_still_has_its_findings_written(
     found = [finding for finding in derive([write_experiment(runs)]) if finding.experiment]
     assert {(finding.kind, finding.verdict) for finding in found} == {
         *(("comparison", "inconclusive"), ("exact_comparison", "withheld")),
-        *(("out_of_memory", "none"), ("choice", "inconclusive"), ("balance", "inconclusive")),
+        *(("out_of_memory", "none"), ("choice", "inconclusive")),
         ("conclusion", "no_numbers"),
     }
     for finding in found:

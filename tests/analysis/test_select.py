@@ -43,12 +43,11 @@ def sections(experiment: Plant) -> list[Any]:
         # Of the brief kinds the strongest finding, where it has any strength.
         (
             [
-                finding("launch_bound", "level", "second", times_work=4.0),
-                finding("launch_bound", "level", "first", times_work=16.0),
+                finding("jump", "rises", "second", ratio=2.0),
+                finding("jump", "rises", "first", ratio=4.0),
             ],
             [False, True],
         ),
-        ([finding("balance", "above", estimates=[{"estimate": 2.5}], ideal=2.5)], [False]),
         ([finding("jump", "falls", ratio=0.4), finding("jump", "rises", ratio=2.0)], [True, False]),
     ],
 )

@@ -9,7 +9,6 @@ from analysis.deriving import Plant, derived
 from planted.experiments import SIZES
 
 from flashlab.analysis.experiment import SITTING, SITTINGS_DIFFER, comparison_doubts
-from flashlab.analysis.kinds.balance import BALANCE
 from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.kinds.scaling import SCALING
 from flashlab.analysis.kinds.sittings import SITTINGS, find_sittings, with_sittings
@@ -74,9 +73,8 @@ def test_a_comparison_across_sittings_is_in_doubt(
     for kind in (COMPARISON, WORSE_THAN_NAIVE):
         found = derived(kind, planted)
         assert found and all(finding.warnings == doubts for finding in found)
-    for kind in (SCALING, BALANCE):  # about one implementation, in one sitting
-        found = derived(kind, planted)
-        assert found and all(finding.warnings == [] for finding in found)
+    found = derived(SCALING, planted)  # about one implementation, in one sitting
+    assert found and all(finding.warnings == [] for finding in found)
 
 
 def test_growth_along_an_experiment_that_was_measured_in_two_sittings_is_in_doubt(
@@ -87,8 +85,7 @@ def test_growth_along_an_experiment_that_was_measured_in_two_sittings_is_in_doub
     sampled = [f for f in derived(SCALING, planted) if f.metric != "peak_memory"]
     assert sampled and all(f.warnings == [SITTINGS_DIFFER] for f in sampled)
     # At each value, all were measured in the same sitting.
-    for kind in (BALANCE, COMPARISON):
-        assert all(finding.warnings == [] for finding in derived(kind, planted))
+    assert all(finding.warnings == [] for finding in derived(COMPARISON, planted))
 
 
 def test_a_run_of_processes_in_two_sittings_is_compared_with_one_of_the_same_two() -> None:

@@ -26,7 +26,7 @@ def scores(tmp_path_factory: pytest.TempPathFactory) -> Scores:
 def test_what_is_planted_is_found_and_nothing_else(scores: Scores) -> None:
     assert scores.out_of_bounds() == []
     assert scores.identical_checks > 100
-    assert len(scores.kinds) == 20
+    assert len(scores.kinds) == 17
     for kind, found in scores.kinds.items():
         assert found.decided or kind in UNDECIDED, kind
     assert sum(found.intervals for found in scores.kinds.values()) > 5000

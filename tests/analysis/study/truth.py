@@ -16,7 +16,6 @@ from analysis.study.planted import UNSTEADY, Key, Planted, experiment_shape, tru
 
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.jump import LEAST_JUMP
-from flashlab.analysis.kinds.launch_bound import LEVEL_WORK
 from flashlab.analysis.kinds.roofline import BOUND_SHARE
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
@@ -110,13 +109,6 @@ class Truth:
         name, metric = finding.subject["implementation"], str(finding.metric)
         off, on = (self.along(name, causal, metric) for causal in (False, True))
         return self._ratios(finding, lambda e: off[e["value"]] / on[e["value"]])
-
-    def balance(self, finding: Finding) -> Judged:
-        name, causal = finding.subject["implementation"], finding.subject["variant"]["causal"]
-        base, mine = self.along(name, causal, finding.subject["other_metric"]), self.of(finding)
-        return self._ratios(
-            finding, lambda e: mine[e["value"]] / base[e["value"]], costs.BACKWARD_FLOPS_RATIO
-        )
 
     def _at(self, name: str, setting: Mapping[str, Any], metric: str, **changes: Any) -> float:
         return self.time(name, Shape.of({**setting, **changes}), metric)
@@ -240,41 +232,6 @@ class Truth:
         intervals = [(truth[e["value"]] / truth[e["start"]], e) for e in finding.estimates]
         missed = finding.verdict != "broken" if is_plain else None
         return false, missed, [] if finding.metric == MEMORY else intervals
-
-    def launch_bound(self, finding: Finding) -> Judged:
-        truth = self.of(finding)
-        first, *others = truth
-        until = quoted(finding)["until"] if finding.verdict == "level" else first
-        false = any(_is_beyond(truth[v] / truth[first], MARGIN) for v in others if v <= until)
-        assert (others[0] / first) ** 2 > LEVEL_WORK
-        is_plain = abs(truth[others[0]] / truth[first] - 1) <= (MARGIN - 1) / 2
-        intervals = [(truth[e["value"]] / truth[first], e) for e in finding.estimates]
-        return false, finding.verdict != "level" if is_plain else None, intervals
-
-    def saturation(self, finding: Finding) -> Judged:
-        rates = {size: size**2 / time for size, time in self.of(finding).items()}
-        (best,) = (e["value"] for e in finding.estimates if e["low"] == e["high"] == 1)
-        shares, least = {s: rate / rates[best] for s, rate in rates.items()}, 1 / MARGIN
-        *_, before, last = sizes = list(rates)
-        start = finding.facts["from"] or last
-        blocked = [size for size in sizes if size < start][-1:]
-        false = {
-            "reached": any(shares[s] < least for s in sizes if s >= start)
-            or any(shares[s] > least for s in blocked),
-            "rising": shares[before] > least or best != last,
-            "uneven": shares[before] > least or shares[last] < least,
-            "falls": shares[last] > least,
-        }.get(finding.verdict, False)
-        missed = None
-        if rates[last] <= max(rates.values()) / PLAIN:
-            missed = finding.verdict != "falls"
-        elif all(rates[last] >= PLAIN * rates[size] for size in sizes[:-1]):
-            missed = finding.verdict != "rising"
-        return (
-            false,
-            missed,
-            [(shares[e["value"]], e) for e in finding.estimates if e["value"] != best],
-        )
 
     def jump(self, finding: Finding) -> Judged:
         if finding.verdict == "none":

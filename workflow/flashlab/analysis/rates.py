@@ -53,11 +53,6 @@ class Rates:
 
         return function_of(value, quotient, (mine, theirs))
 
-    def median(self, value: int) -> float:
-        """The median rate at a value, in a unit of its own."""
-        found = self.estimates[value].median
-        return found if self.series.metric.higher_is_better else self.operations[value] / found
-
 
 def rates_of(series: Series, estimates: Estimates) -> Rates:
     """The rates of a series."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from flashlab.analysis.kind import Kind
 from flashlab.analysis.kinds.anomaly import ANOMALY
-from flashlab.analysis.kinds.balance import BALANCE
 from flashlab.analysis.kinds.cause import CAUSE
 from flashlab.analysis.kinds.choice import CHOICE
 from flashlab.analysis.kinds.claim import CLAIM
@@ -21,13 +20,11 @@ from flashlab.analysis.kinds.environment import ENVIRONMENT
 from flashlab.analysis.kinds.exact_account import EXACT_ACCOUNT
 from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON
 from flashlab.analysis.kinds.jump import JUMP
-from flashlab.analysis.kinds.launch_bound import LAUNCH_BOUND
 from flashlab.analysis.kinds.monotonicity import MONOTONICITY
 from flashlab.analysis.kinds.out_of_memory import OUT_OF_MEMORY
 from flashlab.analysis.kinds.packed import PACKED
 from flashlab.analysis.kinds.processes import PROCESSES
 from flashlab.analysis.kinds.roofline import ROOFLINE
-from flashlab.analysis.kinds.saturation import SATURATION
 from flashlab.analysis.kinds.scaling import SCALING
 from flashlab.analysis.kinds.sittings import SITTINGS
 from flashlab.analysis.kinds.step import STEP
@@ -40,8 +37,7 @@ KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
         *(CHOICE, VARIANT_EFFECT, COMPARISON, PACKED, CROSSOVER, EXACT_COMPARISON, OUT_OF_MEMORY),
-        *(SCALING, MONOTONICITY, ANOMALY),
-        *(BALANCE, EXACT_ACCOUNT, LAUNCH_BOUND, SATURATION, JUMP),
+        *(SCALING, MONOTONICITY, ANOMALY, EXACT_ACCOUNT, JUMP),
         *(STEP, WHOLE, ROOFLINE, CAUSE, DEVICE_USE),
         *(CORRECTNESS, VARIANT_GAIN, DERIVED_SIZE, WORSE_THAN_NAIVE, CURVE),
         *(ENVIRONMENT, PROCESSES, SITTINGS, COUNTERS, CLAIM),

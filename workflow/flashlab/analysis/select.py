@@ -26,7 +26,7 @@ MIN_CHOICES = 3
 
 MOST_BRIEF = 3
 
-BRIEFLY = ("jump", "exact_account", "launch_bound", "saturation", "balance")
+BRIEFLY = ("jump", "exact_account")
 """Kinds of which a section tells the strongest finding alone, the foremost ones first."""
 
 

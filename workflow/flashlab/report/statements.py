@@ -25,7 +25,7 @@ CHECKED = "conclusion.checked"
 BRIEF_CHARACTERS = 150
 """How much of a section's conclusion page one quotes after its heading: whole sentences."""
 
-SHOWN_BY_RATES = frozenset({"roofline", "variant_effect", "saturation", "jump"})
+SHOWN_BY_RATES = frozenset({"roofline", "variant_effect", "jump"})
 """Kinds of finding that relate times to the operations behind them."""
 
 

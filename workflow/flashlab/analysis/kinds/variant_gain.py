@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, Given, Kind
-from flashlab.analysis.kinds.balance import verdict_of
 from flashlab.analysis.rates import operations, timed_metrics
-from flashlab.analysis.ratios import rounded
+from flashlab.analysis.ratios import Ratio, rounded, shared_verdict
 from flashlab.analysis.settings import implementations_of, pair_finding, pairs_of, settings_of
 from flashlab.telling.codes import by_code
 from flashlab.telling.values import Label, Number
@@ -18,6 +17,14 @@ from flashlab.telling.values import Label, Number
 MESSAGES = by_code(
     "variant_gain.as_operations", "variant_gain.above", "variant_gain.below", "variant_gain.mixed"
 )
+
+AGAINST_IDEAL = {"equal": "as_operations", "above": "above", "below": "below"}
+
+
+def _verdict_of(shares: Sequence[Ratio]) -> str:
+    """What ratios amount to as shares of what operations say."""
+    shared = shared_verdict(shares)
+    return AGAINST_IDEAL.get(shared, shared)
 
 
 def variant_gains(experiments: Sequence[Experiment], given: Given) -> Iterator[Finding]:
@@ -42,7 +49,7 @@ def variant_gains(experiments: Sequence[Experiment], given: Given) -> Iterator[F
                 experiments,
                 given.estimates,
                 pairs,
-                judge=verdict_of,
+                judge=_verdict_of,
                 messages=MESSAGES,
                 metric=metric,
                 ideal=ideal,
