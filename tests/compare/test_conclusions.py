@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from compare.golden import two_sides
 from compare.recordings import Recording, record, runs
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.compare.circumstances import compare_ceilings
 from flashlab.compare.listing import cells
 from flashlab.compare.sentences import Sentences
 from flashlab.compare.two_sides import compare_records
+from flashlab.files import write_json
 from flashlab.runs import Run
 
 
@@ -46,10 +50,12 @@ def concluded(slow: Callable[[Run], bool], masks: tuple[bool, ...] = (False,)) -
 def test_the_fewest_conditions_that_describe_the_change_are_named(
     slow: Callable[[Run], bool], where: str
 ) -> None:
-    summary, sentence = concluded(slow, masks=(False, True))
+    summary, memory, sentence = concluded(slow, masks=(False, True))
     assert summary.startswith(
-        "24 comparisons of after with before (forward time, backward time, peak memory): slower "
+        "Nothing is shown to be faster with after: of 16 comparisons with before (forward time, "
+        "backward time), slower "
     )
+    assert memory == "Equal throughout: peak memory (8 comparisons)."
     assert sentence.startswith(f"Flash2 is slower with after {where}: its forward time is ")
 
 
@@ -59,6 +65,79 @@ def test_identical_code_is_concluded_to_state_no_difference() -> None:
         "No difference can be claimed: of 12 comparisons, 12 are equal within ±5% and 0 are "
         "undecided."
     )
+
+
+def of_two(seed: int, first: float, second: float) -> Recording:
+    """Two implementations at one shape, whose forward passes take this many ms."""
+    planted = (("Flash2", first), ("Flash4", second))
+    sides = [
+        record(runs([256], implementation=name), n, spread=0.002, factor=lambda _, f=ms: f)
+        for n, (name, ms) in enumerate(planted, start=seed)
+    ]
+    return sides[0] | sides[1]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ((1.0, 1.3), (1.3, 1.0), "The choice changes at 2 of 3 shapes and metrics, where"),
+        ((1.0, 1.3), (1.02, 1.0), "No choice changes: at none of 3 shapes and metrics is"),
+        ((1.0, 1.3), (1.0, 1.2), "No choice changes: at none of 3 shapes and metrics is"),
+    ],
+    ids=["the other one leads", "nobody is ahead", "the same one leads"],
+)
+def test_the_choice_changes_only_where_it_is_decided_on_both_sides(
+    before: tuple[float, float], after: tuple[float, float], told: str
+) -> None:
+    lead = compared(of_two(1, *before), of_two(3, *after)).lead
+    (said,) = (line for line in lead if "choice" in line.lower())
+    assert said.startswith(told)
+    if "changes at" in told:
+        where = "at B1 N256 H8 E512 full (Flash2 with before, Flash4 with after)"
+        assert f"forward time {where}, total time {where}." in said
+
+
+def test_what_fails_on_both_sides_is_told_and_not_compared() -> None:
+    one, other = (record(runs([256, 1024]), seed) for seed in (1, 2))
+    for side in (one, other):
+        run = next(iter(side))
+        side[run] = [replace(each, status="incorrect", metrics={}) for each in side[run]]
+    assert compared(one, other).lead[-1] == (
+        "Flash2 has no result on either side at one shape: B1 N256 H8 E512 full (incorrect)."
+    )
+
+
+def test_circumstances_count_the_processes_and_gpus_of_what_is_compared() -> None:
+    one = record(runs(), 1, processes=2)
+    other = record(runs(), 2) | record(runs([512]), 2, processes=5)
+    for cards, side in ((1, one), (2, other)):
+        for run, records in side.items():
+            side[run] = [
+                replace(r, environment={**r.environment, "gpu_uuid": f"GPU-{r.process % cards}"})
+                for r in records
+            ]
+    words = compared(one, other)
+    found = {row["field"]: (row["one"], row["other"]) for row in words.differing}
+    assert found == {"gpus": (["1"], ["2"]), "processes": (["2"], ["3"])}
+    assert [side["records"] for side in words.document["sides"]] == [8, 12]
+
+
+def test_the_ceilings_of_both_devices_stand_beside_each_other(tmp_path: Path) -> None:
+    for name, milliseconds in (("one", 2.0), ("other", 1.0)):
+        calls = {"time(s)": milliseconds / 1e3, "samples": [milliseconds / 1e3] * 30}
+        document = {
+            "device": "cuda",
+            "environment": {},
+            "matrix_product": {"float16": {**calls, "size": 1000}},
+            "copy": {**calls, "bytes": 10**9},
+        }
+        write_json(tmp_path / name, document)
+    found = compare_ceilings(tmp_path / "one", tmp_path / "other", {"float16"})
+    assert found == [
+        {"what": "copy", "one": pytest.approx(1000), "other": pytest.approx(2000)},
+        {"what": "float16", "one": pytest.approx(1), "other": pytest.approx(2)},
+    ]
+    assert compare_ceilings(tmp_path / "one", None, {"float16"}) == []
 
 
 def test_a_field_agrees_differs_or_is_not_stated_on_one_side() -> None:

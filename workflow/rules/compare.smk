@@ -25,7 +25,7 @@ rule comparison:
 rule comparison_figures:
     input:
         comparison="results/compare/comparison.json",
-        sources=sources("flashlab.compare.dumbbells"),
+        sources=sources("flashlab.compare.forest_plots"),
         fonts=FONTS,
     output:
         directory("results/compare/figures"),

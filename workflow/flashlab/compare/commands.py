@@ -239,7 +239,7 @@ COMMANDS = (
     ),
     Command(
         "comparison-figures",
-        "flashlab.compare.dumbbells:draw_comparison",
+        "flashlab.compare.forest_plots:draw_comparison",
         "Draw a comparison as SVG.",
         (path("--comparison", "comparison.json"), path("--output", "folder to draw into")),
     ),

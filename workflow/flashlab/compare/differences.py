@@ -67,8 +67,9 @@ def _describe(benchmark: Benchmark, pairs: Sequence[Pair], verdict: str) -> list
 def _conclude(benchmark: Benchmark, pairs: Sequence[Pair], verdict: str) -> dict[str, Any]:
     """The runs of an implementation with a verdict on a metric, and what became of the others.
 
-    ``low`` and ``high`` bound the ratios of these runs. ``conditions`` describe them, None where no
-    conditions do. ``shapes`` are theirs in short. ``doubtful`` of them carry these ``warnings``.
+    ``low`` and ``high`` bound the ratios of these runs, which are of medians, and ``interval``
+    their intervals. ``conditions`` describe them, None where no conditions do. ``shapes`` are
+    theirs in short. ``doubtful`` of them carry these ``warnings``.
     """
     these = [pair for pair in pairs if pair["verdict"] == verdict]
     ratios = [pair["ratio"] for pair in these if pair["ratio"]]
@@ -79,6 +80,10 @@ def _conclude(benchmark: Benchmark, pairs: Sequence[Pair], verdict: str) -> dict
         "verdict": verdict,
         "low": min(ratios, default=None),
         "high": max(ratios, default=None),
+        "interval": [
+            min((pair["low"] for pair in these if pair["ratio"]), default=None),
+            max((pair["high"] for pair in these if pair["ratio"]), default=None),
+        ],
         "conditions": _describe(benchmark, pairs, verdict),
         "shapes": [pair["shape"] for pair in these],
         "total": len(pairs),

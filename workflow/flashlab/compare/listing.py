@@ -7,30 +7,16 @@ from typing import Any
 
 from rich.table import Table
 
-from flashlab.analysis.ratios import rounded_off_margin
 from flashlab.compare.printing import Block, Cell, Folded, Title, table_of, verdict_cell
 from flashlab.compare.rule import EQUAL, INCONCLUSIVE, STATED, VERDICTS
 from flashlab.compare.sentences import Sentences
-from flashlab.compare.words import NO_VALUE, name_metric, number
-
-DOUBT = " *"
-"""Marks a run with warnings on it."""
-
-FARTHEST = 100
-"""The largest ratio that an interval's end is printed as; two processes bound nothing."""
+from flashlab.compare.words import DOUBT, NO_VALUE, between, name_metric, number, printed
 
 COLUMNS = (
     *("column.implementation", "column.shape", "column.metric", "column.one", "column.other"),
     *("column.ratio", "column.interval", "column.verdict"),
 )
 NUMERIC = range(3, 7)
-
-
-def _end(ratio: float) -> str:
-    """An end of an interval; what is far beyond any verdict is not told to the digit."""
-    if not 1 / FARTHEST <= ratio <= FARTHEST:
-        return f"> {FARTHEST:g}" if ratio > 1 else f"< {1 / FARTHEST:g}"
-    return f"{rounded_off_margin(ratio):g}"
 
 
 def cells(pair: Mapping[str, Any], words: Sentences) -> list[str]:
@@ -44,8 +30,8 @@ def cells(pair: Mapping[str, Any], words: Sentences) -> list[str]:
         values = [number(pair[side], pair["unit"]) for side in ("one", "other")]
     return [
         *(pair["run"]["implementation"], pair["shape"], metric, *values),
-        NO_VALUE if ratio is None else f"{rounded_off_margin(ratio):g}",
-        NO_VALUE if low is None else f"{_end(low)}–{_end(high)}",
+        NO_VALUE if ratio is None else printed(ratio),
+        NO_VALUE if low is None else between(low, high),
         words.say(pair["verdict"]) + (DOUBT if pair["warnings"] else ""),
     ]
 

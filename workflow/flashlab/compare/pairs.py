@@ -15,6 +15,7 @@ from typing import Any
 from flashlab.analysis.experiment import status_of
 from flashlab.analysis.replication import Spread, combine_processes, geometric_mean
 from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.compare.choices import Estimates
 from flashlab.compare.rule import FAILED, MENDED, Ratio
 from flashlab.compare.sides import Records
 from flashlab.records import Measurement, Record
@@ -75,9 +76,12 @@ def _exact_ratio(one: Sequence[float], other: Sequence[float]) -> Ratio:
 
 
 def _compare_metric(
-    metric: Metric, runs: Mapping[Run, Both]
+    metric: Metric, runs: Mapping[Run, Both], estimated: dict[Run, tuple[Estimate, Estimate]]
 ) -> dict[Run, tuple[float, float, Ratio]]:
-    """A metric of an implementation's runs that have it on both sides: two values, their ratio."""
+    """A metric of an implementation's runs that have it on both sides: two values, their ratio.
+
+    Of a sampled one, `estimated` gets the estimates.
+    """
     compared: dict[Run, tuple[float, float, Ratio]] = {}
     sampled: dict[Run, list[list[Estimate]]] = {}
     for run, both in runs.items():
@@ -96,7 +100,7 @@ def _compare_metric(
     processes = [estimates for run in sampled.values() for estimates in run]
     combined = iter(combine_processes(processes, UNREPLICATED))
     for run in sampled:
-        first, second = next(combined).estimate, next(combined).estimate
+        first, second = estimated[run] = next(combined).estimate, next(combined).estimate
         interval = function_interval(operator.truediv, (second, first)) or (None, None)
         ratio = Ratio(second.median / first.median, *interval)
         compared[run] = first.median, second.median, ratio
@@ -132,12 +136,16 @@ def _pair(
     }
 
 
-def compare_runs(benchmark: Benchmark, one: Records, other: Records) -> list[Pair]:
+def compare_runs(
+    benchmark: Benchmark, one: Records, other: Records
+) -> tuple[list[Pair], Estimates]:
     """A pair for each measured metric of each run that both have, or for its failure on one side.
 
-    Runs that failed alike on both sides have none, nor has a metric that one side lacks.
+    Runs that failed alike on both sides have none, nor has a metric that one side lacks. The second
+    are the estimates of the sampled metrics.
     """
     pairs: list[Pair] = []
+    estimates: dict[str, dict[Run, tuple[Estimate, Estimate]]] = {}
     shared = sorted(one.keys() & other.keys())
     for _, runs in itertools.groupby(shared, key=lambda run: run.implementation):
         ok: dict[Run, Both] = {}
@@ -152,7 +160,8 @@ def compare_runs(benchmark: Benchmark, one: Records, other: Records) -> list[Pai
                     pairs.append(_pair(benchmark, run, both, MENDED))
         for metric in benchmark.measured:
             having = {r: both for r, both in ok.items() if all(values_in(s, metric) for s in both)}
-            for run, measured in _compare_metric(metric, having).items():
+            estimated = estimates.setdefault(metric.name, {})
+            for run, measured in _compare_metric(metric, having, estimated).items():
                 verdict = measured[2].verdict(metric)
                 pairs.append(_pair(benchmark, run, ok[run], verdict, metric, *measured))
-    return pairs
+    return pairs, estimates

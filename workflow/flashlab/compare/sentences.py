@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.circumstances import AGREES, CODE
 from flashlab.compare.pairs import UNREPLICATED
-from flashlab.compare.rule import EQUAL, INCONCLUSIVE, VERDICTS
-from flashlab.compare.words import percentage, say
+from flashlab.compare.rule import EQUAL, GAINS, INCONCLUSIVE, LOSSES, VERDICTS
+from flashlab.compare.words import DOUBT, NO_VALUE, between, percentage, say
 from flashlab.telling.catalogs import message
 
 SHOWN_SHAPES = 3
@@ -107,6 +107,12 @@ class Sentences:
         ]
         if agreeing and differing:
             lines.append(self.say("environments.agree", fields=self.joined(agreeing)))
+        rates = [
+            self.say("ceiling.copy" if rate["what"] == "copy" else "ceiling.product", **rate)
+            for rate in self.document["ceilings"]
+        ]
+        if rates:
+            lines.append(self.say("ceilings", rates=self.joined(rates)))
         return lines
 
     # The conclusions
@@ -134,15 +140,22 @@ class Sentences:
             return self.say("where.conditions", conditions=told, **counts)
         return self.say("where.some", shapes=self._shapes(shapes), **counts)
 
+    def _change(self, low: float, high: float) -> tuple[str, str]:
+        """Two ratios as numbers of percent by which they differ from 1, the smaller one first."""
+        least, most = sorted((abs(low - 1), abs(high - 1)))
+        return percentage(least), percentage(most)
+
     def _statement(self, difference: Mapping[str, Any]) -> list[str]:
         """A difference in a sentence, and what became of the other runs in further ones."""
         verdict, where = difference["verdict"], self._where(difference)
         about: dict[str, object] = {"implementation": difference["implementation"], "where": where}
         if difference["metric"] is None:
             return [self.say(STATEMENTS[verdict, None], **about)]
-        ends = (abs(difference[end] - 1) for end in ("low", "high"))
-        low, high = map(percentage, sorted(ends))
+        low, high = self._change(difference["low"], difference["high"])
         amount = self.say("amount.one" if low == high else "amount.range", low=low, high=high)
+        if (reached := self._change(*difference["interval"])) != (low, high):
+            low, high = reached
+            amount = self.say("amount.interval", amount=amount, low=low, high=high)
         metric = self.benchmark.metric(difference["metric"]).labels[self.language]
         way = "higher" if difference["low"] > 1 else "lower"
         # The report words the warnings of a run.
@@ -154,32 +167,131 @@ class Sentences:
             for what, key in REST.items()
             if difference[what]
         ]
+        if difference["implementation"] in self.changed:
+            rest.append(self.say("rest.changed"))
         return [self.say(STATEMENTS[verdict, way], **about, metric=metric, amount=amount), *rest]
 
     @property
-    def conclusions(self) -> list[str]:
-        """How many have which verdict, and every difference or that there is none; last, limits."""
-        between = "" if self.language == "zh_TW" else " "
-        differences = self.document["conclusions"]
-        lines = [between.join(self._statement(difference)) for difference in differences]
-        verdicts = [pair["verdict"] for pair in self.document["pairs"]]
-        if lines:
-            found = [verdict for verdict in VERDICTS if verdict in verdicts]
-            counts = [f"{self.say(verdict)} {verdicts.count(verdict)}" for verdict in found]
-            metrics = {pair["metric"] for pair in self.document["pairs"]}
-            told = [m.labels[self.language] for m in self.benchmark.metrics if m.name in metrics]
-            about = {"metrics": self.joined(told), "counts": self.joined(counts)}
-            lines.insert(0, self.say("summary", count=len(verdicts), **about))
+    def lead(self) -> list[str]:
+        """What comes first: the verdicts counted, whether the choice changes, what failed."""
+        pairs = self.document["pairs"]
+        verdicts = [pair["verdict"] for pair in pairs]
+        if self.document["conclusions"]:
+            measured = self.benchmark.measured
+            groups = [[m for m in measured if m.exact == exact] for exact in (False, True)]
+            lines = [line for metrics in groups if (line := self._counted(metrics))]
         else:
             equal, undecided = map(verdicts.count, (EQUAL, INCONCLUSIVE))
             lines = [self.say("none", count=len(verdicts), equal=equal, undecided=undecided)]
-        if all(max(pair["processes"]) == 1 for pair in self.document["pairs"]):
+        lines += self._choices
+        for failing in self.document["failing"]:
+            ended = [self.say(failing[side]) for side in ("one", "other")]
+            told = ended[0] if ended[0] == ended[1] else self.joined(ended)
+            shapes = failing["shapes"]
+            about = {"implementation": failing["implementation"], "shapes": self._shapes(shapes)}
+            key = "failing.one" if len(shapes) == 1 else "failing"
+            lines.append(self.say(key, count=len(shapes), statuses=told, **about))
+        if pairs and all(max(pair["processes"]) == 1 for pair in pairs):
             # Two processes, each with its own offset, and the margin on top.
             spread = UNREPLICATED.deviation
             least = (1 + self.document["margin"]) * (1 + 1.96 * 2**0.5 * spread) - 1
             shown = {"spread": f"{percentage(spread)}%", "least": f"{percentage(least)}%"}
             lines.append(self.say("single", **shown))
         return lines
+
+    def _counted(self, metrics: Sequence[Metric]) -> str:
+        """How many comparisons of some metrics have which verdict; empty where there are none."""
+        names = {metric.name for metric in metrics}
+        verdicts = [pair["verdict"] for pair in self.document["pairs"] if pair["metric"] in names]
+        found = [verdict for verdict in VERDICTS if verdict in verdicts]
+        compared = {pair["metric"] for pair in self.document["pairs"]}
+        labels = [m.labels[self.language] for m in metrics if m.name in compared]
+        about = {"metrics": self.joined(labels), "count": len(verdicts)}
+        if not found:
+            return ""
+        if found == [EQUAL]:
+            return self.say("summary.equal", **about)
+        counts = self.joined(
+            [f"{self.say(verdict)} {verdicts.count(verdict)}" for verdict in found]
+        )
+        stated = {*found} & {*LOSSES, *GAINS}
+        if stated == {GAINS[0]}:
+            return self.say("summary.no_slower", counts=counts, **about)
+        if stated == {LOSSES[0]}:
+            return self.say("summary.no_faster", counts=counts, **about)
+        return self.say("summary", counts=counts, **about)
+
+    @property
+    def _choices(self) -> list[str]:
+        """Whether another implementation is the best on the second side."""
+        choices = self.document["choices"]
+        changes = [
+            self.say(
+                "choice.change",
+                metric=self.benchmark.metric(change["metric"]).labels[self.language],
+                shape=change["shape"],
+                first=change["one"],
+                second=change["other"],
+            )
+            for change in choices["changes"]
+        ]
+        if not choices["count"]:
+            return []
+        if not changes:
+            return [self.say("choices.same", count=choices["count"])]
+        told = {"changed": len(changes), "changes": self._shapes(changes)}
+        return [self.say("choices.differ", count=choices["count"], **told)]
+
+    @property
+    def failures(self) -> list[str]:
+        """The runs that have a result on one side alone, a sentence for each implementation."""
+        return self._statements(
+            difference for difference in self._differences if not difference["metric"]
+        )
+
+    @property
+    def conclusions(self) -> list[str]:
+        """All of it in sentences: what comes first, and every difference."""
+        return [*self.lead, *self._statements(self._differences)]
+
+    @property
+    def _differences(self) -> Sequence[Mapping[str, Any]]:
+        found: Sequence[Mapping[str, Any]] = self.document["conclusions"]
+        return found
+
+    def _statements(self, differences: Iterable[Mapping[str, Any]]) -> list[str]:
+        between = "" if self.language == "zh_TW" else " "
+        return [between.join(self._statement(difference)) for difference in differences]
+
+    @property
+    def counted_rows(self) -> list[Mapping[str, Any]]:
+        """The counts of verdicts by implementation and metric, where not all are equal."""
+        return [row for row in self.document["counts"] if row["verdicts"].keys() != {EQUAL}]
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """The implementations of which the sides hold other code or packages, or do not say so."""
+        return frozenset(row["implementation"] for row in self.differing if row["implementation"])
+
+    def differences(self, row: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+        """Of a row of the counts, each difference: verdict, ratios, intervals, and where it is."""
+        return [
+            (
+                found["verdict"],
+                between(found["low"], found["high"]),
+                between(*found["interval"]),
+                self._where_in_short(found) + (DOUBT if found["doubtful"] else ""),
+            )
+            for found in self._differences
+            if (found["implementation"], found["metric"]) == (row["implementation"], row["metric"])
+        ]
+
+    def _where_in_short(self, difference: Mapping[str, Any]) -> str:
+        if len(difference["shapes"]) == difference["total"]:
+            return self.say("where.every")
+        if difference["conditions"]:
+            return self.joined([self._condition(each) for each in difference["conditions"]])
+        return NO_VALUE
 
     @property
     def omitted(self) -> list[str]:

@@ -34,11 +34,15 @@ class SideError(Exception):
 
 @dataclass(frozen=True)
 class Side:
-    """The records of one side: their files, each with its hash where a manifest vouches for it."""
+    """The records of one side: their files, each with its hash where a manifest vouches for it.
+
+    `ceilings` is the file of those of its device, where a dataset has one.
+    """
 
     name: str
     benchmark: Benchmark
     files: Mapping[Path, str | None]
+    ceilings: Path | None = None
 
     def __post_init__(self) -> None:
         if not self.files:
@@ -57,13 +61,16 @@ class Side:
     def to_json(self) -> dict[str, Any]:
         """The side as it stands in the comparison's plan."""
         files = {path.as_posix(): sha256 for path, sha256 in self.files.items()}
-        return {"name": self.name, "benchmark": self.benchmark.name, "files": files}
+        ceilings = self.ceilings and self.ceilings.as_posix()
+        about = {"name": self.name, "benchmark": self.benchmark.name, "ceilings": ceilings}
+        return {**about, "files": files}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Side:
         """Inverse of `to_json`."""
         files = {Path(path): sha256 for path, sha256 in document["files"].items()}
-        return cls(document["name"], find_benchmark(document["benchmark"]), files)
+        ceilings = document["ceilings"] and Path(document["ceilings"])
+        return cls(document["name"], find_benchmark(document["benchmark"]), files, ceilings)
 
 
 def planned_side(name: str, benchmark: Benchmark, entries: Iterable[Mapping[str, Any]]) -> Side:
@@ -86,7 +93,7 @@ def _dataset_side(name: str, folder: Path, benchmark: Benchmark) -> Side:
         for entry in dataset.entries
         if entry.protocol["name"] == dataset.protocol and list(entry.run) == parameters
     }
-    return Side(name, benchmark, files)
+    return Side(name, benchmark, files, dataset.ceilings)
 
 
 def read_records(folder: Path) -> Iterator[tuple[Path, Record]]:

@@ -7,9 +7,14 @@ from typing import Any
 
 from flashlab import statistics
 from flashlab.benchmarks.model import Benchmark
-from flashlab.compare.circumstances import compare_circumstances, describe_side
+from flashlab.compare.choices import compare_choices
+from flashlab.compare.circumstances import (
+    compare_ceilings,
+    compare_circumstances,
+    describe_side,
+)
 from flashlab.compare.differences import conclude, count_verdicts
-from flashlab.compare.pairs import compare_runs
+from flashlab.compare.pairs import compare_runs, status_in
 from flashlab.compare.sides import Records, Side, SideError
 from flashlab.files import read_json, write_json
 
@@ -26,6 +31,20 @@ def _only(one: Records, other: Records) -> list[dict[str, Any]]:
     ]
 
 
+def _failing(one: Records, other: Records) -> list[dict[str, Any]]:
+    """The runs that have no result on either side, by implementation and how they ended there."""
+    shapes: dict[tuple[str, str, str], list[str]] = {}
+    for run in one:
+        first, second = status_in(one[run]), status_in(other[run])
+        if "ok" not in (first, second):
+            key = (run.implementation, first, second)
+            shapes.setdefault(key, []).append(" ".join(run.words))
+    return [
+        {"implementation": name, "one": first, "other": second, "shapes": of_these}
+        for (name, first, second), of_these in shapes.items()
+    ]
+
+
 def _kinds(records: Records) -> str:
     return " and ".join(sorted({f"{run.dtype} on {run.device}" for run in records}))
 
@@ -37,7 +56,9 @@ def compare(one: Side, other: Side) -> dict[str, Any]:
         SideError: the sides have no run in common.
         RecordError: a record is missing or damaged.
     """
-    return compare_records(one.benchmark, (one.name, one.read()), (other.name, other.read()))
+    found = compare_records(one.benchmark, (one.name, one.read()), (other.name, other.read()))
+    dtypes = {pair["run"]["dtype"] for pair in found["pairs"]}
+    return {**found, "ceilings": compare_ceilings(one.ceilings, other.ceilings, dtypes)}
 
 
 def compare_records(
@@ -52,14 +73,18 @@ def compare_records(
             "in common: none has the same implementation, shape, dtype and kind of device. Measure "
             "both with the same configuration."
         )
-    pairs = compare_runs(benchmark, first, second)
+    compared = [{run: side[run] for run in sorted(shared)} for side in (first, second)]
+    pairs, estimates = compare_runs(benchmark, *compared)
     return {
         "benchmark": benchmark.name,
         "margin": statistics.MARGIN,
-        "sides": [describe_side(*one), describe_side(*other)],
+        "sides": [describe_side(one[0], compared[0]), describe_side(other[0], compared[1])],
         "shared": len(shared),
-        "environments": compare_circumstances(first, second),
+        "environments": compare_circumstances(*compared),
+        "ceilings": [],
         "conclusions": conclude(benchmark, pairs),
+        "choices": compare_choices(benchmark, estimates),
+        "failing": _failing(*compared),
         "counts": count_verdicts(pairs),
         "pairs": pairs,
         "only": [_only(first, second), _only(second, first)],

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from flashlab.analysis.ratios import rounded
+from flashlab.analysis.ratios import rounded, rounded_off_margin
 from flashlab.benchmarks.model import Metric
 from flashlab.telling.catalogs import message
 
 NO_VALUE = "–"
 VALUE_DIGITS = 4
+
+DOUBT = " *"
+"""Marks what was measured with warnings."""
+
+FARTHEST = 100
+"""The largest ratio that is printed as such; two processes bound nothing."""
 
 
 def say(key: str, language: str, /, **params: object) -> str:
@@ -28,6 +34,19 @@ def percentage(share: float) -> str:
     """A share as a number of percent: 0.05234 is ``5.2``."""
     value = rounded(100 * share, 2)
     return f"{value:.0f}" if value >= 10 else f"{value:g}"
+
+
+def printed(ratio: float) -> str:
+    """A ratio to three digits, and more by the margin; what is far off is not told to the digit."""
+    if not 1 / FARTHEST <= ratio <= FARTHEST:
+        return f"> {FARTHEST:g}" if ratio > 1 else f"< {1 / FARTHEST:g}"
+    value = rounded_off_margin(ratio)
+    return max(f"{value:g}", f"{value:#.3g}", key=len).removesuffix(".")
+
+
+def between(low: float, high: float) -> str:
+    """Two ratios and what lies between them."""
+    return f"{printed(low)}–{printed(high)}"
 
 
 def name_metric(metric: Metric, language: str) -> str:
