@@ -108,7 +108,12 @@ class Sentences:
         if agreeing and differing:
             lines.append(self.say("environments.agree", fields=self.joined(agreeing)))
         rates = [
-            self.say("ceiling.copy" if rate["what"] == "copy" else "ceiling.product", **rate)
+            self.say(
+                "ceiling.copy" if rate["what"] == "copy" else "ceiling.product",
+                what=rate["what"],
+                before=f"{rate['one']:,.0f}",
+                after=f"{rate['other']:,.0f}",
+            )
             for rate in self.document["ceilings"]
         ]
         if rates:

@@ -96,7 +96,8 @@ class _LedgerRenderer:
         told = [say("ledger.summary", **values)]
         devices = {claim.facts["device"] for claim in [*tested, *others]}
         if len(devices) == 1 and "" not in devices:
-            told = [say("ledger.summary.device", device=devices.pop(), **values)]
+            here = ", ".join(self.data.distinct("device_name"))
+            told = [say("ledger.summary.device", device=devices.pop(), here=here, **values)]
         if elsewhere:
             told.append(say("ledger.other_device", count=elsewhere))
         if others:

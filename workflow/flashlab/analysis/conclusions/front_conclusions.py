@@ -196,6 +196,10 @@ def _map(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Finding]:
     signs: list[Tellable] = [say(key) for state, key in MAP_SIGNS.items() if state in states]
     if any(c["lead_low"] != c["lead_high"] for c in cells if c["state"] in ("alone", "partly")):
         signs.append(say("conclusion.map.range", symbols=Listed(chart.varying())))
+    if known.parts:
+        parts = Listed([MetricName(part.name) for part in known.parts])
+        total = MetricName(known.decisive.name)
+        signs.append(say("conclusion.map.total", total=total, parts=parts))
     told = [tell("conclusion.map", *known.about, sources=[overall], signs=clauses(signs))]
     yield build_conclusion("map", "map", told, facts=facts, metric=known.decisive.name)
 
@@ -268,7 +272,7 @@ def _cost_of_naive(known: Known) -> Iterator[Finding]:
             exact_mine=in_units(mine),
             exact_unit=metric.unit,
         ),
-        *tell_account(known, experiment, naive, variant),
+        *tell_account(known, experiment, naive, variant, at),
     ]
     alike = [section for section in known.sections if section.parameter == experiment.parameter]
     limits = known.across(alike, "out_of_memory", "limit_found", implementation=naive)
@@ -388,6 +392,7 @@ def _avoid(known: Known) -> Iterator[Finding]:
             sources=[worst],
             avoid=worst.subject["implementation"],
             naive=worst.subject["baseline"],
+            avoid_metric=MetricName(known.decisive.name),
             avoid_count=facts["count"],
             avoid_of=facts["of"],
         ),

@@ -231,11 +231,13 @@ def tell_exact(known: Known, experiment: Experiment, name: str, variant: Variant
 
 
 def tell_account(
-    known: Known, experiment: Experiment, name: str, variant: Variant
+    known: Known, experiment: Experiment, name: str, variant: Variant, at: int | None = None
 ) -> Iterator[Told]:
-    """What most of an exact metric consists of, where the exact model gives it."""
+    """What most of an exact metric consists of, where the exact model gives it: `at` this value."""
     about = {"implementation": name, "variant": dict(variant)}
     for finding in known.across([experiment], "exact_account", "explained", **about)[:1]:
+        if at not in (None, finding.facts["value"]):
+            continue
         yield tell(
             "conclusion.account",
             sources=[finding],

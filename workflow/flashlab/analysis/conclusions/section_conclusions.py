@@ -384,6 +384,7 @@ def _conclude_variant(known: Known, experiment: Experiment, names: Sequence[str]
             if code in groups
         ]
         values["outcomes"] = Listed(outcomes, "outcomes.separator")
+        values["metric"] = MetricName(metric)
     elif whole:
         key = "conclusion.variant.inconclusive"
     if whole:
