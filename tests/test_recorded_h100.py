@@ -53,3 +53,25 @@ def test_flashlab_leads_in_total_time_at_every_shape(records: list[Record]) -> N
     ]
     assert len(leads) == 17
     assert min(leads) > 1.07
+
+
+def test_the_kernels_page_has_the_rates_over_each_peer(records: list[Record]) -> None:
+    """The row of `docs/kernel.md`: geometric mean and extremes over the 17 shapes."""
+    page = (Path(__file__).parents[1] / "docs" / "kernel.md").read_text("utf-8")
+    rows = page.partition("| `data/h100` |")[2].splitlines()[:2]
+    for row, metric in zip(rows, ("forward_time", "backward_time"), strict=True):
+        times: dict[tuple[tuple[str, object], ...], dict[str, list[float]]] = {}
+        for record in records:
+            if record.status == "ok" and not record.has_counters:
+                at = times.setdefault(record.run.parameters, {})
+                at.setdefault(record.run.implementation, []).append(record.metrics[metric].value)
+        told = []
+        for peer in ("Flash2", "SdpaCudnn", "Flash3", "Flash4"):
+            ratios = [
+                geometric_mean(at[peer]) / geometric_mean(at["FlashLab"])
+                for at in times.values()
+                if peer in at
+            ]
+            mean, low, high = geometric_mean(ratios), min(ratios), max(ratios)
+            told.append(f"{mean:.2f} ({low:.2f}–{high:.2f})")
+        assert row.rstrip(" |").endswith(" | ".join(told))
