@@ -21,46 +21,47 @@ def compared(one: Recording, other: Recording) -> Sentences:
     return Sentences(compare_records(ATTENTION, ("before", one), ("after", other)), "en")
 
 
-def concluded(slow: Callable[[Run], bool], masks: tuple[bool, ...] = (False,)) -> list[str]:
+def concluded(slow: Callable[[Run], bool], masks: tuple[bool, ...] = (False,)) -> Sentences:
     """What is concluded where the runs that `slow` names take 10% longer."""
     measured = runs(masks=masks)
     one = record(measured, 1, spread=0.002)
     other = record(measured, 2, spread=0.002, factor=lambda run: 1.1 if slow(run) else 1.0)
-    return compared(one, other).conclusions
+    return compared(one, other)
 
 
 @pytest.mark.parametrize(
-    ("slow", "where"),
+    ("slow", "slower", "where"),
     [
-        (lambda run: run["seq_len"] >= 4096, "at 4 of 8 shapes (each of them N ≥ 4096)"),
-        (lambda run: run["seq_len"] <= 1024, "at 4 of 8 shapes (each of them N ≤ 1024)"),
-        (lambda run: run["seq_len"] == 1024, "at 2 of 8 shapes (each of them N = 1024)"),
-        (lambda run: run["causal"], "at 4 of 8 shapes (each of them causal)"),
-        (
-            lambda run: run["causal"] and run["seq_len"] >= 4096,
-            "at 2 of 8 shapes (each of them N ≥ 4096, causal)",
-        ),
-        (lambda run: True, "at all 8 shapes"),
-        (
-            lambda run: (run["seq_len"], run["causal"]) in [(256, False), (4096, True)],
-            "at 2 of 8 shapes (B1 N256 H8 E512 full, B1 N4096 H8 E512 causal)",
-        ),
+        (lambda run: run["seq_len"] >= 4096, 4, "N ≥ 4096"),
+        (lambda run: run["seq_len"] <= 1024, 4, "N ≤ 1024"),
+        (lambda run: run["seq_len"] == 1024, 2, "N = 1024"),
+        (lambda run: run["causal"], 4, "causal"),
+        (lambda run: run["causal"] and run["seq_len"] >= 4096, 2, "N ≥ 4096, causal"),
+        (lambda run: True, 8, "all"),
+        (lambda run: (run["seq_len"], run["causal"]) in [(256, False), (4096, True)], 2, "–"),
     ],
 )
 def test_the_fewest_conditions_that_describe_the_change_are_named(
-    slow: Callable[[Run], bool], where: str
+    slow: Callable[[Run], bool], slower: int, where: str
 ) -> None:
-    summary, memory, sentence = concluded(slow, masks=(False, True))
+    words = concluded(slow, masks=(False, True))
+    summary, memory = words.lead
     assert summary.startswith(
         "Nothing is shown to be faster with after: of 16 comparisons with before (forward time, "
-        "backward time), slower "
+        f"backward time), slower {slower}"
     )
     assert memory == "Equal throughout: peak memory (8 comparisons)."
-    assert sentence.startswith(f"Flash2 is slower with after {where}: its forward time is ")
+    row = next(row for row in words.counted_rows if row["metric"] == "forward_time")
+    ((verdict, medians, intervals, place),) = words.differences(row)
+    assert (verdict, place, row["verdicts"]["slower"]) == ("slower", where, slower)
+    ratios, (least, most) = (
+        [float(end) for end in each.split("–")] for each in (medians, intervals)
+    )
+    assert 1.05 < least <= min(ratios) <= max(ratios) <= most < 1.15
 
 
 def test_identical_code_is_concluded_to_state_no_difference() -> None:
-    (sentence,) = concluded(lambda run: False)
+    (sentence,) = concluded(lambda run: False).lead
     assert sentence == (
         "No difference can be claimed: of 12 comparisons, 12 are equal within ±5% and 0 are "
         "undecided."

@@ -65,7 +65,7 @@ def _describe(benchmark: Benchmark, pairs: Sequence[Pair], verdict: str) -> list
 
 
 def _conclude(benchmark: Benchmark, pairs: Sequence[Pair], verdict: str) -> dict[str, Any]:
-    """The runs of an implementation with a verdict on a metric, and what became of the others.
+    """The runs of an implementation with a verdict on a metric.
 
     ``low`` and ``high`` bound the ratios of these runs, which are of medians, and ``interval``
     their intervals. ``conditions`` describe them, None where no conditions do. ``shapes`` are
@@ -73,7 +73,6 @@ def _conclude(benchmark: Benchmark, pairs: Sequence[Pair], verdict: str) -> dict
     """
     these = [pair for pair in pairs if pair["verdict"] == verdict]
     ratios = [pair["ratio"] for pair in these if pair["ratio"]]
-    verdicts = [pair["verdict"] for pair in pairs]
     return {
         "implementation": these[0]["run"]["implementation"],
         "metric": these[0]["metric"],
@@ -87,8 +86,6 @@ def _conclude(benchmark: Benchmark, pairs: Sequence[Pair], verdict: str) -> dict
         "conditions": _describe(benchmark, pairs, verdict),
         "shapes": [pair["shape"] for pair in these],
         "total": len(pairs),
-        "equal": verdicts.count(EQUAL),
-        "undecided": verdicts.count(INCONCLUSIVE),
         "doubtful": sum(bool(pair["warnings"]) for pair in these),
         "warnings": sorted({code for pair in these for code in pair["warnings"]}),
     }

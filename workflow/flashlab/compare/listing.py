@@ -10,7 +10,7 @@ from rich.table import Table
 from flashlab.compare.printing import Block, Cell, Folded, Title, table_of, verdict_cell
 from flashlab.compare.rule import EQUAL, INCONCLUSIVE, STATED, VERDICTS
 from flashlab.compare.sentences import Sentences
-from flashlab.compare.words import DOUBT, NO_VALUE, between, name_metric, number, printed
+from flashlab.compare.words import CHANGED, DOUBT, NO_VALUE, between, name_metric, number, printed
 
 COLUMNS = (
     *("column.implementation", "column.shape", "column.metric", "column.one", "column.other"),
@@ -50,8 +50,26 @@ def _table(words: Sentences, pairs: Sequence[Mapping[str, Any]]) -> Table:
     return table_of([words.say(column) for column in COLUMNS], rows, NUMERIC)
 
 
+def _counts(words: Sentences) -> Table:
+    """What differs, a row for each implementation and metric, in the columns of the report."""
+    rows: list[list[Cell]] = []
+    for row in words.counted_rows:
+        name, found = row["implementation"], words.differences(row)
+        rows.append(
+            [
+                name + (CHANGED if name in words.changed else ""),
+                name_metric(words.benchmark.metric(row["metric"]), words.language),
+                *(str(row["verdicts"].get(verdict, "")) for verdict in words.shown),
+                *("; ".join(each[part] for each in found) for part in (1, 2, 3)),
+            ]
+        )
+    about = ("column.implementation", "column.metric", *words.shown)
+    headings = [*about, "column.medians", "column.intervals", "column.where"]
+    return table_of([*map(words.say, headings)], rows, range(2, len(headings) - 1))
+
+
 def blocks(document: Mapping[str, Any], language: str, markdown: bool) -> list[Block]:
-    """A comparison as text: circumstances, conclusions, and the runs that differ.
+    """A comparison as text: conclusions, circumstances, and the runs that differ.
 
     Only Markdown has the other runs too, folded away.
     """
@@ -64,9 +82,12 @@ def blocks(document: Mapping[str, Any], language: str, markdown: bool) -> list[B
     parts: list[Block] = [
         Title(words.say("title")),
         words.subtitle,
-        [first, differing, *further],
-        [*words.conclusions],
+        [*words.lead, *words.failures],
     ]
+    if words.counted_rows:
+        notes = ["counts.note", *(["counts.changed"] if words.changed else [])]
+        parts += [_counts(words), [*map(words.say, notes)]]
+    parts.append([first, differing, *further])
     shown = sorted_pairs(document, STATED)
     if shown:
         parts.append(_table(words, shown))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,31 +14,11 @@ from flashlab.compare.circumstances import AGREES, CODE
 from flashlab.compare.pairs import UNREPLICATED
 from flashlab.compare.rule import EQUAL, GAINS, INCONCLUSIVE, LOSSES, VERDICTS
 from flashlab.compare.words import DOUBT, NO_VALUE, between, percentage, say
-from flashlab.telling.catalogs import message
 
 SHOWN_SHAPES = 3
 """Most shapes that a sentence lists where no condition describes them."""
 
 RELATIONS = {"==": "=", "<=": "≤", ">=": "≥"}
-
-STATEMENTS = {
-    ("failed", None): "statement.failed",
-    ("mended", None): "statement.mended",
-    ("slower", "higher"): "statement.slower",
-    ("faster", "lower"): "statement.faster",
-    ("worse", "higher"): "statement.worse.higher",
-    ("worse", "lower"): "statement.worse.lower",
-    ("better", "higher"): "statement.better.higher",
-    ("better", "lower"): "statement.better.lower",
-}
-"""The sentence of a verdict, on a metric whose value is now higher or lower, or on a run."""
-
-REST = {
-    "doubtful": ("rest.doubtful.one", "rest.doubtful"),
-    "equal": ("rest.equal.one", "rest.equal"),
-    "undecided": ("rest.undecided.one", "rest.undecided"),
-}
-"""What is said of one other run, and of several."""
 
 
 def _stated(value: str) -> str:
@@ -135,47 +115,6 @@ class Sentences:
         further = [self.say("more", count=more)] if more > 0 else []
         return self.joined([*shapes[:SHOWN_SHAPES], *further])
 
-    def _where(self, difference: Mapping[str, Any]) -> str:
-        shapes, conditions = difference["shapes"], difference["conditions"]
-        counts = {"count": len(shapes), "total": difference["total"]}
-        if len(shapes) == difference["total"]:
-            return self.say("where.all.one" if len(shapes) == 1 else "where.all", **counts)
-        if conditions:
-            told = self.joined([self._condition(condition) for condition in conditions])
-            return self.say("where.conditions", conditions=told, **counts)
-        return self.say("where.some", shapes=self._shapes(shapes), **counts)
-
-    def _change(self, low: float, high: float) -> tuple[str, str]:
-        """Two ratios as numbers of percent by which they differ from 1, the smaller one first."""
-        least, most = sorted((abs(low - 1), abs(high - 1)))
-        return percentage(least), percentage(most)
-
-    def _statement(self, difference: Mapping[str, Any]) -> list[str]:
-        """A difference in a sentence, and what became of the other runs in further ones."""
-        verdict, where = difference["verdict"], self._where(difference)
-        about: dict[str, object] = {"implementation": difference["implementation"], "where": where}
-        if difference["metric"] is None:
-            return [self.say(STATEMENTS[verdict, None], **about)]
-        low, high = self._change(difference["low"], difference["high"])
-        amount = self.say("amount.one" if low == high else "amount.range", low=low, high=high)
-        if (reached := self._change(*difference["interval"])) != (low, high):
-            low, high = reached
-            amount = self.say("amount.interval", amount=amount, low=low, high=high)
-        metric = self.benchmark.metric(difference["metric"]).labels[self.language]
-        way = "higher" if difference["low"] > 1 else "lower"
-        # The report words the warnings of a run.
-        codes = [
-            message(self.language, "report", f"warning.{code}") for code in difference["warnings"]
-        ]
-        rest = [
-            self.say(key[difference[what] > 1], count=difference[what], warnings=self.joined(codes))
-            for what, key in REST.items()
-            if difference[what]
-        ]
-        if difference["implementation"] in self.changed:
-            rest.append(self.say("rest.changed"))
-        return [self.say(STATEMENTS[verdict, way], **about, metric=metric, amount=amount), *rest]
-
     @property
     def lead(self) -> list[str]:
         """What comes first: the verdicts counted, whether the choice changes, what failed."""
@@ -250,23 +189,23 @@ class Sentences:
     @property
     def failures(self) -> list[str]:
         """The runs that have a result on one side alone, a sentence for each implementation."""
-        return self._statements(
-            difference for difference in self._differences if not difference["metric"]
-        )
+        return [
+            self.say(
+                f"statement.{found['verdict']}",
+                implementation=found["implementation"],
+                count=len(found["shapes"]),
+                total=found["total"],
+                shapes=self._shapes(found["shapes"]),
+            )
+            for found in self.document["conclusions"]
+            if found["metric"] is None
+        ]
 
     @property
-    def conclusions(self) -> list[str]:
-        """All of it in sentences: what comes first, and every difference."""
-        return [*self.lead, *self._statements(self._differences)]
-
-    @property
-    def _differences(self) -> Sequence[Mapping[str, Any]]:
-        found: Sequence[Mapping[str, Any]] = self.document["conclusions"]
-        return found
-
-    def _statements(self, differences: Iterable[Mapping[str, Any]]) -> list[str]:
-        between = "" if self.language == "zh_TW" else " "
-        return [between.join(self._statement(difference)) for difference in differences]
+    def shown(self) -> list[str]:
+        """The verdicts that any row of the table of counts has, in the order of its columns."""
+        found = {verdict for row in self.counted_rows for verdict in row["verdicts"]}
+        return [verdict for verdict in (*LOSSES, *GAINS, EQUAL, INCONCLUSIVE) if verdict in found]
 
     @property
     def counted_rows(self) -> list[Mapping[str, Any]]:
@@ -285,13 +224,13 @@ class Sentences:
                 found["verdict"],
                 between(found["low"], found["high"]),
                 between(*found["interval"]),
-                self._where_in_short(found) + (DOUBT if found["doubtful"] else ""),
+                self._where(found) + (DOUBT if found["doubtful"] else ""),
             )
-            for found in self._differences
+            for found in self.document["conclusions"]
             if (found["implementation"], found["metric"]) == (row["implementation"], row["metric"])
         ]
 
-    def _where_in_short(self, difference: Mapping[str, Any]) -> str:
+    def _where(self, difference: Mapping[str, Any]) -> str:
         if len(difference["shapes"]) == difference["total"]:
             return self.say("where.every")
         if difference["conditions"]:

@@ -12,6 +12,9 @@ VALUE_DIGITS = 4
 DOUBT = " *"
 """Marks what was measured with warnings."""
 
+CHANGED = " †"
+"""Marks an implementation of which the sides hold other code or packages."""
+
 FARTHEST = 100
 """The largest ratio that is printed as such; two processes bound nothing."""
 
@@ -45,8 +48,8 @@ def printed(ratio: float) -> str:
 
 
 def between(low: float, high: float) -> str:
-    """Two ratios and what lies between them."""
-    return f"{printed(low)}–{printed(high)}"
+    """Two ratios and what lies between them; one where they are printed alike."""
+    return "–".join(dict.fromkeys((printed(low), printed(high))))
 
 
 def name_metric(metric: Metric, language: str) -> str:
