@@ -19,7 +19,9 @@ COMPARISON_PLAN = str(PLAN_ROOT / "results" / "compare" / "plan.json")
 def compared_side(name):
     """A side of the comparison. What `local` stands for is planned by this call, not measured yet."""
     if name == LOCAL:
-        return planned_side(name, COMPARED_BENCHMARK, planned_documents(PREPARED.documents))
+        planned = planned_documents(PREPARED.documents)
+        ceilings = PREPARED.ceilings and Path(PREPARED.ceilings)
+        return planned_side(name, COMPARED_BENCHMARK, planned, ceilings)
     return find_side(name, COMPARED_BENCHMARK)
 
 
@@ -61,8 +63,9 @@ def comparison_plan(wildcards):
 
 
 def compared_records(wildcards):
-    """The records of both sides."""
+    """The records of both sides, and their ceilings."""
     if not COMPARED:
         return []
     plan = read_json(Path(COMPARISON_PLAN))
-    return sorted({path for side in plan["sides"] for path in side["files"]})
+    files = {path for side in plan["sides"] for path in (*side["files"], side["ceilings"])}
+    return sorted(files - {None})

@@ -128,8 +128,7 @@ def test_the_two_sides_of_compare_are_never_paired(experiment: Plant, planter: A
         side = sides[row["implementation"] == "Flash2"]
         run = replace(record.run, implementation="Flash2")
         side.setdefault(run, []).append(record)
-    found, _ = compare_runs(planted.benchmark, *sides)
-    found = [pair for pair in found if pair["metric"] == "forward_time"]
+    found = [p for p in compare_runs(planted.benchmark, *sides) if p["metric"] == "forward_time"]
     assert len(found) == 4 and all(p["high"] / p["low"] > 1.1 for p in found)
 
 

@@ -78,24 +78,24 @@ def of_two(seed: int, first: float, second: float) -> Recording:
     return sides[0] | sides[1]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "told"),
-    [
-        ((1.0, 1.3), (1.3, 1.0), "The choice changes at 2 of 3 shapes and metrics, where"),
-        ((1.0, 1.3), (1.02, 1.0), "No choice changes: at none of 3 shapes and metrics is"),
-        ((1.0, 1.3), (1.0, 1.2), "No choice changes: at none of 3 shapes and metrics is"),
-    ],
-    ids=["the other one leads", "nobody is ahead", "the same one leads"],
-)
-def test_the_choice_changes_only_where_it_is_decided_on_both_sides(
-    before: tuple[float, float], after: tuple[float, float], told: str
-) -> None:
-    lead = compared(of_two(1, *before), of_two(3, *after)).lead
-    (said,) = (line for line in lead if "choice" in line.lower())
-    assert said.startswith(told)
-    if "changes at" in told:
-        where = "at B1 N256 H8 E512 full (Flash2 with before, Flash4 with after)"
-        assert f"forward time {where}, total time {where}." in said
+def test_who_is_fastest_is_told_where_both_sides_decide_it() -> None:
+    def told(before: tuple[float, float], after: tuple[float, float]) -> list[str]:
+        lead = compared(of_two(1, *before), of_two(3, *after)).lead
+        return [line for line in lead if line.startswith("By ")]
+
+    kept, total = told((1.0, 1.3), (1.0, 1.2))
+    assert kept == (
+        "By forward time, who is the fastest is decided on both sides at 1 of 1 shapes, and it is "
+        "the same implementation on both (Flash2)."
+    )
+    assert total.startswith("By total time, ")
+    changed, _ = told((1.0, 1.4), (1.4, 1.0))
+    assert changed == (
+        "By forward time, who is the fastest is decided on both sides at 1 of 1 shapes; at 1 of "
+        "these it is another implementation with after: Flash2 → Flash4 at 1 (B1 N256 H8 E512 "
+        "full)."
+    )
+    assert told((1.0, 1.3), (1.02, 1.0)) == []
 
 
 def test_what_fails_on_both_sides_is_told_and_not_compared() -> None:

@@ -1,87 +1,85 @@
-"""Whether another implementation is the best on the second side than on the first.
-
-A change counts where each of the two is decidedly better than the other one on its side, by the
-rule of every comparison.
-"""
+"""Whether another implementation is the fastest on the second side than on the first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from flashlab.analysis.estimates import Estimates, bases_of
+from flashlab.analysis.experiment import Experiment, chosen_metrics, run_keys
+from flashlab.analysis.kinds.choice import place
+from flashlab.analysis.replication import geometric_mean
 from flashlab.benchmarks.model import Benchmark, Metric
-from flashlab.compare.rule import GAINS, Ratio
-from flashlab.runs import Run
-from flashlab.statistics import Estimate, Floats, function_interval
-
-Estimates = Mapping[str, Mapping[Run, tuple[Estimate, Estimate]]]
-"""By a measured metric's name and the run: the estimates on the first and on the second side."""
-
-
-@dataclass(frozen=True)
-class _Choice:
-    """A run as one of those to choose from by a metric, on one side: the estimates behind it."""
-
-    metric: Metric
-    run: Run
-    behind: Sequence[Estimate]
-
-    def value(self, parts: Sequence[Any]) -> Any:
-        """The metric from values of what is behind it."""
-        return self.metric.derived.compute(self.run, *parts) if self.metric.derived else parts[0]
-
-    @property
-    def order(self) -> tuple[float, str]:
-        """Ascending, the best median first."""
-        median = self.value([estimate.median for estimate in self.behind])
-        return (-median if self.metric.higher_is_better else median), self.run.implementation
-
-    def wins(self, other: _Choice) -> bool:
-        """Whether it is decidedly better than another."""
-
-        def quotient(*parts: Floats) -> Floats:
-            mine, theirs = parts[: len(self.behind)], parts[len(self.behind) :]
-            return np.asarray(self.value(mine) / other.value(theirs))
-
-        ratio = float(quotient(*(e.median for e in (*self.behind, *other.behind))))  # type: ignore[arg-type]
-        interval = function_interval(quotient, [*self.behind, *other.behind]) or (None, None)
-        return Ratio(ratio, *interval).verdict(self.metric) in GAINS
+from flashlab.compare.circumstances import row_of
+from flashlab.compare.pairs import measurements_in, status_in, values_in
+from flashlab.compare.rule import TIMES
+from flashlab.compare.sides import Records
+from flashlab.statistics import Estimate
 
 
-def _of_metric(
-    benchmark: Benchmark, metric: Metric, estimates: Estimates
-) -> Iterator[dict[str, Any] | None]:
-    """Of each shape that two implementations have on both sides: the change, or None."""
-    behind = [estimates.get(name, {}) for name in benchmark.measured_behind(metric.name)]
-    shapes: dict[tuple[Any, ...], list[Run]] = {}
-    for run in behind[0]:
-        if all(run in known for known in behind):
-            shapes.setdefault((run.parameters, run.dtype, run.device), []).append(run)
-    for runs in shapes.values():
-        if len(runs) < 2:
+def _experiment(benchmark: Benchmark, metric: Metric, side: Records) -> Experiment:
+    """The runs of a side that have a metric, as findings read them."""
+    measured = [benchmark.metric(name) for name in bases_of(metric)]
+    runs, metrics, samples = [], [], {}
+    for run, records in side.items():
+        values = [values_in(records, base) for base in measured]
+        if status_in(records) != "ok" or not all(values):
             continue
-        first, second = (
-            [_Choice(metric, run, [known[run][side] for known in behind]) for run in runs]
-            for side in (0, 1)
-        )
-        one, other = (
-            min(range(len(runs)), key=lambda i, side=side: side[i].order)  # type: ignore[misc]
-            for side in (first, second)
-        )
-        changes = one != other and first[one].wins(first[other]) and second[other].wins(second[one])
-        shape = " ".join(runs[0].words)
-        names = {"one": runs[one].implementation, "other": runs[other].implementation}
-        yield {"metric": metric.name, "shape": shape, **names} if changes else None
+        row = {**run.to_json(), "status": "ok"}
+        runs.append(row)
+        if metric.derived:
+            metrics.append({**row, "metric": metric.name})
+        for base, found in zip(measured, values, strict=True):
+            metrics.append({**row, "metric": base.name, "value": geometric_mean(found)})
+            kept = [[*each.samples] for each in measurements_in(records, base)]
+            if all(kept):
+                samples[(*(row[column] for column in run_keys(benchmark)), base.name)] = kept
+    rows = [row_of(record) for records in side.values() for record in records]
+    return Experiment({"name": metric.name}, benchmark, runs, metrics, samples, rows)
 
 
-def compare_choices(benchmark: Benchmark, estimates: Estimates) -> dict[str, Any]:
-    """At how many shapes, by each sampled metric and their totals, and every change."""
-    found = [
-        each
-        for metric in (*benchmark.measured, *benchmark.totals)
-        for each in _of_metric(benchmark, metric, estimates)
-    ]
-    return {"count": len(found), "changes": [change for change in found if change]}
+Shape = tuple[str, str, str]
+"""A shape in short, with dtype and kind of device."""
+
+
+def _fastest(benchmark: Benchmark, metric: Metric, side: Records) -> dict[Shape, str | None]:
+    """Who is decidedly the fastest at each shape where there are several; None if nobody is."""
+    experiment = _experiment(benchmark, metric, side)
+    estimates, shapes = Estimates([experiment]), dict[Shape, dict[str, Estimate]]()
+    for row in experiment.runs:
+        shape = (" ".join(benchmark.describe(row)), row["dtype"], row["device"])
+        estimate = estimates.of_metric(experiment, row, metric.name)
+        shapes.setdefault(shape, {})[row["implementation"]] = estimate
+    places = {
+        shape: place(0, by_name, metric.higher_is_better) for shape, by_name in shapes.items()
+    }
+    return {shape: each.best if each.is_alone else None for shape, each in places.items() if each}
+
+
+def compare_choices(benchmark: Benchmark, one: Records, other: Records) -> list[dict[str, Any]]:
+    """By the first time that is measured and by every total of times: where who is fastest changes.
+
+    ``total`` shapes have several implementations on both sides, and at ``decided`` of them it is
+    decided on both who is the fastest: at ``changes`` not the same one, at the others one of
+    ``kept``.
+    """
+    times = [metric for metric in chosen_metrics(benchmark) if metric.unit in TIMES]
+    found = []
+    for metric in (*times[:1], *(total for total in benchmark.totals if total in times)):
+        first, second = (_fastest(benchmark, metric, side) for side in (one, other))
+        common = [shape for shape in first if shape in second]
+        decided = [shape for shape in common if first[shape] and second[shape]]
+        changed = [shape for shape in decided if first[shape] != second[shape]]
+        if decided:
+            found.append(
+                {
+                    "metric": metric.name,
+                    "total": len(common),
+                    "decided": len(decided),
+                    "kept": sorted({str(first[s]) for s in decided if s not in changed}),
+                    "changes": [
+                        {"shape": shape[0], "one": first[shape], "other": second[shape]}
+                        for shape in changed
+                    ],
+                }
+            )
+    return found

@@ -9,6 +9,7 @@ from typing import Any
 
 from flashlab.analysis.ceilings import COPY, read_ceilings
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Row
 from flashlab.compare.sides import Records
 from flashlab.files import canonical, read_json
 from flashlab.plan.identity import DIGITS, deciding
@@ -66,6 +67,21 @@ def _fact(record: Record, field: str) -> str | None:
 
 def _stated(records: Iterable[Record], field: str) -> list[str]:
     return sorted({value for record in records if (value := _fact(record, field))})
+
+
+def row_of(record: Record) -> Row:
+    """What findings read of where and when a process ran."""
+    told = {name: record.environment.get(name) for name in ("device_name", "gpu_uuid", "boot")}
+    return {
+        **record.run.to_json(),
+        **told,
+        "process": record.process,
+        "status": record.status,
+        "started": record.started,
+        "ended": record.ended,
+        "warnings": record.warnings,
+        "record": f"{record.run} {record.process}",
+    }
 
 
 def _row(

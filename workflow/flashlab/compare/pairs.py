@@ -15,7 +15,6 @@ from typing import Any
 from flashlab.analysis.experiment import status_of
 from flashlab.analysis.replication import Spread, combine_processes, geometric_mean
 from flashlab.benchmarks.model import Benchmark, Metric
-from flashlab.compare.choices import Estimates
 from flashlab.compare.rule import FAILED, MENDED, Ratio
 from flashlab.compare.sides import Records
 from flashlab.records import Measurement, Record
@@ -46,17 +45,18 @@ def status_in(processes: Sequence[Record]) -> str:
 
 def values_in(processes: Sequence[Record], metric: Metric) -> list[float]:
     """A metric's value in each process that has one; an optional metric may have none."""
-    return [measurement.value for measurement in _measurements(processes, metric)]
+    return [measurement.value for measurement in measurements_in(processes, metric)]
 
 
-def _measurements(processes: Sequence[Record], metric: Metric) -> list[Measurement]:
+def measurements_in(processes: Sequence[Record], metric: Metric) -> list[Measurement]:
+    """What each process that is ok measured of a metric."""
     ok = (record for record in processes if record.status == "ok")
     return [record.metrics[metric.name] for record in ok if metric.name in record.metrics]
 
 
 def _estimates(processes: Sequence[Record], metric: Metric) -> list[Estimate]:
     """A sampled metric's estimate in each process; empty where one kept no samples."""
-    samples = [measurement.samples for measurement in _measurements(processes, metric)]
+    samples = [measurement.samples for measurement in measurements_in(processes, metric)]
     return [estimate_median(kept) for kept in samples] if all(samples) else []
 
 
@@ -76,12 +76,9 @@ def _exact_ratio(one: Sequence[float], other: Sequence[float]) -> Ratio:
 
 
 def _compare_metric(
-    metric: Metric, runs: Mapping[Run, Both], estimated: dict[Run, tuple[Estimate, Estimate]]
+    metric: Metric, runs: Mapping[Run, Both]
 ) -> dict[Run, tuple[float, float, Ratio]]:
-    """A metric of an implementation's runs that have it on both sides: two values, their ratio.
-
-    Of a sampled one, `estimated` gets the estimates.
-    """
+    """A metric of an implementation's runs that have it on both sides: two values, their ratio."""
     compared: dict[Run, tuple[float, float, Ratio]] = {}
     sampled: dict[Run, list[list[Estimate]]] = {}
     for run, both in runs.items():
@@ -100,7 +97,7 @@ def _compare_metric(
     processes = [estimates for run in sampled.values() for estimates in run]
     combined = iter(combine_processes(processes, UNREPLICATED))
     for run in sampled:
-        first, second = estimated[run] = next(combined).estimate, next(combined).estimate
+        first, second = next(combined).estimate, next(combined).estimate
         interval = function_interval(operator.truediv, (second, first)) or (None, None)
         ratio = Ratio(second.median / first.median, *interval)
         compared[run] = first.median, second.median, ratio
@@ -136,16 +133,12 @@ def _pair(
     }
 
 
-def compare_runs(
-    benchmark: Benchmark, one: Records, other: Records
-) -> tuple[list[Pair], Estimates]:
+def compare_runs(benchmark: Benchmark, one: Records, other: Records) -> list[Pair]:
     """A pair for each measured metric of each run that both have, or for its failure on one side.
 
-    Runs that failed alike on both sides have none, nor has a metric that one side lacks. The second
-    are the estimates of the sampled metrics.
+    Runs that failed alike on both sides have none, nor has a metric that one side lacks.
     """
     pairs: list[Pair] = []
-    estimates: dict[str, dict[Run, tuple[Estimate, Estimate]]] = {}
     shared = sorted(one.keys() & other.keys())
     for _, runs in itertools.groupby(shared, key=lambda run: run.implementation):
         ok: dict[Run, Both] = {}
@@ -160,8 +153,7 @@ def compare_runs(
                     pairs.append(_pair(benchmark, run, both, MENDED))
         for metric in benchmark.measured:
             having = {r: both for r, both in ok.items() if all(values_in(s, metric) for s in both)}
-            estimated = estimates.setdefault(metric.name, {})
-            for run, measured in _compare_metric(metric, having, estimated).items():
+            for run, measured in _compare_metric(metric, having).items():
                 verdict = measured[2].verdict(metric)
                 pairs.append(_pair(benchmark, run, ok[run], verdict, metric, *measured))
-    return pairs, estimates
+    return pairs

@@ -127,7 +127,7 @@ class Sentences:
         else:
             equal, undecided = map(verdicts.count, (EQUAL, INCONCLUSIVE))
             lines = [self.say("none", count=len(verdicts), equal=equal, undecided=undecided)]
-        lines += self._choices
+        lines += map(self._choice, self.document["choices"])
         for failing in self.document["failing"]:
             ended = [self.say(failing[side]) for side in ("one", "other")]
             told = ended[0] if ended[0] == ended[1] else self.joined(ended)
@@ -165,26 +165,25 @@ class Sentences:
             return self.say("summary.no_faster", counts=counts, **about)
         return self.say("summary", counts=counts, **about)
 
-    @property
-    def _choices(self) -> list[str]:
-        """Whether another implementation is the best on the second side."""
-        choices = self.document["choices"]
-        changes = [
-            self.say(
-                "choice.change",
-                metric=self.benchmark.metric(change["metric"]).labels[self.language],
-                shape=change["shape"],
-                first=change["one"],
-                second=change["other"],
-            )
-            for change in choices["changes"]
+    def _choice(self, choice: Mapping[str, Any]) -> str:
+        """At how many shapes it is decided who is fastest, and where that changes."""
+        changed: dict[str, list[str]] = {}
+        for change in choice["changes"]:
+            names = self.say("choice.change", before=change["one"], after=change["other"])
+            changed.setdefault(names, []).append(change["shape"])
+        told = [
+            self.say("choice.where", names=names, count=len(shapes), shapes=self._shapes(shapes))
+            for names, shapes in changed.items()
         ]
-        if not choices["count"]:
-            return []
-        if not changes:
-            return [self.say("choices.same", count=choices["count"])]
-        told = {"changed": len(changes), "changes": self._shapes(changes)}
-        return [self.say("choices.differ", count=choices["count"], **told)]
+        about = {
+            "metric": self.benchmark.metric(choice["metric"]).labels[self.language],
+            "decided": choice["decided"],
+            "total": choice["total"],
+            "names": self.joined(choice["kept"]),
+            "count": len(choice["changes"]),
+            "changes": self.joined(told),
+        }
+        return self.say("choice.changes" if told else "choice.same", **about)
 
     @property
     def failures(self) -> list[str]:

@@ -73,7 +73,12 @@ class Side:
         return cls(document["name"], find_benchmark(document["benchmark"]), files, ceilings)
 
 
-def planned_side(name: str, benchmark: Benchmark, entries: Iterable[Mapping[str, Any]]) -> Side:
+def planned_side(
+    name: str,
+    benchmark: Benchmark,
+    entries: Iterable[Mapping[str, Any]],
+    ceilings: Path | None = None,
+) -> Side:
     """The records of a benchmark that a plan names (`plan_files.planned_records`)."""
     files = {
         Path(file["path"]): file["sha256"]
@@ -81,7 +86,7 @@ def planned_side(name: str, benchmark: Benchmark, entries: Iterable[Mapping[str,
         if entry["benchmark"] == benchmark.name
         for file in process_files(entry)
     }
-    return Side(name, benchmark, files)
+    return Side(name, benchmark, files, ceilings)
 
 
 def _dataset_side(name: str, folder: Path, benchmark: Benchmark) -> Side:

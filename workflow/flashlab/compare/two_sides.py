@@ -74,7 +74,7 @@ def compare_records(
             "both with the same configuration."
         )
     compared = [{run: side[run] for run in sorted(shared)} for side in (first, second)]
-    pairs, estimates = compare_runs(benchmark, *compared)
+    pairs = compare_runs(benchmark, *compared)
     return {
         "benchmark": benchmark.name,
         "margin": statistics.MARGIN,
@@ -83,7 +83,7 @@ def compare_records(
         "environments": compare_circumstances(*compared),
         "ceilings": [],
         "conclusions": conclude(benchmark, pairs),
-        "choices": compare_choices(benchmark, estimates),
+        "choices": compare_choices(benchmark, *compared),
         "failing": _failing(*compared),
         "counts": count_verdicts(pairs),
         "pairs": pairs,
