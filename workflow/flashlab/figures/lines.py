@@ -46,7 +46,7 @@ from flashlab.figures.style import (
     write,
 )
 
-PANELS_INCHES, SMALL_PANEL_INCHES, GAP_INCHES = 1.45, 0.5, 0.2
+PANELS_INCHES, SMALL_PANEL_INCHES, GAP_INCHES = 1.25, 0.5, 0.2
 """The height of all panels together, that of a small figure's, and what lies between two."""
 
 LEAST_PANEL_INCHES = 0.4
