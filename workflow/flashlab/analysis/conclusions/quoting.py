@@ -15,6 +15,7 @@ from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.telling.values import (
+    Label,
     Listed,
     Measured,
     MetricName,
@@ -233,18 +234,25 @@ def tell_exact(known: Known, experiment: Experiment, name: str, variant: Variant
 def tell_account(
     known: Known, experiment: Experiment, name: str, variant: Variant, at: int | None = None
 ) -> Iterator[Told]:
-    """What most of an exact metric consists of, where the exact model gives it: `at` this value."""
+    """What most of an exact metric consists of at a value, the largest one if none is given.
+
+    Nothing where the exact model does not give it.
+    """
     about = {"implementation": name, "variant": dict(variant)}
     for finding in known.across([experiment], "exact_account", "explained", **about)[:1]:
-        if at not in (None, finding.facts["value"]):
+        account = known.benchmark.metric(str(finding.metric)).account
+        value = at or finding.facts["value"]
+        parts = {each["value"]: each["parts"] for each in finding.estimates}.get(value)
+        if account is None or parts is None:
             continue
+        largest = min(parts, key=lambda part: (-parts[part], part))
         yield tell(
             "conclusion.account",
             sources=[finding],
             account_of=name,
-            account_part=finding.facts["largest_part"],
-            account_share=percent(finding.facts["share"] / 100),
-            account_at=finding.facts["value"],
+            account_part=Label(account.labels[largest]),
+            account_share=percent(parts[largest] / sum(parts.values())),
+            account_at=value,
             account_symbol=experiment.parameter.symbol,
         )
 

@@ -115,13 +115,12 @@ def _finding(series: Series, account: Account) -> Finding | None:
     value, run, last = equal[-1]
     largest = min(last, key=lambda name: (-last[name], name))
     share = rounded(100 * last[largest] / sum(last.values()))
-    label = Label(account.labels[largest])
     return build_finding(
         "exact_account",
         [series],
         "explained",
         statements=list(_statements(series, account, run, last, largest, differing)),
-        facts={"value": value, "share": share, "largest_part": label},
+        facts={"value": value, "share": share},
         estimates=[
             {"value": at, "parts": {k: rounded(v, EXACT_DIGITS) for k, v in of_run.items()}}
             for at, _, of_run in equal
