@@ -15,10 +15,34 @@ from flashlab.runs import Run
 H100 = read_dataset(Path(__file__).parents[1] / "data" / "h100")
 
 
+LAB, LONG = "2db3ae5", "ecc37c5"
+"""The commits of its two sittings: the lab's experiments, then long sequences and packed inputs."""
+
+
+def read_sitting(commit: str) -> list[Record]:
+    """Every record of a sitting, of the digest that the manifest states."""
+    records = [read_record(entry.path, entry.run, entry.sha256) for entry in H100.entries]
+    return [record for record in records if record.environment["commit"].startswith(commit)]
+
+
 @pytest.fixture(scope="module")
 def records() -> list[Record]:
-    """Every record, of the digest that the manifest states."""
-    return [read_record(entry.path, entry.run, entry.sha256) for entry in H100.entries]
+    """Every record of the lab's experiments."""
+    return read_sitting(LAB)
+
+
+def test_long_sequences_and_packed_inputs_are_of_one_other_sitting(records: list[Record]) -> None:
+    """Three processes of each run, a block on one card; only Pytorch's memory ran out, at 16384."""
+    there = read_sitting(LONG)
+    assert len(there) + len(records) == len(H100.entries)
+    assert set(Counter(record.run for record in there).values()) == {3}
+    blocks = {(r.process, r.run.parameters) for r in there}
+    cards = {(r.process, r.run.parameters, r.environment["gpu_uuid"]) for r in there}
+    assert len(cards) == len(blocks)
+    assert len({record.environment["boot"] for record in there}) == 1
+    assert not any(record.environment["dirty"] for record in there)
+    failed = {record.run for record in there if record.status != "ok"}
+    assert {(run.implementation, run["seq_len"]) for run in failed} == {("Pytorch", 16384)}
 
 
 def test_nine_implementations_ran_at_each_shape_in_three_processes_of_one_sitting(
@@ -32,7 +56,6 @@ def test_nine_implementations_ran_at_each_shape_in_three_processes_of_one_sittin
     cards = {(r.process, r.run.parameters, r.environment["gpu_uuid"]) for r in timed}
     assert len(cards) == len(blocks) and len({card for *_, card in cards}) == 2
     assert len(records) - len(timed) == 6 * 9
-    assert {record.environment["commit"][:7] for record in records} == {"2db3ae5"}
     assert {record.environment["boot"] for record in records} == {timed[0].environment["boot"]}
     assert not any(record.environment["dirty"] for record in records)
 
