@@ -32,8 +32,8 @@ def calls(factors: list[float]) -> list[float]:
     ("factors", "state", "drifted"),
     [
         ([1.0] * 40, "measured", False),
-        ([1.0] * 14 + [1.08] * 36, "unthrottled", False),  # the H200's float16
-        ([1.0] * 40 + [1.08] * 12, "unthrottled", False),
+        ([1.0] * 14 + [1.08] * 36, "initial", False),  # the H200's float16
+        ([1.0] * 40 + [1.08] * 12, "initial", False),
         ([1.0] * 20 + [1.04] * 20, "measured", False),  # within the margin
         ([1.08] * 20 + [1.0] * 20, "measured", True),  # it became faster
         ([1 + 0.2 * i / 60 for i in range(60)], "measured", True),  # steadily, without a step
@@ -45,17 +45,17 @@ def test_a_ceiling_that_fell_has_two_states(
 ) -> None:
     ceiling = ceiling_of(calls(factors))
     assert (ceiling.state, ceiling.has_drifted) == (state, drifted)
-    if state == "unthrottled":
+    if state == "initial":
         assert ceiling.time.median == pytest.approx(1.0, rel=0.01)
         assert ceiling.sustained_rate == pytest.approx(ceiling.rate / 1.08, rel=0.01)
         assert ceiling.time.count == factors.count(1.0)
 
 
-def test_unthrottled_are_the_calls_before_the_first_of_several_falls() -> None:
+def test_initial_are_the_calls_before_the_first_of_several_falls() -> None:
     """As the H200's float16: 16 calls at 772 TFLOP/s, 27 at 734, the rest at about 670."""
     falling = [1.0] * 16 + [1.054] * 27 + [1.16 + 0.02 * math.sin(i / 100) for i in range(1000)]
     ceiling = ceiling_of(calls(falling))
-    assert ceiling.state == "unthrottled"
+    assert ceiling.state == "initial"
     assert ceiling.time.count == 16
     assert ceiling.sustained is not None
     assert ceiling.sustained.count == pytest.approx(1000, abs=5)

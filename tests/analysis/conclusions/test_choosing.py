@@ -52,6 +52,17 @@ def test_a_cell_says_who_suffices_at_all_of_its_settings(
     assert (found["names"], found["maybe"], found["state"]) == (names, list(maybe), state)
 
 
+def test_who_suffices_in_part_of_a_stretch_is_named_beside_who_does_in_all_of_it() -> None:
+    """A tie at N = 256 is not told as the choice of one."""
+    places = [
+        place("A", 0.01, "B", row=256),
+        place("A", 0.3, row=512),
+        place("C", 0.3, row=1024),
+    ]
+    found = decide(ATTENTION, ROW, places)
+    assert EN.tell(found.winners()) == "A up to N = 512 (in part also B); C at N = 1024"
+
+
 def test_a_sentence_is_split_by_what_decides() -> None:
     places = [
         place("A", 0.3, row=128),

@@ -103,7 +103,7 @@ def test_without_ceilings_of_the_device_there_is_none(experiment: Plant) -> None
 @pytest.mark.parametrize(
     ("calls", "state", "reasons"),
     [
-        ([1.0] * 20 + [1.1] * 30, "ceiling.unthrottled", []),
+        ([1.0] * 20 + [1.1] * 30, "ceiling.initial", []),
         ([1.08] * 20 + [1.0] * 20, "ceiling.measured", [Reason("ceiling_drifted")]),
     ],
 )

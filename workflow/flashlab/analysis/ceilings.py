@@ -1,7 +1,7 @@
-"""A device's measured ceilings, by state: unthrottled first, and sustained where the rate fell.
+"""A device's measured ceilings, by state: initial first, and sustained where the rate fell.
 
-A GPU at its power limit lowers its clocks some calls after the load begins, often in several steps.
-Such a ceiling is no one number: unthrottled are the calls before the first step, sustained those
+A GPU at its power limit slows down some calls after the load begins, often in several steps.
+Such a ceiling is no one number: initial are the calls before the first step, sustained those
 after the one that explains most; a run may have been measured in either state or in between.
 """
 
@@ -49,8 +49,8 @@ class Ceiling:
 
     @property
     def state(self) -> str:
-        """Which state `time` is of: ``unthrottled`` where there is another, else ``measured``."""
-        return "unthrottled" if self.sustained else "measured"
+        """Which state `time` is of: ``initial`` where there is another, else ``measured``."""
+        return "initial" if self.sustained else "measured"
 
     @property
     def rate(self) -> float:

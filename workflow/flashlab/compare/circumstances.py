@@ -132,7 +132,7 @@ def _gpus(records: Iterable[Record]) -> list[str]:
 def compare_ceilings(
     one: Path | None, other: Path | None, dtypes: Set[str]
 ) -> list[dict[str, Any]]:
-    """The rates that both devices were measured to reach, unthrottled.
+    """The rates that both devices were measured to reach at first.
 
     `what` is ``copy``, in GB/s, or one of these dtypes of a matrix product, in TFLOP/s. Empty where
     a side has no file of ceilings.

@@ -22,7 +22,7 @@ FACTS = {
 AGREEMENT = by_code("environment.differs", "environment.unstated", "environment.agrees")
 """How far the records agree: a field differs, some do not state it, or neither."""
 
-STATES = by_code("peaks.unthrottled", "peaks.sustained", "peaks.measured")
+STATES = by_code("peaks.initial", "peaks.sustained", "peaks.measured")
 """The name of each state that a ceiling was measured in."""
 
 PEAK_COLUMNS = ("column.bandwidth", "column.source")
@@ -96,7 +96,7 @@ def _ceilings(data: ReportData, dtypes: Sequence[str]) -> Iterator[tuple[Tellabl
     unit = FLOPS[data.benchmark.rate_unit]
     found = [(ceiling, unit) for ceiling in products] + [(ceilings.copy, 1e9)]
     falling = any(ceiling is not None and ceiling.sustained for ceiling, _ in found)
-    for state in ("unthrottled", "sustained") if falling else ("measured",):
+    for state in ("initial", "sustained") if falling else ("measured",):
         rates = [
             ceiling.rates.get(state, ceiling.rate) / per if ceiling else None
             for ceiling, per in found

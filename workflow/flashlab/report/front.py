@@ -124,7 +124,7 @@ def shortened(front: Front) -> Front | None:
 
 
 def _facts(data: ReportData) -> list[Tellable]:
-    """Device, power limit, number format, versions, date, dataset, and how much was compared."""
+    """Device, power limit, number format, versions, how much was compared, date and dataset."""
     shown = (data.summary, *data.experiments)
     days = sorted({r["started"][:10] for each in shown for r in each.records if r["started"]})
     devices = data.distinct("device_name")
@@ -135,11 +135,13 @@ def _facts(data: ReportData) -> list[Tellable]:
         for experiment in shown
         for run in experiment.runs
     }
+    processes = {len(each.processes_of(run)) for each in shown for run in each.runs} - {0}
     return [
         ", ".join(devices) if devices else say("device.unknown"),
         *([say("front.power_limit", watts=limits)] if limits else []),
         *(", ".join(each) for each in (data.distinct("dtype"), versions) if each),
         say("front.compared", implementations=len(_distinct(data)), settings=len(compared)),
+        *([say("front.processes", range=Range(min(processes), max(processes)))] if processes else []),
         Range(days[0], days[-1]),
         _origin(data),
     ]
@@ -189,9 +191,9 @@ def _map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
     others = ", ".join([*names[1:2], *(["…"] if names[2:] else [])])
     match state:
         case "level":
-            level = [*names[1:2], *(f"{name}?" for name in cell["maybe"][: 2 - len(names[1:2])])]
-            more = ["…"] if len(names) > 2 else []
-            return MapCell(names[0], f"≈ {', '.join([*level, *more]) or '…'}", styles, state)
+            if others:
+                return MapCell(names[0], f"≈ {others}", styles, state)
+            return MapCell(names[0], f"≈? {', '.join(cell['maybe'][:2]) or '…'}", styles, state)
         case "partly":
             return MapCell(names[0], f"{lead}%", styles[:1], "level")
         case "changes":

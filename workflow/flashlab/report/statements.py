@@ -237,16 +237,18 @@ class FindingRenderer:
         )
 
     def _doubts_of(self, finding: Finding) -> list[Tellable]:
-        """The doubts that no conclusion before it has, page one's being the first."""
+        """The warnings that no conclusion before it has, page one's being the first.
+
+        Those that put comparisons in doubt come first, then those of single records' precision.
+        """
         told = [f for f in self.data.findings if f.kind == "conclusion" and f.verdict != "map"]
         told.sort(key=lambda f: (f.rank is None, f.rank))
         before = {code for f in told[: told.index(finding)] for code in f.warnings}
-        listed = [
-            self._counted(code)
-            for code in DOUBTS
-            if code in finding.warnings and code not in before
-        ]
-        return [say("warned.here", warnings=Listed(listed))] if listed else []
+        new = [code for code in finding.warnings if code not in before]
+        doubts = [self._counted(code) for code in DOUBTS if code in new]
+        others = [self._counted(code) for code in new if code not in DOUBTS]
+        told = [("warned.here", doubts), ("warned.others", others)]
+        return [say(key, warnings=Listed(listed)) for key, listed in told if listed]
 
     def _counted(self, code: str) -> Tellable:
         """A warning, and how many runs carry it by themselves."""

@@ -138,6 +138,12 @@ class Clause:
     where: Sequence[Statement]
     places: Sequence[Place]
 
+    @property
+    def in_part(self) -> list[str]:
+        """Those who decidedly suffice at some of the places, but not at all."""
+        some = {name for place in self.places for name in place.level}
+        return sorted(some.difference(self.names))
+
 
 @dataclass(frozen=True)
 class Decided:
@@ -166,12 +172,13 @@ class Decided:
         return [place for place in self.places if id(place) not in covered]
 
     def winners(self) -> Listed:
-        """``SdpaCudnn up to N = 1024; Flash4 from N = 2048 (causal)``."""
+        """``SdpaCudnn up to N = 1024 (in part also Flash3); Flash4 from N = 2048 (causal)``."""
         return clauses(
             say(
-                "conclusion.each.winner",
+                "conclusion.each.winner.shared" if clause.in_part else "conclusion.each.winner",
                 names=Listed(clause.names, "conclusion.or"),
                 where=Listed(clause.where, "and"),
+                others=Listed(clause.in_part, "conclusion.or"),
             )
             for clause in self.clauses
         )

@@ -47,7 +47,7 @@ COUNTED = {
 }
 """The same where the bytes were counted."""
 
-STATES = by_code("ceiling.measured", "ceiling.unthrottled", "ceiling.sustained")
+STATES = by_code("ceiling.measured", "ceiling.initial", "ceiling.sustained")
 
 
 @dataclass(frozen=True)
