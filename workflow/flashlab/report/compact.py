@@ -84,7 +84,8 @@ def printed_value(
     if row["value"] is None:
         return Cell("–")
     if metric.exact:
-        return Cell(data.number(row["value"], 4 if row["value"] < 1000 else 6))
+        digits = max(4, len(str(round(row["value"]))))  # a column's ends stand below one another
+        return Cell(data.number(row["value"], digits))
     behind = experiment.benchmark.measured_behind(metric.name)
     parts = [experiment.metric_row(run, name) for name in behind]
     is_sum = metric.derived is None or metric in experiment.benchmark.totals
