@@ -28,7 +28,18 @@ def test_each_change_of_the_better_one_lies_between_two_measured_values(
     found = derived(CROSSOVER, planted, metric="forward_time")
     assert [f.verdict for f in found] == (["crosses"] * len(changes) or ["none_in_range"])
     names = ("low_at", "high_at", "before", "after")
-    assert [tuple(f.facts[name] for name in names) for f in found if f.facts] == changes
+    crossing = [f.facts for f in found if f.verdict == "crosses"]
+    assert [tuple(facts[name] for name in names) for facts in crossing] == changes
+
+
+def test_the_pairs_that_do_not_change_places_stand_together(experiment: Plant) -> None:
+    planted = experiment({"Flash2": (1, 1), "Pytorch": (9, 9), "SdpaMath": (10, 0.5)})
+    found = derived(CROSSOVER, planted, metric="forward_time")
+    assert [(f.verdict, len(f.implementations)) for f in found] == [
+        *[("crosses", 2)] * 2,
+        ("none_in_range", 0),
+    ]
+    assert found[-1].facts["pairs"] == [["Flash2", "Pytorch"]]
 
 
 def test_noise_that_allows_either_to_be_better_decides_nothing(experiment: Plant) -> None:

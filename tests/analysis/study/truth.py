@@ -137,7 +137,22 @@ class Truth:
         is_plain = any(ratio <= 1 / PLAIN for ratio in below)
         return false, finding.verdict != "worse" if is_plain else None, pairs
 
+    def _steady(self, finding: Finding) -> Judged:
+        """Of pairs that are said not to change places: whether one does, and whether plainly."""
+        causal, metric = finding.subject["variant"]["causal"], str(finding.metric)
+        changed = {}
+        for factor in (MARGIN, 1.1):
+            far = []
+            for names in finding.facts["pairs"]:
+                mine, theirs = (self.along(name, causal, metric) for name in names)
+                ratios = [theirs[size] / mine[size] for size in mine if size in theirs]
+                far.append([ratio for ratio in ratios if _is_beyond(ratio, factor)])
+            changed[factor] = any(min(each, default=1) < 1 < max(each, default=1) for each in far)
+        return changed[MARGIN], True if changed[1.1] else None, []
+
     def crossover(self, finding: Finding) -> Judged:
+        if finding.verdict == "none_in_range":
+            return self._steady(finding)
         mine, theirs = self.of(finding), self.of(finding, "other")
         truth = {size: theirs[size] / mine[size] for size in mine if size in theirs}
         strong = [ratio for ratio in truth.values() if _is_beyond(ratio, 1.1)]
@@ -149,9 +164,6 @@ class Truth:
                 sign[finding.facts[who]] * (truth[finding.facts[at]] - 1) <= 0
                 for who, at in (("before", "low_at"), ("after", "high_at"))
             )
-        elif finding.verdict == "none_in_range":
-            far = [ratio for ratio in truth.values() if _is_beyond(ratio, MARGIN)]
-            false = min(far, default=1) < 1 < max(far, default=1)
         intervals = [(truth[e["value"]], e) for e in finding.estimates]
         return false, finding.verdict != "crosses" if is_plain else None, intervals
 

@@ -1,7 +1,7 @@
 """Ratios of processes that ran side by side: one card, within minutes.
 
-A card's own offset, a drift and a throttled clock are the same on both sides of such a pair, and
-their ratio does not have them. Nothing but the records tells which processes these are: the card,
+A card's own offset and a slow drift are nearly the same on both sides of such a pair, and their
+ratio hardly has them. Nothing but the records tells which processes these are: the card,
 the start and the end stand in them.
 """
 

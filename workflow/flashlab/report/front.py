@@ -141,7 +141,11 @@ def _facts(data: ReportData) -> list[Tellable]:
         *([say("front.power_limit", watts=limits)] if limits else []),
         *(", ".join(each) for each in (data.distinct("dtype"), versions) if each),
         say("front.compared", implementations=len(_distinct(data)), settings=len(compared)),
-        *([say("front.processes", range=Range(min(processes), max(processes)))] if processes else []),
+        *(
+            [say("front.processes", range=Range(min(processes), max(processes)))]
+            if processes
+            else []
+        ),
         Range(days[0], days[-1]),
         _origin(data),
     ]

@@ -247,8 +247,8 @@ class FindingRenderer:
         new = [code for code in finding.warnings if code not in before]
         doubts = [self._counted(code) for code in DOUBTS if code in new]
         others = [self._counted(code) for code in new if code not in DOUBTS]
-        told = [("warned.here", doubts), ("warned.others", others)]
-        return [say(key, warnings=Listed(listed)) for key, listed in told if listed]
+        lists = {"warned.here": doubts, "warned.others": others}
+        return [say(key, warnings=Listed(listed)) for key, listed in lists.items() if listed]
 
     def _counted(self, code: str) -> Tellable:
         """A warning, and how many runs carry it by themselves."""

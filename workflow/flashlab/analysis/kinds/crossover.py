@@ -29,7 +29,7 @@ def _may_change(found: Sequence[Ratio]) -> bool:
 def _verdicts(
     pair: Sequence[Series], found: Sequence[Ratio]
 ) -> Iterator[tuple[str, list[Statement], dict[str, Any]]]:
-    """Verdict, statements and facts: of each change, or of the lack of any."""
+    """Verdict, statements and facts of each change, or that it is open whether there is one."""
     names = [series.implementation for series in pair]
     for before, after in (changes := _changes(found)):
         facts: dict[str, Any] = {
@@ -48,21 +48,25 @@ def _verdicts(
         ends = {"first": found[0].value, "last": found[-1].value}
         told = say("crossover.inconclusive", **quoted(pair, other=names[1], **ends))
         yield "inconclusive", [told], {}
-    else:
-        yield "none_in_range", [], {}
 
 
 def crossovers(experiment: Experiment, given: Given) -> Iterator[Finding]:
-    """Between which measured values the better of two implementations changes: a finding each."""
+    """Between which measured values the better of two implementations changes: a finding each.
+
+    The pairs of which neither overtakes the other stand in one finding for each metric and variant.
+    """
     if len(experiment.values) < 2:
         return
     metrics = metrics_of(experiment.benchmark, exact=False)
-    for names in itertools.combinations(sorted(experiment.implementations), 2):
-        for variant, metric in itertools.product(experiment.variants, metrics):
+    for variant, metric in itertools.product(experiment.variants, metrics):
+        steady: list[tuple[str, str]] = []
+        for names in itertools.combinations(sorted(experiment.implementations), 2):
             # Above 1 the first of the two is the better one.
             pair = [Series(experiment, name, variant, metric) for name in names]
             ratios, other = compared_ratios(given, pair), {"other": names[1]}
-            for verdict, statements, facts in _verdicts(pair, ratios):
+            if not (told := list(_verdicts(pair, ratios))):
+                steady.append(names)
+            for verdict, statements, facts in told:
                 yield build_finding(
                     "crossover",
                     pair,
@@ -72,6 +76,15 @@ def crossovers(experiment: Experiment, given: Given) -> Iterator[Finding]:
                     ratios=ratios,
                     subject=other,
                 )
+        if steady:
+            every = sorted(set(itertools.chain.from_iterable(steady)))
+            yield build_finding(
+                "crossover",
+                [Series(experiment, name, variant, metric) for name in every],
+                "none_in_range",
+                facts={"pairs": [list(names) for names in steady]},
+                of_all=True,
+            )
 
 
 CROSSOVER = Kind(
