@@ -241,6 +241,11 @@ TABLE = [
         tables("length") | figures("length") | DERIVED,
     ),
     Row(
+        "an experiment's title is another one",
+        configure(lambda c: c["experiments"][0]["title"].update(en="Length")),
+        OVERVIEW | REPORT,
+    ),
+    Row(
         "one language is left out",
         configure(lambda c: c.update(languages=["en"])),
         ALL_FIGURES | REPORT,

@@ -82,6 +82,7 @@ def overview(
         write_json(tmp_path / "plan.json", planned(records, counters=counters))
         write_json(tmp_path / "findings.json", [finding.to_json() for finding in found])
         write_json(tmp_path / "ceilings.json", CEILINGS)
+        write_json(tmp_path / "titles.json", {"seq_len": {"zh_TW": "調整", "en": "Sweep"}})
         write_json(tmp_path / "languages.json", BOTH)
         write_tables(tmp_path / "plan.json", tmp_path / "tables" / "seq_len")
         draw_overview(
@@ -89,6 +90,7 @@ def overview(
             tmp_path / "tables",
             tmp_path / "findings.json",
             tmp_path / "ceilings.json" if ceilings else None,
+            tmp_path / "titles.json",
             tmp_path / "languages.json",
             tmp_path / "overview",
         )

@@ -17,7 +17,7 @@ from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import write_json
 from flashlab.plan import planning as plan
-from flashlab.plan.plan_files import experiment_file, records_file
+from flashlab.plan.plan_files import experiment_file, records_file, titles_file
 from flashlab.plan.published import CLAIMS
 from flashlab.records import Record, write_record
 from flashlab.report.content import compose
@@ -61,6 +61,7 @@ class PlantedReport:
             planned[run] = self._record(run, folder / "records")
         write_json(folder / "plan" / "experiments.json", [each.name for each in experiments])
         write_json(folder / "plan" / "config.json", self.config)
+        write_json(titles_file(folder), {each.name: each.title for each in experiments})
         languages, tables = folder / "plan" / "languages.json", folder / "tables"
         write_json(languages, self.config["languages"])
         plans = []
@@ -75,7 +76,7 @@ class PlantedReport:
         findings, overview = folder / "findings.json", folder / "overview"
         write_findings(plans, tables, self.claims, None, findings)
         if drawn is None:
-            draw_overview(plans, tables, findings, None, languages, overview)
+            draw_overview(plans, tables, findings, None, titles_file(folder), languages, overview)
         else:
             write_json(overview / "drawn.json", list(drawn))
         return folder

@@ -18,7 +18,7 @@ from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import read_json, write_json
-from flashlab.plan.plan_files import experiment_file, records_file
+from flashlab.plan.plan_files import experiment_file, records_file, titles_file
 from flashlab.records import parse_record, write_record
 from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
@@ -116,9 +116,10 @@ class Results:
         for plan in self.local.joinpath("plan", "experiments").glob("*.json"):
             document = read_json(plan)
             for language in ("zh_TW", "en"):
-                document["title"][language] = f"T {language} {text}"
                 document["implementations"][0]["label"][language] = f"L {language} {text}"
             write_json(plan, document)
+        titles = {language: f"T {language} {text}" for language in ("zh_TW", "en")}
+        write_json(titles_file(self.local), dict.fromkeys(self.names, titles))
         records = []
 
         def edit(rows: Rows) -> Rows:
@@ -199,7 +200,8 @@ class Results:
         for name, plan in zip(names, plans, strict=True) if of_experiments else ():
             draw_figures(plan, tables, chosen, self.local / "figures" / name)
         findings, overview = self.local / "findings.json", self.local / "overview"
-        draw_overview(plans, tables, findings, self.ceilings, chosen, overview)
+        titles = titles_file(self.local)
+        draw_overview(plans, tables, findings, self.ceilings, titles, chosen, overview)
 
 
 @pytest.fixture

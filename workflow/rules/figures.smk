@@ -45,6 +45,7 @@ rule overview:
         findings=f"{HOME}/findings.json",
         devices=DEVICES,
         ceilings=PREPARED.ceilings or [],
+        titles=f"{PLAN}/titles.json",
         languages=f"{PLAN}/languages.json",
         sources=sources("flashlab.figures.stage"),
         catalogs=catalogs("figures"),
@@ -72,5 +73,5 @@ rule overview:
         "Drawing the figures across experiments"
     shell:
         "python -m flashlab.stage overview --tables {params.tables:q} --findings {input.findings:q} "
-        "{params.ceilings} "
+        "{params.ceilings} --titles {input.titles:q} "
         "--languages {input.languages:q} --output {output:q} {input.plans:q} > {log:q} 2>&1"

@@ -10,6 +10,7 @@ PUBLISHED = sorted(map(str, ROOT.joinpath("data", "published").glob("*.csv")))
 REPORT_INPUTS = {
     "config": f"{PLAN}/config.json",
     "experiments": f"{PLAN}/experiments.json",
+    "titles": f"{PLAN}/titles.json",
     "plans": expand(f"{PLAN}/experiments/{{experiment}}.json", experiment=PREPARED.experiments),
     "tables": expand(
         f"{HOME}/tables/{{experiment}}/{{table}}.csv",

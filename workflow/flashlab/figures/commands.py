@@ -28,6 +28,7 @@ COMMANDS = (
             path("--tables", "folder of all tables"),
             path("--findings", "findings.json"),
             option("--ceilings", type=Path, help="the device's ceilings, if measured"),
+            path("--titles", "titles.json"),
             path("--languages", "languages.json"),
             path("--output", "folder to draw into"),
         ),

@@ -48,7 +48,7 @@ def draw(experiment: Experiment, languages: Sequence[str], figure: Mapping[str, 
 def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Path) -> None:
     """Draw the figures of the experiment planned in `plan_file` as ``output/<id>.svg``.
 
-    Beside them are the small figures of `draw_small`. A title is drawn as `legible_plan` gives it;
+    Beside them are the small figures of `draw_small`. A label is drawn as `legible_plan` gives it;
     any other character that the vendored fonts lack is an error. `tables` is the folder of all
     experiments' tables.
     """
@@ -69,6 +69,7 @@ def draw_overview(
     tables: Path,
     findings_file: Path,
     ceilings_file: Path | None,
+    titles_file: Path,
     languages_file: Path,
     output: Path,
 ) -> None:
@@ -80,7 +81,8 @@ def draw_overview(
     and of where a time goes (``split``); a roofline (``roofline-float16``, …) where ceilings were
     measured. What stands out is the baseline, the headline's, and what each experiment emphasises.
     """
-    plans = [legible_plan(read_json(path)) for path in plan_files]
+    titles = read_json(titles_file)
+    plans = [legible_plan(read_json(path), titles) for path in plan_files]
     experiments = [s for plan in plans if not (s := read_experiment(plan, tables)).is_of_claims]
     findings = read_findings(findings_file)
     ceilings = read_ceilings(read_json(ceilings_file), Estimates()) if ceilings_file else None

@@ -32,6 +32,11 @@ def experiment_file(results: Path, experiment: str) -> Path:
     return results / "plan" / "experiments" / f"{experiment}.json"
 
 
+def titles_file(results: Path) -> Path:
+    """The experiments' titles by name, apart from their plans: few stages show them."""
+    return results / "plan" / "titles.json"
+
+
 def records_file(results: Path, experiment: str) -> Path:
     """What an experiment's tables are made of."""
     return results / "plan" / "records" / f"{experiment}.json"

@@ -18,7 +18,13 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.plan import identity
 from flashlab.plan.datasets import Dataset
 from flashlab.plan.machines import HERE, Machine
-from flashlab.plan.plan_files import CLAIMS_PREFIX, SUMMARY, experiment_file, records_file
+from flashlab.plan.plan_files import (
+    CLAIMS_PREFIX,
+    SUMMARY,
+    experiment_file,
+    records_file,
+    titles_file,
+)
 from flashlab.proof import NONCE
 from flashlab.records import COUNTERS
 from flashlab.runs import Run
@@ -445,7 +451,6 @@ def experiment_document(
     return {
         "benchmark": experiment.benchmark.name,
         "name": experiment.name,
-        "title": experiment.title,
         "sweep": experiment.sweep,
         "baseline": config["baseline"],
         "emphasised": [
@@ -480,6 +485,7 @@ def stage_documents(
     documents: dict[Path, Any] = {
         home / "plan" / "languages.json": config["languages"],
         home / "plan" / "experiments.json": [experiment.name for experiment, _ in planning],
+        titles_file(home): {experiment.name: experiment.title for experiment, _ in planning},
     }
     for experiment, planned in planning:
         documents[experiment_file(home, experiment.name)] = experiment_document(

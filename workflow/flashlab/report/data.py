@@ -19,7 +19,13 @@ from flashlab.analysis.experiment import Experiment, Row, Variant, read_planned_
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
-from flashlab.plan.plan_files import CLAIMS_PREFIX, SUMMARY, experiment_file, planned_experiments
+from flashlab.plan.plan_files import (
+    CLAIMS_PREFIX,
+    SUMMARY,
+    experiment_file,
+    planned_experiments,
+    titles_file,
+)
 from flashlab.report.document import Cell, Link
 from flashlab.telling.codes import STATUSES
 from flashlab.telling.glyphs import legible, legible_plan
@@ -59,7 +65,8 @@ def read_legible_experiment(results: Path, name: str) -> Experiment:
         return cells
 
     runs, records = ([*map(legible_row, rows)] for rows in (experiment.runs, experiment.records))
-    return replace(experiment, plan=legible_plan(experiment.plan), runs=runs, records=records)
+    plan = legible_plan(experiment.plan, read_json(titles_file(results)))
+    return replace(experiment, plan=plan, runs=runs, records=records)
 
 
 class ReportData:

@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 FONTS = Path(__file__).parents[3] / "templates" / "fonts"
@@ -82,15 +83,18 @@ def legible(text: str, place: str) -> str:
     return "".join(shown)
 
 
-def legible_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """An experiment's plan with its title and its implementations' labels legible."""
+def legible_plan(
+    plan: Mapping[str, Any], titles: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+) -> dict[str, Any]:
+    """An experiment's plan with its implementations' labels legible, and its title, if given."""
 
     def in_all(texts: Mapping[str, str], place: str) -> dict[str, str]:
         return {name: legible(text, f"{place}.{name}") for name, text in texts.items()}
 
-    title = in_all(plan["title"], f"experiment {plan['name']}: title")
     entries = [
         {**entry, "label": in_all(entry["label"], f"kernel {entry['name']}: LABEL")}
         for entry in plan["implementations"]
     ]
-    return {**plan, "title": title, "implementations": entries}
+    name = plan["name"]
+    title = {"title": in_all(titles[name], f"experiment {name}: title")} if name in titles else {}
+    return {**plan, **title, "implementations": entries}
