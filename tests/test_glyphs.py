@@ -90,16 +90,17 @@ def test_titles_and_labels_of_a_plan_are_legible_and_nothing_else_changes(
 ) -> None:
     plan = {
         "name": "seq_len",
-        "title": {"zh_TW": "長度", "en": "Length 🚀"},
         "implementations": [{"name": "Mine", "style": 1, "label": {"zh_TW": "我的", "en": "🦆"}}],
         "records": [{"path": "results/🦆.json"}],
     }
-    shown = legible_plan(plan)
+    assert "title" not in legible_plan(plan)
+    caplog.clear()
+    shown = legible_plan(plan, {"seq_len": {"zh_TW": "長度", "en": "Length 🚀"}})
     assert shown == {
         **plan,
         "title": {"zh_TW": "長度", "en": "Length 〓"},
         "implementations": [{"name": "Mine", "style": 1, "label": {"zh_TW": "我的", "en": "〓"}}],
     }
     said = [record.getMessage() for record in caplog.records]
-    assert said[0].startswith("experiment seq_len: title.en: the report's fonts lack 🚀")
-    assert said[1].startswith("kernel Mine: LABEL.en: the report's fonts lack 🦆")
+    assert said[0].startswith("kernel Mine: LABEL.en: the report's fonts lack 🦆")
+    assert said[1].startswith("experiment seq_len: title.en: the report's fonts lack 🚀")
