@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pypdfium2 as pdfium
@@ -17,7 +18,7 @@ from report.reading import TELLERS, en, is_cut_off, pages, texts
 from flashlab.figures.style import COLOURS
 from flashlab.files import read_json, write_json
 from flashlab.report.document import Cell, Conclusion, FigureEntry, Front
-from flashlab.report.front import shortened
+from flashlab.report.front import map_cell, shortened
 from flashlab.report.render import on_one_page, to_html, to_pdf
 from flashlab.telling.values import say
 
@@ -79,6 +80,25 @@ def test_the_html_page_says_what_does_not_fit_on_paper(
     front_begins = html.index('<section class="front')
     shown = html[front_begins : html.index("</section>", front_begins)]
     assert shown.count('<div class="ordinal">') == len(front.experiments) + front.cut
+
+
+@pytest.mark.parametrize(
+    ("names", "maybe", "below"),
+    [
+        (["A", "B"], [], "≈ B"),
+        (["A", "B"], ["C"], "≈ B"),
+        (["A", "B", "C"], [], "≈ B, …"),
+        (["A"], ["B"], "≈? B"),
+        # A suffices at all settings of the cell, though it is not the best at each.
+        (["A"], [], "≈ …"),
+    ],
+)
+def test_a_cell_of_the_map_asks_only_what_is_undecided(
+    names: list[str], maybe: list[str], below: str
+) -> None:
+    cell = {"names": names, "maybe": maybe, "state": "level", "lead_low": "1", "lead_high": "2"}
+    data: Any = SimpleNamespace(implementations={name: {"style": 0} for name in "ABC"})
+    assert map_cell(data, cell).lead == below
 
 
 def test_with_more_than_two_implementations_page_one_has_the_choice_map(

@@ -185,7 +185,8 @@ def _letters(text: str) -> str:
 # The choice map
 
 
-def _map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
+def map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
+    """A cell as printed: a dot where nothing was measured; ``≈?`` only where it is undecided."""
     if cell is None:
         return MapCell("·")
     names, state = cell["names"], cell["state"]
@@ -195,9 +196,9 @@ def _map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
     others = ", ".join([*names[1:2], *(["…"] if names[2:] else [])])
     match state:
         case "level":
-            if others:
-                return MapCell(names[0], f"≈ {others}", styles, state)
-            return MapCell(names[0], f"≈? {', '.join(cell['maybe'][:2]) or '…'}", styles, state)
+            if others or not cell["maybe"]:
+                return MapCell(names[0], f"≈ {others or '…'}", styles, state)
+            return MapCell(names[0], f"≈? {', '.join(cell['maybe'][:2])}", styles, state)
         case "partly":
             return MapCell(names[0], f"{lead}%", styles[:1], "level")
         case "changes":
@@ -220,14 +221,14 @@ def _with_runs(
         and run["implementation"] in cell["names"]
         and all(run[name] == value for name, value in given.items())
     ]
-    return replace(_map_cell(data, cell), runs=tuple(runs))
+    return replace(map_cell(data, cell), runs=tuple(runs))
 
 
 def _rare(data: ReportData, facts: Mapping[str, Any], columns: Sequence[str]) -> Tellable | None:
     """The places beyond the maps, each with its cell in every map."""
     listed = []
     for entries in zip(*(chart["rare"] for chart in facts["charts"]), strict=True):
-        cells = [_map_cell(data, entry) for entry in entries]
+        cells = [map_cell(data, entry) for entry in entries]
         given = dict(zip(columns, entries[0]["column"], strict=True))
         given |= {facts["row"]: entries[0]["row"]}
         listed.append(
