@@ -118,7 +118,6 @@ def plan_of(
     return {
         "benchmark": records[0].benchmark,
         "name": name,
-        "title": {"zh_TW": "調整", "en": "Sweep"},
         "sweep": experiment,
         "baseline": "Pytorch",
         "emphasised": ["Pytorch", "Flash2"],

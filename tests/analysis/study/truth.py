@@ -41,6 +41,12 @@ def _is_beyond(ratio: float, limit: float) -> bool:
     return max(ratio, 1 / ratio) >= limit
 
 
+def _change_places(ratios: Iterable[float], limit: float) -> bool:
+    """Whether each of two is somewhere better than the other by this factor."""
+    far = [ratio for ratio in ratios if _is_beyond(ratio, limit)]
+    return min(far, default=1) < 1 < max(far, default=1)
+
+
 class Truth:
     """The times and peaks of a planted dataset, in milliseconds and MiB."""
 
@@ -140,23 +146,19 @@ class Truth:
     def _steady(self, finding: Finding) -> Judged:
         """Of pairs that are said not to change places: whether one does, and whether plainly."""
         causal, metric = finding.subject["variant"]["causal"], str(finding.metric)
-        changed = {}
-        for factor in (MARGIN, 1.1):
-            far = []
-            for names in finding.facts["pairs"]:
-                mine, theirs = (self.along(name, causal, metric) for name in names)
-                ratios = [theirs[size] / mine[size] for size in mine if size in theirs]
-                far.append([ratio for ratio in ratios if _is_beyond(ratio, factor)])
-            changed[factor] = any(min(each, default=1) < 1 < max(each, default=1) for each in far)
-        return changed[MARGIN], True if changed[1.1] else None, []
+        ratios = []
+        for names in finding.facts["pairs"]:
+            mine, theirs = (self.along(name, causal, metric) for name in names)
+            ratios.append([theirs[size] / mine[size] for size in mine if size in theirs])
+        false = any(_change_places(each, MARGIN) for each in ratios)
+        return false, any(_change_places(each, 1.1) for each in ratios) or None, []
 
     def crossover(self, finding: Finding) -> Judged:
         if finding.verdict == "none_in_range":
             return self._steady(finding)
         mine, theirs = self.of(finding), self.of(finding, "other")
         truth = {size: theirs[size] / mine[size] for size in mine if size in theirs}
-        strong = [ratio for ratio in truth.values() if _is_beyond(ratio, 1.1)]
-        is_plain = min(strong, default=1) < 1 < max(strong, default=1)
+        is_plain = _change_places(truth.values(), 1.1)
         false = False
         if finding.verdict == "crosses":
             sign = {finding.subject["implementation"]: 1, finding.subject["other"]: -1}

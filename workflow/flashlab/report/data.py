@@ -50,7 +50,9 @@ WRITTEN_BY_OTHERS = ("device_name", "driver", "torch", "provider", "message", "c
 """Columns of the run table whose text comes from records, and may hold any character."""
 
 
-def read_legible_experiment(results: Path, name: str) -> Experiment:
+def read_legible_experiment(
+    results: Path, name: str, titles: Mapping[str, Mapping[str, str]]
+) -> Experiment:
     """The sweep of an experiment in the folder of a dataset's results, all of its text legible."""
     experiment = read_planned_experiment(experiment_file(results, name), results / "tables")
     known: dict[tuple[str, str], str] = {}  # what many records share is warned of once
@@ -65,7 +67,7 @@ def read_legible_experiment(results: Path, name: str) -> Experiment:
         return cells
 
     runs, records = ([*map(legible_row, rows)] for rows in (experiment.runs, experiment.records))
-    plan = legible_plan(experiment.plan, read_json(titles_file(results)))
+    plan = legible_plan(experiment.plan, titles)
     return replace(experiment, plan=plan, runs=runs, records=records)
 
 
@@ -83,18 +85,19 @@ class ReportData:
         self.ceilings = read_json(ceilings) if ceilings else None
         self.languages: Sequence[str] = config["languages"]
         self.baseline: str = config["baseline"]
-        self.summary = read_legible_experiment(results, SUMMARY).in_order(
+        titles = read_json(titles_file(results))
+        self.summary = read_legible_experiment(results, SUMMARY, titles).in_order(
             config["summary"]["implementations"]
         )
         self.benchmark = self.summary.benchmark
         self.tellers = [Teller(language, self.benchmark) for language in self.languages]
         self.of_claims = [
-            read_legible_experiment(results, name)
+            read_legible_experiment(results, name, titles)
             for name in planned_experiments(results)
             if name.startswith(CLAIMS_PREFIX)
         ]
         self.experiments = [
-            read_legible_experiment(results, e["name"]) for e in config["experiments"]
+            read_legible_experiment(results, e["name"], titles) for e in config["experiments"]
         ]
         order = {experiment.name: position for position, experiment in enumerate(self.experiments)}
         # In the order of the sections; those about no experiment of the report come last.
