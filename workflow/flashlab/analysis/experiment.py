@@ -264,6 +264,11 @@ class Experiment:
         found = ((entry.get("previous"), entry["name"]) for entry in entries)
         return [(before, name) for before, name in found if before in self.implementations]
 
+    @cached_property
+    def step_names(self) -> list[str]:
+        """The implementations that are steps, the one before the first included."""
+        return list(dict.fromkeys(name for pair in self.steps for name in pair))
+
     @property
     def is_simulated(self) -> bool:
         """Whether a simulator ran the implementations, so that times are compared with nothing."""
@@ -424,6 +429,11 @@ def sections_of(experiments: Sequence[Experiment]) -> list[list[Experiment]]:
         else:
             groups.append([experiment])
     return groups
+
+
+def ladder_of(experiments: Iterable[Experiment]) -> Experiment | None:
+    """The first experiment of a section whose implementations are steps; None for none."""
+    return next((each for each in experiments if each.steps and not each.is_summary), None)
 
 
 def _differ_in_one(one: Experiment, other: Experiment) -> bool:
