@@ -120,8 +120,6 @@ def write_findings(
     estimates = Estimates(read)
     ceilings = read_ceilings(read_json(ceilings_file), estimates) if ceilings_file else None
     experiments = [with_doubts(experiment, estimates) for experiment in read]
-    published = read_claims(claims_file)
-    if experiments:
-        published = claims_of(published, experiments[0].benchmark)
+    published = claims_of(read_claims(claims_file), experiments[0].benchmark)
     findings = derive(experiments, estimates, published, ceilings)
     write_json(output, [finding.to_json() for finding in findings])

@@ -298,6 +298,11 @@ class Experiment:
         """The variants of which several values were asked for, in order of declaration."""
         return [p for p in self.benchmark.variants if self._varies(p)]
 
+    def telling(self, variant: Variant) -> dict[str, Value]:
+        """What of a variant tells it from the others that were asked for."""
+        several = {parameter.name for parameter in self.varying_variants}
+        return {name: value for name, value in variant if name in several}
+
     def _varies(self, parameter: Parameter) -> bool:
         return len({row[parameter.name] for row in self.runs}) > 1
 

@@ -314,8 +314,7 @@ def _top(known: Known, experiment: Experiment) -> list[Told]:
 def _tell_busiest(experiment: Experiment, name: str, value: int) -> Iterator[Told]:
     """The unit of the device that a step keeps busiest, by its counters in percent."""
     run = experiment.run_at(name, experiment.variants[0], value)
-    if run is None:
-        return
+    assert run is not None  # it has a rate
     metric = step_metric(experiment)
     counted = experiment.counters_of(run, metric.name)
     units = [
