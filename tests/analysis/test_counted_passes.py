@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab.analysis.counted_passes import CountedPass
-from flashlab.analysis.kernel_causes import CountedKernels
-from flashlab.analysis.operator_causes import CountedOperators
+from flashlab.analysis.counted_passes import CountedKernels, CountedOperators, CountedPass
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 

@@ -1,4 +1,8 @@
-"""What was counted of a pass beside its time: what the causes on a GPU and on a CPU share."""
+"""What was counted of a pass beside its time, and the cause that it tells, by the kind of device.
+
+The first rule that holds is the verdict. It is ``none`` where the time in kernels or operators is
+not that of the timed pass (`CountedPass.agrees`).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,10 @@ from typing import Any, ClassVar, Self
 
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Row
+from flashlab.analysis.kinds.roofline import BOUND_SHARE
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
 from flashlab.analysis.series import Series
+from flashlab.telling.codes import by_code
 from flashlab.telling.values import Span, Tellable, span
 
 
@@ -36,6 +42,13 @@ IDLE = Limits(10.0, 20.0)
 
 EXCESS = Limits(1.5, 2.0)
 """Bytes moved or allocated over those that any implementation must move."""
+
+WAITING_PERCENT = 50.0
+"""From this share of the time on in which no kernel runs, a pass waits for launches."""
+
+MOST = Limits(40.0, 60.0)
+"""Percent of the time in operators. Two kinds of operator may share the time, and a call's shares
+scatter by some percent: neither of them takes most of it then."""
 
 LONGEST_BUSY = 1.5
 """Times the measured time that the kernels, or the operators of the profiled call, may take."""
@@ -101,9 +114,13 @@ class CountedPass(ABC):
         return self.bytes / self.compulsory_bytes
 
     @property
-    @abstractmethod
     def verdict(self) -> str:
         """The cause; ``none`` where no rule holds clearly."""
+        return self._cause() if self.agrees else "none"
+
+    @abstractmethod
+    def _cause(self) -> str:
+        """The first of the rules that holds."""
 
     @property
     @abstractmethod
@@ -125,6 +142,116 @@ class CountedPass(ABC):
         }
         printed = {name: rounded(figure, EVIDENCE_DIGITS) for name, figure in figures.items()}
         return {"value": self.value, self.COUNTERS[0]: self.parts, **printed}
+
+
+@dataclass(frozen=True)
+class CountedKernels(CountedPass):
+    """What was counted of one pass on a GPU, beside its time and what the device can copy.
+
+    - ``launch_bound``: no kernel runs for half of the time or more.
+    - ``matrix_bound``, or ``unfused`` or ``memory_bound``: the matrix units, or DRAM against the
+      measured copy bandwidth, are busy; the busier decides. It is unfused where several kernels
+      move a multiple of the bytes that any implementation must move.
+    - ``neither``: no rule holds, so neither is saturated.
+    """
+
+    COUNTERS = ("kernels", "busy_time", "dram_bytes")
+    SHARES: ClassVar[Mapping[str, str]] = {"matrix": "matrix_activity"}
+    LONGEST_GAP_MS = 0.2
+    MESSAGES = by_code(
+        *("cause.launch_bound", "cause.matrix_bound", "cause.memory_bound", "cause.unfused"),
+        "cause.neither",
+    )
+
+    matrix: float
+    copy_bytes_per_ms: float
+
+    @property
+    def memory(self) -> float:
+        """DRAM traffic of the kernels, in percent of the measured copy bandwidth."""
+        return 100 * self.bytes / self.busy_ms / self.copy_bytes_per_ms
+
+    def _cause(self) -> str:
+        if self.idle >= WAITING_PERCENT:
+            return "launch_bound"
+        busier = max(self.matrix, self.memory)
+        if busier < BOUND_SHARE:
+            return "neither"
+        if busier == self.matrix:
+            return "matrix_bound"
+        unfused = self.parts > 1 and EXCESS.holds(self.excess)
+        return "unfused" if unfused else "memory_bound"
+
+    @property
+    def figures(self) -> Mapping[str, tuple[str, float]]:
+        """What statements quote; `kernel_time` is the mean duration of a kernel."""
+        return {
+            "matrix": ("percent", self.matrix),
+            "copy": ("percent", self.memory),
+            "idle": ("percent", self.idle),
+            "kernel_time": ("microseconds", 1e3 * self.busy_ms / self.parts),
+            "traffic": ("gigabytes", self.bytes / 1e9),
+            "excess": ("times", self.excess),
+        }
+
+
+@dataclass(frozen=True)
+class CountedOperators(CountedPass):
+    """What was counted of one pass on a CPU; shares in percent of the time in operators.
+
+    - ``launch_bound``: no operator runs for much of the time, which goes into calling them.
+    - ``fused``: attention in one operator takes most of the time in operators.
+    - ``products``: matrix products take most of it.
+    - ``unfused`` or ``elementwise``: softmax, element-wise operators and copies take most of it. It
+      is unfused where several operators allocate a multiple of the bytes that any implementation
+      must move.
+    - ``none``: no rule holds clearly.
+    """
+
+    COUNTERS = ("operators", "operator_time", "allocated_bytes")
+    SHARES: ClassVar[Mapping[str, str]] = {
+        "product": "product_share",
+        "softmax": "softmax_share",
+        "fused": "fused_share",
+        "elementwise": "elementwise_share",
+    }
+    LONGEST_GAP_MS = 0.1
+    MESSAGES: ClassVar[Mapping[str, str]] = {
+        "launch_bound": "cause.launch_bound.operators",
+        "fused": "cause.fused.operators",
+        "products": "cause.products.operators",
+        "unfused": "cause.unfused.operators",
+        "elementwise": "cause.elementwise.operators",
+    }
+
+    product: float
+    softmax: float
+    fused: float
+    elementwise: float
+
+    @property
+    def between(self) -> float:
+        """Share of softmax, element-wise operators and copies."""
+        return self.softmax + self.elementwise
+
+    def _cause(self) -> str:
+        if IDLE.holds(self.idle):
+            return "launch_bound"
+        if MOST.holds(self.fused):
+            return "fused"
+        if MOST.holds(self.product):
+            return "products"
+        if MOST.holds(self.between):
+            excess = EXCESS.holds(self.excess) if self.parts > 1 else False
+            return "none" if excess is None else "unfused" if excess else "elementwise"
+        return "none"
+
+    @property
+    def figures(self) -> Mapping[str, tuple[str, float]]:
+        """What statements quote."""
+        shares = {n: ("percent", getattr(self, n)) for n in (*self.SHARES, "between", "idle")}
+        moved = ("megabytes", self.bytes / 1e6)
+        return {**shares, "allocated": moved, "excess": ("times", self.excess)}
 
 
 def spans_of(passes: Sequence[CountedPass]) -> dict[str, Tellable]:

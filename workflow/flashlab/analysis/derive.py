@@ -12,9 +12,14 @@ from flashlab.analysis.conclusions.alternative_conclusions import alternative_co
 from flashlab.analysis.conclusions.front_conclusions import front_conclusions
 from flashlab.analysis.conclusions.quoting import Known
 from flashlab.analysis.conclusions.section_conclusions import section_conclusions
-from flashlab.analysis.conclusions.step_conclusions import ladder_of, step_conclusions
+from flashlab.analysis.conclusions.step_conclusions import step_conclusions
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, device_of, read_planned_experiment
+from flashlab.analysis.experiment import (
+    Experiment,
+    device_of,
+    ladder_of,
+    read_planned_experiment,
+)
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import Form, Given, Whole
 from flashlab.analysis.kinds.anomaly import with_doubts
@@ -92,7 +97,7 @@ def conclude(
     if any(experiment.has_alternatives for experiment in experiments):
         found = [*alternative_conclusions(known, estimates)]
     else:
-        front = step_conclusions if ladder_of(known) else front_conclusions
+        front = step_conclusions if ladder_of(experiments) else front_conclusions
         found = [*front(known), *section_conclusions(known)]
     page_one = [finding for finding in found if finding.experiment is None]
     ranked = [replace(finding, rank=rank) for rank, finding in enumerate(page_one)]
@@ -115,8 +120,6 @@ def write_findings(
     estimates = Estimates(read)
     ceilings = read_ceilings(read_json(ceilings_file), estimates) if ceilings_file else None
     experiments = [with_doubts(experiment, estimates) for experiment in read]
-    published = read_claims(claims_file)
-    if experiments:
-        published = claims_of(published, experiments[0].benchmark)
+    published = claims_of(read_claims(claims_file), experiments[0].benchmark)
     findings = derive(experiments, estimates, published, ceilings)
     write_json(output, [finding.to_json() for finding in findings])

@@ -264,6 +264,11 @@ class Experiment:
         found = ((entry.get("previous"), entry["name"]) for entry in entries)
         return [(before, name) for before, name in found if before in self.implementations]
 
+    @cached_property
+    def step_names(self) -> list[str]:
+        """The implementations that are steps, the one before the first included."""
+        return list(dict.fromkeys(name for pair in self.steps for name in pair))
+
     @property
     def is_simulated(self) -> bool:
         """Whether a simulator ran the implementations, so that times are compared with nothing."""
@@ -292,6 +297,11 @@ class Experiment:
     def varying_variants(self) -> list[Parameter]:
         """The variants of which several values were asked for, in order of declaration."""
         return [p for p in self.benchmark.variants if self._varies(p)]
+
+    def telling(self, variant: Variant) -> dict[str, Value]:
+        """What of a variant tells it from the others that were asked for."""
+        several = {parameter.name for parameter in self.varying_variants}
+        return {name: value for name, value in variant if name in several}
 
     def _varies(self, parameter: Parameter) -> bool:
         return len({row[parameter.name] for row in self.runs}) > 1
@@ -424,6 +434,11 @@ def sections_of(experiments: Sequence[Experiment]) -> list[list[Experiment]]:
         else:
             groups.append([experiment])
     return groups
+
+
+def ladder_of(experiments: Iterable[Experiment]) -> Experiment | None:
+    """The first experiment of a section whose implementations are steps; None for none."""
+    return next((each for each in experiments if each.steps and not each.is_summary), None)
 
 
 def _differ_in_one(one: Experiment, other: Experiment) -> bool:

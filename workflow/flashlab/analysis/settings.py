@@ -132,6 +132,18 @@ def at_settings(
 
 # Pairs that differ in one thing alone, across experiments: one factor for each
 
+
+def timed_metrics(benchmark: Benchmark) -> list[Metric]:
+    """The measured times whose operations are known."""
+    return [m for m in benchmark.measured if m.work and not m.higher_is_better]
+
+
+def operations(metric: Metric, parameters: Mapping[str, Any]) -> float:
+    """The operations of a metric that has work, for a run with these parameters."""
+    assert metric.work is not None
+    return metric.work.operations(parameters)
+
+
 Pair = tuple[Setting, Setting]
 
 

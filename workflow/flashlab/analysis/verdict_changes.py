@@ -11,7 +11,7 @@ from pathlib import Path
 
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.files import canonical, read_json, write_json
-from flashlab.plan.plan_files import planned_records, record_paths
+from flashlab.plan.plan_files import record_paths
 
 CHANGED = "changed: "
 """Prefix of a line about a changed verdict."""
@@ -44,8 +44,7 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str
 
 def _records(results: Path) -> dict[str, int]:
     """The planned records by path, each with its modification time in ns."""
-    paths = record_paths(planned_records(results))
-    return {path.as_posix(): path.stat().st_mtime_ns for path in paths}
+    return {path.as_posix(): path.stat().st_mtime_ns for path in record_paths(results)}
 
 
 def _cause(before: Mapping[str, int], after: Mapping[str, int], reported: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -114,7 +114,7 @@ def _surroundings(line: Line) -> str:
     return ", ".join([stated["device"] or NO_VALUE, *versions])
 
 
-def to_html(document: Mapping[str, Any], languages: Sequence[str] = LANGUAGES) -> str:
+def to_html(document: Mapping[str, Any]) -> str:
     """One HTML file that loads nothing: a line for each metric of each run."""
     # WeasyPrint, which text does not need, takes half a second.
     from flashlab.compare.rendered import STYLES
@@ -125,7 +125,7 @@ def to_html(document: Mapping[str, Any], languages: Sequence[str] = LANGUAGES) -
     return template.render(
         document=document,
         lines=_sorted_lines(document),
-        languages=languages,
+        languages=LANGUAGES,
         tags=LANGUAGE_TAGS,
         say=partial(say, margin=f"{percentage(statistics.MARGIN)}%"),
         summary=_summary,

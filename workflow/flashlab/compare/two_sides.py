@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +18,32 @@ from flashlab.compare.differences import conclude, count_verdicts
 from flashlab.compare.pairs import compare_runs, status_in
 from flashlab.compare.sides import Records, Side, SideError
 from flashlab.files import read_json, write_json
+from flashlab.runs import Run
+
+
+def _grouped(groups: Iterable[tuple[Run, dict[str, str]]]) -> list[dict[str, Any]]:
+    """Runs by what is said of them, with their shapes in short."""
+    found: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for run, about in groups:
+        found.setdefault(tuple(about.items()), []).append(" ".join(run.words))
+    return [{**dict(about), "shapes": shapes} for about, shapes in found.items()]
 
 
 def _only(one: Records, other: Records) -> list[dict[str, Any]]:
     """The runs that the first of two sides alone has, by implementation, dtype and device."""
-    shapes: dict[tuple[str, str, str], list[str]] = {}
-    for run in sorted(one.keys() - other.keys()):
-        key = (run.implementation, run.dtype, run.device)
-        shapes.setdefault(key, []).append(" ".join(run.words))
-    return [
-        {"implementation": name, "dtype": dtype, "device": device, "shapes": of_these}
-        for (name, dtype, device), of_these in shapes.items()
-    ]
+    names = ("implementation", "dtype", "device")
+    lacking = sorted(one.keys() - other.keys())
+    return _grouped((run, {name: getattr(run, name) for name in names}) for run in lacking)
 
 
 def _failing(one: Records, other: Records) -> list[dict[str, Any]]:
     """The runs that have no result on either side, by implementation and how they ended there."""
-    shapes: dict[tuple[str, str, str], list[str]] = {}
-    for run in one:
-        first, second = status_in(one[run]), status_in(other[run])
-        if "ok" not in (first, second):
-            key = (run.implementation, first, second)
-            shapes.setdefault(key, []).append(" ".join(run.words))
-    return [
-        {"implementation": name, "one": first, "other": second, "shapes": of_these}
-        for (name, first, second), of_these in shapes.items()
-    ]
+    ended = ((run, status_in(one[run]), status_in(other[run])) for run in one)
+    return _grouped(
+        (run, {"implementation": run.implementation, "one": first, "other": second})
+        for run, first, second in ended
+        if "ok" not in (first, second)
+    )
 
 
 def _kinds(records: Records) -> str:

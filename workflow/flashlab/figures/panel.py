@@ -20,6 +20,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from flashlab.analysis.experiment import Experiment
+from flashlab.analysis.kinds.choice import ends_of_stretch, neighbours
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import in_words, label_variant
 from flashlab.figures.placement import POINTS, spread
@@ -291,12 +292,9 @@ def draw_reference(axes: Axes, value: float, text: str = "", low: float | None =
 
 def _in_stretches(chosen: Sequence[int], values: Sequence[int]) -> str:
     """The chosen ones of a sweep's values, three neighbours or more in short: 1–4, 16."""
-    said = []
-    positions = enumerate(values.index(value) for value in chosen)
-    for _, group in itertools.groupby(positions, key=lambda pair: pair[1] - pair[0]):
-        stretch = [str(values[position]) for _, position in group]
-        said += [f"{stretch[0]}–{stretch[-1]}"] if len(stretch) > 2 else stretch
-    return ", ".join(said)
+    stretches = neighbours(map(values.index, chosen))
+    ends = (ends_of_stretch([values[position] for position in each]) for each in stretches)
+    return ", ".join(itertools.chain.from_iterable(ends))
 
 
 def explain_missing(

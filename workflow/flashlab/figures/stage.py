@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, read_experiment
+from flashlab.analysis.experiment import Experiment, ladder_of, read_experiment
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.figures.bars import draw_bars
@@ -111,7 +111,7 @@ def _across(
     if alone and (summary := draw_summary(alone, emphasised, product, languages)):
         yield "summary", summary
     compared = compare(experiments, findings)
-    if ladder := next((experiment for experiment in swept if experiment.steps), None):
+    if ladder := ladder_of(swept):
         if not ladder.is_simulated:
             yield "steps", draw_steps(ladder, findings, languages)
         if split := draw_split(ladder, languages):

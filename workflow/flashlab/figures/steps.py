@@ -71,16 +71,12 @@ Bytes are drawn per second: those of a millisecond in millions are those of a se
 PROFILE_INCHES = 0.75
 
 
-def _step_names(experiment: Experiment) -> list[str]:
-    return list(dict.fromkeys(name for pair in experiment.steps for name in pair))
-
-
 def _values_at(
     experiment: Experiment, value: int, metrics: Sequence[str]
 ) -> dict[str, dict[str, float]]:
     """The metrics that each step has at a value of the sweep."""
     values: dict[str, dict[str, float]] = {}
-    for name in _step_names(experiment):
+    for name in experiment.step_names:
         run = experiment.run_at(name, experiment.variants[0], value)
         if run is not None and run["status"] == "ok":
             rows = [experiment.metric_row(run, metric) for metric in metrics]
@@ -92,7 +88,7 @@ def _draw_panel(
     axes: Axes, experiment: Experiment, findings: Sequence[Finding], value: int
 ) -> None:
     """The speed of each step as a multiple of that of the first one that has any."""
-    metric, names = step_metric(experiment), _step_names(experiment)
+    metric, names = step_metric(experiment), experiment.step_names
     name_rows(axes, names)
     title_panel(axes, [f"{experiment.parameter.symbol} = {value}"])
     values = _values_at(experiment, value, [metric.name])
@@ -133,7 +129,7 @@ def draw_steps(
         axes.set_xlabel(in_words("speed_of_steps", languages))
     handles = [Patch(label=in_words(VERDICTS[v], languages), **look) for v, look in LOOKS.items()]
     draw_legend(figure, handles, len(handles))
-    lay_out(figure, ROW_INCHES * len(_step_names(experiment)))
+    lay_out(figure, ROW_INCHES * len(experiment.step_names))
     return figure
 
 

@@ -195,7 +195,6 @@ def _entry(run: Run, path: Path, is_anonymous: bool) -> dict[str, Any]:
         "protocol": dict(record.protocol),
         **({"process": record.process} if record.process else {}),
         "file": f"records/{path.name}",
-        "sha256": sha256_of(path),
         "source": path,
         "anonymous": is_anonymous,
     }

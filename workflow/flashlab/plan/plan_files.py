@@ -97,7 +97,8 @@ def process_files(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [entry, *entry.get("replicates", ())]
 
 
-def record_paths(entries: Iterable[Mapping[str, Any]]) -> list[Path]:
-    """The files of the records and counters that entries of plans name, each once, by name."""
+def record_paths(results: Path) -> list[Path]:
+    """The files of all planned records and counters, each once, by name."""
+    entries = planned_records(results)
     parts = [part for entry in entries for part in (*process_files(entry), entry.get("counters"))]
     return sorted({Path(part["path"]) for part in parts if part}, key=lambda path: path.name)

@@ -252,11 +252,10 @@ def plan_local(
         path = records / identity.record_name(run, decided_by)
         return PlannedRun(run, path, process=process)
 
-    found = {}
-    for run in dict.fromkeys(runs):
-        first, *others = (planned(run, process) for process in range(replicates(run)))
-        found[run] = replace(first, replicates=tuple(others))
-    return found
+    return {
+        run: with_replicates(planned(run, process) for process in range(replicates(run)))
+        for run in dict.fromkeys(runs)
+    }
 
 
 def plan_recorded(
@@ -352,19 +351,16 @@ def _source(implementation: Implementation, recorded: bool) -> dict[str, str]:
     return {**digest, "sha256": implementation.sha256} if recorded else digest
 
 
+def _file(entry: PlannedRun) -> dict[str, Any]:
+    return {"path": entry.path.as_posix(), "sha256": entry.sha256}
+
+
 def _record_entry(entry: PlannedRun) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "run": entry.run.to_json(),
-        "path": entry.path.as_posix(),
-        "sha256": entry.sha256,
-    }
+    found = {"run": entry.run.to_json(), **_file(entry)}
     if entry.replicates:
-        found["replicates"] = [
-            {"path": other.path.as_posix(), "sha256": other.sha256} for other in entry.replicates
-        ]
+        found["replicates"] = [*map(_file, entry.replicates)]
     if entry.counters:
-        path = entry.counters.path.as_posix()
-        found["counters"] = {"path": path, "sha256": entry.counters.sha256}
+        found["counters"] = _file(entry.counters)
     return found
 
 

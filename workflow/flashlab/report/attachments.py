@@ -22,7 +22,7 @@ from typing import Any
 from flashlab.analysis.experiment import TABLES
 from flashlab.anonymity import anonymous
 from flashlab.files import canonical, json_text, read_json
-from flashlab.plan.plan_files import planned_experiments, planned_records, record_paths
+from flashlab.plan.plan_files import planned_experiments, record_paths
 from flashlab.remarks import Remark
 from flashlab.report.software import software
 
@@ -54,7 +54,7 @@ class Given:
 def _packed_records(results: Path, is_anonymous: bool) -> bytes:
     """Every planned record, and its counters, as lines of JSON, packed."""
     lines = []
-    for path in record_paths(planned_records(results)):
+    for path in record_paths(results):
         document = read_json(path)
         entry = {"file": path.name, "record": anonymous(document) if is_anonymous else document}
         lines.append(json.dumps(entry, separators=(",", ":"), ensure_ascii=False) + "\n")

@@ -17,6 +17,7 @@ from flashlab.analysis.ceilings import Ceilings, read_ceilings
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, Row, Variant, read_planned_experiment
 from flashlab.analysis.finding import Finding, read_findings
+from flashlab.analysis.kinds.choice import neighbours
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
 from flashlab.plan.plan_files import (
@@ -281,9 +282,5 @@ def with_unit(texts: Tellable, metric: Metric) -> Tellable:
 
 def stretches(numbers: Iterable[int]) -> dict[int, str]:
     """The stretches of consecutive numbers, by their first: 1, 2, 3, 7 are ``1–3`` and ``7``."""
-    ordered: Sequence[int] = sorted(set(numbers))
-    found = {}
-    for _, pairs in itertools.groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0]):
-        first, *others = (value for _, value in pairs)
-        found[first] = f"{first}–{others[-1]}" if others else str(first)
-    return found
+    found = neighbours(sorted(set(numbers)))
+    return {each[0]: "–".join(dict.fromkeys(map(str, (each[0], each[-1])))) for each in found}

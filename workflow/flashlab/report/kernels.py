@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from flashlab.analysis.experiment import Row as RunRow
 from flashlab.analysis.launched import CLASS_LABELS, Launched, by_class, read_kernels
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table
@@ -17,8 +15,6 @@ OF_A_PASS = (
     *("column.launched", "column.time_share", "column.least"),
     *("column.tensor", "column.compute", "column.memory"),
 )
-
-RunRow = Mapping[str, Any]
 
 
 def _runs(data: ReportData) -> list[RunRow]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flashlab.analysis.experiment import Experiment, step_metric
+from flashlab.analysis.experiment import ladder_of, step_metric
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric
 from flashlab.report.compact import printed_value, ratio_cell
@@ -25,11 +25,6 @@ def _cell(counter: Metric, counted: dict[str, float]) -> Cell:
     if counter.unit == "B":
         value /= counted["busy_time"]
     return Cell(Short(value).text)
-
-
-def _ladder(data: ReportData) -> Experiment | None:
-    """The first experiment whose implementations are steps; None for none."""
-    return next((each for each in data.experiments if each.steps), None)
 
 
 def _gain(data: ReportData, step: Finding | None, value: int) -> Cell:
@@ -58,11 +53,11 @@ def render_steps(data: ReportData) -> Table | None:
 
     None without steps, and where a simulator ran them.
     """
-    ladder = _ladder(data)
+    ladder = ladder_of(data.experiments)
     if ladder is None or ladder.is_simulated:
         return None
     metric, value, rows = step_metric(ladder), ladder.values[-1], []
-    for name in dict.fromkeys(name for pair in ladder.steps for name in pair):
+    for name in ladder.step_names:
         step = data.find(ladder, "step", implementation=name, metric=metric.name)
         run = ladder.run_at(name, ladder.variants[0], value)
         cells = [
@@ -90,13 +85,12 @@ def render_profile(data: ReportData) -> Table | None:
 
     Without the number of kernels.
     """
-    ladder = _ladder(data)
+    ladder = ladder_of(data.experiments)
     if ladder is None:
         return None
     metric = step_metric(ladder)
     value = ladder.values[-1]
-    names = dict.fromkeys(name for pair in ladder.steps for name in pair)
-    runs = {name: ladder.run_at(name, ladder.variants[0], value) for name in names}
+    runs = {name: ladder.run_at(name, ladder.variants[0], value) for name in ladder.step_names}
     counted = {
         name: found
         for name, run in runs.items()

@@ -75,12 +75,11 @@ def _alternatives(
     experiment: Experiment, metric: Metric, estimates: Estimates
 ) -> list[_Alternative]:
     """The runs at the first value of the sweep, the best first."""
-    several = {parameter.name for parameter in experiment.varying_variants}
     found = [
         _Alternative(
             run,
             estimates.of_metric(experiment, run, metric.name),
-            {name: value for name, value in experiment.variant_of(run) if name in several},
+            experiment.telling(experiment.variant_of(run)),
         )
         for run in experiment.ordered
         if run["status"] == "ok" and experiment.value_of(run) == experiment.values[0]
@@ -489,9 +488,8 @@ def _limits(known: Known, experiment: Experiment) -> Iterator[Told]:
 
 def _run_of(experiment: Experiment, finding: Finding) -> Run:
     """The run that a finding is about, by what tells it from others."""
-    several = {parameter.name for parameter in experiment.varying_variants}
-    where = {name: value for name, value in finding.variant or () if name in several}
-    return Run(finding.subject["implementation"], settings(experiment.benchmark, where))
+    where = settings(experiment.benchmark, experiment.telling(finding.variant or ()))
+    return Run(finding.subject["implementation"], where)
 
 
 # Curves

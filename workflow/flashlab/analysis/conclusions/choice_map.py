@@ -7,14 +7,17 @@ settings with its row and column, whatever their other sizes.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flashlab.analysis.conclusions.choosing import Decided, Place, cell, decide
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Benchmark, Parameter
+
+Cell = tuple[tuple[Any, ...], int]
+"""A column, by its values of `column_parameters`, and a row."""
 
 
 def column_parameters(benchmark: Benchmark) -> list[Parameter]:
@@ -24,12 +27,12 @@ def column_parameters(benchmark: Benchmark) -> list[Parameter]:
 
 def _cells(
     benchmark: Benchmark, row: Parameter, estimates: Sequence[Mapping[str, Any]]
-) -> dict[tuple[tuple[Any, ...], int], list[Mapping[str, Any]]]:
-    """The settings of each column and row."""
-    found: dict[tuple[tuple[Any, ...], int], list[Mapping[str, Any]]] = {}
-    for setting in (each["setting"] for each in estimates):
-        column = tuple(setting[p.name] for p in column_parameters(benchmark))
-        found.setdefault((column, setting[row.name]), []).append(setting)
+) -> dict[Cell, list[Mapping[str, Any]]]:
+    """The evidence of each column and row."""
+    found: dict[Cell, list[Mapping[str, Any]]] = {}
+    for each in estimates:
+        column = tuple(each["setting"][p.name] for p in column_parameters(benchmark))
+        found.setdefault((column, each["setting"][row.name]), []).append(each)
     return found
 
 
@@ -44,61 +47,49 @@ def row_parameter(benchmark: Benchmark, estimates: Sequence[Mapping[str, Any]]) 
     return max((p for p in benchmark.given if not p.is_variant), key=extent)
 
 
-@dataclass(frozen=True)
 class ChoiceMap:
-    """The settings of a choice by row and column; the rarer columns have only one row."""
+    """The settings of the choice over the whole dataset, by row and column.
 
-    benchmark: Benchmark
-    row: Parameter
-    estimates: Sequence[Mapping[str, Any]]
+    The rarer columns have only one row.
+    """
 
-    @classmethod
-    def of(cls, benchmark: Benchmark, choice: Finding) -> ChoiceMap:
-        """The map of the choice over the whole dataset."""
-        return cls(benchmark, row_parameter(benchmark, choice.estimates), choice.estimates)
+    def __init__(self, benchmark: Benchmark, choice: Finding) -> None:
+        self.benchmark = benchmark
+        self.row = row_parameter(benchmark, choice.estimates)
+        self._cells = _cells(benchmark, self.row, choice.estimates)
 
-    def places(self, metric: str) -> list[Place]:
-        """All settings by a metric, each with what may tell it from others: variants first."""
+    def _places(self, estimates: Iterable[Mapping[str, Any]], metric: str) -> list[Place]:
+        """Settings by a metric, each with what may tell it from others: variants first."""
         columns = [*self.benchmark.variants, *self.benchmark.derived_parameters]
         return [
             Place(setting[self.row.name], {p.name: setting[p.name] for p in columns}, each[metric])
-            for each in self.estimates
+            for each in estimates
             for setting in [each["setting"]]
         ]
 
     def decided(self, metric: str) -> Decided:
         """Who to use where by a metric, as far as it is decided."""
-        return decide(self.benchmark, self.row, self.places(metric))
-
-    def _at(self, metric: str) -> dict[tuple[tuple[Any, ...], int], list[Place]]:
-        """The settings of each column and row."""
-        found: dict[tuple[tuple[Any, ...], int], list[Place]] = {}
-        for place in self.places(metric):
-            column = tuple(place.where[p.name] for p in column_parameters(self.benchmark))
-            found.setdefault((column, place.row), []).append(place)
-        return found
+        every = itertools.chain.from_iterable(self._cells.values())
+        return decide(self.benchmark, self.row, self._places(every, metric))
 
     @property
     def columns(self) -> list[tuple[Any, ...]]:
         """The columns with several rows, in order; all where none has."""
-        count = Counter(column for column, _ in _cells(self.benchmark, self.row, self.estimates))
+        count = Counter(column for column, _ in self._cells)
         several = [column for column in sorted(count) if count[column] > 1]
         return several or sorted(count)
 
     def facts(self, metrics: Sequence[str]) -> dict[str, Any]:
         """The map as facts: all cells row by row, and the rarer columns apart."""
         shown = self.columns
-        every = {metric: self._at(metric) for metric in metrics}
-        rows = sorted({row for column, row in every[metrics[0]] if column in shown})
+        rows = sorted({row for column, row in self._cells if column in shown})
         charts = []
-        for metric, at in every.items():
-            cells = [
-                [cell(at[column, row]) if (column, row) in at else None for column in shown]
-                for row in rows
-            ]
+        for metric in metrics:
+            at = {key: cell(self._places(found, metric)) for key, found in self._cells.items()}
+            cells = [[at.get((column, row)) for column in shown] for row in rows]
             rare = [
-                {"column": list(column), "row": row, **cell(places)}
-                for (column, row), places in sorted(at.items(), key=lambda item: item[0])
+                {"column": list(column), "row": row, **at[column, row]}
+                for column, row in sorted(at)
                 if column not in shown
             ]
             charts.append({"metric": metric, "cells": cells, "rare": rare})
@@ -107,9 +98,8 @@ class ChoiceMap:
 
     def varying(self) -> list[str]:
         """Symbols of the sizes in which the settings of one place differ."""
-        found = _cells(self.benchmark, self.row, self.estimates)
         return [
             p.symbol
             for p in self.benchmark.given
-            if any(len({setting[p.name] for setting in group}) > 1 for group in found.values())
+            if any(len({e["setting"][p.name] for e in group}) > 1 for group in self._cells.values())
         ]

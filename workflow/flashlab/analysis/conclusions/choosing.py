@@ -8,7 +8,6 @@ that decides it splits the row. A choice is never told of a place where it is no
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 
 from flashlab.analysis.conclusions.quoting import Told, tell
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.kinds.choice import neighbours
 from flashlab.benchmarks.model import Benchmark, Parameter
 from flashlab.telling.values import (
     Heading,
@@ -238,11 +238,9 @@ def _stretches(places: Sequence[Place]) -> list[_Stretch]:
 
 def _told_rows(rows: Sequence[int], every: Sequence[int], parameter: Parameter) -> list[Statement]:
     """Where rows are, by stretches: up to one, from one on, between two, or at one."""
-    positions = [every.index(row) for row in rows]
-    groups = itertools.groupby(enumerate(positions), key=lambda each: each[1] - each[0])
     return [
-        _told_stretch([every[position] for _, position in group], every, parameter.symbol)
-        for _, group in groups
+        _told_stretch([every[position] for position in stretch], every, parameter.symbol)
+        for stretch in neighbours(map(every.index, rows))
     ]
 
 

@@ -99,9 +99,8 @@ def _operators(
 def _place(known: Known, finding: Finding) -> dict[str, Any]:
     """The last value of a finding about a sweep, and its variant where the sweep has several."""
     experiment = known.experiment_of(finding)
-    several = {parameter.name for parameter in experiment.varying_variants}
-    variant = {name: value for name, value in finding.variant or () if name in several}
-    return {experiment.parameter.name: finding.estimates[-1]["value"], **variant}
+    value = finding.estimates[-1]["value"]
+    return {experiment.parameter.name: value, **experiment.telling(finding.variant or ())}
 
 
 def _counted_at(

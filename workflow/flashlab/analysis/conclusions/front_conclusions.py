@@ -80,7 +80,7 @@ def front_conclusions(known: Known) -> Iterator[Finding]:
     elif overall.facts["of"] < MIN_CHOICES:
         yield from _answer_pair(known, overall)
     else:
-        chart = ChoiceMap.of(known.benchmark, overall)
+        chart = ChoiceMap(known.benchmark, overall)
         yield from _map(known, overall, chart)
         yield from _choices(known, overall, chart)
         yield from _cost_of_naive(known)

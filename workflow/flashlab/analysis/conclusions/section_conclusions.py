@@ -85,9 +85,7 @@ MOST_STATEMENTS = 5
 def section_conclusions(known: Known) -> Iterator[Finding]:
     """The conclusion of every section, in their order."""
     told: set[str] = set()
-    for group in sections_of(
-        [experiment for experiment in known.experiments if not experiment.is_summary]
-    ):
+    for group in sections_of(known.sections):
         verdict, statements, subject, reasons = _conclude(known, group)
         heading, *others = statements
         fresh = [each for each in others if _content(each) not in told]

@@ -17,7 +17,7 @@ from flashlab.analysis.conclusions.quoting import (
     median_at,
     tell,
 )
-from flashlab.analysis.experiment import Experiment, step_metric
+from flashlab.analysis.experiment import Experiment, ladder_of, step_metric
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import rounded
 from flashlab.benchmarks.model import Metric
@@ -53,14 +53,9 @@ ALIKE = {
 """The message that names the steps that do the same wherever they were measured."""
 
 
-def ladder_of(known: Known) -> Experiment | None:
-    """The first experiment of a section whose implementations are steps; None for none."""
-    return next((s for s in known.experiments if s.steps and not s.is_summary), None)
-
-
 def step_conclusions(known: Known) -> Iterator[Finding]:
     """The conclusions of page one on a ladder of steps."""
-    experiment = ladder_of(known)
+    experiment = ladder_of(known.experiments)
     assert experiment is not None
     every = (
         _whole(known, experiment),
@@ -77,8 +72,10 @@ def step_conclusions(known: Known) -> Iterator[Finding]:
 def _medians(experiment: Experiment, value: int, metric: Metric | None = None) -> dict[str, float]:
     """A metric, the decisive one, of every step that has it at a value, in the steps' order."""
     variant, measured = experiment.variants[0], (metric or step_metric(experiment)).name
-    names = dict.fromkeys(name for pair in experiment.steps for name in pair)
-    medians = {name: median_at(experiment, name, variant, value, measured) for name in names}
+    medians = {
+        name: median_at(experiment, name, variant, value, measured)
+        for name in experiment.step_names
+    }
     return {name: median for name, median in medians.items() if median is not None}
 
 
@@ -317,8 +314,7 @@ def _top(known: Known, experiment: Experiment) -> list[Told]:
 def _tell_busiest(experiment: Experiment, name: str, value: int) -> Iterator[Told]:
     """The unit of the device that a step keeps busiest, by its counters in percent."""
     run = experiment.run_at(name, experiment.variants[0], value)
-    if run is None:
-        return
+    assert run is not None  # it has a rate
     metric = step_metric(experiment)
     counted = experiment.counters_of(run, metric.name)
     units = [

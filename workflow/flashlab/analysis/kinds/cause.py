@@ -3,7 +3,7 @@
 A cause is stated only of what was counted on that run; where nothing was counted, nothing is said.
 Counters are samples of one pass, without an interval. So each rule has a dead zone between the
 limit from which something holds and the one under which it does not (`Limits`); a value within it
-decides nothing. `kernel_causes` and `operator_causes` have the rules.
+decides nothing. `counted_passes` has the rules.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from flashlab.analysis.ceilings import Ceilings
-from flashlab.analysis.counted_passes import CountedPass, spans_of
+from flashlab.analysis.counted_passes import CountedKernels, CountedOperators, CountedPass, spans_of
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, Row
 from flashlab.analysis.finding import Finding
-from flashlab.analysis.kernel_causes import CountedKernels
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
-from flashlab.analysis.operator_causes import CountedOperators
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
 from flashlab.telling.values import Listed, Statement, say
 

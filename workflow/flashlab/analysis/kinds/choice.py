@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,6 +121,12 @@ def _winners(places: Mapping[int, Choice]) -> list[dict[str, Any]]:
     stretches = (dict(stretch) for _, stretch in grouped)
     found = ((next(iter(at.values())).level, list(at)) for at in stretches)
     return [{"names": names, "values": values} for names, values in found if names]
+
+
+def neighbours(positions: Iterable[int]) -> list[list[int]]:
+    """Ascending positions by stretches of consecutive ones."""
+    groups = itertools.groupby(enumerate(positions), key=lambda each: each[1] - each[0])
+    return [[position for _, position in group] for _, group in groups]
 
 
 def ends_of_stretch(values: Sequence[int]) -> list[str]:

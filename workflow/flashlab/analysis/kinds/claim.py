@@ -506,8 +506,6 @@ def claims(experiments: Sequence[Experiment], given: Given) -> Iterator[Finding]
     """One finding a published claim, whether it could be tested here or not."""
     document = given.published
     benchmark = find_benchmark(document["benchmark"])
-    if not experiments or experiments[0].benchmark.name != benchmark.name:
-        return
     dataset = _Dataset.of(experiments, benchmark, given.estimates)
     for claim in document["claims"]:
         source = document["sources"][claim["source"]]

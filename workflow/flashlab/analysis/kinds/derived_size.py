@@ -9,14 +9,15 @@ from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, Given, Kind
 from flashlab.analysis.kinds.comparison import verdict_of
-from flashlab.analysis.rates import operations, timed_metrics
 from flashlab.analysis.settings import (
     Pair,
     Setting,
     implementations_of,
+    operations,
     pair_finding,
     pairs_of,
     settings_of,
+    timed_metrics,
 )
 from flashlab.benchmarks.model import Benchmark, Parameter
 from flashlab.telling.codes import by_code

@@ -4,20 +4,42 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from flashlab.analysis.experiment import Experiment
+from flashlab.analysis.experiment import Experiment, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
-from flashlab.analysis.rates import rate_metrics, rates_of
-from flashlab.analysis.ratios import Ratio, interval_json, rounded
+from flashlab.analysis.ratios import Ratio, function_of, interval_json, ratio, rounded
 from flashlab.analysis.series import Series, build_finding, quoted
+from flashlab.analysis.settings import operations, timed_metrics
+from flashlab.benchmarks.model import Metric
+from flashlab.statistics import Estimate, Floats
 from flashlab.telling.values import Measured, say, span
 
 LEAST_JUMP = 1.5
 """Least factor between neighbours that is a jump of the rate."""
 
 MESSAGES = {"rises": "jump.rises", "falls": "jump.falls"}
+
+
+def _rate_metrics(experiment: Experiment) -> list[Metric]:
+    """The sampled metrics of which there is a rate."""
+    rates = [m for m in metrics_of(experiment.benchmark, exact=False) if m.higher_is_better]
+    return [*timed_metrics(experiment.benchmark), *rates]
+
+
+def _step(series: Series, estimates: Mapping[int, Estimate], value: int, before: int) -> Ratio:
+    """The rate at a value over that at another: operations over time, or the metric itself."""
+    mine, theirs, metric = estimates[value], estimates[before], series.metric
+    if metric.higher_is_better:
+        return ratio(value, mine, theirs)
+    runs = {series.experiment.value_of(run): run for run in series.runs}
+    work = operations(metric, runs[value]) / operations(metric, runs[before])
+
+    def quotient(time: Floats, time_before: Floats) -> Floats:
+        return work * time_before / time
+
+    return function_of(value, quotient, (mine, theirs))
 
 
 def _jumps(step: Ratio) -> bool:
@@ -34,16 +56,14 @@ def jumps(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """A rate that changes between neighbours for one implementation and for none of the others."""
     checks = hits = 0
     names = sorted(experiment.implementations)
-    for variant, metric in itertools.product(experiment.variants, rate_metrics(experiment)):
-        of = {
-            name: rates_of(Series(experiment, name, variant, metric), given.estimates)
-            for name in names
-        }
+    for variant, metric in itertools.product(experiment.variants, _rate_metrics(experiment)):
+        of = {name: Series(experiment, name, variant, metric) for name in names}
+        along = {name: given.estimates.along(series) for name, series in of.items()}
         for before, value in itertools.pairwise(experiment.values):
             steps = {
-                name: rates.over(value, before)
-                for name, rates in of.items()
-                if {before, value} <= rates.estimates.keys()
+                name: _step(of[name], estimates, value, before)
+                for name, estimates in along.items()
+                if {before, value} <= estimates.keys()
             }
             if len(steps) < 2:
                 continue
@@ -55,11 +75,11 @@ def jumps(experiment: Experiment, given: Given) -> Iterator[Finding]:
                 hits += 1
                 rest = [rounded(other.ratio) for other in others]
                 verdict, jump = "rises" if step.ratio > 1 else "falls", rounded(step.ratio)
-                told = quoted([of[name].series], before=before, value=value)
+                told = quoted([of[name]], before=before, value=value)
                 told |= {"ratio": Measured(jump), "factors": span(min(rest), max(rest))}
                 yield build_finding(
                     "jump",
-                    [of[name].series],
+                    [of[name]],
                     verdict,
                     statements=[say(MESSAGES[verdict], **told)],
                     facts={"ratio": jump},

@@ -8,9 +8,15 @@ from collections.abc import Iterator, Sequence
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, Given, Kind
-from flashlab.analysis.rates import operations, timed_metrics
 from flashlab.analysis.ratios import Ratio, rounded, shared_verdict
-from flashlab.analysis.settings import implementations_of, pair_finding, pairs_of, settings_of
+from flashlab.analysis.settings import (
+    implementations_of,
+    operations,
+    pair_finding,
+    pairs_of,
+    settings_of,
+    timed_metrics,
+)
 from flashlab.telling.codes import by_code
 from flashlab.telling.values import Label, Number
 
