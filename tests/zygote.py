@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import atexit
 import contextlib
+import fcntl
 import gc
 import importlib
 import json
@@ -43,11 +44,14 @@ IMPORTED = (
 )
 TORCH = ("torch", "torch._dynamo")
 TORCH_SUFFIX = ".torch"
+MOST_DESCRIPTORS = 100
 STAGES = (
     *("measure", "ceilings", "import", "freeze", "grade", "grades-pdf", "verify"),
-    *("comparison", "comparison-figures", "comparison-pdf"),
+    *("comparison", "comparison-figures", "comparison-pdf", "check", "bench"),
 )
 """Commands of the package that run in a fork, beside those of `flashlab.stage`."""
+WITH_TORCH = ("measuring.warm", "measuring.child", "checking.worker")
+"""Modules of the package that import torch, and run in a fork that has it."""
 
 
 def _parse_in_advance(files: Iterable[Path]) -> None:
@@ -64,6 +68,8 @@ def _parse_in_advance(files: Iterable[Path]) -> None:
 
 def _run(request: dict[str, Any]) -> int:
     """Run a module as `python -m` would, in this process; its exit status."""
+    if request["leads"]:
+        os.setsid()
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"])
@@ -98,7 +104,10 @@ def _keep(connection: socket.socket, request: dict[str, Any], streams: list[int]
     if pid == 0:
         connection.close()
         os.close(ended)
-        for target, stream in enumerate(streams):
+        targets = request["descriptors"]
+        above = max(targets) + 1  # where no target overwrites what is still to be moved
+        moved = [fcntl.fcntl(stream, fcntl.F_DUPFD_CLOEXEC, above) for stream in streams]
+        for target, stream in zip(targets, moved, strict=True):
             os.dup2(stream, target)
         status = _run(request)
         with contextlib.suppress(BaseException):
@@ -143,7 +152,7 @@ def _listen(path: str, wanted: Sequence[str]) -> None:
                 for name in wanted:
                     importlib.import_module(name)
                 gc.freeze()
-            message, streams, _, _ = socket.recv_fds(connection, 2**20, 3)
+            message, streams, _, _ = socket.recv_fds(connection, 2**20, MOST_DESCRIPTORS)
             while not message.endswith(b"\n"):
                 message += connection.recv(2**20)
             if os.fork() == 0:
@@ -158,19 +167,32 @@ def _listen(path: str, wanted: Sequence[str]) -> None:
                 os.close(stream)
 
 
+def _is_passed(fd: int) -> bool:
+    """Whether a process that this one becomes, or starts, is given a descriptor."""
+    try:
+        return os.get_inheritable(fd)
+    except OSError:  # there is no such descriptor
+        return False
+
+
 def call(path: str, python: str, arguments: list[str]) -> int:
     """Have a fork run these arguments, and wait for its status."""
+    passed = [fd for fd in map(int, os.listdir("/proc/self/fd")) if fd > 2 and _is_passed(fd)]
     request = {
         "arguments": arguments,
         "cwd": os.getcwd(),
         "environment": dict(os.environ),
         "python": python,
+        "descriptors": [0, 1, 2, *passed],
+        "leads": os.getsid(0) == os.getpid(),
     }
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
         text = json.dumps(request).encode() + b"\n"
-        sent = socket.send_fds(connection, [text], [0, 1, 2])
+        sent = socket.send_fds(connection, [text], request["descriptors"])
         connection.sendall(text[sent:])
+        for fd in passed:  # as long as one is open here, its other end would not see it closed
+            os.close(fd)
         with connection.makefile() as answers:
             pid = int(answers.readline())
             for number in (signal.SIGINT, signal.SIGTERM):
