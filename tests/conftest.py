@@ -46,14 +46,14 @@ RESULTS = (
 
 
 SLOWEST = (
-    *("test_pipeline_reruns.py", "test_slurm.py", "test_flashlab_hopper.py", "test_check.py"),
-    *("test_pipeline_walks.py", "test_pipeline_grades.py", "test_verification.py"),
+    *("test_pipeline_reruns.py", "test_slurm.py", "test_flashlab_hopper.py"),
+    *("test_verification.py", "test_pipeline_walks.py", "test_pipeline_grades.py"),
     *("test_pipeline_changes.py", "test_texts.py", "test_render.py", "test_page.py"),
-    *("test_pipeline_datasets.py", "test_front.py", "test_supervise.py", "test_ladder.py"),
+    *("test_pipeline_datasets.py", "test_front.py", "test_check.py", "test_ladder.py"),
     *("test_flashlab.py", "test_bench.py", "test_placement.py", "test_remarks.py"),
     *("test_pipeline_kills.py", "test_scores.py", "test_pipeline_own_experiment.py"),
     *("test_pipeline_conventions.py", "test_pipeline_terminal.py", "test_pipeline_errors.py"),
-    *("test_operators.py", "test_lab5.py", "test_start.py", "test_architecture.py"),
+    *("test_supervise.py", "test_lab5.py", "test_start.py", "test_architecture.py"),
 )
 """The files that take longest. The second to fourth need no finished folder: while one of the
 workers makes it, the others need not wait."""
