@@ -307,7 +307,7 @@ def forking_python(
     python, zygote = folder / "python", Path(__file__).parent / "zygote.py"
     commands = (f'"-m flashlab {command}"' for command in STAGES)
     forked = " | ".join(['"-m snakemake "*', '"-m flashlab.stage "*', *commands])
-    with_torch = (f'"-m flashlab.{module} "*' for module in WITH_TORCH)
+    with_torch = (f'"-m {called}"*' for called in WITH_TORCH)
     with ExitStack() as kept:
         if shared := getattr(request.config, "workerinput", {}).get("forks"):
             path = Path(shared)

@@ -46,12 +46,15 @@ TORCH = ("torch", "torch._dynamo")
 TORCH_SUFFIX = ".torch"
 MOST_DESCRIPTORS = 100
 STAGES = (
-    *("measure", "ceilings", "import", "freeze", "grade", "grades-pdf", "verify"),
+    *("measure", "import", "freeze", "grade", "grades-pdf", "verify"),
     *("comparison", "comparison-figures", "comparison-pdf", "check", "bench"),
 )
 """Commands of the package that run in a fork, beside those of `flashlab.stage`."""
-WITH_TORCH = ("measuring.warm", "measuring.child", "checking.worker")
-"""Modules of the package that import torch, and run in a fork that has it."""
+WITH_TORCH = (
+    *("flashlab.measuring.warm", "flashlab.measuring.child", "flashlab.checking.worker"),
+    "flashlab ceilings",
+)
+"""What of the package imports torch, and runs in a fork that has it."""
 
 
 def _parse_in_advance(files: Iterable[Path]) -> None:
