@@ -7,9 +7,10 @@ are only parsed in advance: every call reads their syntax trees for imports and 
 parses those again that have changed.
 
 `python zygote.py serve SOCKET` is that process; `python zygote.py SOCKET ARGUMENTS` stands in for
-`python ARGUMENTS`. The warm parent of a call's measuring processes is a fork of a process beside
-it, which imports torch, as the warm parent would, when the first one is wanted; it listens at the
-socket with TORCH_SUFFIX.
+`python ARGUMENTS`, and a fork has its caller's descriptors and leads a session where its caller
+does. What needs torch, such as the warm parent of a call's measuring processes or the process that
+checks a kernel, is a fork of a process beside it, which imports torch when the first one is wanted;
+it listens at the socket with TORCH_SUFFIX.
 """
 
 from __future__ import annotations
