@@ -24,7 +24,7 @@ import pytest
 import yaml
 from planted import records
 from waiting import wait_until
-from zygote import STAGES, TORCH_SUFFIX
+from zygote import STAGES, TORCH_SUFFIX, WITH_TORCH
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -46,14 +46,14 @@ RESULTS = (
 
 
 SLOWEST = (
-    *("test_pipeline_reruns.py", "test_slurm.py", "test_flashlab_hopper.py", "test_check.py"),
-    *("test_pipeline_walks.py", "test_pipeline_grades.py", "test_verification.py"),
+    *("test_pipeline_reruns.py", "test_slurm.py", "test_flashlab_hopper.py"),
+    *("test_verification.py", "test_pipeline_walks.py", "test_pipeline_grades.py"),
     *("test_pipeline_changes.py", "test_texts.py", "test_render.py", "test_page.py"),
-    *("test_pipeline_datasets.py", "test_front.py", "test_supervise.py", "test_ladder.py"),
+    *("test_pipeline_datasets.py", "test_front.py", "test_check.py", "test_ladder.py"),
     *("test_flashlab.py", "test_bench.py", "test_placement.py", "test_remarks.py"),
     *("test_pipeline_kills.py", "test_scores.py", "test_pipeline_own_experiment.py"),
     *("test_pipeline_conventions.py", "test_pipeline_terminal.py", "test_pipeline_errors.py"),
-    *("test_operators.py", "test_lab5.py", "test_start.py", "test_architecture.py"),
+    *("test_supervise.py", "test_lab5.py", "test_start.py", "test_architecture.py"),
 )
 """The files that take longest. The second to fourth need no finished folder: while one of the
 workers makes it, the others need not wait."""
@@ -302,11 +302,12 @@ def pytest_configure_node(node: Any) -> None:
 def forking_python(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """A stand-in for Python that starts Snakemake and the stages as forks."""
+    """A stand-in for Python that starts Snakemake, the stages and what needs torch as forks."""
     folder = tmp_path_factory.mktemp("z")
     python, zygote = folder / "python", Path(__file__).parent / "zygote.py"
     commands = (f'"-m flashlab {command}"' for command in STAGES)
     forked = " | ".join(['"-m snakemake "*', '"-m flashlab.stage "*', *commands])
+    with_torch = (f'"-m {called}"*' for called in WITH_TORCH)
     with ExitStack() as kept:
         if shared := getattr(request.config, "workerinput", {}).get("forks"):
             path = Path(shared)
@@ -315,7 +316,7 @@ def forking_python(
         python.write_text(
             "#!/bin/sh\n"
             f'case "$1 $2 $3" in {forked}) socket={path} ;;\n'
-            f'"-m flashlab.measuring.warm "*) socket={path}{TORCH_SUFFIX} ;;\n'
+            f"{' | '.join(with_torch)}) socket={path}{TORCH_SUFFIX} ;;\n"
             f'*) exec {sys.executable} "$@" ;; esac\n'
             f'exec {sys.executable} -I -S {zygote} "$socket" "$0" "$@"\n'
         )

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from planted.calls import another_call
 
 from flashlab.__main__ import main
 from flashlab.calls import exclusive
@@ -90,22 +89,11 @@ def test_what_a_link_leads_to_stays(folder: Path, tmp_path_factory: pytest.TempP
 
 
 def test_nothing_is_deleted_under_a_call_that_works_in_the_folder(folder: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from flashlab.calls.exclusive import FolderClaim\n"
-        f"claim = FolderClaim(Path({str(folder / '.snakemake')!r})); claim.take()\n"
-        "print(claim.held, flush=True); sys.stdin.read()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code],
-        env={"PYTHONPATH": str(Path(exclusive.__file__).parents[1])},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as other:
-        assert other.stdout and other.stdout.readline() == b"True\n"
-        with pytest.raises(CleaningError, match="nothing was deleted"):
-            clean(folder, yes=True, records=True)
-        assert other.stdin
-        other.stdin.close()
+    with (
+        another_call(folder / ".snakemake"),
+        pytest.raises(CleaningError, match="nothing was deleted"),
+    ):
+        clean(folder, yes=True, records=True)
     assert there(folder) == {*WRITTEN, *MEASURED, *CHEAP}
 
 

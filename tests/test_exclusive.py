@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from planted.calls import another_call
 
 from flashlab.calls import exclusive
 from flashlab.calls.exclusive import FolderClaim
@@ -31,25 +31,6 @@ def snakemake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@contextmanager
-def another_call(snakemake: Path, root: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A second, living process that holds the claim on the folder."""
-    code = (
-        "import sys; from pathlib import Path; from flashlab.calls.exclusive import FolderClaim\n"
-        f"claim = FolderClaim(Path({str(snakemake)!r})); claim.take()\n"
-        "print(claim.held, flush=True); sys.stdin.read()"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
-    )
-    with process:
-        assert process.stdout and process.stdout.readline() == b"True\n"
-        yield process
-
-
 def lock(snakemake: Path) -> Path:
     snakemake.joinpath("locks").mkdir(exist_ok=True)
     path = snakemake / "locks" / "0.output.lock"
@@ -65,9 +46,9 @@ def test_the_lock_of_a_killed_call_is_removed(snakemake: Path) -> None:
 
 
 def test_the_lock_of_a_living_call_is_left_alone_and_the_call_named(
-    snakemake: Path, root: Path, capsys: pytest.CaptureFixture[str]
+    snakemake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with another_call(snakemake, root) as other:
+    with another_call(snakemake) as other:
         theirs = lock(snakemake)
         claim = FolderClaim(snakemake)
         claim.take()
@@ -76,8 +57,8 @@ def test_the_lock_of_a_living_call_is_left_alone_and_the_call_named(
         assert f"(process {other.pid})" in capsys.readouterr().err
 
 
-def test_the_claim_goes_with_a_process_that_is_killed(snakemake: Path, root: Path) -> None:
-    with another_call(snakemake, root) as other:
+def test_the_claim_goes_with_a_process_that_is_killed(snakemake: Path) -> None:
+    with another_call(snakemake) as other:
         stale = lock(snakemake)
         os.kill(other.pid, signal.SIGKILL)
     claim = FolderClaim(snakemake)

@@ -92,7 +92,6 @@ def plan_of(folder: Path) -> dict[str, bytes]:
 OTHER_CALLS = (
     ("--dry-run", "report/lab5.pdf", *TINY, "--config", "languages=[en]"),
     ("--dry-run", "report/lab5.pdf", "--config", "dataset=h200"),
-    ("--cores", "1", "report/lab5.pdf", "--config", "dataset=h200"),
     ("--cores", "1", "records", *TINY, "--config", "again=all"),
 )
 

@@ -7,9 +7,10 @@ are only parsed in advance: every call reads their syntax trees for imports and 
 parses those again that have changed.
 
 `python zygote.py serve SOCKET` is that process; `python zygote.py SOCKET ARGUMENTS` stands in for
-`python ARGUMENTS`. The warm parent of a call's measuring processes is a fork of a process beside
-it, which imports torch, as the warm parent would, when the first one is wanted; it listens at the
-socket with TORCH_SUFFIX.
+`python ARGUMENTS`, and a fork has its caller's descriptors and leads a session where its caller
+does. What needs torch, such as the warm parent of a call's measuring processes or the process that
+checks a kernel, is a fork of a process beside it, which imports torch when the first one is wanted;
+it listens at the socket with TORCH_SUFFIX.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import ast
 import atexit
 import contextlib
+import fcntl
 import gc
 import importlib
 import json
@@ -43,11 +45,17 @@ IMPORTED = (
 )
 TORCH = ("torch", "torch._dynamo")
 TORCH_SUFFIX = ".torch"
+MOST_DESCRIPTORS = 100
 STAGES = (
-    *("measure", "ceilings", "import", "freeze", "grade", "grades-pdf", "verify"),
-    *("comparison", "comparison-figures", "comparison-pdf"),
+    *("measure", "import", "freeze", "grade", "grades-pdf", "verify"),
+    *("comparison", "comparison-figures", "comparison-pdf", "check", "bench"),
 )
 """Commands of the package that run in a fork, beside those of `flashlab.stage`."""
+WITH_TORCH = (
+    *("flashlab.measuring.warm", "flashlab.measuring.child", "flashlab.checking.worker"),
+    "flashlab ceilings",
+)
+"""What of the package imports torch, and runs in a fork that has it."""
 
 
 def _parse_in_advance(files: Iterable[Path]) -> None:
@@ -64,6 +72,8 @@ def _parse_in_advance(files: Iterable[Path]) -> None:
 
 def _run(request: dict[str, Any]) -> int:
     """Run a module as `python -m` would, in this process; its exit status."""
+    if request["leads"]:
+        os.setsid()
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"])
@@ -98,7 +108,10 @@ def _keep(connection: socket.socket, request: dict[str, Any], streams: list[int]
     if pid == 0:
         connection.close()
         os.close(ended)
-        for target, stream in enumerate(streams):
+        targets = request["descriptors"]
+        above = max(targets) + 1  # where no target overwrites what is still to be moved
+        moved = [fcntl.fcntl(stream, fcntl.F_DUPFD_CLOEXEC, above) for stream in streams]
+        for target, stream in zip(targets, moved, strict=True):
             os.dup2(stream, target)
         status = _run(request)
         with contextlib.suppress(BaseException):
@@ -143,7 +156,7 @@ def _listen(path: str, wanted: Sequence[str]) -> None:
                 for name in wanted:
                     importlib.import_module(name)
                 gc.freeze()
-            message, streams, _, _ = socket.recv_fds(connection, 2**20, 3)
+            message, streams, _, _ = socket.recv_fds(connection, 2**20, MOST_DESCRIPTORS)
             while not message.endswith(b"\n"):
                 message += connection.recv(2**20)
             if os.fork() == 0:
@@ -158,19 +171,32 @@ def _listen(path: str, wanted: Sequence[str]) -> None:
                 os.close(stream)
 
 
+def _is_passed(fd: int) -> bool:
+    """Whether a process that this one becomes, or starts, is given a descriptor."""
+    try:
+        return os.get_inheritable(fd)
+    except OSError:  # there is no such descriptor
+        return False
+
+
 def call(path: str, python: str, arguments: list[str]) -> int:
     """Have a fork run these arguments, and wait for its status."""
+    passed = [fd for fd in map(int, os.listdir("/proc/self/fd")) if fd > 2 and _is_passed(fd)]
     request = {
         "arguments": arguments,
         "cwd": os.getcwd(),
         "environment": dict(os.environ),
         "python": python,
+        "descriptors": [0, 1, 2, *passed],
+        "leads": os.getsid(0) == os.getpid(),
     }
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
         text = json.dumps(request).encode() + b"\n"
-        sent = socket.send_fds(connection, [text], [0, 1, 2])
+        sent = socket.send_fds(connection, [text], request["descriptors"])
         connection.sendall(text[sent:])
+        for fd in passed:  # as long as one is open here, its other end would not see it closed
+            os.close(fd)
         with connection.makefile() as answers:
             pid = int(answers.readline())
             for number in (signal.SIGINT, signal.SIGTERM):

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,13 +63,22 @@ def multiply(qkv):
 """
 
 Checked = subprocess.CompletedProcess[str]
+Check = Callable[..., Checked]
 
 
-def start(folder: Path, root: Path, *arguments: str) -> subprocess.Popen[str]:
+@pytest.fixture(autouse=True)
+def _forked(forking_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checking process is a fork that has imported torch."""
+    monkeypatch.setattr(sys, "executable", forking_python)
+
+
+def start(
+    folder: Path, root: Path, *arguments: str, python: str = sys.executable
+) -> subprocess.Popen[str]:
     """`python -m flashlab check` with these arguments, running, with device locks of its own."""
     own = {"TMPDIR": str(folder), "PYTHONPATH": str(root / "workflow")}
     return subprocess.Popen(
-        [sys.executable, "-m", "flashlab", "check", *arguments],
+        [python, "-m", "flashlab", "check", *arguments],
         cwd=folder,
         env={**os.environ, **own},
         stdout=subprocess.PIPE,
@@ -80,10 +89,16 @@ def start(folder: Path, root: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def check(folder: Path, root: Path, *arguments: str) -> Checked:
-    process = start(folder, root, *arguments)
-    out, err = process.communicate()
-    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+@pytest.fixture(scope="module")
+def check(root: Path, forking_python: str) -> Check:
+    """Calls the check in a folder, by forks; what came of it."""
+
+    def call(folder: Path, *arguments: str) -> Checked:
+        process = start(folder, root, *arguments, python=forking_python)
+        out, err = process.communicate()
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    return call
 
 
 def shapes(*seq_lens: int) -> list[str]:
@@ -99,10 +114,10 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def checked(kernel: Path, root: Path) -> Checked:
+def checked(kernel: Path, check: Check) -> Checked:
     """That kernel, checked at all of them."""
     lengths = shapes(*range(10, 15), *range(16, 22), 37)
-    return check(kernel.parent, root, "mine.py", *lengths, "--dtype", "float32", "--timeout", "6")
+    return check(kernel.parent, "mine.py", *lengths, "--dtype", "float32", "--timeout", "6")
 
 
 def row(checked: Checked, n: int) -> str:
@@ -167,10 +182,10 @@ def test_the_summary_counts_and_names_what_failed(checked: Checked) -> None:
 
 
 def test_fail_fast_ends_at_the_first_failure_and_shows_where_a_crash_was(
-    kernel: Path, root: Path
+    kernel: Path, check: Check
 ) -> None:
     lengths = shapes(17, 10, 12, 37)
-    done = check(kernel.parent, root, str(kernel), *lengths, "--dtype", "float32", "--fail-fast")
+    done = check(kernel.parent, str(kernel), *lengths, "--dtype", "float32", "--fail-fast")
     assert done.returncode == 1
     assert "N37" not in done.stdout
     assert "3 cases: 1 unsupported, 1 ok, 1 error; 1 not checked" in done.stdout
@@ -244,7 +259,7 @@ def attention(q, k, v, out, stream=None):
 
 
 def test_a_kernel_that_is_wrong_with_separate_inputs_alone_is_found(
-    tmp_path: Path, root: Path
+    tmp_path: Path, check: Check
 ) -> None:
     """The course gives packed inputs, but the times are measured with separate ones."""
     (tmp_path / "mine.py").write_text(
@@ -257,7 +272,7 @@ def separate_attention(q, k, v, causal):
     return attention(torch.stack((q, k, v), 2), causal) * 1.01
 """
     )
-    checked = check(tmp_path, root, "mine.py", *shapes(10), "--dtype", "float32")
+    checked = check(tmp_path, "mine.py", *shapes(10), "--dtype", "float32")
     assert checked.returncode == 1 and "incorrect" in row(checked, 10)
 
 

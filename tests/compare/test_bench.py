@@ -85,7 +85,7 @@ def environment(root: Path, folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def bench(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+def bench(root: Path, forking_python: str, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """A kernel, itself at a revision when what it imports was far slower, and one that is wrong."""
     folder = tmp_path_factory.mktemp("bench")
     git = ("git", "-C", str(folder), "-c", "user.name=T", "-c", "user.email=t@example.org")
@@ -101,7 +101,7 @@ def bench(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     targets = ("kernels/mine.py", "HEAD~1:kernels/mine.py", "kernels/wrong.py")
     order = ("--shape", SHAPE, "--pass", "forward", "--seconds", "0.4", "--json", "said.json")
     ended = subprocess.run(
-        [sys.executable, "-m", "flashlab", "bench", *targets, *order],
+        [forking_python, "-m", "flashlab", "bench", *targets, *order],
         cwd=folder,
         env=environment(root, folder),
         stdout=subprocess.PIPE,
@@ -156,11 +156,13 @@ def test_its_data_hold_what_the_table_says(bench: Bench) -> None:
     assert re.search(rf"^HEAD~1:kernels/mine.py +forward +{re.escape(row)}", final, re.MULTILINE)
 
 
-def test_a_hanging_kernel_is_ended_at_its_time_limit(root: Path, tmp_path: Path) -> None:
+def test_a_hanging_kernel_is_ended_at_its_time_limit(
+    root: Path, forking_python: str, tmp_path: Path
+) -> None:
     hanging = "import time\n\n\ndef attention(qkv, causal):\n    time.sleep(600)\n"
     (tmp_path / "hangs.py").write_text(hanging)
     ended = subprocess.run(
-        [sys.executable, "-m", "flashlab", "bench", "hangs.py", "--shape", SHAPE, "--timeout", "2"],
+        [forking_python, "-m", "flashlab", "bench", "hangs.py", "--shape", SHAPE, "--timeout", "2"],
         cwd=tmp_path,
         env=environment(root, tmp_path),
         stdout=subprocess.PIPE,

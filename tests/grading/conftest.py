@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -18,8 +18,10 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.plan.datasets import read_dataset
 from flashlab.records import read_record
 from flashlab.runs import Run
+from flashlab_grading import selfcheck, stage
 from flashlab_grading.grade import Grades, check_alone, grade_checked
 from flashlab_grading.model import Line, Result
+from flashlab_grading.recorded import recorded_results
 from flashlab_grading.submissions import find_submissions, read_submission
 
 H200 = Path(__file__).parents[2] / "data" / "h200"
@@ -124,6 +126,24 @@ class Handed:
         """What grading finds in a class of this submission alone."""
         self.write(self.folder / name)
         return graded(self.folder)
+
+
+_published = cache(recorded_results)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _read_once() -> Iterator[None]:
+    """What is published is read once: it stays as it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (selfcheck, stage):
+            patch.setattr(module, "recorded_results", _published)
+        yield
+
+
+@pytest.fixture
+def published() -> dict[str, list[Result]]:
+    """What is published."""
+    return _published()
 
 
 @pytest.fixture

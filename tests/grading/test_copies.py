@@ -16,7 +16,6 @@ from grading.conftest import H200, MEMORY, grade_folder, graded, measured_again,
 from flashlab.benchmarks.attention import costs
 from flashlab_grading.causes import clusters_of
 from flashlab_grading.copies import LEAST_GROUP
-from flashlab_grading.recorded import recorded_results
 
 CLASS = 14
 
@@ -110,9 +109,10 @@ def test_means_of_others_are_found(mean: str, original: int, sound: Any, tmp_pat
     assert (line.submission, set(line.params["others"].split("\0"))) == ("eve", set(weights))
 
 
-def test_a_published_dataset_is_a_source(sound: Any, tmp_path: Path) -> None:
+def test_a_published_dataset_is_a_source(
+    sound: Any, published: dict[str, Any], tmp_path: Path
+) -> None:
     write_class(tmp_path / "class", sound, 8)
-    published = recorded_results()
     datasets = {"data/h100 (sampled)", "data/h200 (lab5)", "data/h200 (sampled)"}
     assert published.keys() == {*datasets, "the course's slides"}
     jittered(sound, 1e-5, 5).write(tmp_path / "class" / "eve")
@@ -209,6 +209,7 @@ FLASH = "flash2-b16-n512-h32-e2048-causal"
 
 
 def test_duplicates_with_another_label_are_found_despite_a_changed_digit(sound: Any) -> None:
+    """Twins in FLOPs and memory: (B, H, E) and (B/2, 2H, 2E)."""
     twin = jittered(sound, 5e-8, 3).document(FLASH)
     sound.documents["twin.json"] = twin
     sound.rows["twin.json"] = ["twin.json", "Flash2", "8", "512", "64", "4096", "true", ""]
@@ -239,8 +240,9 @@ def test_causal_runs_made_from_full_ones_were_computed(factor: float, sound: Any
     assert set(sound.graded().fails().values()) == {code}
 
 
-def test_the_result_of_the_courses_slides_is_a_source(sound: Any, tmp_path: Path) -> None:
-    published = recorded_results()
+def test_the_result_of_the_courses_slides_is_a_source(
+    sound: Any, published: dict[str, Any], tmp_path: Path
+) -> None:
     own = measured_again(sound, 1)
     own.documents["mine.json"] = json.loads(
         H200.with_name("published").joinpath("slide.json").read_text()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import shutil
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from grading.conftest import (
     OWN_CHECKS,
     graded,
     measured_again,
-    write_class,
 )
 
 from flashlab.benchmarks.attention import costs
@@ -118,13 +116,6 @@ def without_the_heads(own: Any) -> None:
             del own.documents[name], own.rows[name]
 
 
-def one_file_as_two_runs(own: Any) -> None:
-    """Twins in FLOPs and memory: (B, H, E) and (B/2, 2H, 2E)."""
-    name = own.file("flash2-b16-n512-h32-e2048-causal")
-    own.documents["twin.json"] = copy.deepcopy(own.documents[name])
-    own.rows["twin.json"] = ["twin.json", "Flash2", "8", "512", "64", "4096", "true", ""]
-
-
 ALTERED: dict[str, tuple[Change, str, str]] = {
     "a key left out": (a_missing_key, "form", "form.missing"),
     "a rate": (times(1.01, FLASH, "backward", "FLOPS(TFLOPs/s)"), "arithmetic", "arithmetic.flops"),
@@ -144,7 +135,6 @@ ALTERED: dict[str, tuple[Change, str, str]] = {
         rescaled("pytorch-b16-n1024-h32-e2048-full", by=0.12), "physics", "physics.bytes"
     ),
     "an experiment left out": (without_the_heads, "coverage", "coverage.missing"),
-    "one file for two runs": (one_file_as_two_runs, "copies", "copies.within"),
 }  # fmt: skip
 
 
@@ -242,11 +232,6 @@ def test_a_single_file_that_is_the_same_is_a_warning(sound: Any, tmp_path: Path)
     found = other.graded("ben")
     assert found.fails() == {}
     assert {line.code for line in found.lines("warn")} == {"copies.file"}
-
-
-def test_a_class_of_sound_submissions_raises_no_alarm(sound: Any, tmp_path: Path) -> None:
-    write_class(tmp_path, sound, 12)
-    assert graded(tmp_path).alarms() == []
 
 
 def test_a_whole_recorded_dataset_raises_no_alarm(tmp_path: Path) -> None:

@@ -20,11 +20,14 @@ from flashlab.hw4.steps import LADDER, steps
 STEPS = steps()
 TENSOR_CORES = ("TensorTF32", "TensorFP16", "SplitKeys")
 SIMULATED = tuple(name for name in STEPS if name not in TENSOR_CORES)
+HAS_TRITON = importlib.util.find_spec("triton") is not None
 HALF_PRECISION = ("TensorFP16", "SplitKeys")
 
 
-def simulate(*names: str) -> dict[str, dict[str, float]]:
-    """The errors of steps, each at some sizes, from a process with the simulators on."""
+@pytest.fixture(scope="module")
+def simulated() -> dict[str, dict[str, float]]:
+    """The errors of the steps, each at some sizes, from a process with the simulators on."""
+    names = STEPS if HAS_TRITON else SIMULATED
     script = Path(__file__).with_name("simulated_ladder.py")
     done = subprocess.run(
         [sys.executable, str(script), *names],
@@ -35,11 +38,6 @@ def simulate(*names: str) -> dict[str, dict[str, float]]:
     )
     found: dict[str, dict[str, float]] = json.loads(done.stdout)
     return found
-
-
-@pytest.fixture(scope="module")
-def simulated() -> dict[str, dict[str, float]]:
-    return simulate(*SIMULATED)
 
 
 def test_the_ladder_has_no_step_beside_the_climb() -> None:
@@ -67,14 +65,12 @@ def test_a_step_is_right_at_sizes_that_fill_no_tile(
         assert error < 1e-5, sizes
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None, reason="Triton comes with the CUDA environment"
-)
-def test_the_steps_on_tensor_cores_are_right_in_tritons_interpreter() -> None:
-    found = simulate(*TENSOR_CORES)
-    for name in TENSOR_CORES:
-        tolerance = 2e-3 if name in HALF_PRECISION else 1e-4
-        assert max(found[name].values()) < tolerance, found
+@pytest.mark.skipif(not HAS_TRITON, reason="Triton comes with the CUDA environment")
+@pytest.mark.parametrize("name", TENSOR_CORES)
+def test_a_step_on_tensor_cores_is_right_in_tritons_interpreter(
+    simulated: dict[str, dict[str, float]], name: str
+) -> None:
+    assert max(simulated[name].values()) < (2e-3 if name in HALF_PRECISION else 1e-4)
 
 
 def test_numba_cuda_imports_beside_the_locked_numpy(root: Path) -> None:

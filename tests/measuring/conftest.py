@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
@@ -35,6 +36,12 @@ def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.delenv(WORKFLOW_PID, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _forked(forking_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measuring processes and their warm parents are forks that have imported torch."""
+    monkeypatch.setattr(sys, "executable", forking_python)
 
 
 @pytest.fixture(scope="session")

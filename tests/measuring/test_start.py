@@ -34,6 +34,7 @@ from flashlab.benchmarks.implementations import read_implementation
 from flashlab.measuring.supervise import measure_run
 from flashlab.runs import Run
 order = json.loads(sys.argv[1])
+sys.executable = order["python"]
 kernel = read_implementation(Path(order["kernel"]))
 run, output = Run.of(ATTENTION, order["run"]), Path(order["output"])
 measure_run(ATTENTION, run, order["protocol"], kernel, {}, output)
@@ -66,6 +67,7 @@ def hanging(
         "protocol": protocol,
         "kernel": str(kernel.path),
         "output": str(output),
+        "python": sys.executable,
     }
     environment = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
     supervisor = subprocess.Popen(

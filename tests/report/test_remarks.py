@@ -86,10 +86,9 @@ def test_a_character_without_a_glyph_is_a_warning_wherever_others_wrote_it(
 def test_a_remark_in_a_language_that_the_report_has_not_is_told(
     results: Any, written: Callable[..., list[str]]
 ) -> None:
-    results.redraw(["zh_TW"])
     Path("remark.md").write_text("English words", encoding="utf-8")
-    results.change(remarks={"seq_len": {"en": "remark.md"}})
-    (said,) = written("report", results.pdf)
+    results.change(languages=["zh_TW"], remarks={"seq_len": {"en": "remark.md"}})
+    (said,) = written("page", results.page)
     assert said.startswith("warning: remark.md: the remark on seq_len is left out, since en is not")
 
 
