@@ -1,4 +1,4 @@
-"""Writes the generated part of docs/architecture.md: the package's modules and who imports whom.
+"""Writes the generated part of docs/architecture.md: the packages' jobs and who imports whom.
 
 A module's job is the first line of its docstring. Usage, from the repository's root:
 python tests/architecture.py
@@ -110,17 +110,14 @@ def job(name: str) -> str:
 
 
 def listing() -> str:
-    """Every module: those beside the packages with their jobs, and each package with its own."""
+    """Each module beside the packages, and each package, with its job."""
     alone, packages = [], []
     for name, path in MODULES.items():
         short = name.removeprefix("flashlab.")
         if name == "flashlab":
             continue
         if path.name == "__init__.py":
-            inside = [other for other in MODULES if other.rpartition(".")[0] == name]
-            graph = {other: imported_modules(other) & set(inside) for other in inside}
-            order = ", ".join(other.rpartition(".")[2] for other in from_the_ground_up(graph))
-            packages.append(f"- **`{short}`**: {job(name)}.\n  *{order}*")
+            packages.append(f"- **`{short}`**: {job(name)}.")
         elif "." not in short:
             alone.append(f"- `{short}`: {job(name)}.")
     return "\n".join([*alone, *packages])
