@@ -20,7 +20,6 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from flashlab.analysis.experiment import Experiment
-from flashlab.analysis.kinds.choice import ends_of_stretch, neighbours
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import in_words, label_variant
 from flashlab.figures.placement import POINTS, spread
@@ -38,6 +37,7 @@ from flashlab.figures.style import (
     title_panel,
     write,
 )
+from flashlab.telling.stretches import ends_of_stretch, neighbours
 
 LINE = ["implementation", "variant"]
 """The columns that tell a line from the others."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from flashlab.analysis.experiment import chosen_metrics
 from flashlab.analysis.finding import Finding
-from flashlab.analysis.kinds.choice import ends_of_stretch
 from flashlab.analysis.select import MIN_CHOICES
 from flashlab.benchmarks.model import Metric
 from flashlab.report.data import ReportData
@@ -16,6 +15,7 @@ from flashlab.report.front import IN_OVERVIEW, SUMMARY_FIGURE, overview_figures
 from flashlab.report.kernels import render_kernels
 from flashlab.report.profile import render_profile
 from flashlab.report.statements import FindingRenderer
+from flashlab.telling.stretches import ends_of_stretch
 from flashlab.telling.values import Label, Tellable, heading, in_turn, say
 
 BOUNDS = ("compute_bound", "memory_bound", "neither", "model_error")

@@ -17,7 +17,6 @@ from flashlab.analysis.ceilings import Ceilings, read_ceilings
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, Row, Variant, read_planned_experiment
 from flashlab.analysis.finding import Finding, read_findings
-from flashlab.analysis.kinds.choice import neighbours
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
 from flashlab.plan.plan_files import (
@@ -30,6 +29,7 @@ from flashlab.plan.plan_files import (
 from flashlab.report.document import Cell, Link
 from flashlab.telling.codes import STATUSES
 from flashlab.telling.glyphs import legible, legible_plan
+from flashlab.telling.stretches import neighbours
 from flashlab.telling.teller import Teller
 from flashlab.telling.values import (
     Label,

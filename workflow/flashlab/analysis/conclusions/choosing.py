@@ -15,8 +15,8 @@ from typing import Any
 
 from flashlab.analysis.conclusions.quoting import Told, tell
 from flashlab.analysis.finding import Finding
-from flashlab.analysis.kinds.choice import neighbours
 from flashlab.benchmarks.model import Benchmark, Parameter
+from flashlab.telling.stretches import neighbours
 from flashlab.telling.values import (
     Heading,
     Listed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from flashlab.analysis.settings import dataset_finding, settings_of
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.statistics import Estimate
 from flashlab.telling.codes import by_code
+from flashlab.telling.stretches import ends_of_stretch
 from flashlab.telling.values import Label, Listed, Statement, clauses, say
 
 MESSAGES = by_code("choice.one_best", "choice.one_suffices", "choice.changes")
@@ -121,17 +122,6 @@ def _winners(places: Mapping[int, Choice]) -> list[dict[str, Any]]:
     stretches = (dict(stretch) for _, stretch in grouped)
     found = ((next(iter(at.values())).level, list(at)) for at in stretches)
     return [{"names": names, "values": values} for names, values in found if names]
-
-
-def neighbours(positions: Iterable[int]) -> list[list[int]]:
-    """Ascending positions by stretches of consecutive ones."""
-    groups = itertools.groupby(enumerate(positions), key=lambda each: each[1] - each[0])
-    return [[position for _, position in group] for _, group in groups]
-
-
-def ends_of_stretch(values: Sequence[int]) -> list[str]:
-    """Consecutive values of a sweep by their ends: ``128–1024``; one or two as they are."""
-    return [f"{values[0]}–{values[-1]}"] if len(values) > 2 else [str(value) for value in values]
 
 
 def _statements(
