@@ -15,8 +15,9 @@ from flashlab.runs import Run
 H100 = read_dataset(Path(__file__).parents[1] / "data" / "h100")
 
 
-LAB, LONG = "2db3ae5", "ecc37c5"
-"""The commits of its two sittings: the lab's experiments, then long sequences and packed inputs."""
+LAB, LONG, THIRD = "2db3ae5", "ecc37c5", "2080c3e"
+"""The commits of its sittings: the lab's experiments; long sequences and packed inputs; and protocol
+`lab5`, FlashAttention-3 at what the second has, and counters of it."""
 
 
 def read_sitting(commit: str) -> list[Record]:
@@ -34,7 +35,7 @@ def records() -> list[Record]:
 def test_long_sequences_and_packed_inputs_are_of_one_other_sitting(records: list[Record]) -> None:
     """Three processes of each run, a block on one card; only Pytorch's memory ran out, at 16384."""
     there = read_sitting(LONG)
-    assert len(there) + len(records) == len(H100.entries)
+    assert len(there) + len(records) + len(read_sitting(THIRD)) == len(H100.entries)
     assert set(Counter(record.run for record in there).values()) == {3}
     blocks = {(r.process, r.run.parameters) for r in there}
     cards = {(r.process, r.run.parameters, r.environment["gpu_uuid"]) for r in there}
@@ -43,6 +44,21 @@ def test_long_sequences_and_packed_inputs_are_of_one_other_sitting(records: list
     assert not any(record.environment["dirty"] for record in there)
     failed = {record.run for record in there if record.status != "ok"}
     assert {(run.implementation, run["seq_len"]) for run in failed} == {("Pytorch", 16384)}
+
+
+def test_the_third_sitting_adds_the_courses_protocol_and_flashattention_3() -> None:
+    """Three processes of each of 36 and 6 runs in one boot; counters only of long sequences."""
+    there = read_sitting(THIRD)
+    assert not any(record.environment["dirty"] for record in there)
+    assert {record.status for record in there} == {"ok"}
+    timed = [record for record in there if not record.has_counters]
+    assert len({record.environment["boot"] for record in timed}) == 1
+    processes = Counter((record.protocol["name"], record.run) for record in timed)
+    assert set(processes.values()) == {3}
+    assert Counter(protocol for protocol, _ in processes) == {"lab5": 36, "sampled": 6}
+    sampled = {run.implementation for protocol, run in processes if protocol == "sampled"}
+    assert sampled == {"Flash3", "Flash3Packed"}
+    assert {record.run["seq_len"] for record in there if record.has_counters} == {4096, 16384}
 
 
 def test_nine_implementations_ran_at_each_shape_in_three_processes_of_one_sitting(
