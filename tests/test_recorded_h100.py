@@ -16,7 +16,7 @@ H100 = read_dataset(Path(__file__).parents[1] / "data" / "h100")
 
 
 LAB, LONG, THIRD = "2db3ae5", "ecc37c5", "2080c3e"
-"""The commits of its sittings: the lab's experiments; long sequences and packed inputs; and protocol
+"""The commits of its sittings: the lab's experiments; long sequences and packed inputs; protocol
 `lab5`, FlashAttention-3 at what the second has, and counters of it."""
 
 

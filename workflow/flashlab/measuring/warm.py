@@ -12,6 +12,7 @@ import gc
 import importlib
 import os
 import socket
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -25,6 +26,30 @@ from flashlab.measuring.start import fingerprint
 LAZY = ("torch._dynamo",)
 """What PyTorch imports at the first backward pass (symbolic shapes, with sympy) and at the first
 call of a library's operator: several times a short run's own time."""
+
+
+HOLDS_GPUS = ("nvidia-smi", "dmon", "-s", "p", "-d", "10")
+"""A program that has every GPU open and measures nothing but its power, every ten seconds."""
+
+
+def hold_gpus() -> subprocess.Popen[bytes] | None:
+    """Keep the GPUs initialised until this process ends; None where there is no driver.
+
+    Without persistence mode the driver shuts a GPU down when the last process that has it open
+    ends, and the next one waits until it is initialised again: 8 to 10 s a run on a host of two
+    H100s. The program is one of its own, since no fork survives an open GPU; it ends at its next
+    line once nobody can read that.
+    """
+    try:
+        return subprocess.Popen(
+            HOLDS_GPUS,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
 
 
 def open_devices() -> list[str]:
@@ -77,8 +102,13 @@ def _accept(connection: socket.socket, mine: str) -> Work | None:
 def serve(path: Path, workflow: psutil.Process) -> None:
     """Fork a measuring process for each request until the workflow has ended."""
     mine = fingerprint()
-    preload(LAZY)
-    forks.listen(path, workflow, lambda connection: _accept(connection, mine))
+    holder = hold_gpus()
+    try:
+        preload(LAZY)
+        forks.listen(path, workflow, lambda connection: _accept(connection, mine))
+    finally:
+        if holder is not None:
+            holder.kill()
 
 
 if __name__ == "__main__":
