@@ -95,8 +95,8 @@ class Quantity:
     name: str
     unit: str
     better: Literal["lower", "higher"]
-    exact: bool
     labels: Texts
+    exact: bool = False
     logarithmic: bool = True
     once: bool = False
     per_cycle: float | None = None
