@@ -512,7 +512,7 @@ def test_what_to_count_may_name_what_no_experiment_measures() -> None:
 
 
 def test_an_unknown_implementation_is_named_with_each_broken_kernel() -> None:
-    known = Implementations({}, ["kernels/mine.py: line 3: invalid syntax"])
+    known = Implementations({}, {"mine": "kernels/mine.py: line 3: invalid syntax"})
     with pytest.raises(ConfigError) as caught:
         resolve_config([Layer("config.yaml", DEFAULT)], known)
     assert "baseline: unknown implementation Pytorch; kernels/ has " in str(caught.value)
