@@ -18,8 +18,7 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config.layers import ConfigError, Layer, MergedConfig, named_benchmark
 from flashlab.config.messages import KeyPath, example_text, nearest, problem_of
 from flashlab.config.model import UNREPORTED, Configuration, configuration_of
-from flashlab.config.parameters import block_problems, sweep_problems
-from flashlab.config.problems import choose_problems
+from flashlab.config.parameters import block_problems, choose_problems
 from flashlab.config.strict_yaml import StrictYamlError, parse_yaml
 
 RESERVED_EXPERIMENT_NAMES = ("summary", "claims-lab5", "claims-sampled")
@@ -86,8 +85,7 @@ def _check_relations(
     for i, name in enumerate(config["summary"]["implementations"]):
         yield from unknown(("summary", "implementations", i), name)
     for device in ("cuda", "cpu"):
-        shape = config["summary"][device]
-        for key, text in block_problems(benchmark, shape):
+        for key, text in block_problems(benchmark, config["summary"][device]):
             yield ("summary", device, *key), text
     names: set[str] = set()
     for i, experiment in enumerate(config["experiments"]):
@@ -101,7 +99,7 @@ def _check_relations(
             yield (*path, "name"), f"{experiment['name']} is the headline table's name; rename it"
         names.add(experiment["name"])
         for device in ("cuda", "cpu"):
-            for key, text in sweep_problems(benchmark, experiment["sweep"], experiment[device]):
+            for key, text in block_problems(benchmark, experiment[device], experiment["sweep"]):
                 yield (*path, device, *key), text
         for j, name in enumerate(experiment["implementations"]):
             yield from unknown((*path, "implementations", j), name)

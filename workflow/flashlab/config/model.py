@@ -31,7 +31,6 @@ from flashlab.benchmarks.settings import (
     Text,
 )
 from flashlab.config.parameters import is_linked
-from flashlab.config.problems import problems_of
 
 T = TypeVar("T", bound=Hashable)
 M = TypeVar("M", bound=Keys)
@@ -333,7 +332,7 @@ def configuration_of(benchmark: Benchmark) -> type[Configuration]:
         supplement=list[figure],
     )
     more: dict[str, Any] = {}
-    if problems_of(benchmark):
+    if benchmark.stand_in:
         more[benchmark.name] = (Chosen, ABSENT)
     if benchmark.protocols:
         protocols: dict[str, Any] = {}
