@@ -36,10 +36,6 @@ def resolved(**changes: Any) -> dict[str, Any]:
 # Which runs
 
 
-def shapes_of(experiment: plan.PlannedExperiment) -> list[Shape]:
-    return [Shape.of(problem) for problem in experiment.problems]
-
-
 def test_the_default_configuration_is_the_labs_list_on_cuda() -> None:
     experiments = plan.experiments(resolved(), ATTENTION, "cuda")
     runs = {run for experiment in experiments for run in experiment.runs("float16", "cuda")}
@@ -51,34 +47,27 @@ def test_the_default_configuration_is_the_labs_list_on_cuda() -> None:
     assert (len(expected), len(runs)) == (17, 34)
 
 
-def test_lists_beside_the_sweep_go_with_it_value_by_value() -> None:
-    block = {"batch_size": [8, 4], "seq_len": [64, 128], "num_heads": 2, "emb_dim": 32}
-    (_, experiment, *_) = plan.experiments(
-        resolved(cuda={**block, "causal": True}), ATTENTION, "cuda"
-    )
-    assert shapes_of(experiment) == [Shape(8, 64, 2, 32, True), Shape(4, 128, 2, 32, True)]
-
-
 @pytest.mark.parametrize(
     ("block", "expected"),
     [
-        ({"num_heads": 2, "head_dim": [16, 32]}, [(2, 32), (2, 64)]),
-        ({"emb_dim": 64, "head_dim": [16, 32]}, [(4, 64), (2, 64)]),
-        ({"num_heads": [4, 2], "head_dim": [16, 32]}, [(4, 64), (2, 64)]),
-        ({"emb_dim": [32, 64], "head_dim": [16, 32]}, [(2, 32), (2, 64)]),
+        ({"num_heads": 2, "head_dim": [16, 32]}, [(64, 2, 32), (64, 2, 64)]),
+        ({"emb_dim": 64, "head_dim": [16, 32]}, [(64, 4, 64), (64, 2, 64)]),
+        ({"num_heads": [4, 2], "head_dim": [16, 32]}, [(64, 4, 64), (64, 2, 64)]),
+        ({"emb_dim": [32, 64], "head_dim": [16, 32]}, [(64, 2, 32), (64, 2, 64)]),
+        ({"seq_len": [64, 8], "num_heads": 1, "head_dim": [16, 32]}, [(64, 1, 16), (8, 1, 32)]),
     ],
 )
-def test_a_sweep_of_head_dim_gives_the_shapes_that_follow(
-    block: dict[str, Any], expected: list[tuple[int, int]]
+def test_lists_beside_the_sweep_go_with_it_and_sizes_of_heads_follow(
+    block: dict[str, Any], expected: list[tuple[int, int, int]]
 ) -> None:
     block = {"batch_size": 8, "seq_len": 64, "causal": False, **block}
     (_, experiment, *_) = plan.experiments(
         resolved(sweep="head_dim", cuda=block, cpu=block), ATTENTION, "cpu"
     )
     assert experiment.sweep == "head_dim"
-    shapes = [(shape.num_heads, shape.emb_dim) for shape in shapes_of(experiment)]
-    assert shapes == expected
-    assert [shape.head_dim for shape in shapes_of(experiment)] == [16, 32]
+    assert [Shape.of(problem) for problem in experiment.problems] == [
+        Shape(8, *sizes, False) for sizes in expected
+    ]
 
 
 def test_further_processes_of_a_run_have_records_of_their_own(tmp_path: Path) -> None:
