@@ -35,7 +35,15 @@ from flashlab.course import (
 )
 from flashlab.files import read_json, sha256_of, write_json
 from flashlab.plan.plan_files import process_files
-from flashlab.records import COUNTERS, Measurement, Record, RecordError, read_record, write_record
+from flashlab.records import (
+    COUNTERS,
+    Measurement,
+    Record,
+    RecordError,
+    of_version,
+    read_record,
+    write_record,
+)
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_bounded, read_within
 
@@ -141,13 +149,8 @@ def read_dataset(folder: Path) -> Dataset:
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        if manifest["version"] != MANIFEST_VERSION:
-            older = manifest["version"] == 1
-            remedy = "FlashLab 0.2.0 is the last that reads it" if older else "update it (git pull)"
-            raise DatasetError(
-                f"{path}: is of version {manifest['version']}, but this FlashLab reads "
-                f"{MANIFEST_VERSION}; {remedy}"
-            )
+        if (version := manifest["version"]) != MANIFEST_VERSION:
+            raise DatasetError(f"{path}: is {of_version(version, MANIFEST_VERSION)}")
         entries = tuple(
             Entry(
                 run_of(entry),

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-
 from flashlab import machine, nsight
 from flashlab.files import read_json, write_json
 from flashlab.machine import MachineError
+from flashlab.records import schema_problem
 
 FOLDER = Path("config", "machines")
-SCHEMA = Path(__file__).parents[2] / "schemas" / "machine.schema.json"
 VERSION = 1
 
 
@@ -147,11 +145,8 @@ def read_machine(path: Path) -> DescribedMachine:
         ) from error
     except (OSError, ValueError) as error:
         raise MachineError(f"{path}: cannot be read ({error}); {_remedy(path)}") from error
-    validator = jsonschema.Draft202012Validator(read_json(SCHEMA))
-    problem = jsonschema.exceptions.best_match(validator.iter_errors(document))
-    if problem is not None:
-        key = ".".join(map(str, problem.absolute_path)) or "the document"
-        raise MachineError(f"{path}: {key}: {problem.message}; {_remedy(path)}")
+    if problem := schema_problem(document, "machine"):
+        raise MachineError(f"{path}: {problem}; {_remedy(path)}")
     del document["version"]
     uuids = tuple(document.pop("gpu_uuids"))
     return DescribedMachine(path=path, gpu_uuids=uuids, **document)

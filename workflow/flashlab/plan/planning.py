@@ -310,12 +310,9 @@ def plan_claims(
     for protocol, entry in held:
         if entry.run in claimed and entry.path not in taken:
             processes.setdefault(protocol, {}).setdefault(entry.run, []).append(entry)
-    by_protocol = {
-        protocol: {run: with_replicates(entries) for run, entries in of.items()}
-        for protocol, of in processes.items()
-    }
     found = []
-    for protocol, entries in sorted(by_protocol.items()):
+    for protocol, by_run in sorted(processes.items()):
+        entries = {run: with_replicates(each) for run, each in by_run.items()}
         name, names = f"{CLAIMS_PREFIX}{protocol}", sorted({run.implementation for run in entries})
         claims = PlannedExperiment(benchmark, name, tuple(names), claimed=tuple(sorted(entries)))
         found.append((claims, entries))
@@ -339,16 +336,6 @@ def check_recorded(planned: Iterable[PlannedRun], where: str) -> None:
 def _by_parameters(runs: Sequence[Run]) -> list[Run]:
     """Runs in the tables' order, which puts those that are compared next to one another."""
     return sorted(runs, key=lambda run: (tuple(run.values()), run.implementation))
-
-
-def _source(implementation: Implementation, recorded: bool) -> dict[str, str]:
-    """What a record's kernel is compared with, to see whether it has changed since.
-
-    Some recorded datasets hold only the hash of the kernel's file. Elsewhere that hash is left out,
-    so that a changed comment in a kernel reruns no table.
-    """
-    digest = {"digest": implementation.digest}
-    return {**digest, "sha256": implementation.sha256} if recorded else digest
 
 
 def _file(entry: PlannedRun) -> dict[str, Any]:
@@ -377,12 +364,16 @@ def records_document(
     Sorted, so that the tables do not depend on the order in which the experiment lists its parts.
     ``anonymous`` is there only where it is wanted.
     """
+    # What a record's kernel is compared with, to see whether it has changed since. Some recorded
+    # datasets hold only the hash of the kernel's file. Elsewhere that hash is left out, so that a
+    # changed comment in a kernel reruns no table.
     recorded = any(entry.sha256 is not None for entry in planned.values())
+    kernels = [implementations[name] for name in sorted(experiment.implementations)]
     return {
         "benchmark": experiment.benchmark.name,
         "sources": {
-            name: _source(implementations[name], recorded)
-            for name in sorted(experiment.implementations)
+            each.name: {"digest": each.digest, **({"sha256": each.sha256} if recorded else {})}
+            for each in kernels
         },
         "records": [
             _record_entry(planned[run]) for run in _by_parameters(experiment.runs(dtype, device))
@@ -396,16 +387,6 @@ FIXED_STYLES = (
     *("SdpaCudnn", "Flex", "Flash4", "FlashLab", "Flash3"),
 )
 """The implementations that have the same colour and marker in every report, by their number."""
-
-
-def _implementations_of(config: Mapping[str, Any]) -> list[str]:
-    """The implementations in the order in which the experiments name them.
-
-    The headline's own order does not count, so that exchanging two of its columns redraws
-    nothing.
-    """
-    shown = [name for block in config["experiments"] for name in block["implementations"]]
-    return list(dict.fromkeys([*shown, *sorted(config["summary"]["implementations"])]))
 
 
 def style_numbers(names: Iterable[str]) -> dict[str, int]:
@@ -439,7 +420,10 @@ def experiment_document(
     ``emphasised`` are the implementations that a figure with many lines draws in colour: the
     baseline, those of the headline, and those whose counters explain their times.
     """
-    order = list(dict.fromkeys([*_implementations_of(config), *experiment.implementations]))
+    # The headline's own order does not count: exchanging two of its columns redraws nothing.
+    shown = [name for block in config["experiments"] for name in block["implementations"]]
+    shown += sorted(config["summary"]["implementations"])
+    order = list(dict.fromkeys([*shown, *experiment.implementations]))
     numbers = style_numbers(order)
     names = list(experiment.implementations)
     if experiment.name == SUMMARY:
