@@ -43,11 +43,8 @@ def this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         driver: str = "570.1",
         gpu: str = "H200",
     ) -> str:
-        for package, version in {"torch": torch, "flash-attn": flash}.items():
-            information = tmp_path / "site" / f"{package.replace('-', '_')}.dist-info"
-            information.mkdir(parents=True, exist_ok=True)
-            (information / "METADATA").write_text(f"Name: {package}\nVersion: {version}\n")
-        monkeypatch.syspath_prepend(str(tmp_path / "site"))
+        versions = {"torch": torch, "flash-attn": flash}
+        monkeypatch.setattr(machine, "package_version", versions.get)
         monkeypatch.setattr(machine, "driver_version", lambda: driver)
         monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu("GPU-1", gpu)])
         (tmp_path / "mine.py").write_text(kernel)

@@ -67,7 +67,7 @@ class DatasetError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """One record of a dataset: its path, and its hash when it was recorded.
+    """One record of a dataset: its path, and its hash if a manifest vouches for it.
 
     `process` numbers the processes that measured the same run.
     """
@@ -75,7 +75,7 @@ class Entry:
     run: Run
     protocol: dict[str, Any]
     path: Path
-    sha256: str
+    sha256: str | None
     process: int = 0
 
     @property

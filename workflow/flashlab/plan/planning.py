@@ -16,7 +16,7 @@ from flashlab import nsight
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
 from flashlab.plan import identity
-from flashlab.plan.datasets import Dataset
+from flashlab.plan.datasets import Dataset, Entry
 from flashlab.plan.machines import HERE, Machine
 from flashlab.plan.plan_files import (
     CLAIMS_PREFIX,
@@ -213,11 +213,8 @@ def with_counters(
 
 def recorded_counters(runs: Iterable[Run], dataset: Dataset) -> dict[Run, PlannedRun]:
     """The counters that a dataset holds of any of these runs."""
-    return {
-        run: PlannedRun(run, entry.path, entry.sha256)
-        for run in dict.fromkeys(runs)
-        if (entry := dataset.find_counters(run))
-    }
+    found = {run: dataset.find_counters(run) for run in runs}
+    return {run: planned_entry(entry) for run, entry in found.items() if entry}
 
 
 def measuring_order(
@@ -258,20 +255,21 @@ def plan_local(
     }
 
 
+def planned_entry(entry: Entry) -> PlannedRun:
+    """A record of a dataset as one that is planned."""
+    return PlannedRun(entry.run, entry.path, entry.sha256, process=entry.process)
+
+
 def plan_recorded(
     runs: Sequence[Run], protocol: str, dataset: Dataset, where: str
 ) -> dict[Run, PlannedRun]:
     """Each run once, with its file in the dataset; PlanError lists the runs that it lacks."""
     found, missing = {}, []
     for run in dict.fromkeys(runs):
-        entries = dataset.find(run, protocol)
-        if not entries:
-            missing.append(run)
+        if entries := dataset.find(run, protocol):
+            found[run] = with_replicates(map(planned_entry, entries))
         else:
-            found[run] = with_replicates(
-                PlannedRun(run, entry.path, entry.sha256, process=entry.process)
-                for entry in entries
-            )
+            missing.append(run)
     if missing:
         lines = "\n  ".join(str(run) for run in missing)
         raise PlanError(

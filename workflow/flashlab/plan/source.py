@@ -92,7 +92,7 @@ def _imported(config: Mapping[str, Any]) -> tuple[datasets.Dataset, dict[str, di
         config={},
         ceilings=None,
         entries=tuple(
-            datasets.Entry(datasets.run_of(order), order["protocol"], home / order["file"], "")
+            datasets.Entry(datasets.run_of(order), order["protocol"], home / order["file"], None)
             for order in orders
         ),
     )
