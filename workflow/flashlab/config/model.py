@@ -38,10 +38,6 @@ MAX_PROCESSES = 20
 
 
 def _usable_name(name: str) -> str:
-    if len(name) > 60:
-        raise PydanticCustomError(
-            "long_name", "must be at most 60 characters, found {count}", {"count": len(name)}
-        )
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
         raise PydanticCustomError(
             "name",
@@ -59,7 +55,7 @@ def _distinct(values: list[T]) -> list[T]:
     return values
 
 
-Name = Annotated[str, AfterValidator(_usable_name)]
+Name = Annotated[str, Field(max_length=60), AfterValidator(_usable_name)]
 Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
 Processes = Annotated[int, Field(ge=1, le=MAX_PROCESSES)]
 Implementations = Annotated[list[str], Field(min_length=1), AfterValidator(_distinct)]
