@@ -46,8 +46,7 @@ class Implementation:
     names the implementation that it goes one step beyond, and `idea` says by what.
 
     `digest` covers everything that decides what the kernel computes: the file, what it imports
-    below ``kernels/``, and the files that it names in ``SOURCES``. `sha256` identifies the file
-    but for ``LABEL_CPU``, which came after the recorded datasets that know nothing else of it.
+    below ``kernels/``, and the files that it names in ``SOURCES``. `sha256` identifies the file.
 
     `inputs` are the forms in which an attention kernel takes q, k and v without a copy; empty for
     another benchmark's. `packed_of` names the one that this is with packed inputs (`packed_twin`).
@@ -116,16 +115,6 @@ def _is_label(label: Any) -> bool:
         and {"zh_TW", "en"} <= label.keys()
         and all(isinstance(text, str) for text in label.values())
     )
-
-
-def _sha256(source: bytes, tree: ast.Module) -> str:
-    """Hex SHA-256 of a kernel's file without the lines of its LABEL_CPU."""
-    lines = source.splitlines(keepends=True)
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LABEL_CPU":
-            for index in range(node.lineno - 1, node.end_lineno or node.lineno):
-                lines[index] = b""
-    return hashlib.sha256(b"".join(lines)).hexdigest()
 
 
 def read_kernel_file(path: Path) -> Implementation:
@@ -203,7 +192,7 @@ def read_implementation(
         packages=words("PACKAGES", ("torch",)),
         preloads=words("PRELOADS", ()),
         path=path,
-        sha256=_sha256(source, tree),
+        sha256=hashlib.sha256(source).hexdigest(),
         digest=digest,
         cpu_label=literals.get("LABEL_CPU"),
         previous=previous,

@@ -362,16 +362,12 @@ def records_document(
     Sorted, so that the tables do not depend on the order in which the experiment lists its parts.
     ``anonymous`` is there only where it is wanted.
     """
-    # What a record's kernel is compared with, to see whether it has changed since. Some recorded
-    # datasets hold only the hash of the kernel's file. Elsewhere that hash is left out, so that a
-    # changed comment in a kernel reruns no table.
-    recorded = any(entry.sha256 is not None for entry in planned.values())
-    kernels = [implementations[name] for name in sorted(experiment.implementations)]
     return {
         "benchmark": experiment.benchmark.name,
+        # What records' kernels are compared with, to see whether they have changed since.
         "sources": {
-            each.name: {"digest": each.digest, **({"sha256": each.sha256} if recorded else {})}
-            for each in kernels
+            name: {"digest": implementations[name].digest}
+            for name in sorted(experiment.implementations)
         },
         "records": [
             _record_entry(planned[run]) for run in _by_parameters(experiment.runs(dtype, device))
