@@ -255,6 +255,10 @@ def test_an_item_that_cannot_be_used_is_named_where_it_is(item: Any, said: str) 
     assert line.startswith(f"  own.yaml: experiments[1]{said}")
 
 
+def test_a_list_whose_only_item_cannot_be_used_is_not_called_empty_too() -> None:
+    assert len(lines_of_error(DEFAULT, own("seq_lem"))) == 1
+
+
 def test_a_change_that_does_not_go_with_what_stays_is_named_with_it() -> None:
     (line,) = lines_of_error(DEFAULT, own({"use": "causal", "implementations": ["Pytorch"]}))
     assert line.startswith(

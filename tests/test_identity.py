@@ -13,6 +13,7 @@ from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import read_implementation
+from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.plan import identity
 from flashlab.runs import Run
@@ -42,6 +43,7 @@ def this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         flash: str = "2.8",
         driver: str = "570.1",
         gpu: str = "H200",
+        benchmark: Benchmark = ATTENTION,
     ) -> str:
         versions = {"torch": torch, "flash-attn": flash}
         monkeypatch.setattr(machine, "package_version", versions.get)
@@ -49,7 +51,7 @@ def this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu("GPU-1", gpu)])
         (tmp_path / "mine.py").write_text(kernel)
         decided_by = identity.identity(
-            ATTENTION, run, protocol, read_implementation(tmp_path / "mine.py")
+            benchmark, run, protocol, read_implementation(tmp_path / "mine.py")
         )
         return identity.record_name(run, decided_by)
 
@@ -123,8 +125,8 @@ def test_the_form_of_the_inputs_decides_the_name(this_machine: Named) -> None:
     both = (
         KERNEL + "INPUTS = ('separate', 'packed')\ndef separate_attention(q, k, v, causal): ...\n"
     )
-    packed = both.replace("('separate', 'packed')", "('packed',)")
-    assert this_machine(kernel=both) != this_machine(kernel=packed)
+    packed = replace(ATTENTION, packed_protocols=("sampled",))
+    assert this_machine(kernel=both) != this_machine(kernel=both, benchmark=packed)
 
 
 def test_a_release_measures_nothing_again() -> None:
