@@ -7,8 +7,8 @@ python tests/architecture.py
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
-from graphlib import TopologicalSorter
+
+import networkx
 
 from flashlab.sources import PACKAGE, imported_files, module_name
 
@@ -23,9 +23,6 @@ MODULES = {
     for package in (PACKAGE, PACKAGE.parent / GRADING)
     for path in sorted(package.rglob("*.py"))
 }
-
-Graph = Mapping[str, set[str]]
-"""For each name, those that it imports."""
 
 
 def imported_modules(name: str) -> set[str]:
@@ -57,47 +54,25 @@ def part_of(name: str) -> str:
     return next((side for side in sides if side.split(".")[0] == part), part)
 
 
-def import_graph_of_parts() -> Graph:
-    """For each package and top-level module, the others that it imports."""
-    graph: dict[str, set[str]] = {}
-    for name in set(MODULES) - {"flashlab"}:
-        imported = {part_of(other) for other in imported_modules(name)}
-        graph.setdefault(part_of(name), set()).update(imported - {part_of(name)})
-    return graph
+def draw() -> str:
+    """A Mermaid flowchart with an arrow from each package and module to those that it imports.
 
-
-def from_the_ground_up(graph: Graph) -> list[str]:
-    """What imports nothing first, then what imports only that, and so on; by name in each layer.
-
-    Raises:
-        CycleError: some import one another in a circle.
+    What imports nothing stands last, before it what imports only that, and so on. An arrow is left
+    out where a longer path leads to the same place. The dots keep Mermaid from taking a name for
+    one of its keywords, such as `call`.
     """
-    layers: dict[str, int] = {}
-    for name in TopologicalSorter(graph).static_order():
-        layers[name] = 1 + max((layers[other] for other in graph[name]), default=0)
-    return sorted(graph, key=lambda name: (layers[name], name))
-
-
-def without_shortcuts(graph: Graph) -> Graph:
-    """The same graph without an edge where a longer path leads to the same place."""
-    reached: dict[str, set[str]] = {}
-    for name in from_the_ground_up(graph):
-        reached[name] = graph[name].union(*(reached[other] for other in graph[name]))
-    return {
-        name: {one for one in others if not any(one in reached[other] for other in others)}
-        for name, others in graph.items()
-    }
-
-
-def draw(graph: Graph) -> str:
-    """A Mermaid flowchart with an arrow from each name to those that it imports.
-
-    The dots keep Mermaid from taking a name for one of its keywords, such as `call`.
-    """
+    graph = networkx.DiGraph(
+        (part_of(other), part_of(name))
+        for name in set(MODULES) - {"flashlab"}
+        for other in imported_modules(name)
+        if part_of(other) != part_of(name)
+    )
+    names = [name for layer in networkx.topological_generations(graph) for name in sorted(layer)]
+    imported = networkx.transitive_reduction(graph).pred
     lines = [
-        f"    .{name} --> {' & '.join(f'.{other}' for other in sorted(graph[name]))}"
-        for name in reversed(from_the_ground_up(graph))
-        if graph[name]
+        f"    .{name} --> {' & '.join(f'.{other}' for other in sorted(imported[name]))}"
+        for name in reversed(names)
+        if imported[name]
     ]
     return "\n".join(["```mermaid", "flowchart TD", *lines, "```"])
 
@@ -128,7 +103,7 @@ def generated() -> str:
     return "\n\n".join(
         [
             "An arrow points to what is imported. It is left out where a longer path leads there.",
-            draw(without_shortcuts(import_graph_of_parts())),
+            draw(),
             listing(),
         ]
     )

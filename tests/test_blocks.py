@@ -33,25 +33,20 @@ def planned(folder: Path = Path(), processes: int = 2) -> dict[Run, PlannedRun]:
 
 
 def test_a_block_holds_every_implementation_of_a_shape_in_the_processes_of_one_number() -> None:
-    blocks = blocks_of(planned())
-    assert len(blocks) == 3 * 2
+    there = planned(processes=4)
+    blocks = blocks_of(there)
+    assert len(blocks) == 3 * 4
     for block in blocks:
         assert sorted(entry.run.implementation for entry in block) == sorted(NAMES)
         assert len({(entry.run["seq_len"], entry.process) for entry in block}) == 1
-
-
-def test_the_first_processes_come_first_and_no_implementation_is_always_the_first() -> None:
-    blocks = blocks_of(planned(processes=4))
     processes = [block[0].process for block in blocks]
-    assert processes == sorted(processes)
+    assert processes == sorted(processes), "the first processes of all runs come first"
     assert len({block[0].run.implementation for block in blocks}) > 1
-
-
-def test_the_order_is_the_same_at_each_call_whatever_the_order_of_the_plan() -> None:
-    there = planned()
-    back = dict(reversed(there.items()))
-    paths = {tuple(entry.path for entry in block) for block in blocks_of(there)}
-    assert {tuple(entry.path for entry in block) for block in blocks_of(back)} == paths
+    backwards = blocks_of(dict(reversed(there.items())))
+    paths, again = (
+        {tuple(entry.path for entry in block) for block in each} for each in (blocks, backwards)
+    )
+    assert paths == again, "the order is the same whatever the order of the plan"
 
 
 @pytest.mark.parametrize("cards", [1, 2, 3, 4])

@@ -53,12 +53,9 @@ def test_auto_reads_counters_where_nsight_compute_is(call: Call) -> None:
     assert all(Path(path).name.startswith(f"{COUNTERS}-") for path in prepared.counters)
 
 
-@pytest.mark.parametrize("ncu", [None, "2025.3"])
-@pytest.mark.parametrize("wanted", ["auto", "yes", True])
-def test_on_a_cpu_operators_are_counted_without_anything_installed(
-    call: Call, ncu: str | None, wanted: Any
-) -> None:
-    prepared = call(ncu=ncu, device="cpu", counters=wanted)
+@pytest.mark.parametrize("wanted", ["auto", True])
+def test_on_a_cpu_operators_are_counted_without_anything_installed(call: Call, wanted: Any) -> None:
+    prepared = call(ncu=None, device="cpu", counters=wanted)
     assert prepared.counters
     protocols = [prepared.orders[name]["protocol"] for name in counted(prepared)]
     assert all(protocol["profiler"] == "torch.profiler" for protocol in protocols)
@@ -67,18 +64,16 @@ def test_on_a_cpu_operators_are_counted_without_anything_installed(
 
 
 @pytest.mark.parametrize("no", ["no", False])
-@pytest.mark.parametrize("device", ["cuda", "cpu"])
-def test_no_reads_none(call: Call, device: str, no: Any) -> None:
-    assert call(counters=no, device=device).counters == []
-    assert call(device=device).counters, "auto is still to be resolved"
+def test_no_reads_none(call: Call, no: Any) -> None:
+    assert call(counters=no).counters == []
+    assert call().counters, "auto is still to be resolved"
 
 
-@pytest.mark.parametrize("yes", ["yes", True])
-def test_yes_is_refused_where_they_cannot_be_read(call: Call, yes: Any) -> None:
-    assert call(counters=yes).counters
+def test_yes_is_refused_where_they_cannot_be_read(call: Call) -> None:
+    assert call(counters="yes").counters
     KEPT.unlink()
     with pytest.raises(ConfigError, match=r"counters: yes needs .* but ncu is not on PATH"):
-        call(counters=yes, ncu=None)
+        call(counters="yes", ncu=None)
 
 
 # Resolved once

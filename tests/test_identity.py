@@ -13,6 +13,7 @@ from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import read_implementation
+from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.plan import identity
 from flashlab.runs import Run
@@ -42,17 +43,15 @@ def this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         flash: str = "2.8",
         driver: str = "570.1",
         gpu: str = "H200",
+        benchmark: Benchmark = ATTENTION,
     ) -> str:
-        for package, version in {"torch": torch, "flash-attn": flash}.items():
-            information = tmp_path / "site" / f"{package.replace('-', '_')}.dist-info"
-            information.mkdir(parents=True, exist_ok=True)
-            (information / "METADATA").write_text(f"Name: {package}\nVersion: {version}\n")
-        monkeypatch.syspath_prepend(str(tmp_path / "site"))
+        versions = {"torch": torch, "flash-attn": flash}
+        monkeypatch.setattr(machine, "package_version", versions.get)
         monkeypatch.setattr(machine, "driver_version", lambda: driver)
         monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu("GPU-1", gpu)])
         (tmp_path / "mine.py").write_text(kernel)
         decided_by = identity.identity(
-            ATTENTION, run, protocol, read_implementation(tmp_path / "mine.py")
+            benchmark, run, protocol, read_implementation(tmp_path / "mine.py")
         )
         return identity.record_name(run, decided_by)
 
@@ -81,10 +80,6 @@ def test_what_decides_the_numbers_decides_the_name(
     assert this_machine(**change) != this_machine()
 
 
-def test_the_name_is_the_same_at_every_call(this_machine: Named) -> None:
-    assert this_machine() == this_machine(protocol=dict(reversed(PROTOCOL.items())))
-
-
 def test_on_the_cpu_the_gpu_and_its_driver_decide_nothing(this_machine: Named) -> None:
     run = replace(RUN, device="cpu")
     assert this_machine(run=run) == this_machine(run=run, driver="1", gpu="T4")
@@ -96,8 +91,9 @@ def test_on_the_cpu_the_gpu_and_its_driver_decide_nothing(this_machine: Named) -
         {"kernel": KERNEL + "# a comment\n"},
         {"kernel": KERNEL.replace("我的", "他的")},
         {"protocol": {**PROTOCOL, "timeout_s": 600}},
+        {"protocol": dict(reversed(PROTOCOL.items()))},
     ],
-    ids=["a comment", "the label", "the time limit"],
+    ids=["a comment", "the label", "the time limit", "the order of the settings"],
 )
 def test_what_decides_no_number_decides_no_name(
     this_machine: Named, change: dict[str, Any]
@@ -105,53 +101,23 @@ def test_what_decides_no_number_decides_no_name(
     assert this_machine(**change) == this_machine()
 
 
-MEASURING_SOURCES = sorted(
-    {*sources_of(*identity.MEASURING_PROCESS), *sources_of(ATTENTION.measure)}
-)
-
-
-@pytest.fixture
-def edited(
-    this_machine: Named, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str, str, str], bool]:
-    """Edits one module in a copy of the package; whether that gives the record another name."""
-
-    def edit(module: str, old: str, new: str) -> bool:
-        before = this_machine()
-        package = tmp_path / "flashlab"
-        files = []
-        for source in MEASURING_SOURCES:
-            copied = package / source.relative_to(PACKAGE)
-            copied.parent.mkdir(parents=True, exist_ok=True)
-            text = source.read_text(encoding="utf-8")
-            if source == PACKAGE / f"{module}.py":
-                assert old in text
-                text = text.replace(old, new)
-            copied.write_text(text, encoding="utf-8")
-            files.append(copied)
-        monkeypatch.setattr(identity, "PACKAGE", package)
-        monkeypatch.setattr(identity, "sources_of", lambda _: files)
-        monkeypatch.setattr(identity, "measuring_digest", identity.measuring_digest.__wrapped__)
-        return this_machine() != before
-
-    return edit
-
-
 @pytest.mark.parametrize(
-    ("module", "old", "new"),
+    "module",
     [
-        ("measuring/protocols", "MIN_CALLS = 20", "MIN_CALLS = 30"),
-        ("benchmarks/attention/gate", '"float16": 5e-3', '"float16": 5e-2'),
-        ("measuring/memory", "torch.cuda.empty_cache()", "pass"),
-        ("statistics", "float(np.median(values))", "float(np.mean(values))"),
-        ("benchmarks/attention/measure", "retain_graph=True", "retain_graph=False"),
-        ("benchmarks/attention/shape", "// self.num_heads", "// 2"),
+        *("measuring/child", "measuring/protocols", "measuring/memory", "statistics"),
+        *(f"benchmarks/attention/{name}" for name in ("measure", "gate", "shape")),
     ],
 )
 def test_all_code_that_measures_decides_the_name(
-    edited: Callable[[str, str, str], bool], module: str, old: str, new: str
+    this_machine: Named, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
-    assert edited(module, old, new)
+    before, tree_digest = this_machine(), identity._tree_digest
+    edited = PACKAGE / f"{module}.py"
+    monkeypatch.setattr(
+        identity, "_tree_digest", lambda path: "edited" if path == edited else tree_digest(path)
+    )
+    monkeypatch.setattr(identity, "measuring_digest", identity.measuring_digest.__wrapped__)
+    assert this_machine() != before
 
 
 def test_the_form_of_the_inputs_decides_the_name(this_machine: Named) -> None:
@@ -159,8 +125,8 @@ def test_the_form_of_the_inputs_decides_the_name(this_machine: Named) -> None:
     both = (
         KERNEL + "INPUTS = ('separate', 'packed')\ndef separate_attention(q, k, v, causal): ...\n"
     )
-    packed = both.replace("('separate', 'packed')", "('packed',)")
-    assert this_machine(kernel=both) != this_machine(kernel=packed)
+    packed = replace(ATTENTION, packed_protocols=("sampled",))
+    assert this_machine(kernel=both) != this_machine(kernel=both, benchmark=packed)
 
 
 def test_a_release_measures_nothing_again() -> None:

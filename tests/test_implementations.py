@@ -7,7 +7,6 @@ import pytest
 
 from flashlab.benchmarks.implementations import (
     ImplementationError,
-    available,
     find_implementations,
     implementations_of,
     read_implementation,
@@ -40,7 +39,7 @@ def test_a_kernel_is_read_without_being_run(tmp_path: Path) -> None:
 
 
 def test_a_kernel_may_have_another_label_on_a_cpu(tmp_path: Path) -> None:
-    """The label is the report's: digest and hash, which tell whether to measure again, stay."""
+    """The label is the report's: the digest, which tells whether to measure again, stays."""
     plain = read_implementation(kernel(tmp_path, KERNEL))
     label = 'LABEL_CPU = {"zh_TW": "處理器", "en": "On the CPU"}\n'
     marked = read_implementation(
@@ -48,7 +47,7 @@ def test_a_kernel_may_have_another_label_on_a_cpu(tmp_path: Path) -> None:
     )
     assert (marked.label_on("cuda"), marked.label_on("cpu")["en"]) == (plain.label, "On the CPU")
     assert plain.label_on("cpu") == plain.label
-    assert (marked.digest, marked.sha256) == (plain.digest, plain.sha256)
+    assert marked.digest == plain.digest
 
 
 BOTH = (
@@ -84,14 +83,12 @@ def test_a_kernel_that_takes_both_forms_can_be_named_with_packed_inputs() -> Non
     [
         ('NAME = "Mine"', "", "NAME"),
         ('NAME = "Mine"', 'NAME = "a/b"', "NAME"),
-        ('NAME = "Mine"', "NAME = name()", "NAME"),
         ('"zh_TW": "我的", ', "", "zh_TW"),
         ('"我的"', "3", "LABEL"),
         ("PACKAGES =", "LABEL_CPU = 3; PACKAGES =", "LABEL_CPU"),
         ("def attention", "def attend", "attention"),
         ("def attention", "def", "line 7"),
         ('("triton", "torch")', '"torch"', "PACKAGES"),
-        ('("triton", "torch")', "3", "PACKAGES"),
         ('("a_slow_library",)', '("one", 2)', "PRELOADS"),
         ("PACKAGES =", 'INPUTS = ("both",); PACKAGES =', "INPUTS"),
         ("PACKAGES =", 'INPUTS = ("separate",); PACKAGES =', "separate_attention"),
@@ -107,13 +104,6 @@ def test_a_kernel_that_does_not_say_what_it_must_is_named(
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("source", [b"\xff\xfe\xff", b"NAME = '\x00'\n"])
-def test_a_kernel_that_is_no_python_is_named(tmp_path: Path, source: bytes) -> None:
-    (tmp_path / "mine.py").write_bytes(source)
-    with pytest.raises(ImplementationError, match=r"mine\.py"):
-        read_implementation(tmp_path / "mine.py")
-
-
 def other_kernel(folder: Path) -> Path:
     return kernel(folder, KERNEL.replace('"Mine"\n', '"Other"\n'), "other.py")
 
@@ -121,28 +111,37 @@ def other_kernel(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
-        (KERNEL.replace("def attention", "def"), "line 7: invalid syntax"),
-        (KERNEL.replace('NAME = "Mine"', ""), "needs a line such as NAME"),
-        (KERNEL.replace("def attention", "def attend"), "needs a function attention"),
+        (KERNEL.replace("def attention", "def").encode(), "line 7: invalid syntax"),
+        (KERNEL.replace('NAME = "Mine"', "").encode(), "needs a line such as NAME"),
+        (b"\xff\xfe\xff", ""),
+        (b"NAME = '\x00'\n", ""),
+        (
+            None,
+            "",
+        ),
     ],
 )
 def test_a_broken_file_matters_only_to_whoever_needs_it(
-    tmp_path: Path, source: str, problem: str
+    tmp_path: Path, source: bytes | None, problem: str
 ) -> None:
     other_kernel(tmp_path)
-    broken = kernel(tmp_path, source)
+    broken = tmp_path / "mine.py"
+    if source is None:
+        broken.symlink_to(tmp_path / "nowhere")
+    else:
+        broken.write_bytes(source)
     found = find_implementations(tmp_path)
     assert list(found) == ["Other"]
     assert found["Other"].path == tmp_path / "other.py"
     with pytest.raises(ImplementationError) as caught:
         found["Mine"]
-    assert str(caught.value).startswith(
-        f"unknown implementation Mine; unusable: {broken}: {problem}"
-    )
+    said = str(caught.value)
+    assert said.startswith("unknown implementation Mine; unusable: ")
+    assert str(broken) in said and problem in said
     with pytest.raises(ImplementationError) as caught:
         found["Absent"]
-    assert "unknown implementation Absent; kernels/ has Other; " in str(caught.value)
-    assert f"unusable: {broken}: {problem}" in str(caught.value)
+    assert "unknown implementation Absent; kernels/ has Other; unusable: " in str(caught.value)
+    assert str(broken) in str(caught.value) and problem in str(caught.value)
 
 
 def test_files_that_share_a_name_are_an_error_only_where_it_is_asked_for(tmp_path: Path) -> None:
@@ -156,10 +155,3 @@ def test_files_that_share_a_name_are_an_error_only_where_it_is_asked_for(tmp_pat
         f"unknown implementation Mine; unusable: {one}, {two}: all have the NAME Mine; "
         "rename all but one"
     )
-
-
-def test_a_file_that_cannot_be_opened_is_broken(tmp_path: Path) -> None:
-    (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere")
-    found = find_implementations(tmp_path)
-    assert not found
-    assert "gone.py" in available(found)

@@ -59,25 +59,16 @@ def edited(kernels: Path) -> Callable[[str, str], bool]:
     return edit
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("mine.py", "lib/__init__.py", "lib/tiles.py", "lib/sizes.py", "lib/masks.py"),
-        "lib/late.py",
-    ],
-)
-def test_code_that_the_kernel_imports_moves_its_digest(edited: Edited, name: str) -> None:
-    assert not edited(name, "# a comment\n")
-    assert edited(name, "EDITED = True\n")
+USED = ("mine.py", *(f"lib/{name}.py" for name in ("__init__", "tiles", "sizes", "masks", "late")))
 
 
-def test_a_file_in_sources_moves_the_digest_by_its_bytes(edited: Edited) -> None:
-    assert edited("lib/attention.cu", "// a comment\n")
-
-
-@pytest.mark.parametrize("name", ["other.py", "lib/unused.py"])
-def test_what_the_kernel_does_not_use_does_not(edited: Edited, name: str) -> None:
-    assert not edited(name, "EDITED = True\n")
+@pytest.mark.parametrize("name", FILES)
+def test_code_that_the_kernel_imports_moves_its_digest_and_its_sources_by_their_bytes(
+    edited: Edited, name: str
+) -> None:
+    is_source = name == "lib/attention.cu"
+    assert edited(name, "# a comment\n") == is_source
+    assert edited(name, "EDITED = True\n") == (is_source or name in USED)
 
 
 def test_the_kernels_own_file_may_be_renamed(kernels: Path) -> None:

@@ -10,20 +10,15 @@ import yaml
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.benchmarks.implementations import read_implementation
+from flashlab.benchmarks.implementations import implementations_of
 from flashlab.config import Layer, resolve_config
 from flashlab.plan import planning as plan
 from flashlab.plan.datasets import Dataset, Entry
 from flashlab.runs import Run
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
-KERNEL = """
-NAME = "Mine"
-LABEL = {"zh_TW": "我的", "en": "Mine"}
-PACKAGES = ("flash-attn",)
-def attention(qkv, causal): ...
-"""
-RUN = attention_run("Mine", Shape(1, 128, 8, 512, False), "float16", "cuda")
+KERNELS = implementations_of(ATTENTION)
+RUN = attention_run("Flash2", Shape(1, 128, 8, 512, False), "float16", "cuda")
 PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5, "timeout_s": 300}
 
 
@@ -34,10 +29,6 @@ def resolved(**changes: Any) -> dict[str, Any]:
 
 
 # Which runs
-
-
-def shapes_of(experiment: plan.PlannedExperiment) -> list[Shape]:
-    return [Shape.of(problem) for problem in experiment.problems]
 
 
 def test_the_default_configuration_is_the_labs_list_on_cuda() -> None:
@@ -51,43 +42,34 @@ def test_the_default_configuration_is_the_labs_list_on_cuda() -> None:
     assert (len(expected), len(runs)) == (17, 34)
 
 
-def test_lists_beside_the_sweep_go_with_it_value_by_value() -> None:
-    block = {"batch_size": [8, 4], "seq_len": [64, 128], "num_heads": 2, "emb_dim": 32}
-    (_, experiment, *_) = plan.experiments(
-        resolved(cuda={**block, "causal": True}), ATTENTION, "cuda"
-    )
-    assert shapes_of(experiment) == [Shape(8, 64, 2, 32, True), Shape(4, 128, 2, 32, True)]
-
-
 @pytest.mark.parametrize(
     ("block", "expected"),
     [
-        ({"num_heads": 2, "head_dim": [16, 32]}, [(2, 32), (2, 64)]),
-        ({"emb_dim": 64, "head_dim": [16, 32]}, [(4, 64), (2, 64)]),
-        ({"num_heads": [4, 2], "head_dim": [16, 32]}, [(4, 64), (2, 64)]),
-        ({"emb_dim": [32, 64], "head_dim": [16, 32]}, [(2, 32), (2, 64)]),
+        ({"num_heads": 2, "head_dim": [16, 32]}, [(64, 2, 32), (64, 2, 64)]),
+        ({"emb_dim": 64, "head_dim": [16, 32]}, [(64, 4, 64), (64, 2, 64)]),
+        ({"num_heads": [4, 2], "head_dim": [16, 32]}, [(64, 4, 64), (64, 2, 64)]),
+        ({"emb_dim": [32, 64], "head_dim": [16, 32]}, [(64, 2, 32), (64, 2, 64)]),
+        ({"seq_len": [64, 8], "num_heads": 1, "head_dim": [16, 32]}, [(64, 1, 16), (8, 1, 32)]),
     ],
 )
-def test_a_sweep_of_head_dim_gives_the_shapes_that_follow(
-    block: dict[str, Any], expected: list[tuple[int, int]]
+def test_lists_beside_the_sweep_go_with_it_and_sizes_of_heads_follow(
+    block: dict[str, Any], expected: list[tuple[int, int, int]]
 ) -> None:
     block = {"batch_size": 8, "seq_len": 64, "causal": False, **block}
     (_, experiment, *_) = plan.experiments(
         resolved(sweep="head_dim", cuda=block, cpu=block), ATTENTION, "cpu"
     )
     assert experiment.sweep == "head_dim"
-    shapes = [(shape.num_heads, shape.emb_dim) for shape in shapes_of(experiment)]
-    assert shapes == expected
-    assert [shape.head_dim for shape in shapes_of(experiment)] == [16, 32]
+    assert [Shape.of(problem) for problem in experiment.problems] == [
+        Shape(8, *sizes, False) for sizes in expected
+    ]
 
 
-def test_further_processes_of_a_run_have_records_of_their_own(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(KERNEL)
-    known = {"Mine": read_implementation(tmp_path / "mine.py")}
+def test_further_processes_of_a_run_have_records_of_their_own() -> None:
     run = replace(RUN, device="cpu")
 
     def planned(count: int) -> plan.PlannedRun:
-        entries = plan.plan_local(ATTENTION, [run], PROTOCOL, known, Path("r"), lambda _: count)
+        entries = plan.plan_local(ATTENTION, [run], PROTOCOL, KERNELS, Path("r"), lambda _: count)
         return entries[run]
 
     three = planned(3)
@@ -104,19 +86,13 @@ def test_further_processes_of_a_run_have_records_of_their_own(tmp_path: Path) ->
 # What decides nothing
 
 
-def test_titles_figures_and_languages_decide_no_name(tmp_path: Path) -> None:
+def test_titles_figures_and_languages_decide_no_name() -> None:
     def names(config: dict[str, Any]) -> dict[Run, str]:
-        implementations = {
-            name: replace(read_implementation(tmp_path / "mine.py"), name=name)
-            for name in ("Pytorch", "Flash2")
-        }
         runs = plan.experiments(config, ATTENTION, "cpu")[1].runs("float32", "cpu")
-        planned = plan.plan_local(
-            ATTENTION, runs, plan.protocol_of(config, "cpu"), implementations, Path("records")
-        )
+        protocol = plan.protocol_of(config, "cpu")
+        planned = plan.plan_local(ATTENTION, runs, protocol, KERNELS, Path("records"))
         return {run: entry.path.name for run, entry in planned.items()}
 
-    (tmp_path / "mine.py").write_text(KERNEL)
     other = resolved(title={"zh_TW": "別的", "en": "Other"}, figures=["rate"], name="other")
     other["languages"], other["baseline"] = ["en"], "Flash2"
     other["measure"]["lab5"]["repeats"] = 99
@@ -185,35 +161,18 @@ def test_records_of_a_dataset_that_are_gone_are_listed(tmp_path: Path) -> None:
 # The plan's files
 
 
-def documents(config: dict[str, Any], tmp_path: Path) -> dict[str, dict[str, Any]]:
-    (tmp_path / "mine.py").write_text(KERNEL)
-    mine = read_implementation(tmp_path / "mine.py")
-    known = {name: replace(mine, name=name) for name in ("Pytorch", "Flash2", "Flex")}
-    planned = plan.experiments(config, ATTENTION, "cpu")
-    runs = [run for experiment in planned for run in experiment.runs("float32", "cpu")]
-    files = plan.plan_local(
-        ATTENTION, runs, plan.protocol_of(config, "cpu"), known, Path("records")
-    )
-    kind = ("float32", "cpu")
-    return {
-        experiment.name: {
-            "experiment": plan.experiment_document(experiment, known, config, *kind),
-            "records": plan.records_document(experiment, files, known, *kind),
-        }
-        for experiment in planned
-    }
-
-
 def test_an_implementation_looks_the_same_in_every_report() -> None:
     all_of_them = plan.style_numbers(["SdpaMath", "Pytorch", "Own", "FlashLab"])
     assert all_of_them == {"SdpaMath": 2, "Pytorch": 0, "Own": 1, "FlashLab": 7}
     assert plan.style_numbers(["First", "Second"]) == {"First": 0, "Second": 1}
 
 
-def test_the_order_of_implementations_changes_the_figures_and_not_the_tables(
-    tmp_path: Path,
-) -> None:
-    before = documents(resolved(), tmp_path)
-    after = documents(resolved(implementations=["Flash2", "Pytorch"]), tmp_path)
-    assert after["seq_len"]["records"] == before["seq_len"]["records"]
-    assert after["seq_len"]["experiment"] != before["seq_len"]["experiment"]
+def test_the_order_of_implementations_changes_the_figures_and_not_the_tables() -> None:
+    kind, documents = ("float32", "cpu"), []
+    for config in (resolved(), resolved(implementations=["Flash2", "Pytorch"])):
+        experiment = plan.experiments(config, ATTENTION, "cpu")[1]
+        protocol, runs = plan.protocol_of(config, "cpu"), experiment.runs(*kind)
+        files = plan.plan_local(ATTENTION, runs, protocol, KERNELS, Path("records"))
+        documents.append(plan.stage_documents([(experiment, files)], KERNELS, config, kind, Path()))
+    differing = {path for path, document in documents[0].items() if documents[1][path] != document}
+    assert differing == {Path("plan/experiments/seq_len.json")}

@@ -18,13 +18,10 @@ def parse(text: str) -> list[Shape]:
     return parse_shapes(text, batch_size=[2], seq_len=[37, 128], num_heads=[3], head_dim=[64])
 
 
-@given(SHAPES)
-def test_every_shape_is_read_from_its_own_text(shape: Shape) -> None:
-    assert parse(shape_text(shape)) == [shape]
-
-
 @given(SHAPES, st.permutations(range(5)), st.booleans())
-def test_order_case_and_spaces_do_not_matter(shape: Shape, order: list[int], lower: bool) -> None:
+def test_a_shape_is_read_from_its_own_text_in_any_order_case_and_spaces(
+    shape: Shape, order: list[int], lower: bool
+) -> None:
     parts = shape_text(shape).split(",")
     text = ", ".join(parts[i] for i in order)
     assert parse(text.lower() if lower else text) == [shape]
@@ -60,11 +57,8 @@ def test_what_is_left_out_takes_every_value_given_for_it() -> None:
         ("", "'' is neither a size such as N1024"),
         ("B16,,N8", "'' is neither"),
         ("B16,N0", "'N0' is neither"),
-        ("B-1", "'B-1' is neither"),
         ("N1.5", "'N1.5' is neither"),
-        ("N1024x", "'N1024x' is neither"),
         ("N１２", "is neither"),
-        ("16", "'16' is neither"),
         ("casual", "'casual' is neither"),
         ("N8,n8", "N is given twice"),
         ("full,causal", "the mask is given twice; leave it out for both"),

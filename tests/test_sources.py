@@ -43,14 +43,6 @@ def test_what_is_no_module_of_the_package_is_an_error(module: str) -> None:
         sources_of(module)
 
 
-def test_imports_anywhere_in_a_file_are_seen_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "m.py"
-    path.write_text(
-        "import a.b as c\nfrom d import e\n# import f\ndef g():\n    import h\n    'import i'\n"
-    )
-    assert imports(path) == {"a.b", "d", "d.e", "h"}
-
-
 def test_what_is_read_of_our_files_is_what_their_syntax_trees_import(root: Path) -> None:
     for path in root.joinpath("workflow").rglob("*.py"):
         expected: set[str] = set()

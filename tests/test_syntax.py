@@ -79,8 +79,3 @@ def test_what_means_something_else_moves_it(old: str, new: str) -> None:
 
 def test_text_is_not_taken_for_the_name_that_it_spells() -> None:
     assert len({digest(f"x = {value}") for value in ("True", "'True'", "b'True'", "1", "1.0")}) == 5
-
-
-def test_what_is_not_python_is_an_error() -> None:
-    with pytest.raises(SyntaxError):
-        digest("def attention(")

@@ -44,43 +44,29 @@ def measured(folder: Path) -> None:
         write_record(entry.path, record)
 
 
-def notices(folder: Path, source: str = KERNEL, **protocol: float) -> list[str]:
+def notices(folder: Path, source: str = KERNEL, **protocol: object) -> list[str]:
     mine, by = kernel(folder, source), PROTOCOL | protocol
     planned = plan_local(ATTENTION, RUNS, by, mine, folder / "records")
     return upgrade_notices(ATTENTION, planned, by, mine, HERE)
 
 
-def test_nothing_is_said_of_runs_that_are_measured_already_or_for_the_first_time(
-    tmp_path: Path,
-) -> None:
-    assert notices(tmp_path) == []
-    measured(tmp_path)
-    assert notices(tmp_path) == []
+EDITED = KERNEL.replace("...", "return qkv")
 
 
-def test_an_edited_kernel_is_the_reason_to_measure_its_runs_again(tmp_path: Path) -> None:
+def test_what_has_changed_since_runs_were_measured_is_said(tmp_path: Path) -> None:
+    assert notices(tmp_path) == [], "they are measured for the first time"
     measured(tmp_path)
-    edited = KERNEL.replace("...", "return qkv")
-    assert notices(tmp_path, edited) == [
+    assert notices(tmp_path) == []
+    assert notices(tmp_path, EDITED) == [
         "2 processes measured before, since the kernel of Mine was edited"
     ]
-
-
-def test_other_settings_of_the_protocol_and_an_edit_are_both_said(tmp_path: Path) -> None:
-    measured(tmp_path)
-    (said,) = notices(tmp_path, KERNEL.replace("...", "return 1"), max_seconds=1.0)
+    (said,) = notices(tmp_path, EDITED, max_seconds=1.0)
     assert "settings were changed; the kernel of Mine was edited" in said
+    assert notices(tmp_path, EDITED, name="lab5") == [], "those were by another protocol"
 
 
 def test_a_damaged_record_is_no_reason(tmp_path: Path) -> None:
     measured(tmp_path)
     for path in (tmp_path / "records").glob("*.json"):
         path.write_text("{")
-    assert notices(tmp_path, KERNEL.replace("...", "return 1")) == []
-
-
-def test_records_by_another_protocol_are_no_older_ones(tmp_path: Path) -> None:
-    measured(tmp_path)
-    by = {"name": "lab5", "repeats": 30, "timeout_s": 300}
-    planned = plan_local(ATTENTION, RUNS, by, kernel(tmp_path), tmp_path / "records")
-    assert upgrade_notices(ATTENTION, planned, by, kernel(tmp_path), HERE) == []
+    assert notices(tmp_path, EDITED) == []

@@ -413,7 +413,7 @@ def test_a_name_that_no_file_can_have_is_one_message(records: dict[str, Any], na
 def test_a_kernel_that_is_not_here_is_named(
     report: Report, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    here = Implementations({"Pytorch": implementations_of(ATTENTION)["Pytorch"]}, ())
+    here = Implementations({"Pytorch": implementations_of(ATTENTION)["Pytorch"]})
     monkeypatch.setattr("flashlab.report.rebuild.implementations_of", lambda _: here)
     with pytest.raises(AttachmentError, match="kernels/ has no Flash2; put the author's files"):
         rebuild(report.files, tmp_path)

@@ -39,12 +39,12 @@ def sorting(*flags: str) -> Benchmark:
     metrics = (
         Metric(
             "throughput",
-            Quantity("throughput", "Mitem/s", "higher", False, texts("吞吐量", "Throughput")),
+            Quantity("throughput", "Mitem/s", "higher", texts("吞吐量", "Throughput")),
             texts("吞吐量", "throughput"),
         ),
         Metric(
             "scratch",
-            Quantity("scratch", "KiB", "lower", True, texts("暫存空間", "Scratch space")),
+            Quantity("scratch", "KiB", "lower", texts("暫存空間", "Scratch space"), exact=True),
             texts("暫存空間", "scratch space"),
         ),
     )

@@ -23,7 +23,7 @@ import jsonschema
 
 from flashlab.benchmarks.model import Benchmark, Metric, UnknownNameError
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.files import write_json
+from flashlab.files import read_json, write_json
 from flashlab.runs import Run
 
 VERSION = 2
@@ -32,10 +32,6 @@ VERSION = 2
 STATUSES = ("ok", "oom", "unsupported", "incorrect", "error")
 
 SCHEMAS = Path(__file__).parents[1] / "schemas"
-SCHEMA = SCHEMAS / "record.schema.json"
-
-LAST_READERS = {1: "0.2.0"}
-"""The last release of FlashLab that reads an older version."""
 
 COUNTERS = "counters"
 """Name of the protocol by which a run's passes are counted (`benchmarks.counters`), not timed."""
@@ -165,12 +161,25 @@ def _check_items(
 
 
 @cache
-def _validator() -> Any:
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+def _validator(schema: str) -> Any:
     extended: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
         jsonschema.Draft202012Validator, {"items": _check_items}
     )
-    return extended(schema)
+    return extended(read_json(SCHEMAS / f"{schema}.schema.json"))
+
+
+def schema_problem(document: Any, schema: str) -> str | None:
+    """What is wrong with a document by one of our schemas, and at which key; None if nothing is."""
+    error = jsonschema.exceptions.best_match(_validator(schema).iter_errors(document))
+    if error is None:
+        return None
+    return f"{'.'.join(map(str, error.absolute_path)) or 'the document'}: {error.message}"
+
+
+def of_version(version: int, ours: int) -> str:
+    """That a file is of another version than ours, and what reads it."""
+    remedy = "FlashLab 0.2.0 is the last that reads it" if version == 1 else "update it (git pull)"
+    return f"of version {version}, but this FlashLab reads {ours}; {remedy}"
 
 
 def _check_version(document: Any, where: str) -> None:
@@ -179,20 +188,13 @@ def _check_version(document: Any, where: str) -> None:
         version = document["record"]["version"]
     except (TypeError, KeyError):
         return  # the schema says what is missing
-    if type(version) is not int or version == VERSION:
-        return
-    reader = LAST_READERS.get(version)
-    remedy = f"FlashLab {reader} is the last that reads it" if reader else "update it (git pull)"
-    raise RecordError(
-        f"{where}: is a record of version {version}, but this FlashLab reads {VERSION}; {remedy}"
-    )
+    if type(version) is int and version != VERSION:
+        raise RecordError(f"{where}: is a record {of_version(version, VERSION)}")
 
 
 def _check_schema(document: Any, where: str) -> None:
-    error = jsonschema.exceptions.best_match(_validator().iter_errors(document))
-    if error is not None:
-        key = ".".join(str(part) for part in error.absolute_path) or "the document"
-        raise RecordError(f"{where}: {key}: {error.message}")
+    if problem := schema_problem(document, "record"):
+        raise RecordError(f"{where}: {problem}")
 
 
 def read_metrics(document: Mapping[str, Mapping[str, Any]]) -> dict[str, Measurement]:

@@ -12,32 +12,38 @@ from typing import Literal
 from flashlab.benchmarks.model import Counters, Metric, Quantity, Texts
 
 
-def _quantity(
-    name: str, unit: str, better: Literal["lower", "higher"], zh_tw: str, en: str
+def counted(
+    name: str,
+    unit: str,
+    better: Literal["lower", "higher"],
+    zh_tw: str,
+    en: str,
+    per_cycle: float | None = None,
 ) -> Quantity:
-    return Quantity(name, unit, better, exact=False, labels={"zh_TW": zh_tw, "en": en})
+    """What is counted of a pass, with the words for it within a sentence."""
+    return Quantity(name, unit, better, {"zh_TW": zh_tw, "en": en}, per_cycle=per_cycle)
 
 
 KERNEL_QUANTITIES = (
-    _quantity("kernels", "1", "lower", "啟動的 kernel 數", "kernels launched"),
-    _quantity("busy_time", "ms", "lower", "kernel 執行時間", "time in kernels"),
-    _quantity("dram_bytes", "B", "lower", "DRAM 傳輸量", "DRAM traffic"),
-    _quantity("matrix_activity", "%", "higher", "Tensor Core 使用率", "Tensor Core activity"),
-    _quantity("occupancy", "%", "higher", "實際占用率", "achieved occupancy"),
-    _quantity("compute_share", "%", "higher", "運算吞吐量占峰值", "share of peak compute"),
-    _quantity("memory_share", "%", "higher", "記憶體吞吐量占峰值", "share of peak memory"),
+    counted("kernels", "1", "lower", "啟動的 kernel 數", "kernels launched"),
+    counted("busy_time", "ms", "lower", "kernel 執行時間", "time in kernels"),
+    counted("dram_bytes", "B", "lower", "DRAM 傳輸量", "DRAM traffic"),
+    counted("matrix_activity", "%", "higher", "Tensor Core 使用率", "Tensor Core activity"),
+    counted("occupancy", "%", "higher", "實際占用率", "achieved occupancy"),
+    counted("compute_share", "%", "higher", "運算吞吐量占峰值", "share of peak compute"),
+    counted("memory_share", "%", "higher", "記憶體吞吐量占峰值", "share of peak memory"),
 )
 """Of the kernels of a pass on a GPU; times and bytes are sums over them, shares their mean weighted
 by time."""
 
 OPERATOR_QUANTITIES = (
-    _quantity("operators", "1", "lower", "執行的運算子數", "operators run"),
-    _quantity("operator_time", "ms", "lower", "運算子執行時間", "time in operators"),
-    _quantity("allocated_bytes", "B", "lower", "配置的記憶體", "memory allocated"),
-    _quantity("product_share", "%", "higher", "矩陣乘法占時", "share of matrix products"),
-    _quantity("softmax_share", "%", "lower", "softmax 占時", "share of softmax"),
-    _quantity("fused_share", "%", "higher", "融合運算子占時", "share of fused attention"),
-    _quantity(
+    counted("operators", "1", "lower", "執行的運算子數", "operators run"),
+    counted("operator_time", "ms", "lower", "運算子執行時間", "time in operators"),
+    counted("allocated_bytes", "B", "lower", "配置的記憶體", "memory allocated"),
+    counted("product_share", "%", "higher", "矩陣乘法占時", "share of matrix products"),
+    counted("softmax_share", "%", "lower", "softmax 占時", "share of softmax"),
+    counted("fused_share", "%", "higher", "融合運算子占時", "share of fused attention"),
+    counted(
         "elementwise_share", "%", "lower", "逐元素運算與複製占時", "share of element-wise operators"
     ),
 )
@@ -69,8 +75,8 @@ def counters_of(
     """
     return {
         device: {
-            timed: tuple(_counter(*named, quantity) for quantity in counted)
+            timed: tuple(_counter(*named, quantity) for quantity in on_device)
             for timed, named in passes.items()
         }
-        for device, counted in quantities.items()
+        for device, on_device in quantities.items()
     }

@@ -10,10 +10,10 @@ import ast
 import difflib
 import hashlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from flashlab.benchmarks.model import Benchmark
 from flashlab.kernel_sources import KernelSourceError, kernel_digest
@@ -46,8 +46,7 @@ class Implementation:
     names the implementation that it goes one step beyond, and `idea` says by what.
 
     `digest` covers everything that decides what the kernel computes: the file, what it imports
-    below ``kernels/``, and the files that it names in ``SOURCES``. `sha256` identifies the file
-    but for ``LABEL_CPU``, which came after the recorded datasets that know nothing else of it.
+    below ``kernels/``, and the files that it names in ``SOURCES``. `sha256` identifies the file.
 
     `inputs` are the forms in which an attention kernel takes q, k and v without a copy; empty for
     another benchmark's. `packed_of` names the one that this is with packed inputs (`packed_twin`).
@@ -84,16 +83,15 @@ class Implementation:
         """Itself with packed inputs, by a name of its own; None where it takes one form alone."""
         if len(self.inputs) < 2:
             return None
-        labels = [
-            label and {language: f"{text} (qkv)" for language, text in label.items()}
-            for label in (self.label, self.cpu_label)
-        ]
-        assert labels[0] is not None
+
+        def marked(label: Mapping[str, str]) -> dict[str, str]:
+            return {language: f"{text} (qkv)" for language, text in label.items()}
+
         return replace(
             self,
             name=f"{self.name}{PACKED_TWIN}",
-            label=labels[0],
-            cpu_label=labels[1],
+            label=marked(self.label),
+            cpu_label=self.cpu_label and marked(self.cpu_label),
             inputs=(PACKED,),
             packed_of=self.name,
         )
@@ -110,50 +108,13 @@ def _literals(tree: ast.Module) -> dict[str, Any]:
     return found
 
 
-def _inputs(literals: dict[str, Any], tree: ast.Module, path: Path) -> tuple[str, ...]:
-    """The forms in which an attention kernel takes its inputs; each has its function."""
-    forms: tuple[str, ...] = _words(literals, "INPUTS", (PACKED,), path)
-    if not forms or not ENTRY_POINTS.keys() >= set(forms):
-        raise ImplementationError(
-            f'{path}: INPUTS must be ("{SEPARATE}",), ("{PACKED}",) or ("{SEPARATE}", "{PACKED}")'
-        )
-    for form in forms:
-        _check_function(tree, ENTRY_POINTS[form], path)
-    return forms
-
-
-def _check_function(tree: ast.Module, entry_point: str, path: Path) -> None:
-    """ImplementationError where a kernel does not define a function."""
-    name = entry_point.partition("(")[0]
-    if not any(isinstance(n, ast.FunctionDef) and n.name == name for n in tree.body):
-        raise ImplementationError(f"{path}: needs a function {entry_point}")
-
-
-def _words(literals: dict[str, Any], key: str, default: tuple[str, ...], path: Path) -> Any:
-    """A literal that is a tuple of strings; ImplementationError where it is anything else."""
-    words = literals.get(key, default)
-    if not isinstance(words, tuple) or not all(isinstance(word, str) for word in words):
-        raise ImplementationError(f'{path}: {key} must be a tuple such as ("torch",)')
-    return words
-
-
-def _is_label(label: Any) -> TypeGuard[dict[str, str]]:
+def _is_label(label: Any) -> bool:
     """Whether a literal is a text for each language."""
     return (
         isinstance(label, dict)
         and {"zh_TW", "en"} <= label.keys()
         and all(isinstance(text, str) for text in label.values())
     )
-
-
-def _sha256(source: bytes, tree: ast.Module) -> str:
-    """Hex SHA-256 of a kernel's file without the lines of its LABEL_CPU."""
-    lines = source.splitlines(keepends=True)
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LABEL_CPU":
-            for index in range(node.lineno - 1, node.end_lineno or node.lineno):
-                lines[index] = b""
-    return hashlib.sha256(b"".join(lines)).hexdigest()
 
 
 def read_kernel_file(path: Path) -> Implementation:
@@ -188,38 +149,63 @@ def read_implementation(
     except (ValueError, RecursionError, MemoryError) as error:  # a NUL; nested too deeply
         raise ImplementationError(f"{path}: {error}") from error
     literals = {**(defaults or {}), **_literals(tree)}
+
+    def check(is_right: bool, remedy: str) -> None:
+        if not is_right:
+            raise ImplementationError(f"{path}: {remedy}")
+
+    def check_function(function: str) -> None:
+        name = function.partition("(")[0]
+        is_there = any(isinstance(n, ast.FunctionDef) and n.name == name for n in tree.body)
+        check(is_there, f"needs a function {function}")
+
+    def words(key: str, default: tuple[str, ...]) -> Any:
+        found = literals.get(key, default)
+        is_tuple = isinstance(found, tuple) and all(isinstance(word, str) for word in found)
+        check(is_tuple, f'{key} must be a tuple such as ("torch",)')
+        return found
+
     name, label = literals.get("NAME"), literals.get("LABEL")
-    if not isinstance(name, str) or not name.isidentifier():
-        raise ImplementationError(f'{path}: needs a line such as NAME = "MyKernel" (a word)')
-    if not _is_label(label):
-        raise ImplementationError(f'{path}: needs LABEL = {{"zh_TW": …, "en": …}}')
-    cpu_label = literals.get("LABEL_CPU")
-    if "LABEL_CPU" in literals and not _is_label(cpu_label):
-        raise ImplementationError(f'{path}: LABEL_CPU must be {{"zh_TW": …, "en": …}}')
-    _check_function(tree, entry_point, path)
-    inputs = _inputs(literals, tree, path) if entry_point == ENTRY_POINT else ()
-    previous, idea = literals.get("PREVIOUS"), literals.get("IDEA")
-    if not (previous is None or isinstance(previous, str)):
-        raise ImplementationError(f"{path}: PREVIOUS must be the NAME of another step, or None")
-    if not (idea is None or _is_label(idea)):
-        raise ImplementationError(f'{path}: IDEA must be {{"zh_TW": …, "en": …}}')
-    packages = _words(literals, "PACKAGES", ("torch",), path)
-    preloads = _words(literals, "PRELOADS", (), path)
+    is_name = isinstance(name, str) and name.isidentifier()
+    check(is_name, 'needs a line such as NAME = "MyKernel" (a word)')
+    check(_is_label(label), 'needs LABEL = {"zh_TW": …, "en": …}')
+    for key in literals.keys() & {"LABEL_CPU", "IDEA"}:
+        check(_is_label(literals[key]), f'{key} must be {{"zh_TW": …, "en": …}}')
+    previous = literals.get("PREVIOUS")
+    is_step = previous is None or isinstance(previous, str)
+    check(is_step, "PREVIOUS must be the NAME of another step, or None")
+    check_function(entry_point)
+    inputs = ()
+    if entry_point == ENTRY_POINT:
+        inputs = words("INPUTS", (PACKED,))
+        forms = f'("{SEPARATE}",), ("{PACKED}",) or ("{SEPARATE}", "{PACKED}")'
+        check(bool(inputs) and ENTRY_POINTS.keys() >= set(inputs), f"INPUTS must be {forms}")
+        for form in inputs:
+            check_function(ENTRY_POINTS[form])
     try:
-        digest = kernel_digest(path, _words(literals, "SOURCES", (), path))
+        digest = kernel_digest(path, words("SOURCES", ()))
     except KernelSourceError as error:
         raise ImplementationError(str(error)) from error
-    sha256 = _sha256(source, tree)
     return Implementation(
-        *(name, label, packages, preloads, path, sha256, digest, cpu_label, previous, idea, inputs)
+        name=str(name),
+        label=literals["LABEL"],
+        packages=words("PACKAGES", ("torch",)),
+        preloads=words("PRELOADS", ()),
+        path=path,
+        sha256=hashlib.sha256(source).hexdigest(),
+        digest=digest,
+        cpu_label=literals.get("LABEL_CPU"),
+        previous=previous,
+        idea=literals.get("IDEA"),
+        inputs=inputs,
     )
 
 
 class Implementations(dict[str, Implementation]):
-    """Implementations by name, and in `broken` what is wrong with each file that defines none.
+    """Implementations by name, and what is wrong with each file that defines none.
 
-    `folder` is where they are, as messages name it, and `lost` has the problem of each name that a
-    broken file has or is called by, in lower case.
+    `folder` is where they are, as messages name it; `broken` has each problem by the name that the
+    file has, or that several share, in lower case.
 
     A broken file stops only the calls that ask for a name that is not here: the ImplementationError
     gives the problem of that name, or lists the names that are here, and every broken file.
@@ -228,14 +214,12 @@ class Implementations(dict[str, Implementation]):
     def __init__(
         self,
         found: Mapping[str, Implementation],
-        broken: Sequence[str],
+        broken: Mapping[str, str] | None = None,
         folder: str = "kernels/",
-        lost: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(found)
-        self.broken = tuple(broken)
+        self.broken = dict(broken or {})
         self.folder = folder
-        self.lost = dict(lost or {})
 
     def __missing__(self, name: str) -> Implementation:
         close = difflib.get_close_matches(name, self, n=1)
@@ -245,18 +229,18 @@ class Implementations(dict[str, Implementation]):
 
 def describe_unknown(name: str, known: Collection[str], meant: str) -> str:
     """Why there is no implementation of a name; `meant` is the hint at another one."""
-    lost = known.lost.get(name.casefold()) if isinstance(known, Implementations) else None
-    if lost:
-        return f"unknown implementation {name}; unusable: {lost}"
+    if isinstance(known, Implementations) and (problem := known.broken.get(name.casefold())):
+        return f"unknown implementation {name}; unusable: {problem}"
     return f"unknown implementation {name}{meant}; {available(known)}"
 
 
 def available(known: Collection[str]) -> str:
     """The choices, for an error message: the names, then each broken file's problem."""
-    folder, broken = "kernels/", tuple[str, ...]()
+    folder, broken = "kernels/", dict[str, str]()
     if isinstance(known, Implementations):
         folder, broken = known.folder, known.broken
-    return "; ".join([f"{folder} has {', '.join(known)}", *(f"unusable: {b}" for b in broken)])
+    problems = (f"unusable: {problem}" for problem in broken.values())
+    return "; ".join([f"{folder} has {', '.join(known)}", *problems])
 
 
 def implementations_of(benchmark: Benchmark) -> Implementations:
@@ -278,21 +262,19 @@ def find_implementations(folder: Path = KERNELS, entry_point: str = ENTRY_POINT)
     A file that lacks a required declaration, and files that share a NAME, count as broken.
     """
     by_name: dict[str, list[Implementation]] = {}
-    broken: list[str] = []
-    lost: dict[str, str] = {}
+    broken: dict[str, str] = {}
     for path in sorted(folder.glob("*.py")):
         try:
             implementation = read_implementation(path, entry_point)
         except (ImplementationError, OSError) as error:
-            broken.append(str(error))
-            lost[path.stem.casefold()] = str(error)
+            broken[path.stem.casefold()] = str(error)
         else:
             by_name.setdefault(implementation.name, []).append(implementation)
-    found = {name: sharing[0] for name, sharing in by_name.items() if len(sharing) == 1}
     for name, sharing in by_name.items():
-        if name not in found:
+        if len(sharing) > 1:
             paths = ", ".join(str(implementation.path) for implementation in sharing)
-            lost[name.casefold()] = f"{paths}: all have the NAME {name}; rename all but one"
-            broken.append(lost[name.casefold()])
+            problem = f"{paths}: all have the NAME {name}; rename all but one"
+            broken[name.casefold()] = problem
+    found = {name: sharing[0] for name, sharing in by_name.items() if len(sharing) == 1}
     shown = f"kernels/{folder.name}/" if folder.parent == KERNELS else "kernels/"
-    return Implementations(found, broken, shown, lost)
+    return Implementations(found, broken, shown)

@@ -95,8 +95,8 @@ class Quantity:
     name: str
     unit: str
     better: Literal["lower", "higher"]
-    exact: bool
     labels: Texts
+    exact: bool = False
     logarithmic: bool = True
     once: bool = False
     per_cycle: float | None = None
@@ -299,6 +299,11 @@ class Benchmark:
         return tuple(p for p in self.parameters if p.derive is not None)
 
     @cached_property
+    def stand_in(self) -> Parameter | None:
+        """The parameter whose values stand for those of others, and so name whole problems."""
+        return next((p for p in self.parameters if p.stands_for), None)
+
+    @cached_property
     def variants(self) -> tuple[Parameter, ...]:
         """The given parameters whose values are kinds of problem rather than sizes."""
         return tuple(p for p in self.given if p.is_variant)
@@ -401,9 +406,8 @@ class Benchmark:
         It has any two of those that follow from one another, or one that stands for others.
         """
         found: dict[str, Any] = dict(block)
-        for parameter in self.parameters:
-            if parameter.stands_for and parameter.name in found:
-                found |= parameter.stands_for(found.pop(parameter.name)) or {}
+        if self.stand_in and self.stand_in.stands_for and self.stand_in.name in found:
+            found |= self.stand_in.stands_for(found.pop(self.stand_in.name)) or {}
         for product in self.products:
             first, second = product.factors
             if second in found:

@@ -7,9 +7,17 @@ has all other keys.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, WrapValidator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    WrapValidator,
+)
 from pydantic_core import PydanticCustomError
 
 ABSENT: Any = Field(default=None)
@@ -45,8 +53,15 @@ def _one_or(form: str, kinds: tuple[type, ...]) -> Discriminator:
 OR_MANY, OR_EACH = f"or {MANY}", f"or {EACH}"
 """The tags of one value that may be given in another form too."""
 
-ONE_OR_MANY = _one_or(MANY, (list,))
-ONE_OR_EACH = _one_or(EACH, (dict, Keys))
+One = TypeVar("One")
+Several = TypeVar("Several")
+OneOrMany = Annotated[
+    Annotated[One, Tag(OR_MANY)] | Annotated[Several, Tag(MANY)], _one_or(MANY, (list,))
+]
+OneOrEach = Annotated[
+    Annotated[One, Tag(OR_EACH)] | Annotated[Several, Tag(EACH)], _one_or(EACH, (dict, Keys))
+]
+"""One value or several, of these types; an error is about the form that was meant."""
 
 Text = Annotated[str, AfterValidator(_not_blank)]
 Count = Annotated[int, Field(ge=1)]

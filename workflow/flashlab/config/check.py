@@ -18,8 +18,7 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.config.layers import ConfigError, Layer, MergedConfig, named_benchmark
 from flashlab.config.messages import KeyPath, example_text, nearest, problem_of
 from flashlab.config.model import UNREPORTED, Configuration, configuration_of
-from flashlab.config.parameters import block_problems, sweep_problems
-from flashlab.config.problems import choose_problems
+from flashlab.config.parameters import block_problems, choose_problems
 from flashlab.config.strict_yaml import StrictYamlError, parse_yaml
 
 RESERVED_EXPERIMENT_NAMES = ("summary", "claims-lab5", "claims-sampled")
@@ -63,15 +62,26 @@ def _check_relations(
     config: Mapping[str, Any], benchmark: Benchmark, known: Collection[str]
 ) -> Iterator[tuple[KeyPath, str]]:
     """Problems in the relations between keys, in a configuration that the schema accepts."""
-
-    def unknown(path: KeyPath, name: str) -> Iterator[tuple[KeyPath, str]]:
+    baseline = config["baseline"]
+    blocks: dict[KeyPath, Any] = {("summary",): config["summary"]}
+    blocks |= {("experiments", i): block for i, block in enumerate(config["experiments"])}
+    used: dict[KeyPath, str] = {
+        (*path, "implementations", i): name
+        for path, block in blocks.items()
+        for i, name in enumerate(block["implementations"])
+    }
+    measured = dict.fromkeys(used.values())
+    usually_counted = Configuration.model_fields["counted"].default
+    for i, name in enumerate(config["counted"]):
+        if name not in usually_counted:  # whose kernels a project may have removed
+            used["counted", i] = name
+    for path, name in {("baseline",): baseline, **used}.items():
         if name not in known:
             yield path, describe_unknown(name, known, nearest(name, known))
-
-    baseline = config["baseline"]
-    blocks = (config["summary"], *config["experiments"])
-    measured = dict.fromkeys(name for block in blocks for name in block["implementations"])
-    yield from unknown(("baseline",), baseline)
+    for path, block in blocks.items():
+        for device in ("cuda", "cpu"):
+            for key, text in block_problems(benchmark, block[device], block.get("sweep")):
+                yield (*path, device, *key), text
     if baseline in known and baseline not in measured:
         yield (
             ("baseline",),
@@ -79,19 +89,9 @@ def _check_relations(
             f"{', '.join(measured)}{nearest(baseline, measured)}, or add {baseline} to their "
             "implementations",
         )
-    usually_counted = Configuration.model_fields["counted"].default
-    for i, name in enumerate(config["counted"]):
-        if name not in usually_counted:  # whose kernels a project may have removed
-            yield from unknown(("counted", i), name)
-    for i, name in enumerate(config["summary"]["implementations"]):
-        yield from unknown(("summary", "implementations", i), name)
-    for device in ("cuda", "cpu"):
-        shape = config["summary"][device]
-        for key, text in block_problems(benchmark, shape):
-            yield ("summary", device, *key), text
     names: set[str] = set()
     for i, experiment in enumerate(config["experiments"]):
-        path: KeyPath = ("experiments", i)
+        path = ("experiments", i)
         if experiment["name"] in names:
             yield (
                 (*path, "name"),
@@ -100,11 +100,6 @@ def _check_relations(
         if experiment["name"] in RESERVED_EXPERIMENT_NAMES:
             yield (*path, "name"), f"{experiment['name']} is the headline table's name; rename it"
         names.add(experiment["name"])
-        for device in ("cuda", "cpu"):
-            for key, text in sweep_problems(benchmark, experiment["sweep"], experiment[device]):
-                yield (*path, device, *key), text
-        for j, name in enumerate(experiment["implementations"]):
-            yield from unknown((*path, "implementations", j), name)
         for name in experiment.get("replicates", {}):
             if name not in experiment["implementations"]:
                 yield (*path, "replicates", name), _not_measured(name)

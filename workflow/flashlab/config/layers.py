@@ -10,7 +10,6 @@ Mappings merge key by key; any other value, a list too, replaces the one below. 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -109,170 +108,135 @@ class Place:
         return f"{place}: {key_text(self.path)}"
 
 
-@dataclass(frozen=True)
-class _Experiment:
-    """An item of the list of experiments, in full (`keys`; anything else if it is no mapping).
+def _places(keys: Mapping[str, Any], at: Place) -> dict[KeyPath, Place]:
+    """The place of each key at any depth, by its path; what is in a list has none of its own."""
+    found: dict[KeyPath, Place] = {}
+    for key, value in keys.items():
+        here = Place(at.origin, (*at.path, key))
+        found[(key,)] = here
+        if isinstance(value, Mapping):
+            found |= {(key, *path): place for path, place in _places(value, here).items()}
+    return found
 
-    `places` holds where each of its keys was given, and `changed` where it was taken by name or
-    given other implementations.
+
+@dataclass(frozen=True)
+class _Given:
+    """Keys, of one layer or merged from several, and by their paths the places where they are.
+
+    `keys` may be anything else for an item of the list of experiments. `changed` is where an
+    experiment was taken by name or given other implementations.
     """
 
     keys: Any
-    here: Place
-    places: Mapping[str, Place]
+    places: Mapping[KeyPath, Place]
     changed: Place | None = None
 
-    def with_implementations(self, layer: Layer) -> _Experiment:
-        """The same experiment with a layer's `implementations`."""
-        if not isinstance(self.keys, Mapping):
-            return self
-        place = Place(layer.origin, ("implementations",))
+    def with_keys(self, over: Mapping[str, Any], at: Place) -> _Given:
+        """With the keys of a mapping that is at a place."""
         return replace(
-            self,
-            keys={**self.keys, "implementations": layer.keys["implementations"]},
-            places={**self.places, "implementations": place},
-            changed=self.changed or place,
+            self, keys=merged(self.keys, over), places={**self.places, **_places(over, at)}
         )
 
-    def place_of(self, rest: KeyPath) -> str:
-        """Where one of its keys was given, and where the experiment was changed, if elsewhere."""
-        found = self.places.get(str(rest[0])) if rest else None
-        if found is None:
-            return str(Place(self.here.origin, (*self.here.path, *rest)))
-        text = str(Place(found.origin, (*found.path, *rest[1:])))
+    def with_implementations(self, layer: Layer) -> _Given:
+        """An experiment with a layer's `implementations`."""
+        if not isinstance(self.keys, Mapping):
+            return self
+        shared = {"implementations": layer.keys["implementations"]}
+        changed = self.changed or Place(layer.origin, ("implementations",))
+        return replace(self.with_keys(shared, Place(layer.origin, ())), changed=changed)
+
+    def place_of(self, path: KeyPath) -> str:
+        """Where the value at a path was given, and where the experiment was changed, if elsewhere.
+
+        For a missing value, where the longest part of its path was given last.
+        """
+        length = next(n for n in range(len(path), -1, -1) if path[:n] in self.places)
+        found = self.places[path[:length]]
+        text = str(Place(found.origin, (*found.path, *path[length:])))
         if self.changed is None or self.changed.origin == found.origin:
             return text
         return f"{text} (changed by {self.changed})"
 
 
-class _UnusableItemError(Exception):
-    """An item that names no experiment, or changes a key that it must not change.
-
-    The message is a line of a ConfigError.
-    """
-
-
-def _own(item: Any, here: Place, shared: Layer | None) -> _Experiment:
-    """An experiment that a layer defines; `shared` gives its implementations by default."""
-    if not isinstance(item, Mapping):
-        return _Experiment(item, here, {})
-    places = {str(key): Place(here.origin, (*here.path, key)) for key in item}
-    experiment = _Experiment(item, here, places)
-    if shared is None or "implementations" in item:
-        return experiment
-    return replace(experiment.with_implementations(shared), changed=None)
-
-
-def _taken(
-    item: Mapping[str, Any], here: Place, shared: Layer | None, known: Mapping[str, _Experiment]
-) -> _Experiment:
-    """An experiment that a layer takes by name, with the keys that the item changes."""
-    changes = {key: value for key, value in item.items() if key != "use"}
-    name = item["use"]
-    names = ", ".join(known) or "none"
-    if not isinstance(name, str) or name not in known:
-        near = nearest(name, known) if isinstance(name, str) else ""
-        found = name if isinstance(name, str) else shown(name)
-        raise _UnusableItemError(f"{here}: there is no experiment {found}{near}; known: {names}")
-    if "sweep" in changes:
-        raise _UnusableItemError(
-            f"{Place(here.origin, (*here.path, 'sweep'))}: cannot be changed; remove it here, or "
-            f"define an experiment of your own, without use: {name}"
-        )
-    base = known[name]
-    places = {str(key): Place(here.origin, (*here.path, key)) for key in changes}
-    places = {**base.places, "name": here, **places}
-    experiment = _Experiment(merged(base.keys, changes), here, places, changed=here)
-    if shared is None or "implementations" in changes:
-        return experiment
-    return experiment.with_implementations(shared)
-
-
-def _built_in(benchmark: str) -> dict[str, _Experiment]:
-    return _by_name(MergedConfig([read_layer(BUILT_IN / config_file(benchmark))]).experiments)
-
-
-def _by_name(experiments: Sequence[_Experiment]) -> dict[str, _Experiment]:
+def _by_name(experiments: Sequence[_Given]) -> dict[str, _Given]:
     """The experiments that have a name, which others can take them by."""
-    found = {}
-    for experiment in experiments:
-        name = experiment.keys.get("name") if isinstance(experiment.keys, Mapping) else None
-        if isinstance(name, str):
-            found[name] = experiment
-    return found
+    mappings = (each for each in experiments if isinstance(each.keys, Mapping))
+    return {each.keys["name"]: each for each in mappings if isinstance(each.keys.get("name"), str)}
 
 
 class MergedConfig:
     """The layers merged into one configuration, and where each of its keys was given.
 
-    `keys` is the configuration, `experiments` its list of experiments. Unusable items of that are
-    left out; `unusable` has a line for each.
+    `keys` is the configuration. Unusable items of its list of experiments are left out; `unusable`
+    has a line for each.
 
     Raises:
         ConfigError: the built-in experiments are needed and cannot be read.
     """
 
     def __init__(self, layers: Sequence[Layer]) -> None:
-        self._layers = layers
+        self._whole = _Given({}, {(): Place(layers[0].origin, ())})
         self._benchmark = named_benchmark(layers)
-        self.experiments: list[_Experiment] = []
+        self._experiments: list[_Given] = []
+        self._known: dict[str, _Given] = {}
         self.unusable: list[str] = []
-        keys: dict[str, Any] = {}
-        known: dict[str, _Experiment] = {}
         shared: Layer | None = None
         for layer in layers:
+            self._whole = self._whole.with_keys(layer.keys, Place(layer.origin, ()))
             if "implementations" in layer.keys:
                 shared = layer
-            if isinstance(layer.keys.get("experiments"), list):
-                self._read_experiments(layer, shared, known)
+            if isinstance(items := layer.keys.get("experiments"), list):
+                found = [self._experiment(layer, i, item, shared) for i, item in enumerate(items)]
+                self._experiments = [each for each in found if isinstance(each, _Given)]
+                self.unusable = [each for each in found if isinstance(each, str)]
             elif shared is layer:
-                self.experiments = [e.with_implementations(layer) for e in self.experiments]
-            known |= _by_name(self.experiments)
-            keys = merged(keys, layer.keys)
-        self.keys: dict[str, Any] = copy.deepcopy(keys)
-        if isinstance(keys.get("experiments"), list):
-            self.keys["experiments"] = [copy.deepcopy(e.keys) for e in self.experiments]
+                self._experiments = [e.with_implementations(layer) for e in self._experiments]
+            self._known |= _by_name(self._experiments)
+        self.keys: dict[str, Any] = self._whole.keys
+        if isinstance(self.keys.get("experiments"), list):
+            self.keys = {**self.keys, "experiments": [each.keys for each in self._experiments]}
 
-    def _read_experiments(
-        self, layer: Layer, shared: Layer | None, known: Mapping[str, _Experiment]
-    ) -> None:
-        """Put a layer's list of experiments in place of the one below."""
-        self.experiments, self.unusable = [], []
-        for i, item in enumerate(layer.keys["experiments"]):
-            here = Place(layer.origin, ("experiments", i))
-            if isinstance(item, str):
-                item = {"use": item}
-            if not isinstance(item, Mapping) or "use" not in item:
-                self.experiments.append(_own(item, here, shared))
-                continue
-            try:
-                own = shared if shared is layer else None
-                self.experiments.append(
-                    _taken(item, here, own, known or _built_in(self._benchmark))
-                )
-            except _UnusableItemError as error:
-                self.unusable.append(str(error))
+    def _experiment(self, layer: Layer, i: int, item: Any, shared: Layer | None) -> _Given | str:
+        """What an item of a layer's list stands for; a line of a ConfigError if it is unusable.
+
+        `shared` gives the implementations of an experiment that gives none of its own, and of one
+        that is taken by name if it is the same layer.
+        """
+        here = Place(layer.origin, ("experiments", i))
+        item = {"use": item} if isinstance(item, str) else item
+        if not isinstance(item, Mapping):
+            return _Given(item, {(): here})
+        if "use" not in item:
+            own = _Given(item, {(): here, **_places(item, here)})
+            if shared is None or "implementations" in item:
+                return own
+            return replace(own.with_implementations(shared), changed=None)
+        changes = {key: value for key, value in item.items() if key != "use"}
+        name, known = item["use"], self._known or self._built_in()
+        if not isinstance(name, str) or name not in known:
+            found = f"{name}{nearest(name, known)}" if isinstance(name, str) else shown(name)
+            names = ", ".join(known) or "none"
+            return f"{here}: there is no experiment {found}; known: {names}"
+        if "sweep" in changes:
+            return (
+                f"{Place(here.origin, (*here.path, 'sweep'))}: cannot be changed; remove it here, "
+                f"or define an experiment of your own, without use: {name}"
+            )
+        base = replace(known[name], places={**known[name].places, (): here, ("name",): here})
+        taken = replace(base.with_keys(changes, here), changed=here)
+        if shared is not layer or "implementations" in changes:
+            return taken
+        return taken.with_implementations(layer)
+
+    def _built_in(self) -> dict[str, _Given]:
+        file = BUILT_IN / config_file(self._benchmark)
+        return _by_name(MergedConfig([read_layer(file)])._experiments)
 
     def place_of(self, path: KeyPath) -> str:
         """Where the value at a path of `keys` was given: in which layer, and at which of its keys.
 
-        For a missing value, the last layer that has the longest part of its path.
+        For a missing value, where the longest part of its path was given last.
         """
         if path[:1] == ("experiments",) and len(path) > 1 and isinstance(path[1], int):
-            return self.experiments[path[1]].place_of(path[2:])
-        # A list replaces the one below, so that all of its items come from one layer.
-        first_item = next((i for i, part in enumerate(path) if isinstance(part, int)), len(path))
-        for length in range(first_item, 0, -1):
-            for layer in reversed(self._layers):
-                if _contains(layer.keys, path[:length]):
-                    return str(Place(layer.origin, path))
-        return str(Place(self._layers[0].origin, path))
-
-
-def _contains(document: Any, path: KeyPath) -> bool:
-    for part in path:
-        try:
-            document = document[part]
-        except (KeyError, IndexError, TypeError):
-            return False
-    return True
+            return self._experiments[path[1]].place_of(path[2:])
+        return self._whole.place_of(path)

@@ -10,28 +10,23 @@ import re
 from collections.abc import Hashable, Sequence
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import AfterValidator, Field, Tag, create_model
+from pydantic import AfterValidator, Field, create_model
 from pydantic_core import PydanticCustomError
 
 from flashlab.benchmarks.model import Benchmark, Parameter
 from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.benchmarks.settings import (
     ABSENT,
-    EACH,
-    MANY,
-    ONE_OR_EACH,
-    ONE_OR_MANY,
-    OR_EACH,
-    OR_MANY,
     Count,
     Keys,
     NotNegative,
+    OneOrEach,
+    OneOrMany,
     Positive,
     Precision,
     Text,
 )
 from flashlab.config.parameters import is_linked
-from flashlab.config.problems import problems_of
 
 T = TypeVar("T", bound=Hashable)
 M = TypeVar("M", bound=Keys)
@@ -43,10 +38,6 @@ MAX_PROCESSES = 20
 
 
 def _usable_name(name: str) -> str:
-    if len(name) > 60:
-        raise PydanticCustomError(
-            "long_name", "must be at most 60 characters, found {count}", {"count": len(name)}
-        )
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
         raise PydanticCustomError(
             "name",
@@ -64,16 +55,11 @@ def _distinct(values: list[T]) -> list[T]:
     return values
 
 
-Name = Annotated[str, AfterValidator(_usable_name)]
+Name = Annotated[str, Field(max_length=60), AfterValidator(_usable_name)]
 Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
 Processes = Annotated[int, Field(ge=1, le=MAX_PROCESSES)]
 Implementations = Annotated[list[str], Field(min_length=1), AfterValidator(_distinct)]
-
-
-Chosen = Annotated[
-    Annotated[str | int, Tag(OR_MANY)] | Annotated[list[str | int], Field(min_length=1), Tag(MANY)],
-    ONE_OR_MANY,
-]
+Chosen = OneOrMany[str | int, Annotated[list[str | int], Field(min_length=1)]]
 
 
 class Localized(Keys):
@@ -94,9 +80,7 @@ class Sampled(Keys):
     """When a pass has been timed often enough, by the protocol ``sampled``."""
 
     relative_interval: Precision = 0.01
-    max_seconds: Annotated[
-        Annotated[Positive, Tag(OR_EACH)] | Annotated[Seconds, Tag(EACH)], ONE_OR_EACH
-    ] = Seconds()
+    max_seconds: OneOrEach[Positive, Seconds] = Seconds()
     energy_seconds: NotNegative = 0
 
 
@@ -229,14 +213,14 @@ class Configuration(Keys):
         "the implementations that are counted",
         ["Pytorch", "Flash2", "SdpaCudnn", "Flash4", "FlashLab"],
     )
-    replicates: Annotated[
-        Annotated[Processes, Tag(OR_EACH)] | Annotated[Replicates, Tag(EACH)], ONE_OR_EACH
-    ] = _unreported("the processes of each run", Replicates(), examples=[{"cuda": 5}])
+    replicates: OneOrEach[Processes, Replicates] = _unreported(
+        "the processes of each run", Replicates(), examples=[{"cuda": 5}]
+    )
     hyper_param: Text = _unreported("a `hyper_param.json` that sets what is trained")
     decide: bool = _unreported("whether to add a process to each undecided run", False)
-    again: Annotated[
-        Annotated[str, Tag(OR_MANY)] | Annotated[list[str], Tag(MANY)], ONE_OR_MANY
-    ] = _unreported("parts of the names of runs to measure again", [])
+    again: OneOrMany[str, list[str]] = _unreported(
+        "parts of the names of runs to measure again", []
+    )
     languages: Annotated[
         list[Literal["zh_TW", "en"]], Field(min_length=1), AfterValidator(_distinct)
     ] = _key("the report's languages, in their order", ["zh_TW", "en"], examples=[["zh_TW", "en"]])
@@ -294,7 +278,7 @@ def _values(parameter: Parameter, *, many: bool) -> Any:
     several: Any = Annotated[list[one], Field(min_length=1)]
     if parameter.is_variant:
         several = Annotated[several, AfterValidator(_distinct)]
-    return Annotated[Annotated[one, Tag(OR_MANY)] | Annotated[several, Tag(MANY)], ONE_OR_MANY]
+    return OneOrMany[one, several]  # type: ignore[misc]
 
 
 def _block(benchmark: Benchmark, *, many: bool) -> type[Block]:
@@ -320,9 +304,7 @@ def configuration_of(benchmark: Benchmark) -> type[Configuration]:
     curves = (curve.name for curve in benchmark.curves)
     quantity: Any = Literal[*benchmark.quantities, *curves]
     chosen: Any = _changed(Figure, metric=quantity)
-    figure: Any = Annotated[
-        Annotated[quantity, Tag(OR_EACH)] | Annotated[chosen, Tag(EACH)], ONE_OR_EACH
-    ]
+    figure: Any = OneOrEach[quantity, chosen]  # type: ignore[misc]
     one, many = _block(benchmark, many=False), _block(benchmark, many=True)
     experiment: Any = _changed(
         Experiment,
@@ -333,7 +315,7 @@ def configuration_of(benchmark: Benchmark) -> type[Configuration]:
         supplement=list[figure],
     )
     more: dict[str, Any] = {}
-    if problems_of(benchmark):
+    if benchmark.stand_in:
         more[benchmark.name] = (Chosen, ABSENT)
     if benchmark.protocols:
         protocols: dict[str, Any] = {}

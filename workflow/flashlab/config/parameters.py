@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flashlab.benchmarks.model import Benchmark, Product
+from flashlab.benchmarks.model import Benchmark, Parameter, Product
 from flashlab.benchmarks.registry import BENCHMARKS
 
 Problem = tuple[tuple[str, ...], str]
@@ -35,31 +35,25 @@ def superseded_parameters(over: Mapping[str, Any]) -> set[str]:
 
 def is_linked(benchmark: Benchmark, name: str) -> bool:
     """Whether a parameter may be left out where others are given, of which it follows."""
-    stood_for = (p.derived_from for p in benchmark.parameters if p.stands_for)
-    return any(name in product.names for product in benchmark.products) or any(
-        name in names for names in stood_for
-    )
+    stood_for = benchmark.stand_in.derived_from if benchmark.stand_in else ()
+    return name in stood_for or any(name in product.names for product in benchmark.products)
 
 
-def _stand_in_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Iterator[Problem]:
+def _stand_in_problems(parameter: Parameter, block: Mapping[str, Any]) -> Iterator[Problem]:
     """Problems of a parameter that stands for others: given beside them, or without such a value.
 
     Where it is not given, all of the others must be.
     """
-    for parameter in benchmark.parameters:
-        if parameter.stands_for is None:
-            continue
-        others, name = parameter.derived_from, parameter.name
-        if name not in block:
-            if missing := [other for other in others if other not in block]:
-                yield (), f"give {', '.join(missing)}, or {name} in place of {', '.join(others)}"
-            continue
-        if beside := [other for other in others if other in block]:
-            yield (name,), f"stands for {', '.join(others)}; remove {', '.join(beside)}, or {name}"
-        values = block[name] if isinstance(block[name], list) else [block[name]]
-        for value in values:
-            if parameter.stands_for(value) is None:
-                yield (name,), f"there is no {name} {value}"
+    others, name = parameter.derived_from, parameter.name
+    if name not in block:
+        if missing := [other for other in others if other not in block]:
+            yield (), f"give {', '.join(missing)}, or {name} in place of {', '.join(others)}"
+        return
+    if beside := [other for other in others if other in block]:
+        yield (name,), f"stands for {', '.join(others)}; remove {', '.join(beside)}, or {name}"
+    for value in block[name] if isinstance(block[name], list) else [block[name]]:
+        if not (parameter.stands_for and parameter.stands_for(value)):
+            yield (name,), f"there is no {name} {value}"
 
 
 def _link_problems(product: Product, block: Mapping[str, Any]) -> Iterator[Problem]:
@@ -77,6 +71,27 @@ def _link_problems(product: Product, block: Mapping[str, Any]) -> Iterator[Probl
         yield (), f"{text}; remove one of them"
 
 
+def _sweep_problems(
+    benchmark: Benchmark, sweep: str, block: Mapping[str, Any]
+) -> Iterator[Problem]:
+    """Problems of the swept parameter's own values."""
+    if sweep in block:
+        if not isinstance(block[sweep], list):
+            text = f"sweep is {sweep}, so this must be a list of values, found {block[sweep]}"
+            yield (sweep,), text
+        return
+    follows, remedy = "", "give its values as a list"
+    if benchmark.stand_in and sweep != benchmark.stand_in.name:
+        follows = f", which follows here from {benchmark.stand_in.name}"
+    elif product := next((p for p in benchmark.products if sweep in p.names), None):
+        beside = " and ".join(name for name in product.names if name in block)
+        follows, remedy = (
+            f", which follows here from {beside}",
+            f"{remedy}, in place of one of these",
+        )
+    yield (), f"sweep is {sweep}{follows}; {remedy}"
+
+
 def _divisor_problems(product: Product, columns: Mapping[str, Sequence[int]]) -> Iterator[Problem]:
     """Problems of columns whose product is not a multiple of the factor beside it."""
     if product.whole not in columns:
@@ -92,55 +107,22 @@ def _divisor_problems(product: Product, columns: Mapping[str, Sequence[int]]) ->
             )
 
 
-def _all_link_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> list[Problem]:
-    linked = [p for product in benchmark.products for p in _link_problems(product, block)]
-    return [*linked, *_stand_in_problems(benchmark, block)]
-
-
-def block_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Iterator[Problem]:
-    """Problems between the parameters of a block with one value of each."""
-    if problems := _all_link_problems(benchmark, block):
-        yield from problems
-        return
-    columns = {name: [value] for name, value in block.items()}
-    for product in benchmark.products:
-        yield from _divisor_problems(product, columns)
-
-
-def _sweep_problems(
-    benchmark: Benchmark, sweep: str, block: Mapping[str, Any]
+def block_problems(
+    benchmark: Benchmark, block: Mapping[str, Any], sweep: str | None = None
 ) -> Iterator[Problem]:
-    """Problems of the swept parameter's own values."""
-    if sweep not in block and benchmark.parameter(sweep).stands_for:
-        yield (), f"sweep is {sweep}; give its values as a list"
-    elif sweep not in block and benchmark.parameter(sweep).derive is None:
-        stand_in = next(p.name for p in benchmark.parameters if p.stands_for)
-        yield (), f"sweep is {sweep}, which follows here from {stand_in}; give its values as a list"
-    elif sweep not in block:
-        (product,) = (product for product in benchmark.products if sweep in product.names)
-        beside = " and ".join(name for name in product.names if name in block)
-        yield (
-            (),
-            f"sweep is {sweep}, which follows here from {beside}; give its values as a list, in "
-            "place of one of these",
-        )
-    elif not isinstance(block[sweep], list):
-        text = f"sweep is {sweep}, so this must be a list of values, found {block[sweep]}"
-        yield (sweep,), text
-
-
-def sweep_problems(benchmark: Benchmark, sweep: str, block: Mapping[str, Any]) -> Iterator[Problem]:
-    """Problems between the parameters of an experiment's block."""
-    problems = _all_link_problems(benchmark, block) or list(
-        _sweep_problems(benchmark, sweep, block)
-    )
+    """Problems between the parameters of a block, with one value of each or with a sweep of one."""
+    problems = [p for product in benchmark.products for p in _link_problems(product, block)]
+    if benchmark.stand_in:
+        problems += _stand_in_problems(benchmark.stand_in, block)
+    if sweep and not problems:
+        problems += _sweep_problems(benchmark, sweep, block)
     if problems:
         yield from problems
         return
-    values = block[sweep]
+    values = block[sweep] if sweep else [None]
     for value, count in Counter(values).items():
         if count > 1:
-            yield (sweep,), f"holds {value} twice; keep one of them"
+            yield (str(sweep),), f"holds {value} twice; keep one of them"
     columns = {}
     for parameter in benchmark.parameters:
         if parameter.is_variant or parameter.name not in block:
@@ -157,3 +139,40 @@ def sweep_problems(benchmark: Benchmark, sweep: str, block: Mapping[str, Any]) -
         columns[parameter.name] = column
     for product in benchmark.products:
         yield from _divisor_problems(product, columns)
+
+
+def _number(parameter: Parameter, named: str | int) -> int:
+    """The value that ``t28``, ``28`` or 28 names; ValueError for one that there is not."""
+    digits = str(named).strip().removeprefix(parameter.symbol)
+    if not digits.isdecimal() or not (parameter.stands_for and parameter.stands_for(int(digits))):
+        raise ValueError(f"there is no {parameter.labels['en']} {named}")
+    return int(digits)
+
+
+def choose_problems(benchmark: Benchmark, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with only the problems that its key of the benchmark's name chooses.
+
+    So ``ladder=t28`` measures the ladder's steps on that case and nothing else: the first
+    experiment that sweeps problems remains, with those; the headline is the first of them. Without
+    that key the configuration is as it is.
+
+    Raises:
+        ValueError: there is no such problem, or no experiment sweeps any.
+    """
+    kept = {key: value for key, value in config.items() if key != benchmark.name}
+    parameter = benchmark.stand_in
+    if parameter is None or benchmark.name not in config:
+        return kept
+    chosen = config[benchmark.name]
+    names = chosen.split(",") if isinstance(chosen, str) else chosen
+    numbers = [_number(parameter, n) for n in (names if isinstance(names, list) else [names])]
+    experiment = next((e for e in config["experiments"] if e["sweep"] == parameter.name), None)
+    if experiment is None:
+        raise ValueError(f"no experiment sweeps {parameter.name}, so nothing can be chosen")
+    blocks = {device: {parameter.name: list(dict.fromkeys(numbers))} for device in ("cuda", "cpu")}
+    headline = {device: {parameter.name: numbers[0]} for device in blocks}
+    return {
+        **kept,
+        "summary": {**config["summary"], **headline},
+        "experiments": [{**experiment, **blocks}],
+    }

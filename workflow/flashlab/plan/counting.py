@@ -72,32 +72,29 @@ def counting_of(source: Source, experiments: Sequence[planning.PlannedExperiment
         or source.config["counters"] in UNWANTED
     ):
         return Counting()
-    timeout_s = source.config["measure"]["timeout_s"]
-    if device != "cuda":
-        protocol = planning.operators_protocol(timeout_s)
-        return Counting(_planned(source, experiments, protocol), protocol)
-    file = counters_file(source.home)
-    version = _counters_version(source.config, file, source.machine)
-    kept = {file.as_posix(): {"device": device, "version": version}}
-    if version is None:
-        return Counting(kept=kept)
-    protocol = planning.counters_protocol(benchmark, version, timeout_s)
-    planned = _planned(source, experiments, protocol)
-    if source.machine.ncu_version() is None:  # those that were read before ncu was gone
-        planned = {run: entry for run, entry in planned.items() if entry.path.exists()}
-    return Counting(planned, protocol, kept)
-
-
-def _planned(
-    source: Source, experiments: Sequence[planning.PlannedExperiment], protocol: Mapping[str, Any]
-) -> dict[Run, planning.PlannedRun]:
-    """The file of the counters of each run that is counted."""
     runs = [
         run
         for experiment in experiments
         if experiment.sweep
         for run in experiment.counted_runs(source.config["counted"], *source.kind)
     ]
-    return planning.plan_local(
-        source.benchmark, runs, protocol, source.implementations, source.records, on=source.machine
-    )
+
+    def planned_by(protocol: Mapping[str, Any]) -> dict[Run, planning.PlannedRun]:
+        return planning.plan_local(
+            benchmark, runs, protocol, source.implementations, source.records, on=source.machine
+        )
+
+    timeout_s = source.config["measure"]["timeout_s"]
+    if device != "cuda":
+        protocol = planning.operators_protocol(timeout_s)
+        return Counting(planned_by(protocol), protocol)
+    file = counters_file(source.home)
+    version = _counters_version(source.config, file, source.machine)
+    kept = {file.as_posix(): {"device": device, "version": version}}
+    if version is None:
+        return Counting(kept=kept)
+    protocol = planning.counters_protocol(benchmark, version, timeout_s)
+    planned = planned_by(protocol)
+    if source.machine.ncu_version() is None:  # those that were read before ncu was gone
+        planned = {run: entry for run, entry in planned.items() if entry.path.exists()}
+    return Counting(planned, protocol, kept)

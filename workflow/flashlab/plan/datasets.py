@@ -30,13 +30,20 @@ from flashlab.course import (
     RUNS_CSV,
     DeclaredRun,
     NotMeasuredError,
-    Numbers,
     read_result,
     read_runs_csv,
 )
 from flashlab.files import read_json, sha256_of, write_json
 from flashlab.plan.plan_files import process_files
-from flashlab.records import COUNTERS, Measurement, Record, RecordError, read_record, write_record
+from flashlab.records import (
+    COUNTERS,
+    Measurement,
+    Record,
+    RecordError,
+    of_version,
+    read_record,
+    write_record,
+)
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_bounded, read_within
 
@@ -60,7 +67,7 @@ class DatasetError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """One record of a dataset: its path, and its hash when it was recorded.
+    """One record of a dataset: its path, and its hash if a manifest vouches for it.
 
     `process` numbers the processes that measured the same run.
     """
@@ -68,7 +75,7 @@ class Entry:
     run: Run
     protocol: dict[str, Any]
     path: Path
-    sha256: str
+    sha256: str | None
     process: int = 0
 
     @property
@@ -105,7 +112,7 @@ class Dataset:
 
     def find_counters(self, run: Run) -> Entry | None:
         """The record of the hardware counters of `run`."""
-        return next((e for e in self.entries if e.run == run and e.has_counters), None)
+        return next((e for e in self._by_run.get(run, ()) if e.has_counters), None)
 
 
 def dataset_folder(data: Path, name: str, benchmark: Benchmark) -> Path:
@@ -142,13 +149,8 @@ def read_dataset(folder: Path) -> Dataset:
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        if manifest["version"] != MANIFEST_VERSION:
-            older = manifest["version"] == 1
-            remedy = "FlashLab 0.2.0 is the last that reads it" if older else "update it (git pull)"
-            raise DatasetError(
-                f"{path}: is of version {manifest['version']}, but this FlashLab reads "
-                f"{MANIFEST_VERSION}; {remedy}"
-            )
+        if (version := manifest["version"]) != MANIFEST_VERSION:
+            raise DatasetError(f"{path}: is {of_version(version, MANIFEST_VERSION)}")
         entries = tuple(
             Entry(
                 run_of(entry),
@@ -186,34 +188,13 @@ def planned_files(plan: Mapping[str, Any]) -> Iterator[tuple[Run, Path]]:
             yield run, Path(entry["counters"]["path"])
 
 
-def _entry(run: Run, path: Path, is_anonymous: bool) -> dict[str, Any]:
-    """The manifest's entry of a record, with its path, and whether to anonymise it."""
-    record = read_record(path, run)
-    return {
-        "benchmark": record.benchmark,
-        "run": run.to_json(),
-        "protocol": dict(record.protocol),
-        **({"process": record.process} if record.process else {}),
-        "file": f"records/{path.name}",
-        "source": path,
-        "anonymous": is_anonymous,
-    }
+@dataclass(frozen=True)
+class _Addition:
+    """A record to add to a dataset, and whether without what identifies machine or person."""
 
-
-def _copy_records(records: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """Copy the records into the folder, and return their manifest entries."""
-    (folder / "records").mkdir(parents=True, exist_ok=True)
-    entries = []
-    for record in records:
-        target = folder / record["file"]
-        if target.exists():
-            raise DatasetError(
-                f"{target} exists already and is not overwritten; choose another name, or remove it"
-            )
-        _copy_json(record["source"], target, record["anonymous"])
-        entry = {key: value for key, value in record.items() if key not in ("source", "anonymous")}
-        entries.append({**entry, "sha256": sha256_of(target)})
-    return entries
+    record: Record
+    path: Path
+    is_anonymous: bool
 
 
 def _copy_json(source: Path, target: Path, is_anonymous: bool) -> None:
@@ -222,6 +203,29 @@ def _copy_json(source: Path, target: Path, is_anonymous: bool) -> None:
         write_json(target, anonymous(read_json(source)))
     else:
         shutil.copyfile(source, target)
+
+
+def _add(folder: Path, additions: Mapping[str, _Addition], manifest: Mapping[str, Any]) -> None:
+    """Copy records, by file name, into a dataset's folder, and write its manifest with them.
+
+    The manifest comes last: what it does not name, such as after a kill, is none of the dataset's.
+    """
+    (folder / "records").mkdir(parents=True, exist_ok=True)
+    entries = []
+    for name, added in sorted(additions.items()):
+        file, record = f"records/{name}", added.record
+        _copy_json(added.path, folder / file, added.is_anonymous)
+        entries.append(
+            {
+                "benchmark": record.benchmark,
+                "run": record.run.to_json(),
+                "protocol": dict(record.protocol),
+                **({"process": record.process} if record.process else {}),
+                "file": file,
+                "sha256": sha256_of(folder / file),
+            }
+        )
+    write_json(folder / MANIFEST, {**manifest, "records": [*manifest["records"], *entries]})
 
 
 def refuse_overlap(folder: Path, records: Collection[tuple[Run, str]]) -> None:
@@ -244,13 +248,6 @@ def refuse_overlap(folder: Path, records: Collection[tuple[Run, str]]) -> None:
         )
 
 
-def _add(folder: Path, records: Sequence[dict[str, Any]]) -> None:
-    """Add records to a dataset that does not have these runs under this protocol yet."""
-    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    manifest["records"] += _copy_records(records, folder)
-    write_json(folder / MANIFEST, manifest)
-
-
 SAME_CODE = ("device_name", "provider")
 """What counters must share with the record of the same run: they tell of nothing else."""
 
@@ -268,13 +265,13 @@ def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:
     folder = dataset_folder(data, name, find_benchmark(plans[0]["benchmark"]))
     there = read_dataset(folder)
     known = {e.run: e.path for e in there.entries if not e.has_counters and not e.process}
-    counted: dict[str, dict[str, Any]] = {}
+    counted: dict[str, _Addition] = {}
     for plan in plans:
         for run, path in planned_files(plan):
-            if path.name in counted or run not in known or not path.is_file():
+            if run not in known or not path.is_file() or there.find_counters(run):
                 continue
             record = read_record(path, run)
-            if not record.has_counters or record.status != "ok" or there.find_counters(run):
+            if not record.has_counters or record.status != "ok":
                 continue
             recorded = read_record(known[run], run).environment
             for key in SAME_CODE:
@@ -284,8 +281,8 @@ def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:
                         f"{record.environment.get(key)}, but {folder} recorded it with "
                         f"{recorded.get(key)}; read them in the same environment"
                     )
-            counted[path.name] = _entry(run, path, plan.get("anonymous", False))
-    _add(folder, [counted[key] for key in sorted(counted)])
+            counted[path.name] = _Addition(record, path, plan.get("anonymous", False))
+    _add(folder, counted, read_json(folder / MANIFEST))
     return len(counted)
 
 
@@ -301,17 +298,16 @@ def freeze(
     Returns the folder (`dataset_folder`). DatasetError if the records are of several devices or
     dtypes, or the dataset has some of these runs already; the dataset is left as it was.
     """
-    config = json.loads(config_file.read_text(encoding="utf-8"))
+    config = read_json(config_file)
     plans = [read_json(file) for file in plan_files]
     folder = dataset_folder(data, name, find_benchmark(plans[0]["benchmark"]))
-    part = data / f".{name}.part"
-    collected = {
-        path.name: _entry(run, path, plan.get("anonymous", False))
+    additions = {
+        path.name: _Addition(read_record(path, run), path, plan.get("anonymous", False))
         for plan in plans
         for run, path in planned_files(plan)
     }
-    records = [collected[key] for key in sorted(collected)]
-    kinds = {(r["run"]["device"], r["run"]["dtype"]) for r in records}
+    records = [added.record for added in additions.values()]
+    kinds = {(record.run.device, record.run.dtype) for record in records}
     if len(kinds) != 1:
         found = " and ".join(f"{dtype} on {device}" for device, dtype in sorted(kinds))
         raise DatasetError(
@@ -319,36 +315,23 @@ def freeze(
         )
     ((device, dtype),) = kinds
     if (folder / MANIFEST).exists():
-        refuse_overlap(folder, [(run_of(record), record["protocol"]["name"]) for record in records])
-        _add(folder, records)
-        return folder
-    shutil.rmtree(part, ignore_errors=True)
-    entries = _copy_records(records, part)
-    _copy_json(ceilings, part / CEILINGS, config.get("anonymous", False))
-    manifest = {
-        "version": MANIFEST_VERSION,
-        "name": name,
-        "device": device,
-        "dtype": dtype,
-        "protocol": config["measure"]["protocol"],
-        "config": {key: config[key] for key in CONFIG_KEYS},
-        "ceilings": {"file": CEILINGS, "sha256": sha256_of(part / CEILINGS)},
-        "records": entries,
-    }
-    write_json(part / MANIFEST, manifest)
-    _move(part, folder)
+        refuse_overlap(folder, [(record.run, record.protocol["name"]) for record in records])
+        manifest = read_json(folder / MANIFEST)
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        _copy_json(ceilings, folder / CEILINGS, config.get("anonymous", False))
+        manifest = {
+            "version": MANIFEST_VERSION,
+            "name": name,
+            "device": device,
+            "dtype": dtype,
+            "protocol": config["measure"]["protocol"],
+            "config": {key: config[key] for key in CONFIG_KEYS},
+            "ceilings": {"file": CEILINGS, "sha256": sha256_of(folder / CEILINGS)},
+            "records": [],
+        }
+    _add(folder, additions, manifest)
     return folder
-
-
-def _move(part: Path, folder: Path) -> None:
-    """Move what is in `part` to a dataset's folder, which may hold those of other benchmarks.
-
-    The manifest comes last, so that a dataset without one is none.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in sorted(part.iterdir(), key=lambda path: path.name == MANIFEST):
-        path.rename(folder / path.name)
-    part.rmdir()
 
 
 # Importing results of the course's script
@@ -426,18 +409,6 @@ def import_plan(folder: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _read_course_result(source: Path) -> Numbers:
-    try:
-        return read_result(read_bounded(str(source))).numbers
-    except UnsoundFileError as problem:
-        raise DatasetError(f"{source}: {problem}") from problem
-    except NotMeasuredError as error:
-        raise DatasetError(
-            f"{source}: it is the record of a run without numbers ({error.status}); remove its row "
-            f"from {RUNS_CSV}"
-        ) from error
-
-
 def import_record(entry: Mapping[str, Any], output: Path) -> None:
     """Convert one result of the course's script into a record: the same numbers, no samples.
 
@@ -445,7 +416,15 @@ def import_record(entry: Mapping[str, Any], output: Path) -> None:
     DatasetError naming the file where they do not.
     """
     source = Path(entry["source"])
-    numbers = _read_course_result(source)
+    try:
+        numbers = read_result(read_bounded(str(source))).numbers
+    except UnsoundFileError as problem:
+        raise DatasetError(f"{source}: {problem}") from problem
+    except NotMeasuredError as error:
+        raise DatasetError(
+            f"{source}: it is the record of a run without numbers ({error.status}); remove its row "
+            f"from {RUNS_CSV}"
+        ) from error
     run, seconds, rates = run_of(entry), numbers.seconds, numbers.rates
     for name, flops in costs.flops(Shape.of(run)).items():
         claimed = seconds[name] * rates[name] * 1e12

@@ -59,14 +59,6 @@ def measuring_digest(
     return hashlib.sha256(canonical(trees).encode()).hexdigest()
 
 
-def _versions(run: Run, implementation: Implementation, on: Machine) -> dict[str, str | None]:
-    packages = {"torch", *implementation.packages}
-    versions = {name: on.package_version(name) for name in sorted(packages)}
-    if run.device == "cuda":
-        versions["driver"] = on.driver_version()
-    return versions
-
-
 def deciding(protocol: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a protocol that decides numbers: all but the time limit."""
     return {key: value for key, value in protocol.items() if key != "timeout_s"}
@@ -85,24 +77,23 @@ def identity(
     `process` numbers the processes that measure the same run. Their number is no part of it, so
     that further ones leave those before as they are.
     """
-    counters = protocol["name"] == COUNTERS
-    modules = MEASURING_PROCESS
-    if counters:
-        modules = COUNTING_PROCESS[run.device]
-    elif protocol["name"] == INTERLEAVED:
-        modules = INTERLEAVING_PROCESS
+    modules = {COUNTERS: COUNTING_PROCESS[run.device], INTERLEAVED: INTERLEAVING_PROCESS}
+    packages = sorted({"torch", *implementation.packages})
+    driver = {"driver": on.driver_version()} if run.device == "cuda" else {}
     return {
         "scheme": SCHEME,
         "benchmark": benchmark.name,
         "run": run.to_json(),
         "protocol": deciding(protocol),
         "process": process,
-        "counters": counters,
+        "counters": protocol["name"] == COUNTERS,
         "implementation": implementation.digest,
         "inputs": implementation.form(benchmark, protocol["name"]),
-        "measuring": measuring_digest(benchmark.measure, modules),
+        "measuring": measuring_digest(
+            benchmark.measure, modules.get(protocol["name"], MEASURING_PROCESS)
+        ),
         "device": on.name_device(run.device),
-        "versions": _versions(run, implementation, on),
+        "versions": {**{name: on.package_version(name) for name in packages}, **driver},
     }
 
 

@@ -7,102 +7,95 @@ from a file, ``config/machines/NAME.json``, which a job on the measuring machine
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-
-import jsonschema
 
 from flashlab import machine, nsight
 from flashlab.files import read_json, write_json
 from flashlab.machine import MachineError
+from flashlab.records import schema_problem
 
 FOLDER = Path("config", "machines")
-SCHEMA = Path(__file__).parents[2] / "schemas" / "machine.schema.json"
 VERSION = 1
 
 
-class Machine:
-    """What decides a record's numbers besides the run and the code.
-
-    By default it is the machine that this process runs on, as it is now.
-    """
-
-    def detect_device(self, wanted: str) -> str:
-        """``cuda`` or ``cpu``, for the configuration's ``auto``, ``cuda`` or ``cpu``.
-
-        MachineError where ``cuda`` is wanted and cannot be had.
-        """
-        return machine.detect_device(wanted)
-
-    def name_device(self, device: str) -> str:
-        """The first visible GPU's name, or the CPU's."""
-        if device == "cuda" and not machine.gpus():
-            return "a machine without a visible NVIDIA GPU"
-        return machine.device_name(device)
-
-    def driver_version(self) -> str | None:
-        """The NVIDIA driver's version, None without one."""
-        return machine.driver_version()
-
-    def package_version(self, name: str) -> str | None:
-        """The version of a distribution, None where it is not installed."""
-        return machine.package_version(name)
-
-    def ncu_version(self) -> str | None:
-        """The version of the Nsight Compute on PATH, None where there is none."""
-        return nsight.version()
-
-
-HERE = Machine()
-
-
 @dataclass(frozen=True)
-class DescribedMachine(Machine):
+class Description:
     """A machine as its file describes it.
 
     `packages` are the distributions whose versions decide what any kernel runs. `gpu_uuids` are
     for information only, since the nodes of a partition have different GPUs.
     """
 
-    path: Path
+    version: int
     device: str
     device_name: str
-    gpu_uuids: tuple[str, ...]
+    gpu_uuids: Sequence[str]
     driver: str | None
     packages: Mapping[str, str | None]
     ncu: str | None
 
+
+@dataclass(frozen=True)
+class Machine:
+    """What decides a record's numbers besides the run and the code.
+
+    By default it is the machine that this process runs on, as it is now; otherwise the one that the
+    file at `path` describes.
+    """
+
+    path: Path = Path()
+    described: Description | None = None
+
     def detect_device(self, wanted: str) -> str:
-        """The described device; MachineError where another one is wanted."""
-        if wanted not in ("auto", self.device):
+        """``cuda`` or ``cpu``, for the configuration's ``auto``, ``cuda`` or ``cpu``.
+
+        MachineError where one is wanted that cannot be had.
+        """
+        if self.described is None:
+            return machine.detect_device(wanted)
+        if wanted not in ("auto", self.described.device):
             raise MachineError(
-                f"config: device: {wanted} was asked for, but {self.path} describes a machine "
-                f"that measures on {self.device}; use device: auto, or describe another machine"
+                f"config: device: {wanted} was asked for, but {self.path} describes a machine that "
+                f"measures on {self.described.device}; use device: auto, or describe another "
+                "machine"
             )
-        return self.device
+        return self.described.device
 
     def name_device(self, device: str) -> str:
-        """The name of the described device."""
-        return self.device_name
+        """The first visible GPU's name, or the CPU's."""
+        if self.described:
+            return self.described.device_name
+        if device == "cuda" and not machine.gpus():
+            return "a machine without a visible NVIDIA GPU"
+        return machine.device_name(device)
 
     def driver_version(self) -> str | None:
-        """The described driver's version."""
-        return self.driver
+        """The NVIDIA driver's version, None without one."""
+        return self.described.driver if self.described else machine.driver_version()
 
     def package_version(self, name: str) -> str | None:
-        """The described version; MachineError where the file was made before it was needed."""
-        if name not in self.packages:
+        """The version of a distribution, None where it is not installed.
+
+        MachineError where the machine's file was made before the version was needed.
+        """
+        if self.described is None:
+            return machine.package_version(name)
+        if name not in self.described.packages:
             raise MachineError(
                 f"{self.path}: packages: the version of {name} is missing, because no kernel named "
                 f"it when the file was made; {_remedy(self.path)}"
             )
-        return self.packages[name]
+        return self.described.packages[name]
 
     def ncu_version(self) -> str | None:
-        """The described version of Nsight Compute."""
-        return self.ncu
+        """The version of the Nsight Compute on PATH, None where there is none."""
+        return self.described.ncu if self.described else nsight.version()
+
+
+HERE = Machine()
 
 
 def machine_file(name: str) -> Path:
@@ -124,19 +117,19 @@ def describe_machine(wanted: str, packages: Iterable[str], path: Path) -> None:
     """
     device = HERE.detect_device(wanted)
     on_gpu = device == "cuda"
-    document = {
-        "version": VERSION,
-        "device": device,
-        "device_name": HERE.name_device(device),
-        "gpu_uuids": [gpu.uuid for gpu in machine.gpus()] if on_gpu else [],
-        "driver": HERE.driver_version() if on_gpu else None,
-        "packages": {name: HERE.package_version(name) for name in sorted(packages)},
-        "ncu": HERE.ncu_version() if on_gpu else None,
-    }
-    write_json(path, document)
+    description = Description(
+        version=VERSION,
+        device=device,
+        device_name=HERE.name_device(device),
+        gpu_uuids=[gpu.uuid for gpu in machine.gpus()] if on_gpu else [],
+        driver=HERE.driver_version() if on_gpu else None,
+        packages={name: HERE.package_version(name) for name in sorted(packages)},
+        ncu=HERE.ncu_version() if on_gpu else None,
+    )
+    write_json(path, asdict(description))
 
 
-def read_machine(path: Path) -> DescribedMachine:
+def read_machine(path: Path) -> Machine:
     """The machine that a file describes; MachineError where there is none or it is damaged."""
     try:
         document = read_json(path)
@@ -147,14 +140,9 @@ def read_machine(path: Path) -> DescribedMachine:
         ) from error
     except (OSError, ValueError) as error:
         raise MachineError(f"{path}: cannot be read ({error}); {_remedy(path)}") from error
-    validator = jsonschema.Draft202012Validator(read_json(SCHEMA))
-    problem = jsonschema.exceptions.best_match(validator.iter_errors(document))
-    if problem is not None:
-        key = ".".join(map(str, problem.absolute_path)) or "the document"
-        raise MachineError(f"{path}: {key}: {problem.message}; {_remedy(path)}")
-    del document["version"]
-    uuids = tuple(document.pop("gpu_uuids"))
-    return DescribedMachine(path=path, gpu_uuids=uuids, **document)
+    if problem := schema_problem(document, "machine"):
+        raise MachineError(f"{path}: {problem}; {_remedy(path)}")
+    return Machine(path, Description(**document))
 
 
 def machine_of(config: Mapping[str, Any]) -> Machine:

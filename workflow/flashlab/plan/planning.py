@@ -16,7 +16,7 @@ from flashlab import nsight
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
 from flashlab.plan import identity
-from flashlab.plan.datasets import Dataset
+from flashlab.plan.datasets import Dataset, Entry
 from flashlab.plan.machines import HERE, Machine
 from flashlab.plan.plan_files import (
     CLAIMS_PREFIX,
@@ -213,11 +213,8 @@ def with_counters(
 
 def recorded_counters(runs: Iterable[Run], dataset: Dataset) -> dict[Run, PlannedRun]:
     """The counters that a dataset holds of any of these runs."""
-    return {
-        run: PlannedRun(run, entry.path, entry.sha256)
-        for run in dict.fromkeys(runs)
-        if (entry := dataset.find_counters(run))
-    }
+    found = {run: dataset.find_counters(run) for run in runs}
+    return {run: planned_entry(entry) for run, entry in found.items() if entry}
 
 
 def measuring_order(
@@ -258,20 +255,21 @@ def plan_local(
     }
 
 
+def planned_entry(entry: Entry) -> PlannedRun:
+    """A record of a dataset as one that is planned."""
+    return PlannedRun(entry.run, entry.path, entry.sha256, process=entry.process)
+
+
 def plan_recorded(
     runs: Sequence[Run], protocol: str, dataset: Dataset, where: str
 ) -> dict[Run, PlannedRun]:
     """Each run once, with its file in the dataset; PlanError lists the runs that it lacks."""
     found, missing = {}, []
     for run in dict.fromkeys(runs):
-        entries = dataset.find(run, protocol)
-        if not entries:
-            missing.append(run)
+        if entries := dataset.find(run, protocol):
+            found[run] = with_replicates(map(planned_entry, entries))
         else:
-            found[run] = with_replicates(
-                PlannedRun(run, entry.path, entry.sha256, process=entry.process)
-                for entry in entries
-            )
+            missing.append(run)
     if missing:
         lines = "\n  ".join(str(run) for run in missing)
         raise PlanError(
@@ -310,12 +308,9 @@ def plan_claims(
     for protocol, entry in held:
         if entry.run in claimed and entry.path not in taken:
             processes.setdefault(protocol, {}).setdefault(entry.run, []).append(entry)
-    by_protocol = {
-        protocol: {run: with_replicates(entries) for run, entries in of.items()}
-        for protocol, of in processes.items()
-    }
     found = []
-    for protocol, entries in sorted(by_protocol.items()):
+    for protocol, by_run in sorted(processes.items()):
+        entries = {run: with_replicates(each) for run, each in by_run.items()}
         name, names = f"{CLAIMS_PREFIX}{protocol}", sorted({run.implementation for run in entries})
         claims = PlannedExperiment(benchmark, name, tuple(names), claimed=tuple(sorted(entries)))
         found.append((claims, entries))
@@ -339,16 +334,6 @@ def check_recorded(planned: Iterable[PlannedRun], where: str) -> None:
 def _by_parameters(runs: Sequence[Run]) -> list[Run]:
     """Runs in the tables' order, which puts those that are compared next to one another."""
     return sorted(runs, key=lambda run: (tuple(run.values()), run.implementation))
-
-
-def _source(implementation: Implementation, recorded: bool) -> dict[str, str]:
-    """What a record's kernel is compared with, to see whether it has changed since.
-
-    Some recorded datasets hold only the hash of the kernel's file. Elsewhere that hash is left out,
-    so that a changed comment in a kernel reruns no table.
-    """
-    digest = {"digest": implementation.digest}
-    return {**digest, "sha256": implementation.sha256} if recorded else digest
 
 
 def _file(entry: PlannedRun) -> dict[str, Any]:
@@ -377,11 +362,11 @@ def records_document(
     Sorted, so that the tables do not depend on the order in which the experiment lists its parts.
     ``anonymous`` is there only where it is wanted.
     """
-    recorded = any(entry.sha256 is not None for entry in planned.values())
     return {
         "benchmark": experiment.benchmark.name,
+        # What records' kernels are compared with, to see whether they have changed since.
         "sources": {
-            name: _source(implementations[name], recorded)
+            name: {"digest": implementations[name].digest}
             for name in sorted(experiment.implementations)
         },
         "records": [
@@ -396,16 +381,6 @@ FIXED_STYLES = (
     *("SdpaCudnn", "Flex", "Flash4", "FlashLab", "Flash3"),
 )
 """The implementations that have the same colour and marker in every report, by their number."""
-
-
-def _implementations_of(config: Mapping[str, Any]) -> list[str]:
-    """The implementations in the order in which the experiments name them.
-
-    The headline's own order does not count, so that exchanging two of its columns redraws
-    nothing.
-    """
-    shown = [name for block in config["experiments"] for name in block["implementations"]]
-    return list(dict.fromkeys([*shown, *sorted(config["summary"]["implementations"])]))
 
 
 def style_numbers(names: Iterable[str]) -> dict[str, int]:
@@ -439,7 +414,10 @@ def experiment_document(
     ``emphasised`` are the implementations that a figure with many lines draws in colour: the
     baseline, those of the headline, and those whose counters explain their times.
     """
-    order = list(dict.fromkeys([*_implementations_of(config), *experiment.implementations]))
+    # The headline's own order does not count: exchanging two of its columns redraws nothing.
+    shown = [name for block in config["experiments"] for name in block["implementations"]]
+    shown += sorted(config["summary"]["implementations"])
+    order = list(dict.fromkeys([*shown, *experiment.implementations]))
     numbers = style_numbers(order)
     names = list(experiment.implementations)
     if experiment.name == SUMMARY:

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import csv
 import itertools
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-import jsonschema.exceptions
 import yaml
 
 from flashlab.benchmarks.model import Benchmark, UnknownNameError, Value
 from flashlab.benchmarks.registry import find_benchmark
+from flashlab.records import schema_problem
 from flashlab.runs import Run
 
 CLAIMS = Path(__file__).parents[3] / "data" / "published" / "claims.yaml"
-SCHEMA = Path(__file__).parents[2] / "schemas" / "claims.schema.json"
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a tenth of the time, at every call
-
 
 SAMPLED = "sampled"
 """The protocol whose records hold samples, and so have intervals."""
@@ -38,19 +34,15 @@ def read_claims(path: Path) -> dict[str, Any]:
     Raises:
         ClaimsError: with one message: what is wrong, and where.
     """
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     try:
         document = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ClaimsError(f"{path}: the published claims cannot be read: {error}") from error
-    problem = jsonschema.exceptions.best_match(
-        jsonschema.Draft202012Validator(schema).iter_errors(document)
-    )
-    if problem is not None:
-        key = ".".join(str(part) for part in problem.absolute_path) or "the document"
-        raise ClaimsError(f"{path}: {key}: {problem.message}")
+    if problem := schema_problem(document, "claims"):
+        raise ClaimsError(f"{path}: {problem}")
+    own = (claim["benchmark"] for claim in document["claims"] if "benchmark" in claim)
     try:
-        for name in _benchmarks(document):
+        for name in dict.fromkeys([document["benchmark"], *own]):
             benchmark = find_benchmark(name)
             _check_names(claims_of(document, benchmark), benchmark)
     except UnknownNameError as error:
@@ -102,12 +94,6 @@ def read_figures(benchmark: Benchmark) -> list[PublishedFigure]:
             )
             for row in csv.DictReader(file)
         ]
-
-
-def _benchmarks(document: Mapping[str, Any]) -> list[str]:
-    """The names of the benchmarks that the claims are about."""
-    own = (claim["benchmark"] for claim in document["claims"] if "benchmark" in claim)
-    return list(dict.fromkeys([document["benchmark"], *own]))
 
 
 def claims_of(document: Mapping[str, Any], benchmark: Benchmark) -> dict[str, Any]:

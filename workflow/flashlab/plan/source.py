@@ -92,7 +92,7 @@ def _imported(config: Mapping[str, Any]) -> tuple[datasets.Dataset, dict[str, di
         config={},
         ceilings=None,
         entries=tuple(
-            datasets.Entry(datasets.run_of(order), order["protocol"], home / order["file"], "")
+            datasets.Entry(datasets.run_of(order), order["protocol"], home / order["file"], None)
             for order in orders
         ),
     )
@@ -107,28 +107,26 @@ def _recorded(name: str, benchmark: Benchmark) -> datasets.Dataset:
     return datasets.read_recorded(data, name, benchmark)
 
 
-def _named_dataset(layers: Sequence[Layer]) -> str:
-    """The dataset that the configuration names: `LOCAL` if it names none, or no valid name."""
-    named = [layer.keys["dataset"] for layer in layers if "dataset" in layer.keys]
-    name = named[-1] if named else LOCAL
-    return name if isinstance(name, str) and NAME.fullmatch(name) else LOCAL
+def _last(layers: Sequence[Layer], key: str) -> Any:
+    """The value of a key in the last layer that has it; None without one."""
+    return next((layer.keys[key] for layer in reversed(layers) if key in layer.keys), None)
 
 
 def _with_settings_file(layers: list[Layer], benchmark: Benchmark) -> list[Layer]:
     """The layers with the one that the file of the last ``hyper_param`` makes, before the last."""
-    named = [layer.keys["hyper_param"] for layer in layers if "hyper_param" in layer.keys]
-    if not named:
+    file = _last(layers, "hyper_param")
+    if file is None:
         return layers
     if benchmark.settings_file is None:
         raise ConfigError(f"config: hyper_param: {benchmark.name} has no such file; leave it out")
-    items = [layer.keys["experiments"] for layer in layers if "experiments" in layer.keys]
-    last = items[-1] if items and isinstance(items[-1], list) else []
-    names = [e if isinstance(e, str) else e.get("name", e.get("use")) for e in last]
+    items = _last(layers, "experiments")
+    items = items if isinstance(items, list) else []
+    names = [item if isinstance(item, str) else item.get("name", item.get("use")) for item in items]
     try:
-        keys = benchmark.settings_file(Path(str(named[-1])), names)
+        keys = benchmark.settings_file(Path(str(file)), names)
     except ValueError as error:
         raise ConfigError(f"config: hyper_param: {error}") from error
-    return [*layers[:-1], Layer(str(named[-1]), keys), layers[-1]]
+    return [*layers[:-1], Layer(str(file), keys), layers[-1]]
 
 
 def source_of(base: Layer, own: Sequence[Layer]) -> Source:
@@ -142,7 +140,8 @@ def source_of(base: Layer, own: Sequence[Layer]) -> Source:
     implementations = implementations_of(benchmark)
     imports: dict[str, dict[str, Any]] = {}
     recorded: datasets.Dataset | None = None
-    dataset = _named_dataset(layers)
+    named = _last(layers, "dataset")
+    dataset = named if isinstance(named, str) and NAME.fullmatch(named) else LOCAL
     importing = any("import" in layer.keys for layer in layers)
     if dataset != LOCAL and not importing:
         recorded = _recorded(dataset, benchmark)

@@ -52,31 +52,40 @@ HEAD_DIM = Parameter(
 
 # Quantities
 
-TIME = Quantity("time", "ms", "lower", exact=False, labels={"zh_TW": "時間", "en": "Time"})
+TIME = Quantity("time", "ms", "lower", {"zh_TW": "時間", "en": "Time"})
 RATE = Quantity(
     "rate",
     "TFLOP/s",
     "higher",
-    exact=False,
-    labels={"zh_TW": "運算速率", "en": "Rate"},
+    {"zh_TW": "運算速率", "en": "Rate"},
     logarithmic=False,
     unit_on={"cpu": ("GFLOP/s", 1e3)},
 )
 MEMORY = Quantity(
-    "memory", "MiB", "lower", exact=True, labels={"zh_TW": "峰值記憶體", "en": "Peak memory"}
+    "memory", "MiB", "lower", {"zh_TW": "峰值記憶體", "en": "Peak memory"}, exact=True
 )
-ENERGY = Quantity("energy", "J", "lower", exact=False, labels={"zh_TW": "能量", "en": "Energy"})
+ENERGY = Quantity("energy", "J", "lower", {"zh_TW": "能量", "en": "Energy"})
 EFFICIENCY = Quantity(
     "efficiency",
     "TFLOP/s/W",
     "higher",
-    exact=False,
-    labels={"zh_TW": "能源效率", "en": "Energy efficiency"},
+    {"zh_TW": "能源效率", "en": "Energy efficiency"},
     logarithmic=False,
 )
 
-FORWARD = {"zh_TW": "前向", "en": "Forward"}
-BACKWARD = {"zh_TW": "反向", "en": "Backward"}
+PASSES = {
+    "forward": {"zh_TW": "前向", "en": "forward"},
+    "backward": {"zh_TW": "反向", "en": "backward"},
+}
+
+
+def _of_pass(name: str, quantity: Quantity, zh_tw: str, en: str, **more: Any) -> Metric:
+    """A metric of one pass, which has a panel of its own, such as ``forward_time``."""
+    zh_pass, en_pass = PASSES[name]["zh_TW"], PASSES[name]["en"]
+    labels = {"zh_TW": zh_pass + zh_tw, "en": f"{en_pass} {en}"}
+    part = {"zh_TW": zh_pass, "en": en_pass.capitalize()}
+    return Metric(f"{name}_{quantity.name}", quantity, labels, part, **more)
+
 
 # What a run must cost
 
@@ -115,10 +124,6 @@ def _efficiency(name: str) -> Derived:
         return costs.flops(Shape.of(parameters))[name] / 1e12 / joules
 
     return Derived((f"{name}_energy",), efficiency)
-
-
-def _sum(parameters: Parameters, forward: Any, backward: Any) -> Any:
-    return forward + backward
 
 
 def memory_parts(
@@ -203,40 +208,18 @@ ATTENTION = Benchmark(
     report="lab5",
     parameters=(BATCH_SIZE, SEQ_LEN, NUM_HEADS, EMB_DIM, CAUSAL, HEAD_DIM),
     metrics=(
-        Metric(
-            "forward_time",
-            TIME,
-            {"zh_TW": "前向時間", "en": "forward time"},
-            FORWARD,
-            work=_work("forward"),
-        ),
-        Metric(
-            "backward_time",
-            TIME,
-            {"zh_TW": "反向時間", "en": "backward time"},
-            BACKWARD,
-            work=_work("backward"),
-        ),
+        _of_pass("forward", TIME, "時間", "time", work=_work("forward")),
+        _of_pass("backward", TIME, "時間", "time", work=_work("backward")),
         Metric(
             "forward_backward_time",
             TIME,
             {"zh_TW": "合計時間", "en": "total time"},
-            derived=Derived(("forward_time", "backward_time"), _sum),
+            derived=Derived(
+                ("forward_time", "backward_time"), lambda _, forward, backward: forward + backward
+            ),
         ),
-        Metric(
-            "forward_rate",
-            RATE,
-            {"zh_TW": "前向速率", "en": "forward rate"},
-            FORWARD,
-            derived=_rate("forward"),
-        ),
-        Metric(
-            "backward_rate",
-            RATE,
-            {"zh_TW": "反向速率", "en": "backward rate"},
-            BACKWARD,
-            derived=_rate("backward"),
-        ),
+        _of_pass("forward", RATE, "速率", "rate", derived=_rate("forward")),
+        _of_pass("backward", RATE, "速率", "rate", derived=_rate("backward")),
         Metric(
             "forward_backward_rate",
             RATE,
@@ -250,44 +233,16 @@ ATTENTION = Benchmark(
             exact_model=exact_peak_memory,
             account=Account(memory_parts, MEMORY_PARTS, memory_capacity),
         ),
-        Metric(
-            "forward_energy",
-            ENERGY,
-            {"zh_TW": "前向能量", "en": "forward energy"},
-            FORWARD,
-            optional=True,
-        ),
-        Metric(
-            "backward_energy",
-            ENERGY,
-            {"zh_TW": "反向能量", "en": "backward energy"},
-            BACKWARD,
-            optional=True,
-        ),
-        Metric(
-            "forward_efficiency",
-            EFFICIENCY,
-            {"zh_TW": "前向能源效率", "en": "forward energy efficiency"},
-            FORWARD,
-            derived=_efficiency("forward"),
-        ),
-        Metric(
-            "backward_efficiency",
-            EFFICIENCY,
-            {"zh_TW": "反向能源效率", "en": "backward energy efficiency"},
-            BACKWARD,
-            derived=_efficiency("backward"),
+        *(_of_pass(name, ENERGY, "能量", "energy", optional=True) for name in PASSES),
+        *(
+            _of_pass(name, EFFICIENCY, "能源效率", "energy efficiency", derived=_efficiency(name))
+            for name in PASSES
         ),
     ),
     measure="flashlab.benchmarks.attention.measure",
     packed_protocols=("lab5",),
     products=(Product("emb_dim", ("num_heads", "head_dim")),),
-    counters=counters_of(
-        {
-            "forward_time": ("forward", {"zh_TW": "前向", "en": "forward"}),
-            "backward_time": ("backward", {"zh_TW": "反向", "en": "backward"}),
-        }
-    ),
+    counters=counters_of({f"{name}_time": (name, words) for name, words in PASSES.items()}),
     naive="Pytorch",
     gated={
         "out": {"zh_TW": "前向輸出", "en": "forward output"},

@@ -5,9 +5,9 @@ An implementation is a step of the ladder. B batch_size, N seq_len, d head_dim t
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
-from flashlab.benchmarks.counters import counters_of
+from flashlab.benchmarks.counters import counted, counters_of
 from flashlab.benchmarks.ladder.cases import CASES, case_of
 from flashlab.benchmarks.ladder.costs import flops
 from flashlab.benchmarks.model import (
@@ -50,40 +50,23 @@ CASE = Parameter(
 
 # Quantities
 
-TIME = Quantity(
-    "time", "ms", "lower", exact=False, labels={"zh_TW": "kernel 時間", "en": "Kernel time"}
-)
+TIME = Quantity("time", "ms", "lower", {"zh_TW": "kernel 時間", "en": "Kernel time"})
 HOST_TIME = Quantity(
     "host_time",
     "ms",
     "lower",
-    exact=False,
-    labels={"zh_TW": "kernel 與複製的時間", "en": "Time of the kernel with its copies"},
+    {"zh_TW": "kernel 與複製的時間", "en": "Time of the kernel with its copies"},
 )
-RATE = Quantity(
-    "rate", "TFLOP/s", "higher", exact=False, labels={"zh_TW": "運算速率", "en": "Rate"}
-)
-PART = Quantity("part", "ms", "lower", exact=False, labels={"zh_TW": "時間", "en": "Time"})
+RATE = Quantity("rate", "TFLOP/s", "higher", {"zh_TW": "運算速率", "en": "Rate"})
+PART = Quantity("part", "ms", "lower", {"zh_TW": "時間", "en": "Time"})
 
 
 def _rate(parameters: Parameters, milliseconds: Any) -> Any:
     return flops(parameters) / 1e9 / milliseconds
 
 
-def _counter(
-    name: str,
-    unit: str,
-    better: Literal["lower", "higher"],
-    zh_tw: str,
-    en: str,
-    per_cycle: float | None = None,
-) -> Quantity:
-    labels = {"zh_TW": zh_tw, "en": en}
-    return Quantity(name, unit, better, exact=False, labels=labels, per_cycle=per_cycle)
-
-
 def _bytes(name: str, zh_tw: str, en: str) -> Quantity:
-    return _counter(name, "B", "lower", zh_tw, en, L1_BYTES)
+    return counted(name, "B", "lower", zh_tw, en, L1_BYTES)
 
 
 L1_BYTES = 128.0
@@ -114,20 +97,20 @@ def _part(name: str, zh_tw: str, en: str) -> Metric:
 
 
 COUNTED = (
-    _counter("kernels", "1", "lower", "啟動的 kernel 數", "kernels launched"),
-    _counter("busy_time", "ms", "lower", "kernel 執行時間", "time in kernels"),
-    _counter("dram_bytes", "B", "lower", "DRAM 存取量", "DRAM traffic"),
+    counted("kernels", "1", "lower", "啟動的 kernel 數", "kernels launched"),
+    counted("busy_time", "ms", "lower", "kernel 執行時間", "time in kernels"),
+    counted("dram_bytes", "B", "lower", "DRAM 存取量", "DRAM traffic"),
     _bytes("global_load_bytes", "全域記憶體讀取量", "global-memory loads"),
     _bytes("global_store_bytes", "全域記憶體寫入量", "global-memory stores"),
     _bytes("shared_load_bytes", "共享記憶體讀取量", "shared-memory loads"),
     _bytes("shared_store_bytes", "共享記憶體寫入量", "shared-memory stores"),
-    _counter("bank_conflicts", "1", "lower", "bank conflict 數", "bank conflicts", 1.0),
-    _counter("instructions", "1", "lower", "執行的指令數", "instructions executed", SCHEDULERS),
-    _counter("warp_efficiency", "%", "higher", "warp 執行效率", "warp execution efficiency"),
-    _counter("occupancy", "%", "higher", "實際占用率", "achieved occupancy"),
-    _counter("sm_efficiency", "%", "higher", "SM 使用率", "SM efficiency"),
-    _counter("fp32_activity", "%", "higher", "FP32 管線使用率", "FP32 pipe activity"),
-    _counter("matrix_activity", "%", "higher", "Tensor Core 使用率", "Tensor Core activity"),
+    counted("bank_conflicts", "1", "lower", "bank conflict 數", "bank conflicts", 1.0),
+    counted("instructions", "1", "lower", "執行的指令數", "instructions executed", SCHEDULERS),
+    counted("warp_efficiency", "%", "higher", "warp 執行效率", "warp execution efficiency"),
+    counted("occupancy", "%", "higher", "實際占用率", "achieved occupancy"),
+    counted("sm_efficiency", "%", "higher", "SM 使用率", "SM efficiency"),
+    counted("fp32_activity", "%", "higher", "FP32 管線使用率", "FP32 pipe activity"),
+    counted("matrix_activity", "%", "higher", "Tensor Core 使用率", "Tensor Core activity"),
 )
 """The counters in the homework's published profile, read by Nsight Compute (`flashlab.nsight`)."""
 

@@ -5,7 +5,7 @@ L n_layer, H n_head, E n_embd, T block_size, B batch_size, A gradient_accumulati
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flashlab.benchmarks.model import (
     Benchmark,
@@ -20,7 +20,6 @@ from flashlab.benchmarks.model import (
 )
 from flashlab.benchmarks.training import corpus, costs
 from flashlab.benchmarks.training.hyper_param import read_hyper_param
-from flashlab.runs import Run
 
 if TYPE_CHECKING:
     from flashlab.benchmarks.settings import Keys
@@ -55,100 +54,31 @@ TIME = Quantity(
     "time",
     "ms",
     "lower",
-    exact=False,
-    labels={"zh_TW": "每次迭代的時間", "en": "Time per iteration"},
+    {"zh_TW": "每次迭代的時間", "en": "Time per iteration"},
     logarithmic=False,
 )
 RATE = Quantity(
-    "rate",
-    "TFLOP/s",
-    "higher",
-    exact=False,
-    labels={"zh_TW": "模型運算速率", "en": "Model rate"},
-    logarithmic=False,
+    "rate", "TFLOP/s", "higher", {"zh_TW": "模型運算速率", "en": "Model rate"}, logarithmic=False
 )
 TOKENS = Quantity(
     "tokens",
     "ktoken/s",
     "higher",
-    exact=False,
-    labels={"zh_TW": "每秒的 token 數", "en": "Tokens per second"},
+    {"zh_TW": "每秒的 token 數", "en": "Tokens per second"},
     logarithmic=False,
 )
-STARTUP = Quantity(
-    "startup",
-    "s",
-    "lower",
-    exact=False,
-    labels={"zh_TW": "啟動", "en": "Start"},
-    once=True,
-)
+STARTUP = Quantity("startup", "s", "lower", {"zh_TW": "啟動", "en": "Start"}, once=True)
 ENERGY = Quantity(
-    "energy",
-    "J",
-    "lower",
-    exact=False,
-    labels={"zh_TW": "每次迭代的能量", "en": "Energy per iteration"},
-    once=True,
+    "energy", "J", "lower", {"zh_TW": "每次迭代的能量", "en": "Energy per iteration"}, once=True
 )
-POWER = Quantity(
-    "power",
-    "W",
-    "lower",
-    exact=False,
-    labels={"zh_TW": "平均功率", "en": "Average power"},
-    once=True,
-)
-BUSY = Quantity(
-    "busy",
-    "ms",
-    "lower",
-    exact=False,
-    labels={"zh_TW": "GPU 忙碌時間", "en": "GPU busy time"},
-    once=True,
-)
+POWER = Quantity("power", "W", "lower", {"zh_TW": "平均功率", "en": "Average power"}, once=True)
+BUSY = Quantity("busy", "ms", "lower", {"zh_TW": "GPU 忙碌時間", "en": "GPU busy time"}, once=True)
 KERNELS = Quantity(
-    "kernels",
-    "1",
-    "lower",
-    exact=False,
-    labels={"zh_TW": "啟動的 kernel 數", "en": "Kernels launched"},
-    once=True,
+    "kernels", "1", "lower", {"zh_TW": "啟動的 kernel 數", "en": "Kernels launched"}, once=True
 )
 MEMORY = Quantity(
-    "memory",
-    "MiB",
-    "lower",
-    exact=True,
-    labels={"zh_TW": "記憶體", "en": "Memory"},
-    logarithmic=False,
+    "memory", "MiB", "lower", {"zh_TW": "記憶體", "en": "Memory"}, exact=True, logarithmic=False
 )
-
-# What an iteration must cost
-
-
-def _operations(parameters: Parameters) -> float:
-    return costs.flops(parameters)
-
-
-def _compulsory_bytes(parameters: Parameters, dtype: str) -> int:
-    return costs.compulsory_bytes(parameters)
-
-
-def _fewest_bytes(run: Run, device_name: str | None) -> int:
-    return costs.compulsory_bytes(run)
-
-
-def _rate(parameters: Parameters, milliseconds: Any) -> Any:
-    return costs.flops(parameters) / 1e9 / milliseconds
-
-
-def _power(parameters: Parameters, joules: Any, milliseconds: Any) -> Any:
-    return 1e3 * joules / milliseconds
-
-
-def _token_rate(parameters: Parameters, milliseconds: Any) -> Any:
-    return costs.tokens(parameters) / milliseconds
 
 
 def _size(parameters: Parameters) -> list[dict[str, str]]:
@@ -182,19 +112,23 @@ TRAINING = Benchmark(
             "iteration_time",
             TIME,
             {"zh_TW": "每次迭代的時間", "en": "time per iteration"},
-            work=Work(_operations, _compulsory_bytes, _fewest_bytes),
+            work=Work(
+                costs.flops,
+                lambda sizes, dtype: costs.compulsory_bytes(sizes),
+                lambda run, device_name: costs.compulsory_bytes(run),
+            ),
         ),
         Metric(
             "token_rate",
             TOKENS,
             {"zh_TW": "每秒的 token 數", "en": "tokens per second"},
-            derived=Derived(("iteration_time",), _token_rate),
+            derived=Derived(("iteration_time",), lambda sizes, ms: costs.tokens(sizes) / ms),
         ),
         Metric(
             "model_rate",
             RATE,
             {"zh_TW": "模型運算速率", "en": "model rate"},
-            derived=Derived(("iteration_time",), _rate),
+            derived=Derived(("iteration_time",), lambda sizes, ms: costs.flops(sizes) / 1e9 / ms),
         ),
         Metric(
             "first_step",
@@ -232,7 +166,7 @@ TRAINING = Benchmark(
             "power",
             POWER,
             {"zh_TW": "平均功率", "en": "average power"},
-            derived=Derived(("energy", "iteration_time"), _power),
+            derived=Derived(("energy", "iteration_time"), lambda _, joules, ms: 1e3 * joules / ms),
         ),
         Metric(
             "gpu_busy_time",

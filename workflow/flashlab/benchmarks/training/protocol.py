@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, Tag
+from pydantic import Field
 
 from flashlab.benchmarks.settings import (
     ABSENT,
-    EACH,
-    ONE_OR_EACH,
-    OR_EACH,
     Keys,
     NotNegative,
+    OneOrEach,
     Positive,
     Precision,
     Share,
@@ -44,9 +42,7 @@ class Training(Keys):
     max_iters: Annotated[int, Field(ge=20)] = 500
     min_iters: Annotated[int, Field(ge=10)] = 100
     relative_interval: Precision = 0.01
-    max_seconds: Annotated[
-        Annotated[Positive, Tag(OR_EACH)] | Annotated[Seconds, Tag(EACH)], ONE_OR_EACH
-    ] = Seconds()
+    max_seconds: OneOrEach[Positive, Seconds] = Seconds()
     learning_rate: Positive = 6e-4
     min_lr: NotNegative = 6e-5
     decay_lr: bool = True
