@@ -17,9 +17,9 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import ImplementationError
 from flashlab.checking.command import claimed_with_notice
-from flashlab.checking.profiling import count_run, counters_table, print_profile
 from flashlab.checking.shapes import parse_shapes, shape_text, sweep_shape
 from flashlab.compare.bench_process import Patience
+from flashlab.compare.bench_profile import count_run, counters_table, print_profile
 from flashlab.compare.bench_records import FOLDER, write_records
 from flashlab.compare.bench_table import blocks, describe, find_ceiling, show_progress
 from flashlab.compare.interleave import Candidate, measure_in_turns
