@@ -9,7 +9,6 @@ from flashlab.analysis.experiment import Experiment, chosen_metrics, run_keys
 from flashlab.analysis.kinds.choice import place
 from flashlab.analysis.replication import geometric_mean
 from flashlab.benchmarks.model import Benchmark, Metric
-from flashlab.compare.circumstances import row_of
 from flashlab.compare.pairs import measurements_in, status_in, values_in
 from flashlab.compare.rule import TIMES
 from flashlab.compare.sides import Records
@@ -33,8 +32,21 @@ def _experiment(benchmark: Benchmark, metric: Metric, side: Records) -> Experime
             kept = [[*each.samples] for each in measurements_in(records, base)]
             if all(kept):
                 samples[(*(row[column] for column in run_keys(benchmark)), base.name)] = kept
-    rows = [row_of(record) for records in side.values() for record in records]
-    return Experiment({"name": metric.name}, benchmark, runs, metrics, samples, rows)
+    processes = [
+        {
+            **run.to_json(),
+            **{name: each.environment.get(name) for name in ("device_name", "gpu_uuid", "boot")},
+            "process": each.process,
+            "status": each.status,
+            "started": each.started,
+            "ended": each.ended,
+            "warnings": each.warnings,
+            "record": f"{run} {each.process}",
+        }
+        for run, records in side.items()
+        for each in records
+    ]
+    return Experiment({"name": metric.name}, benchmark, runs, metrics, samples, processes)
 
 
 Shape = tuple[str, str, str]
