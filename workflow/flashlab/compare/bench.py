@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from flashlab.compare.bench_profile import count_run, counters_table, print_prof
 from flashlab.compare.bench_records import FOLDER, write_records
 from flashlab.compare.bench_table import blocks, describe, find_ceiling, show_progress
 from flashlab.compare.interleave import Candidate, measure_in_turns
-from flashlab.compare.printing import Block, open_console
+from flashlab.compare.printing import open_console
 from flashlab.compare.targets import SavedError, Target, found_targets
 from flashlab.files import write_json
 
@@ -107,25 +108,20 @@ def _bench_shape(
     ]
     ceiling = find_ceiling(device, name, dtype)
     started = datetime.now(UTC).isoformat(timespec="seconds")
-
-    def implementations() -> list[dict[str, Any]]:
-        return describe(ATTENTION, candidates, order.passes, order.margin, ceiling)
-
-    def content() -> list[Block]:
-        return blocks(implementations(), ceiling)
-
+    known = partial(describe, ATTENTION, candidates, order.passes, order.margin, ceiling)
     labels = " against ".join(target.label for target in targets)
     console.print(f"{labels}: {shape_text(shape)} {dtype} on {name}", soft_wrap=True)
-    patience = Patience(order.timeout_s)
-    with (
-        claimed_with_notice(device) as variables,
-        closing(
-            measure_in_turns(
-                ATTENTION, candidates, order.passes, order.seconds, variables, patience
-            )
-        ) as measuring,
-    ):
-        show_progress(console, measuring, content)
+    with claimed_with_notice(device) as variables:
+        measuring = measure_in_turns(
+            ATTENTION,
+            candidates,
+            order.passes,
+            order.seconds,
+            variables,
+            Patience(order.timeout_s),
+        )
+        with closing(measuring):
+            show_progress(console, measuring, lambda: blocks(known(), ceiling))
     write_records(ATTENTION, candidates, order.seconds, started)
     if order.counters:
         _print_counters(console, candidates, device)
@@ -135,19 +131,8 @@ def _bench_shape(
         "device": name,
         "ceiling": asdict(ceiling) if ceiling else None,
         "margin": order.margin,
-        "implementations": implementations(),
+        "implementations": known(),
     }
-
-
-def _bench_targets(console: Console, order: Order, targets: Sequence[Target]) -> bool:
-    """Measure every shape; whether every implementation was right and could be measured."""
-    device = machine.detect_device("auto")
-    shapes = shapes_of(order.shapes, order.sweep, device)
-    described = [_bench_shape(console, order, targets, shape, device) for shape in shapes]
-    if order.output:
-        write_json(order.output, {"benchmark": ATTENTION.name, "shapes": described})
-    statuses = {entry["status"] for shape in described for entry in shape["implementations"]}
-    return statuses <= {"ok", "unsupported"}
 
 
 def run_bench(order: Order) -> bool:
@@ -158,8 +143,14 @@ def run_bench(order: Order) -> bool:
         ShapeError: a shape or a sweep is malformed.
         SavedError: an implementation's file was saved while it was measured.
     """
+    console, device = open_console(), machine.detect_device("auto")
     with found_targets(order.implementations) as targets:
-        return _bench_targets(open_console(), order, targets)
+        shapes = shapes_of(order.shapes, order.sweep, device)
+        described = [_bench_shape(console, order, targets, shape, device) for shape in shapes]
+    if order.output:
+        write_json(order.output, {"benchmark": ATTENTION.name, "shapes": described})
+    statuses = {entry["status"] for shape in described for entry in shape["implementations"]}
+    return statuses <= {"ok", "unsupported"}
 
 
 def _state(texts: Sequence[str]) -> list[str]:
@@ -182,8 +173,7 @@ def watch_bench(order: Order) -> None:
     while True:
         before = _state(order.implementations)
         try:
-            with found_targets(order.implementations) as targets:
-                _bench_targets(console, order, targets)
+            run_bench(order)
             console.print(WAITING)
         except SavedError as error:
             console.print(f"{error}; it is measured again", soft_wrap=True)
