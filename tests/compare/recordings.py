@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from planted.records import plain_record
+
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.records import Measurement, Record, write_record
@@ -29,17 +31,12 @@ def runs(
     ]
 
 
-def unchanged(run: Run) -> float:
-    """The factor of a run that takes as long as planted."""
-    return 1.0
-
-
 def record(
     measured: Sequence[Run],
     seed: int,
     processes: int = 3,
     spread: float = 0.01,
-    factor: Callable[[Run], float] = unchanged,
+    factor: Callable[[Run], float] = lambda run: 1.0,
     peak: float = 10.0,
 ) -> Recording:
     """Runs in several processes, each with an offset of its own and noisy samples.
@@ -59,23 +56,10 @@ def record(
             "backward_time": timed(2.5),
             "peak_memory": Measurement(peak),
         }
-        return Record(
-            benchmark="attention",
-            run=run,
-            status="ok",
-            message=None,
-            protocol={"name": "sampled"},
-            metrics=metrics,
-            gate=None,
-            warnings=(),
-            environment={"device_name": "Abacus", "packages": {"torch": "2.0"}},
-            sources={
-                "process": process,
-                "implementation_digest": "a" * 64,
-                "measuring_digest": "b" * 64,
-            },
-            started=f"2026-01-02T03:04:{seed % 60:02}+00:00",
-        )
+        digests = {"implementation_digest": "a" * 64, "measuring_digest": "b" * 64}
+        started = f"2026-01-02T03:04:{seed % 60:02}+00:00"
+        sources = {"process": process, **digests}
+        return plain_record(run, "attention", metrics=metrics, sources=sources, started=started)
 
     return {run: [one(run, process) for process in range(processes)] for run in measured}
 

@@ -10,21 +10,18 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
 
 from flashlab.__main__ import main
-from flashlab.benchmarks.attention.declaration import attention_run
-from flashlab.benchmarks.attention.shape import Shape
 from flashlab.checking.shapes import ShapeError
 from flashlab.compare.bench import shapes_of
 from flashlab.compare.bench_process import Patience
 from flashlab.files import read_json
-from flashlab.measuring import start
+from flashlab.measuring import start as measuring_start
 from flashlab.plan.identity import MEASURING_PROCESS, measuring_digest
 from flashlab.records import Record, RecordError, parse_record, read_record
 
@@ -52,8 +49,7 @@ def attention(qkv, causal):
 SHAPE = "B1,N64,H2,D16,causal"
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """A call of a kernel: in which process, of which version, its begin and its end (ns)."""
 
     process: int
@@ -62,8 +58,7 @@ class Call:
     end: int
 
 
-@dataclass(frozen=True)
-class Bench:
+class Bench(NamedTuple):
     """A bench that has ended: its status, what it printed and wrote, its records, kernels' calls.
 
     The calls are in order of their ends.
@@ -80,8 +75,19 @@ def kernel(scale: float) -> str:
     return f"SCALE = {scale}\n{KERNEL}"
 
 
-def environment(root: Path, folder: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(root / "workflow"), "CALLS": str(folder / "calls")}
+def start(root: Path, folder: Path, python: str, *arguments: str) -> subprocess.Popen[str]:
+    """`python -m flashlab bench` with these arguments, running."""
+    own = {"PYTHONPATH": str(root / "workflow"), "CALLS": str(folder / "calls")}
+    return subprocess.Popen(
+        [python, "-u", "-m", "flashlab", "bench", *arguments, "--shape", SHAPE],
+        cwd=folder,
+        env={**os.environ, **own},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # A process started in the background would pass on that it ignores Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -99,30 +105,17 @@ def bench(root: Path, forking_python: str, tmp_path_factory: pytest.TempPathFact
         subprocess.run([*git, "commit", "-qm", f"Pause as {version}"], check=True)
     (folder / "kernels" / "wrong.py").write_text(kernel(2.0))
     targets = ("kernels/mine.py", "HEAD~1:kernels/mine.py", "kernels/wrong.py")
-    order = ("--shape", SHAPE, "--pass", "forward", "--seconds", "0.4", "--json", "said.json")
-    ended = subprocess.run(
-        [forking_python, "-m", "flashlab", "bench", *targets, *order],
-        cwd=folder,
-        env=environment(root, folder),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    runs = {
-        name: attention_run(name, Shape(1, 64, 2, 32, True), "float32", "cpu")
-        for name in ("mine", "wrong")
-    }
-    records = [
-        read_record(path, runs[path.name.partition("-")[0]])
-        for path in sorted((folder / "results" / "bench").iterdir())
-    ]
+    order = ("--pass", "forward", "--seconds", "0.4", "--json", "said.json")
+    ended = start(root, folder, forking_python, *targets, *order)
+    printed, _ = ended.communicate()
+    records = [read_record(path) for path in sorted((folder / "results" / "bench").iterdir())]
     calls = [
         Call(int(process), version, int(begin), int(end))
         for process, version, begin, end in map(
             str.split, (folder / "calls").read_text().splitlines()
         )
     ]
-    document = read_json(folder / "said.json")
-    return Bench(ended.returncode, ended.stdout, document, records, calls)
+    return Bench(ended.returncode, printed, read_json(folder / "said.json"), records, calls)
 
 
 def test_a_revision_is_measured_with_what_it_imported_then(bench: Bench) -> None:
@@ -137,23 +130,18 @@ def test_a_revision_is_measured_with_what_it_imported_then(bench: Bench) -> None
 
 
 def test_a_slower_revision_is_called_slower_and_a_wrong_kernel_gets_no_time(bench: Bench) -> None:
-    final = bench.printed.rpartition("provisional")[2]
-    assert re.search(r"^HEAD~1:kernels/mine.py +forward .*slower *$", final, re.MULTILINE)
-    assert re.search(r"^kernels/wrong.py +incorrect *$", final, re.MULTILINE)
-    assert "\nkernels/wrong.py: relative error against float64" in final
-    assert bench.status == 1
-
-
-def test_its_data_hold_what_the_table_says(bench: Bench) -> None:
     (shape,) = bench.document["shapes"]
     assert (bench.document["benchmark"], shape["shape"]) == ("attention", SHAPE)
     mine, then, wrong = shape["implementations"]
     assert [entry["status"] for entry in (mine, then, wrong)] == ["ok", "ok", "incorrect"]
     (timed,) = then["passes"]
     assert (timed["pass"], timed["verdict"], timed["final"]) == ("forward", "slower", True)
-    row = f"{timed['milliseconds']:.4g} ± "
     final = bench.printed.rpartition("provisional")[2]
-    assert re.search(rf"^HEAD~1:kernels/mine.py +forward +{re.escape(row)}", final, re.MULTILINE)
+    row = rf"^HEAD~1:kernels/mine.py +forward +{timed['milliseconds']:.4g} ± .*slower *$"
+    assert re.search(row, final, re.MULTILINE)
+    assert re.search(r"^kernels/wrong.py +incorrect *$", final, re.MULTILINE)
+    assert "\nkernels/wrong.py: relative error against float64" in final
+    assert bench.status == 1
 
 
 def test_a_hanging_kernel_is_ended_at_its_time_limit(
@@ -161,15 +149,10 @@ def test_a_hanging_kernel_is_ended_at_its_time_limit(
 ) -> None:
     hanging = "import time\n\n\ndef attention(qkv, causal):\n    time.sleep(600)\n"
     (tmp_path / "hangs.py").write_text(hanging)
-    ended = subprocess.run(
-        [forking_python, "-m", "flashlab", "bench", "hangs.py", "--shape", SHAPE, "--timeout", "2"],
-        cwd=tmp_path,
-        env=environment(root, tmp_path),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    ended = start(root, tmp_path, forking_python, "hangs.py", "--timeout", "2")
+    printed, _ = ended.communicate()
     assert ended.returncode == 1
-    assert "hangs.py: timed out after 2 s; --timeout SECONDS allows more" in ended.stdout
+    assert "hangs.py: timed out after 2 s; --timeout SECONDS allows more" in printed
 
 
 def test_a_step_may_take_a_minute_or_ten_times_as_long_as_another_took() -> None:
@@ -224,17 +207,8 @@ class Watch:
         (folder / "kernels" / "lib").mkdir(parents=True)
         (folder / "kernels" / "lib" / "pace.py").write_text("VERSION, PAUSE_SECONDS = 'v', 0\n")
         self.file.write_text(source)
-        order = ("kernels/mine.py", "--watch", "--shape", SHAPE, "--pass", "forward")
-        self.process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "flashlab", "bench", *order, "--seconds", "0.1"],
-            cwd=folder,
-            env=environment(root, folder),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            # A process started in the background would pass on that it ignores Ctrl-C.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
+        order = ("kernels/mine.py", "--watch", "--pass", "forward", "--seconds", "0.1")
+        self.process = start(root, folder, sys.executable, *order)
 
     def read_until(self, text: str) -> str:
         """What it prints up to a line with this text."""
@@ -283,18 +257,19 @@ def test_a_watched_file_is_measured_again_on_save_whatever_is_in_it(watch: Watch
 
 
 @pytest.mark.parametrize(
-    ("sweep", "lengths"),
-    [("seq_len=128:1000", [128, 256, 512]), ("seq_len=96,100", [96, 100]), (None, [64])],
+    ("sweep", "swept"),
+    [
+        ("seq_len=128:1000", [(128, 32), (256, 32), (512, 32)]),
+        ("seq_len=96,100", [(96, 32), (100, 32)]),
+        ("head_dim=128", [(64, 256)]),
+        (None, [(64, 32)]),
+    ],
 )
+@pytest.mark.parametrize("shape", [SHAPE, "B1,N64,H2,E32,causal"])
 def test_a_sweep_takes_the_place_of_the_size_in_the_shape(
-    sweep: str | None, lengths: list[int]
+    shape: str, sweep: str | None, swept: list[tuple[int, int]]
 ) -> None:
-    assert [s.seq_len for s in shapes_of([SHAPE], sweep, "cpu")] == lengths
-
-
-def test_a_swept_head_dim_takes_the_place_of_the_embedding() -> None:
-    (shape,) = shapes_of(["B1,N8,H2,E64,full"], "head_dim=128", "cpu")
-    assert (shape.num_heads, shape.emb_dim) == (2, 256)
+    assert [(s.seq_len, s.emb_dim) for s in shapes_of([shape], sweep, "cpu")] == swept
 
 
 @pytest.mark.parametrize("sweep", ["seq_len", "seq_len=9:3", "seq_len=0:4", "mask=1:2"])
@@ -319,7 +294,7 @@ def test_a_mistake_on_the_command_line_is_one_message(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(start, "start_own_parent", lambda: None)
+    monkeypatch.setattr(measuring_start, "start_own_parent", lambda: None)
     with pytest.raises(SystemExit) as ended:
         sys.exit(main(["bench", *arguments]))
     assert ended.value.code == 2
