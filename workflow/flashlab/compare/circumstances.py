@@ -49,10 +49,8 @@ def _facts(record: Record) -> dict[str, Any]:
 
 
 def _facts_of_implementation(record: Record) -> dict[str, Any]:
-    return {
-        "provider": record.environment.get("provider"),
-        "kernel": _digest(record, "implementation"),
-    }
+    kernel = _digest(record, "implementation")
+    return {"provider": record.environment.get("provider"), "kernel": kernel}
 
 
 def _stated(values: Iterable[Any]) -> list[str]:
