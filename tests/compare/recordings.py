@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -62,6 +63,13 @@ def record(
         return plain_record(run, "attention", metrics=metrics, sources=sources, started=started)
 
     return {run: [one(run, process) for process in range(processes)] for run in measured}
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """What git prints in a folder, where anyone may commit."""
+    author = ("-c", "user.name=N", "-c", "user.email=e@example.org")
+    command = ["git", "-C", str(folder), *author, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def keep(folder: Path, records: Iterable[Record]) -> list[Path]:

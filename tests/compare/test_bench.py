@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import psutil
 import pytest
+from compare.recordings import git
 
 from flashlab.__main__ import main
 from flashlab.checking.shapes import ShapeError
@@ -94,15 +95,14 @@ def start(root: Path, folder: Path, python: str, *arguments: str) -> subprocess.
 def bench(root: Path, forking_python: str, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """A kernel, itself at a revision when what it imports was far slower, and one that is wrong."""
     folder = tmp_path_factory.mktemp("bench")
-    git = ("git", "-C", str(folder), "-c", "user.name=T", "-c", "user.email=t@example.org")
     pace = folder / "kernels" / "lib" / "pace.py"
     pace.parent.mkdir(parents=True)
     (folder / "kernels" / "mine.py").write_text(kernel(1.0))
-    subprocess.run([*git, "init", "-q"], check=True)
+    git(folder, "init")
     for version, pause in (("then", 0.02), ("now", 0)):
         pace.write_text(f"VERSION, PAUSE_SECONDS = {version!r}, {pause}\n")
-        subprocess.run([*git, "add", "kernels"], check=True)
-        subprocess.run([*git, "commit", "-qm", f"Pause as {version}"], check=True)
+        git(folder, "add", "kernels")
+        git(folder, "commit", "-m", f"Pause as {version}")
     (folder / "kernels" / "wrong.py").write_text(kernel(2.0))
     targets = ("kernels/mine.py", "HEAD~1:kernels/mine.py", "kernels/wrong.py")
     order = ("--pass", "forward", "--seconds", "0.4", "--json", "said.json")

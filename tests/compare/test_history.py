@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from compare.golden import COMMITS, history
-from compare.recordings import keep
+from compare.recordings import git, keep
 
 from flashlab.__main__ import main
 from flashlab.compare.history import HistoryError, histories, read_history
@@ -29,15 +28,10 @@ def test_uncommitted_changes_and_other_machines_are_kept_apart() -> None:
 
 
 def test_the_order_of_commits_is_read_from_git(tmp_path: Path) -> None:
-    git = ("git", "-C", str(tmp_path), "-c", "user.name=N", "-c", "user.email=e@example.org")
-    subprocess.run([*git, "init", "--quiet"], check=True)
+    git(tmp_path, "init")
     for number in range(12):
-        message = ["commit", "--quiet", "--allow-empty", "--message", str(number)]
-        subprocess.run([*git, *message], check=True)
-    listed = subprocess.run(
-        [*git, "rev-list", "--reverse", "HEAD"], check=True, capture_output=True
-    )
-    commits = listed.stdout.decode().split()
+        git(tmp_path, "commit", "--allow-empty", "--message", str(number))
+    commits = git(tmp_path, "rev-list", "--reverse", "HEAD").split()
     # As if the later commits had been measured first.
     records = [
         replace(

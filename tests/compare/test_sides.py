@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from compare.recordings import keep, record, runs
+from compare.recordings import git, keep, record, runs
 
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.compare.sides import Side, SideError, find_side
@@ -87,12 +86,11 @@ def test_a_revision_has_the_records_of_its_kernels(
     def commit(factor: int) -> str:
         """Commit the kernel with a factor, and give the digest of what was committed."""
         kernel.write_text(KERNEL.format(factor=factor))
-        git = ("git", "-c", "user.name=N", "-c", "user.email=e@example.org")
-        subprocess.run([*git, "add", "kernels"], check=True)
-        subprocess.run([*git, "commit", "--quiet", "--message", f"v{factor}"], check=True)
+        git(tmp_path, "add", "kernels")
+        git(tmp_path, "commit", "--message", f"v{factor}")
         return find_implementations(kernel.parent)["Flash2"].digest
 
-    subprocess.run(["git", "init", "--quiet", "."], check=True)
+    git(tmp_path, "init")
     digests = [commit(factor) for factor in (1, 2, 3)]
     of_them = [
         replace(each, sources={**each.sources, "implementation_digest": digest})
