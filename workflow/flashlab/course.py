@@ -379,16 +379,17 @@ def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     return found
 
 
-def result_of(document: Any) -> CourseResult:
-    """The result that a JSON document holds.
+def read_result(content: bytes) -> CourseResult:
+    """The result in the bytes of a JSON file.
 
     Raises:
-        UnsoundFileError: one of the four keys is missing, a number is not finite and in range, or
-            there is a ``record`` block that is not of FlashLab's form, or has numbers though it
-            states that there are none.
+        UnsoundFileError: it is no sound JSON, one of the four keys is missing, a number is not
+            finite and in range, or there is a ``record`` block that is not of FlashLab's form, or
+            has numbers though it states that there are none.
         NotAResultError: none of the keys is there.
         NotMeasuredError: a record of FlashLab of a run that has no numbers.
     """
+    document = parse_json(content)
     if not isinstance(document, dict):
         raise UnsoundFileError("form.no_object")
     if document and not {*FLOPS_RATIOS, MEMORY, "record"} & document.keys():
@@ -406,11 +407,6 @@ def result_of(document: Any) -> CourseResult:
         return CourseResult(numbers, None, {})
     record = _read_mapping(document, "record")
     return CourseResult(numbers, _read_claim(record), _read_samples(record))
-
-
-def read_result(content: bytes) -> CourseResult:
-    """The result in the bytes of a file; errors as of `result_of`."""
-    return result_of(parse_json(content))
 
 
 # runs.csv

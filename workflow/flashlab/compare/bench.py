@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import statistics
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -21,17 +23,21 @@ from flashlab.checking.command import claimed_with_notice
 from flashlab.checking.shapes import parse_shapes, shape_text, sweep_shape
 from flashlab.compare.bench_process import Patience
 from flashlab.compare.bench_profile import count_run, counters_table, print_profile
-from flashlab.compare.bench_records import FOLDER, write_records
 from flashlab.compare.bench_table import blocks, describe, find_ceiling, show_progress
 from flashlab.compare.interleave import Candidate, measure_in_turns
 from flashlab.compare.printing import open_console
 from flashlab.compare.targets import SavedError, Target, found_targets
 from flashlab.files import write_json
+from flashlab.plan import identity
+from flashlab.records import INTERLEAVED, Measurement, Record, read_metrics, write_record
 
 DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8, 512, True)}
 """The shape measured if none is given, by kind of device; a size left out is taken from it too."""
 
 DTYPE = {"cuda": "float16", "cpu": "float32"}
+
+FOLDER = Path("results", "bench")
+"""Where the records go: no plan, table or dataset looks there."""
 
 PASSES = tuple(metric.name for metric in ATTENTION.measured if metric.work)
 """The timed metrics of the passes."""
@@ -97,6 +103,42 @@ def _print_counters(console: Console, candidates: Sequence[Candidate], device: s
         console.print(counters_table(ATTENTION, counted, device))
 
 
+def _write_records(candidates: Sequence[Candidate], seconds: float, started: str) -> None:
+    """Write the records of implementations that were measured in turns into `FOLDER`.
+
+    There is one for each process, and a single one of a failure. Measuring the same again replaces
+    them.
+    """
+    labels = [candidate.target.label for candidate in candidates]
+    for place, candidate in enumerate(candidates):
+        protocol = {"name": INTERLEAVED, "seconds": seconds, "in_turns": labels, "place": place}
+        implementation, environments = candidate.target.implementation, candidate.environments
+        ok = candidate.status == "ok"
+        for process in range(len(environments) if ok else 1):
+            # Memory was measured in the first.
+            metrics = read_metrics(candidate.metrics) if ok and process == 0 else {}
+            for name, processes in candidate.batches.items() if ok else ():
+                calls = [s * 1e3 for s in itertools.chain.from_iterable(processes[process])]
+                metrics[name] = Measurement(statistics.median(calls), tuple(calls), "time")
+            decided_by = identity.identity(
+                ATTENTION, candidate.run, protocol, implementation, process
+            )
+            record = Record(
+                benchmark=ATTENTION.name,
+                run=candidate.run,
+                status=candidate.status,
+                message=candidate.message,
+                protocol=protocol,
+                metrics=metrics,
+                gate=None if process else candidate.gate,
+                warnings=tuple(candidate.warnings[process]) if ok else (),
+                environment=environments[process if ok else -1] if environments else {},
+                sources=identity.sources(decided_by, implementation),
+                started=started,
+            )
+            write_record(FOLDER / identity.record_name(candidate.run, decided_by), record)
+
+
 def _bench_shape(
     console: Console, order: Order, targets: Sequence[Target], shape: Shape, device: str
 ) -> dict[str, Any]:
@@ -122,7 +164,7 @@ def _bench_shape(
         )
         with closing(measuring):
             show_progress(console, measuring, lambda: blocks(known(), ceiling))
-    write_records(ATTENTION, candidates, order.seconds, started)
+    _write_records(candidates, order.seconds, started)
     if order.counters:
         _print_counters(console, candidates, device)
     return {
