@@ -199,30 +199,8 @@ def test_its_records_never_stand_for_sampled_ones(bench: Bench, tmp_path: Path) 
         parse_record(document, "it")
 
 
-class Watch:
-    """A bench that watches a kernel of its own, and what it has printed so far."""
-
-    def __init__(self, root: Path, folder: Path, source: str) -> None:
-        self.file = folder / "kernels" / "mine.py"
-        (folder / "kernels" / "lib").mkdir(parents=True)
-        (folder / "kernels" / "lib" / "pace.py").write_text("VERSION, PAUSE_SECONDS = 'v', 0\n")
-        self.file.write_text(source)
-        order = ("kernels/mine.py", "--watch", "--pass", "forward", "--seconds", "0.1")
-        self.process = start(root, folder, sys.executable, *order)
-
-    def read_until(self, text: str) -> str:
-        """What it prints up to a line with this text."""
-        assert self.process.stdout is not None
-        printed = ""
-        for line in self.process.stdout:
-            printed += line
-            if text in line:
-                return printed
-        raise AssertionError(f"ended without {text!r}: {printed}")
-
-
 @pytest.fixture
-def watch(root: Path, tmp_path: Path) -> Iterator[Watch]:
+def watch(root: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A bench that watches a kernel, which saves its own next version when it is first timed."""
     fixed = kernel(1.0)
     saves_itself = (
@@ -230,28 +208,46 @@ def watch(root: Path, tmp_path: Path) -> Iterator[Watch]:
         f"if Path(__file__).with_name('checked').exists(): Path(__file__).write_text({fixed!r})\n"
         "Path(__file__).with_name('checked').touch()\n"
     )
-    watch = Watch(root, tmp_path, saves_itself + fixed)
-    yield watch
-    watch.process.kill()
-    watch.process.wait()
+    (tmp_path / "kernels" / "lib").mkdir(parents=True)
+    (tmp_path / "kernels" / "lib" / "pace.py").write_text("VERSION, PAUSE_SECONDS = 'v', 0\n")
+    (tmp_path / "kernels" / "mine.py").write_text(saves_itself + fixed)
+    order = ("kernels/mine.py", "--watch", "--pass", "forward", "--seconds", "0.1")
+    process = start(root, tmp_path, sys.executable, *order)
+    yield process
+    process.kill()
+    process.wait()
 
 
-def test_a_watched_file_is_measured_again_on_save_whatever_is_in_it(watch: Watch) -> None:
+def test_a_watched_file_is_measured_again_on_save_whatever_is_in_it(
+    watch: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "kernels" / "mine.py"
+
+    def read_until(text: str) -> str:
+        """What it prints up to a line with this text."""
+        assert watch.stdout is not None
+        printed = ""
+        for line in watch.stdout:
+            printed += line
+            if text in line:
+                return printed
+        raise AssertionError(f"ended without {text!r}: {printed}")
+
     # Saved between two of its processes: nothing is said of a mixture of versions.
-    before = watch.read_until("kernels/mine.py was saved while it was measured")
+    before = read_until("kernels/mine.py was saved while it was measured")
     assert "after" not in before.rpartition("provisional, after")[2]
-    assert re.search("^kernels/mine.py +forward", watch.read_until("watching"), re.MULTILINE)
+    assert re.search("^kernels/mine.py +forward", read_until("watching"), re.MULTILINE)
 
-    watch.file.write_text("def attention(:\n")
-    assert "kernels/mine.py: line 1: invalid syntax" in watch.read_until("watching")
+    file.write_text("def attention(:\n")
+    assert "kernels/mine.py: line 1: invalid syntax" in read_until("watching")
 
-    watch.file.write_text(kernel(2.0))
-    assert "\nkernels/mine.py: relative error" in watch.read_until("watching")
+    file.write_text(kernel(2.0))
+    assert "\nkernels/mine.py: relative error" in read_until("watching")
 
-    started = psutil.Process(watch.process.pid).children(recursive=True)
-    watch.process.send_signal(signal.SIGINT)
-    printed, _ = watch.process.communicate(timeout=60)
-    assert (watch.process.returncode, printed) == (130, "")
+    started = psutil.Process(watch.pid).children(recursive=True)
+    watch.send_signal(signal.SIGINT)
+    printed, _ = watch.communicate(timeout=60)
+    assert (watch.returncode, printed) == (130, "")
     _, left = psutil.wait_procs(started, timeout=60)
     assert started and not left
 
