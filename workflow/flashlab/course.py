@@ -455,7 +455,7 @@ def _delimiter_of(header: str) -> str:
 
     UnsoundFileError where it separates more columns than any table of runs has.
     """
-    delimiter = "," if "," in header else next((c for c in ";\t" if c in header), ",")
+    delimiter = next((each for each in ",;\t" if each in header), ",")
     if header.count(delimiter) >= MAX_COLUMNS:
         raise UnsoundFileError("form.csv_columns", most=str(MAX_COLUMNS))
     return delimiter

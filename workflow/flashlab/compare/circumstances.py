@@ -21,11 +21,9 @@ CODE = ("kernel", "measuring")
 
 
 def _digest(record: Record, what: str) -> str | None:
-    """The digest of a record's kernel or measuring code; older records hold another kind of it."""
-    for kind in ("digest", "sha256"):
-        if digest := record.sources.get(f"{what}_{kind}"):
-            return f"{kind} {digest[:DIGITS]}"
-    return None
+    """The digest of a record's kernel or measuring code; an imported one has none."""
+    digest = record.sources.get(f"{what}_digest")
+    return digest and f"digest {digest[:DIGITS]}"
 
 
 def _facts(record: Record) -> dict[str, Any]:
@@ -61,10 +59,7 @@ def _row(
     field: str, sides: Iterable[list[str]], implementation: str | None = None
 ) -> dict[str, Any]:
     one, other = sides
-    kinds = [{value.partition(" ")[0] for value in values} for values in (one, other)]
-    # Digests of two kinds cannot be compared.
-    incomparable = kinds[0] != kinds[1] and {"digest", "sha256"} >= kinds[0] | kinds[1]
-    verdict = UNSTATED if incomparable or not one or not other else DIFFERS
+    verdict = DIFFERS if one and other else UNSTATED
     return {
         "field": field,
         "implementation": implementation,
@@ -90,8 +85,8 @@ def _rows(
 def compare_circumstances(one: Records, other: Records) -> list[dict[str, Any]]:
     """A row for each field, and for each implementation's provider and kernel, with its verdict.
 
-    Each has the values that occur on each side: ``agrees`` where they are the same, ``unstated``
-    where one side states none.
+    Both sides have the same runs. Each row has the values that occur on each side: ``agrees`` where
+    they are the same, ``unstated`` where one side states none.
     """
     sides = [[record for records in side.values() for record in records] for side in (one, other)]
     processes = [{len(records) for records in side.values()} for side in (one, other)]
@@ -100,8 +95,7 @@ def compare_circumstances(one: Records, other: Records) -> list[dict[str, Any]]:
         _row("gpus", map(_gpus, sides)),
         _row("processes", map(_stated, processes)),
     ]
-    first, second = ({record.run.implementation for record in side} for side in sides)
-    for name in sorted(first & second):
+    for name in sorted({run.implementation for run in one}):
         of_it = [[r for r in side if r.run.implementation == name] for side in sides]
         rows += _rows(of_it, _facts_of_implementation, name)
     return rows
@@ -150,7 +144,7 @@ def describe_side(name: str, runs: Records) -> dict[str, Any]:
         "runs": len(runs),
         "records": len(records),
         "devices": _stated(record.environment.get("device_name") for record in records),
-        "begun": min(started, default=None),
-        "ended": max(started, default=None),
+        "begun": min(started),
+        "ended": max(started),
         "commits": _stated(map(_commit, records)),
     }

@@ -34,7 +34,7 @@ def _surroundings(record: Record) -> str:
     return canonical(
         {
             "device": record.environment.get("device_name"),
-            "versions": record.sources.get("versions") or record.environment.get("packages", {}),
+            "versions": record.sources.get("versions", {}),
             "protocol": deciding(record.protocol),
         }
     )
