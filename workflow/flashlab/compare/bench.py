@@ -91,7 +91,7 @@ def _print_counters(console: Console, candidates: Sequence[Candidate], device: s
     """Count the passes of each implementation that was measured, and print what was counted."""
     counted = {
         candidate.target.label: count_run(
-            ATTENTION, candidate.run, candidate.target.implementation, FOLDER, COUNTERS_SECONDS
+            candidate.run, candidate.target.implementation, FOLDER, COUNTERS_SECONDS
         )
         for candidate in candidates
         if candidate.status == "ok"
@@ -100,7 +100,7 @@ def _print_counters(console: Console, candidates: Sequence[Candidate], device: s
         if record.status != "ok":
             console.print(f"counters of {label}: {record.status}: {record.message}")
     if any(record.status == "ok" for record in counted.values()):
-        console.print(counters_table(ATTENTION, counted, device))
+        console.print(counters_table(counted, device))
 
 
 def _write_records(candidates: Sequence[Candidate], seconds: float, started: str) -> None:
@@ -241,7 +241,7 @@ def profile(text: str, shapes: Sequence[str], dtype: str | None, timeout_s: floa
         for shape in shapes_of(shapes, None, device):
             implementation = target.implementation
             run = attention_run(implementation.name, shape, dtype or DTYPE[device], device)
-            record = count_run(ATTENTION, run, implementation, FOLDER, timeout_s)
-            print_profile(console, ATTENTION, run, implementation, record)
+            record = count_run(run, implementation, FOLDER, timeout_s)
+            print_profile(console, run, implementation, record)
             statuses.append(record.status)
     return all(status == "ok" for status in statuses)

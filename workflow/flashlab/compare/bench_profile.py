@@ -18,8 +18,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import Implementation
-from flashlab.benchmarks.model import Benchmark
 from flashlab.compare.printing import table_of
 from flashlab.measuring.supervise import measure_run
 from flashlab.nsight import METRICS, PROGRAM
@@ -31,16 +31,14 @@ LONGEST = 12
 """Kernels or operators of a pass that are listed, the longest first."""
 
 
-def count_run(
-    benchmark: Benchmark, run: Run, implementation: Implementation, folder: Path, timeout_s: float
-) -> Record:
+def count_run(run: Run, implementation: Implementation, folder: Path, timeout_s: float) -> Record:
     """Count a run's passes, and write the record into a folder; a failure is a record too."""
     protocol = {"name": COUNTERS, "timeout_s": timeout_s}
-    decided_by = identity.identity(benchmark, run, protocol, implementation)
+    decided_by = identity.identity(ATTENTION, run, protocol, implementation)
     sources = identity.sources(decided_by, implementation)
     output = folder / identity.record_name(run, decided_by)
     with redirect_stderr(io.StringIO()) as said:  # profilers say much that is no error
-        record = measure_run(benchmark, run, protocol, implementation, sources, output)
+        record = measure_run(ATTENTION, run, protocol, implementation, sources, output)
     if record.status == "error":
         sys.stderr.write(said.getvalue())
     return record
@@ -53,9 +51,9 @@ def _number(value: float, unit: str) -> str:
     return f"{value:.0f}" if unit == "1" else f"{value:.4g} {unit}"
 
 
-def counters_table(benchmark: Benchmark, counted: Mapping[str, Record], device: str) -> Table:
+def counters_table(counted: Mapping[str, Record], device: str) -> Table:
     """What was counted: a row for each quantity, a column for each implementation and pass."""
-    declared = benchmark.counters_on(device)
+    declared = ATTENTION.counters_on(device)
     passes = [name.removesuffix("_time") for name in declared]
     several = len(counted) > 1
     headings = [f"{label}\n{name}" if several else name for label in counted for name in passes]
@@ -103,14 +101,14 @@ def _parts_table(name: str, parts: Sequence[tuple[str, str, float]]) -> Table:
     return table
 
 
-def _command_lines(benchmark: Benchmark, run: Run, implementation: Implementation) -> list[str]:
+def _command_lines(run: Run, implementation: Implementation) -> list[str]:
     """Command lines of Nsight Compute and Nsight Systems that profile just the passes of a run.
 
     Nsight Compute collects all its sections, Nsight Systems a range for each pass.
     """
     order = {
-        "run": {**run.to_json(), "inputs": implementation.form(benchmark, COUNTERS)},
-        "measure": benchmark.measure,
+        "run": {**run.to_json(), "inputs": implementation.form(ATTENTION, COUNTERS)},
+        "measure": ATTENTION.measure,
         "kernel": str(implementation.path),
     }
     program = [
@@ -120,23 +118,19 @@ def _command_lines(benchmark: Benchmark, run: Run, implementation: Implementatio
     ncu = [PROGRAM, "--profile-from-start", "off", "--set", "full", "--export", run.slug, *program]
     nsys = [
         *("nsys", "profile", "--trace", "cuda,nvtx", "--capture-range", "cudaProfilerApi"),
-        *("--capture-range-end", f"repeat:{len(benchmark.counters_on('cuda'))}"),
+        *("--capture-range-end", f"repeat:{len(ATTENTION.counters_on('cuda'))}"),
         *("--output", run.slug, *program),
     ]
     return [shlex.join(ncu), shlex.join(nsys)]
 
 
 def print_profile(
-    console: Console,
-    benchmark: Benchmark,
-    run: Run,
-    implementation: Implementation,
-    record: Record,
+    console: Console, run: Run, implementation: Implementation, record: Record
 ) -> None:
     """Print what was counted of a run, its kernels or operators, and on a GPU how to go on."""
     console.print(f"{run} on {record.environment.get('device_name', run.device)}")
     if record.status == "ok":
-        console.print(counters_table(benchmark, {run.implementation: record}, run.device))
+        console.print(counters_table({run.implementation: record}, run.device))
         for name, parts in _parts(record.details or {}):
             console.print(_parts_table(name, parts))
     else:
@@ -144,5 +138,5 @@ def print_profile(
     if run.device == "cuda":
         counted = ", ".join(METRICS.values())
         console.print(f"\nNsight Compute counted {counted}. All of its sections, and a timeline:")
-        for line in _command_lines(benchmark, run, implementation):
+        for line in _command_lines(run, implementation):
             console.print(line, soft_wrap=True)
