@@ -131,15 +131,9 @@ def print_check(
 ) -> bool:
     """Print the table row by row, then its summary; whether every case passed.
 
-    The first traceback is shown under its case; later ones are not.
-
-    Args:
-        kernel: the kernel's file, an absolute path.
-        benchmark: whose problem it solves.
-        device: ``cuda`` or ``cpu``; claimed for as long as the check takes.
-        cases: what to compare.
-        timeout_s: seconds that the kernel's import and each case may take.
-        fail_fast: whether to stop at the first case that did not pass.
+    The device is claimed for as long as the check takes (`check`). The first traceback is shown
+    under its case; later ones are not. With `fail_fast` it stops at the first case that did not
+    pass.
 
     Raises:
         KernelError: the file cannot be imported or has no ``attention``.

@@ -142,15 +142,10 @@ def check(
     cases: Iterable[Case],
     timeout_s: float,
 ) -> Generator[tuple[Case, Outcome], None, None]:
-    """Compare the kernel in a file with the reference, case by case.
+    """Compare the kernel in a file, an absolute path, with the reference, case by case.
 
-    Args:
-        kernel: the kernel's file, an absolute path.
-        benchmark: whose problem it solves.
-        device: ``cuda`` or ``cpu``.
-        variables: environment variables that confine the process to its device.
-        cases: what to compare.
-        timeout_s: seconds that the kernel's import and each case may take.
+    The process is confined to its device by `variables` of the environment. The kernel's import and
+    each case may take `timeout_s` seconds.
 
     Raises:
         KernelError: the file cannot be imported or has no ``attention``.

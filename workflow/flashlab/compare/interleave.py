@@ -160,19 +160,11 @@ def measure_in_turns(
 ) -> Generator[Progress]:
     """Measure implementations of one problem in turns, in several processes each.
 
-    An implementation that fails keeps its status and is left out from there on.
-
-    Args:
-        benchmark: what the runs are of.
-        candidates: the implementations, whose values are filled in as the measuring goes on.
-        passes: the timed metrics of the passes to measure, in the benchmark's order.
-        seconds: how long to measure in all, the starting of processes not counted; it takes
-            longer if a batch does.
-        variables: environment variables that confine a process to the claimed device.
-        patience: how long a process may take.
-
-    Yields:
-        What is being done, as often as something changes.
+    What is known of the candidates is filled in as the measuring goes on; one that fails keeps its
+    status and is left out from there on. What is being done is given as often as something changes.
+    `passes` are timed metrics in the benchmark's order, `seconds` the time for all of them, without
+    that which processes take to start; it takes longer if a batch does. The `variables` of the
+    environment confine a process to the claimed device.
 
     Raises:
         SavedError: an implementation's file was saved meanwhile.
