@@ -110,15 +110,20 @@ def test_what_fails_on_both_sides_is_told_and_not_compared() -> None:
 def test_circumstances_count_the_processes_and_gpus_of_what_is_compared() -> None:
     one = record(runs(), 1, processes=2)
     other = record(runs(), 2) | record(runs([512]), 2, processes=5)
-    for cards, side in ((1, one), (2, other)):
+    for cards, driver, side in ((1, None, one), (2, "2", other)):
         for run, records in side.items():
             side[run] = [
-                replace(r, environment={**r.environment, "gpu_uuid": f"GPU-{r.process % cards}"})
+                replace(r, environment={**r.environment, "gpu_uuid": gpu, "driver": driver})
                 for r in records
+                if (gpu := f"GPU-{r.process % cards}")
             ]
     words = compared(one, other)
-    found = {row["field"]: (row["one"], row["other"]) for row in words.differing}
-    assert found == {"gpus": (["1"], ["2"]), "processes": (["2"], ["3"])}
+    found = {row["field"]: (row["one"], row["other"], row["verdict"]) for row in words.differing}
+    assert found == {
+        "gpus": (["1"], ["2"], "differs"),
+        "processes": (["2"], ["3"], "differs"),
+        "driver": ([], ["2"], "unstated"),
+    }
     assert [side["records"] for side in words.document["sides"]] == [8, 12]
 
 
