@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +17,8 @@ import pytest
 from waiting import wait_until
 
 from flashlab.__main__ import main
-from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.benchmarks.attention.shape import Shape
 from flashlab.calls.watching import has_ended
 from flashlab.checking import cases, command
-from flashlab.checking.cases import Case, Outcome
 
 KERNEL = """
 import ctypes, os, sys, time
@@ -95,8 +93,8 @@ def check(root: Path, forking_python: str) -> Check:
 
     def call(folder: Path, *arguments: str) -> Checked:
         process = start(folder, root, *arguments, python=forking_python)
-        out, err = process.communicate()
-        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+        out, _ = process.communicate()
+        return Checked(arguments, process.returncode, out)
 
     return call
 
@@ -116,8 +114,8 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def checked(kernel: Path, check: Check) -> Checked:
     """That kernel, checked at all of them."""
-    lengths = shapes(*range(10, 15), *range(16, 22), 37)
-    return check(kernel.parent, "mine.py", *lengths, "--dtype", "float32", "--timeout", "6")
+    lengths = (*shapes(*ENDINGS), "--dtype", "float32", "--timeout", "6")
+    return check(kernel.parent, "mine.py", *lengths)
 
 
 def row(checked: Checked, n: int) -> str:
@@ -125,37 +123,25 @@ def row(checked: Checked, n: int) -> str:
     return str(line)
 
 
-@pytest.mark.parametrize(
-    ("n", "ending"),
-    [
-        (10, "ok"),
-        (11, "error: RuntimeError: batch1 must be a 3D tensor"),
-        (12, "error: crashed: ended by signal SIGSEGV"),
-        (13, "error: the kernel ended its process with status 3"),
-        (14, "error: SystemExit: 4"),
-        (16, "error: timed out after 6 s"),
-        (17, "unsupported: no 17"),
-        (18, "error: RuntimeError: batch1 must be a 3D tensor"),
-        (
-            19,
-            "incorrect: the output is NoneType; it must be a tensor (2, 19, 3, 32) torch.float32",
-        ),
-        (
-            21,
-            "incorrect: qkv is overwritten, which the model that calls the kernel still needs; "
-            "work on a copy",
-        ),
-        (37, "ok"),
-    ],
-)
-def test_every_way_to_fail_is_a_line_and_the_check_goes_on(
-    checked: Checked, n: int, ending: str
-) -> None:
-    assert row(checked, n).endswith(f"  {ending}")
+ENDINGS = {
+    10: "ok",
+    11: "error: RuntimeError: batch1 must be a 3D tensor",
+    12: "error: crashed: ended by signal SIGSEGV",
+    13: "error: the kernel ended its process with status 3",
+    14: "error: SystemExit: 4",
+    16: "error: timed out after 6 s",
+    17: "unsupported: no 17",
+    18: "error: RuntimeError: batch1 must be a 3D tensor",
+    19: "incorrect: the output is NoneType; it must be a tensor (2, 19, 3, 32) torch.float32",
+    20: "incorrect: relative error against float64: out 1.83",
+    21: "incorrect: qkv is overwritten, which the model that calls the kernel still needs; work on",
+    37: "ok",
+}
 
 
-def test_a_wrong_scale_is_incorrect_with_its_error(checked: Checked) -> None:
-    assert "  incorrect: relative error against float64: out 1.83" in row(checked, 20)
+@pytest.mark.parametrize("n", ENDINGS)
+def test_every_way_to_fail_is_a_line_and_the_check_goes_on(checked: Checked, n: int) -> None:
+    assert f"  {ENDINGS[n]}" in row(checked, n)
 
 
 def test_the_first_traceback_is_shown_once_under_its_case(checked: Checked) -> None:
@@ -249,12 +235,12 @@ def test_a_flash_attn_without_bfloat16_is_told_from_a_kernel_that_is_wrong(
     assert f"  {said}" in capsys.readouterr().out
 
 
-WRONG_STEP = """
-DEVICE = "cpu"
+WRONG_SEPARATE = """
+INPUTS = ("separate", "packed")
 
 
-def attention(q, k, v, out, stream=None):
-    out[:] = v if v.shape[1] == 1 else 0  # of one key, the value itself
+def separate_attention(q, k, v, causal):
+    return attention(torch.stack((q, k, v), 2), causal) * 1.01
 """
 
 
@@ -262,18 +248,18 @@ def test_a_kernel_that_is_wrong_with_separate_inputs_alone_is_found(
     tmp_path: Path, check: Check
 ) -> None:
     """The course gives packed inputs, but the times are measured with separate ones."""
-    (tmp_path / "mine.py").write_text(
-        KERNEL
-        + """
-INPUTS = ("separate", "packed")
-
-
-def separate_attention(q, k, v, causal):
-    return attention(torch.stack((q, k, v), 2), causal) * 1.01
-"""
-    )
+    (tmp_path / "mine.py").write_text(KERNEL + WRONG_SEPARATE)
     checked = check(tmp_path, "mine.py", *shapes(10), "--dtype", "float32")
     assert checked.returncode == 1 and "incorrect" in row(checked, 10)
+
+
+WRONG_STEP = """
+DEVICE = "cpu"
+
+
+def attention(q, k, v, out, stream=None):
+    out[:] = v if v.shape[1] == 1 else 0  # of one key, the value itself
+"""
 
 
 @pytest.mark.usefixtures("small_grid")
@@ -297,21 +283,16 @@ def test_a_step_of_the_ladder_is_checked_by_its_name_and_by_its_file(
 def test_the_device_is_claimed_while_a_kernel_is_checked(
     kernel: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import fcntl
-
     held = []
 
-    def stub(*_: object) -> Sequence[tuple[Case, Outcome]]:
-        with (tmp_path / "flashlab-cpu.lock").open() as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                held.append(True)
-        return (outcome for outcome in [])  # type: ignore[return-value]
+    def stub(*_: object) -> Iterator[None]:
+        with (tmp_path / "flashlab-cpu.lock").open() as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        held.append(True)
+        yield from ()
 
     monkeypatch.setattr(command, "check", stub)
-    case = Case("float32", Shape(1, 1, 1, 32, False))
-    command.print_check(kernel, ATTENTION, "cpu", [case], 1.0, fail_fast=False)
+    main(["check", str(kernel)])
     assert held == [True]
 
 
@@ -381,7 +362,6 @@ def test_an_interrupted_check_is_quiet_and_leaves_no_process(
         (["Padded", "--shape", "N8,causal"], "a step of the ladder has no mask"),
         (["kernels/nothing.py"], "there is no file kernels/nothing.py"),
         (["Pytorch", "--shape", "N8,casual"], "'casual' is neither a size such as N1024 nor full"),
-        (["Pytorch", "--shape", "N8,casual"], "the form is B16,N1024,H32,D64,causal"),
         (["Pytorch", "--dtype", "float8"], "invalid choice: 'float8'"),
         (["Pytorch", "--timeout", "0"], "'0' is not a number of seconds above 0"),
         (["Pytorch", "--timeout", "soon"], "'soon' is not a number of seconds above 0"),

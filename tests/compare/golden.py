@@ -34,7 +34,12 @@ from flashlab.files import write_json
 from flashlab.records import Record
 
 GOLDEN = Path(__file__).parent / "golden"
-LANGUAGES = ("en", "zh_TW")
+FORMS = {
+    "en.txt": ("--language", "en"),
+    "zh_TW.txt": ("--language", "zh_TW"),
+    "md": ("--format", "markdown", "--language", "en"),
+    "json": ("--format", "json"),
+}
 COMMITS = [f"{number:x}" * 8 for number in range(12)]
 FAILED = {"status": "incorrect", "message": "wrong", "metrics": {}}
 
@@ -184,41 +189,27 @@ def _rounded(text: str) -> str:
 def texts() -> dict[str, str]:
     """Every text by the name of its file. Works in a folder of its own."""
     found: dict[str, str] = {}
+    compared = ("compare", "before", "after")
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for name, (before, after) in (("sides", two_sides()), ("single", single_processes())):
-            for side, recording in (("before", before), ("after", after)):
+        for name, sides in (("sides", two_sides()), ("single", single_processes())):
+            for side, recording in zip(compared[1:], sides, strict=True):
                 keep(Path(name, side), itertools.chain(*recording.values()))
             with contextlib.chdir(name):
-                compared = ("compare", "before", "after")
-                for language in LANGUAGES:
-                    words = ("--language", language)
-                    found[f"{name}.{language}.txt"] = _printed(*compared, *words)
-                markdown = ("--format", "markdown", "--language", "en")
-                found[f"{name}.md"] = _printed(*compared, *markdown)
-                document = _printed(*compared, "--format", "json")
-                if name == "single":
-                    found[f"{name}.json"] = _rounded(document)
-                    continue
-                write_json(
-                    Path("comparison.json"),
-                    {**json.loads(document), "languages": ["zh_TW", "en"]},
-                )
-                given = ("--comparison", "comparison.json")
-                main(["comparison-figures", *given, "--output", "figures"])
-                page = ("--figures", "figures", "--output", "compare.html")
-                main(["comparison-page", *given, *page])
-                found[f"{name}.html"] = _page(Path("compare.html").read_text(encoding="utf-8"))
+                found |= {f"{name}.{end}": _printed(*compared, *how) for end, how in FORMS.items()}
+        # The first has its page in place of its data.
+        document = {**json.loads(found.pop("sides.json")), "languages": ["zh_TW", "en"]}
+        write_json(Path("comparison.json"), document)
+        given = ("--comparison", "comparison.json")
+        main(["comparison-figures", *given, "--output", "figures"])
+        main(["comparison-page", *given, "--figures", "figures", "--output", "sides.html"])
+        found["sides.html"] = _page(Path("sides.html").read_text(encoding="utf-8"))
         keep(Path("history"), history())
         asked = ("history", "history", "--repository", "none")
-        for language in LANGUAGES:
-            words = ("--language", language)
-            found[f"history.{language}.txt"] = _printed(*asked, *words)
-        found["history.md"] = _printed(*asked, "--format", "markdown", "--language", "en")
-        found["history.json"] = _rounded(_printed(*asked, "--format", "json"))
+        found |= {f"history.{end}": _printed(*asked, *how) for end, how in FORMS.items()}
         found["history.html"] = _page(_printed(*asked, "--format", "html"))
     found["bench.txt"], described = bench()
-    found["bench.json"] = _rounded(json.dumps(described))
-    return found
+    found["bench.json"] = json.dumps(described)
+    return {n: _rounded(text) if n.endswith(".json") else text for n, text in found.items()}
 
 
 if __name__ == "__main__":

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+
+from planted.records import plain_record
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -29,17 +32,12 @@ def runs(
     ]
 
 
-def unchanged(run: Run) -> float:
-    """The factor of a run that takes as long as planted."""
-    return 1.0
-
-
 def record(
     measured: Sequence[Run],
     seed: int,
     processes: int = 3,
     spread: float = 0.01,
-    factor: Callable[[Run], float] = unchanged,
+    factor: Callable[[Run], float] = lambda run: 1.0,
     peak: float = 10.0,
 ) -> Recording:
     """Runs in several processes, each with an offset of its own and noisy samples.
@@ -59,25 +57,19 @@ def record(
             "backward_time": timed(2.5),
             "peak_memory": Measurement(peak),
         }
-        return Record(
-            benchmark="attention",
-            run=run,
-            status="ok",
-            message=None,
-            protocol={"name": "sampled"},
-            metrics=metrics,
-            gate=None,
-            warnings=(),
-            environment={"device_name": "Abacus", "packages": {"torch": "2.0"}},
-            sources={
-                "process": process,
-                "implementation_digest": "a" * 64,
-                "measuring_digest": "b" * 64,
-            },
-            started=f"2026-01-02T03:04:{seed % 60:02}+00:00",
-        )
+        digests = {"implementation_digest": "a" * 64, "measuring_digest": "b" * 64}
+        started = f"2026-01-02T03:04:{seed % 60:02}+00:00"
+        sources = {"process": process, **digests}
+        return plain_record(run, "attention", metrics=metrics, sources=sources, started=started)
 
     return {run: [one(run, process) for process in range(processes)] for run in measured}
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """What git prints in a folder, where anyone may commit."""
+    author = ("-c", "user.name=N", "-c", "user.email=e@example.org")
+    command = ["git", "-C", str(folder), *author, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def keep(folder: Path, records: Iterable[Record]) -> list[Path]:

@@ -10,21 +10,19 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
+from compare.recordings import git
 
 from flashlab.__main__ import main
-from flashlab.benchmarks.attention.declaration import attention_run
-from flashlab.benchmarks.attention.shape import Shape
 from flashlab.checking.shapes import ShapeError
 from flashlab.compare.bench import shapes_of
 from flashlab.compare.bench_process import Patience
 from flashlab.files import read_json
-from flashlab.measuring import start
+from flashlab.measuring import start as measuring_start
 from flashlab.plan.identity import MEASURING_PROCESS, measuring_digest
 from flashlab.records import Record, RecordError, parse_record, read_record
 
@@ -52,8 +50,7 @@ def attention(qkv, causal):
 SHAPE = "B1,N64,H2,D16,causal"
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """A call of a kernel: in which process, of which version, its begin and its end (ns)."""
 
     process: int
@@ -62,8 +59,7 @@ class Call:
     end: int
 
 
-@dataclass(frozen=True)
-class Bench:
+class Bench(NamedTuple):
     """A bench that has ended: its status, what it printed and wrote, its records, kernels' calls.
 
     The calls are in order of their ends.
@@ -80,49 +76,46 @@ def kernel(scale: float) -> str:
     return f"SCALE = {scale}\n{KERNEL}"
 
 
-def environment(root: Path, folder: Path) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(root / "workflow"), "CALLS": str(folder / "calls")}
+def start(root: Path, folder: Path, python: str, *arguments: str) -> subprocess.Popen[str]:
+    """`python -m flashlab bench` with these arguments, running."""
+    own = {"PYTHONPATH": str(root / "workflow"), "CALLS": str(folder / "calls")}
+    return subprocess.Popen(
+        [python, "-u", "-m", "flashlab", "bench", *arguments, "--shape", SHAPE],
+        cwd=folder,
+        env={**os.environ, **own},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # A process started in the background would pass on that it ignores Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 @pytest.fixture(scope="module")
 def bench(root: Path, forking_python: str, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """A kernel, itself at a revision when what it imports was far slower, and one that is wrong."""
     folder = tmp_path_factory.mktemp("bench")
-    git = ("git", "-C", str(folder), "-c", "user.name=T", "-c", "user.email=t@example.org")
     pace = folder / "kernels" / "lib" / "pace.py"
     pace.parent.mkdir(parents=True)
     (folder / "kernels" / "mine.py").write_text(kernel(1.0))
-    subprocess.run([*git, "init", "-q"], check=True)
+    git(folder, "init")
     for version, pause in (("then", 0.02), ("now", 0)):
         pace.write_text(f"VERSION, PAUSE_SECONDS = {version!r}, {pause}\n")
-        subprocess.run([*git, "add", "kernels"], check=True)
-        subprocess.run([*git, "commit", "-qm", f"Pause as {version}"], check=True)
+        git(folder, "add", "kernels")
+        git(folder, "commit", "-m", f"Pause as {version}")
     (folder / "kernels" / "wrong.py").write_text(kernel(2.0))
     targets = ("kernels/mine.py", "HEAD~1:kernels/mine.py", "kernels/wrong.py")
-    order = ("--shape", SHAPE, "--pass", "forward", "--seconds", "0.4", "--json", "said.json")
-    ended = subprocess.run(
-        [forking_python, "-m", "flashlab", "bench", *targets, *order],
-        cwd=folder,
-        env=environment(root, folder),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    runs = {
-        name: attention_run(name, Shape(1, 64, 2, 32, True), "float32", "cpu")
-        for name in ("mine", "wrong")
-    }
-    records = [
-        read_record(path, runs[path.name.partition("-")[0]])
-        for path in sorted((folder / "results" / "bench").iterdir())
-    ]
+    order = ("--pass", "forward", "--seconds", "0.4", "--json", "said.json")
+    ended = start(root, folder, forking_python, *targets, *order)
+    printed, _ = ended.communicate()
+    records = [read_record(path) for path in sorted((folder / "results" / "bench").iterdir())]
     calls = [
         Call(int(process), version, int(begin), int(end))
         for process, version, begin, end in map(
             str.split, (folder / "calls").read_text().splitlines()
         )
     ]
-    document = read_json(folder / "said.json")
-    return Bench(ended.returncode, ended.stdout, document, records, calls)
+    return Bench(ended.returncode, printed, read_json(folder / "said.json"), records, calls)
 
 
 def test_a_revision_is_measured_with_what_it_imported_then(bench: Bench) -> None:
@@ -137,23 +130,18 @@ def test_a_revision_is_measured_with_what_it_imported_then(bench: Bench) -> None
 
 
 def test_a_slower_revision_is_called_slower_and_a_wrong_kernel_gets_no_time(bench: Bench) -> None:
-    final = bench.printed.rpartition("provisional")[2]
-    assert re.search(r"^HEAD~1:kernels/mine.py +forward .*slower *$", final, re.MULTILINE)
-    assert re.search(r"^kernels/wrong.py +incorrect *$", final, re.MULTILINE)
-    assert "\nkernels/wrong.py: relative error against float64" in final
-    assert bench.status == 1
-
-
-def test_its_data_hold_what_the_table_says(bench: Bench) -> None:
     (shape,) = bench.document["shapes"]
     assert (bench.document["benchmark"], shape["shape"]) == ("attention", SHAPE)
     mine, then, wrong = shape["implementations"]
     assert [entry["status"] for entry in (mine, then, wrong)] == ["ok", "ok", "incorrect"]
     (timed,) = then["passes"]
     assert (timed["pass"], timed["verdict"], timed["final"]) == ("forward", "slower", True)
-    row = f"{timed['milliseconds']:.4g} ± "
     final = bench.printed.rpartition("provisional")[2]
-    assert re.search(rf"^HEAD~1:kernels/mine.py +forward +{re.escape(row)}", final, re.MULTILINE)
+    row = rf"^HEAD~1:kernels/mine.py +forward +{timed['milliseconds']:.4g} ± .*slower *$"
+    assert re.search(row, final, re.MULTILINE)
+    assert re.search(r"^kernels/wrong.py +incorrect *$", final, re.MULTILINE)
+    assert "\nkernels/wrong.py: relative error against float64" in final
+    assert bench.status == 1
 
 
 def test_a_hanging_kernel_is_ended_at_its_time_limit(
@@ -161,15 +149,10 @@ def test_a_hanging_kernel_is_ended_at_its_time_limit(
 ) -> None:
     hanging = "import time\n\n\ndef attention(qkv, causal):\n    time.sleep(600)\n"
     (tmp_path / "hangs.py").write_text(hanging)
-    ended = subprocess.run(
-        [forking_python, "-m", "flashlab", "bench", "hangs.py", "--shape", SHAPE, "--timeout", "2"],
-        cwd=tmp_path,
-        env=environment(root, tmp_path),
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    ended = start(root, tmp_path, forking_python, "hangs.py", "--timeout", "2")
+    printed, _ = ended.communicate()
     assert ended.returncode == 1
-    assert "hangs.py: timed out after 2 s; --timeout SECONDS allows more" in ended.stdout
+    assert "hangs.py: timed out after 2 s; --timeout SECONDS allows more" in printed
 
 
 def test_a_step_may_take_a_minute_or_ten_times_as_long_as_another_took() -> None:
@@ -216,39 +199,8 @@ def test_its_records_never_stand_for_sampled_ones(bench: Bench, tmp_path: Path) 
         parse_record(document, "it")
 
 
-class Watch:
-    """A bench that watches a kernel of its own, and what it has printed so far."""
-
-    def __init__(self, root: Path, folder: Path, source: str) -> None:
-        self.file = folder / "kernels" / "mine.py"
-        (folder / "kernels" / "lib").mkdir(parents=True)
-        (folder / "kernels" / "lib" / "pace.py").write_text("VERSION, PAUSE_SECONDS = 'v', 0\n")
-        self.file.write_text(source)
-        order = ("kernels/mine.py", "--watch", "--shape", SHAPE, "--pass", "forward")
-        self.process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "flashlab", "bench", *order, "--seconds", "0.1"],
-            cwd=folder,
-            env=environment(root, folder),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            # A process started in the background would pass on that it ignores Ctrl-C.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
-
-    def read_until(self, text: str) -> str:
-        """What it prints up to a line with this text."""
-        assert self.process.stdout is not None
-        printed = ""
-        for line in self.process.stdout:
-            printed += line
-            if text in line:
-                return printed
-        raise AssertionError(f"ended without {text!r}: {printed}")
-
-
 @pytest.fixture
-def watch(root: Path, tmp_path: Path) -> Iterator[Watch]:
+def watch(root: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A bench that watches a kernel, which saves its own next version when it is first timed."""
     fixed = kernel(1.0)
     saves_itself = (
@@ -256,45 +208,64 @@ def watch(root: Path, tmp_path: Path) -> Iterator[Watch]:
         f"if Path(__file__).with_name('checked').exists(): Path(__file__).write_text({fixed!r})\n"
         "Path(__file__).with_name('checked').touch()\n"
     )
-    watch = Watch(root, tmp_path, saves_itself + fixed)
-    yield watch
-    watch.process.kill()
-    watch.process.wait()
+    (tmp_path / "kernels" / "lib").mkdir(parents=True)
+    (tmp_path / "kernels" / "lib" / "pace.py").write_text("VERSION, PAUSE_SECONDS = 'v', 0\n")
+    (tmp_path / "kernels" / "mine.py").write_text(saves_itself + fixed)
+    order = ("kernels/mine.py", "--watch", "--pass", "forward", "--seconds", "0.1")
+    process = start(root, tmp_path, sys.executable, *order)
+    yield process
+    process.kill()
+    process.wait()
 
 
-def test_a_watched_file_is_measured_again_on_save_whatever_is_in_it(watch: Watch) -> None:
+def test_a_watched_file_is_measured_again_on_save_whatever_is_in_it(
+    watch: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "kernels" / "mine.py"
+
+    def read_until(text: str) -> str:
+        """What it prints up to a line with this text."""
+        assert watch.stdout is not None
+        printed = ""
+        for line in watch.stdout:
+            printed += line
+            if text in line:
+                return printed
+        raise AssertionError(f"ended without {text!r}: {printed}")
+
     # Saved between two of its processes: nothing is said of a mixture of versions.
-    before = watch.read_until("kernels/mine.py was saved while it was measured")
+    before = read_until("kernels/mine.py was saved while it was measured")
     assert "after" not in before.rpartition("provisional, after")[2]
-    assert re.search("^kernels/mine.py +forward", watch.read_until("watching"), re.MULTILINE)
+    assert re.search("^kernels/mine.py +forward", read_until("watching"), re.MULTILINE)
 
-    watch.file.write_text("def attention(:\n")
-    assert "kernels/mine.py: line 1: invalid syntax" in watch.read_until("watching")
+    file.write_text("def attention(:\n")
+    assert "kernels/mine.py: line 1: invalid syntax" in read_until("watching")
 
-    watch.file.write_text(kernel(2.0))
-    assert "\nkernels/mine.py: relative error" in watch.read_until("watching")
+    file.write_text(kernel(2.0))
+    assert "\nkernels/mine.py: relative error" in read_until("watching")
 
-    started = psutil.Process(watch.process.pid).children(recursive=True)
-    watch.process.send_signal(signal.SIGINT)
-    printed, _ = watch.process.communicate(timeout=60)
-    assert (watch.process.returncode, printed) == (130, "")
+    started = psutil.Process(watch.pid).children(recursive=True)
+    watch.send_signal(signal.SIGINT)
+    printed, _ = watch.communicate(timeout=60)
+    assert (watch.returncode, printed) == (130, "")
     _, left = psutil.wait_procs(started, timeout=60)
     assert started and not left
 
 
 @pytest.mark.parametrize(
-    ("sweep", "lengths"),
-    [("seq_len=128:1000", [128, 256, 512]), ("seq_len=96,100", [96, 100]), (None, [64])],
+    ("sweep", "swept"),
+    [
+        ("seq_len=128:1000", [(128, 32), (256, 32), (512, 32)]),
+        ("seq_len=96,100", [(96, 32), (100, 32)]),
+        ("head_dim=128", [(64, 256)]),
+        (None, [(64, 32)]),
+    ],
 )
+@pytest.mark.parametrize("shape", [SHAPE, "B1,N64,H2,E32,causal"])
 def test_a_sweep_takes_the_place_of_the_size_in_the_shape(
-    sweep: str | None, lengths: list[int]
+    shape: str, sweep: str | None, swept: list[tuple[int, int]]
 ) -> None:
-    assert [s.seq_len for s in shapes_of([SHAPE], sweep, "cpu")] == lengths
-
-
-def test_a_swept_head_dim_takes_the_place_of_the_embedding() -> None:
-    (shape,) = shapes_of(["B1,N8,H2,E64,full"], "head_dim=128", "cpu")
-    assert (shape.num_heads, shape.emb_dim) == (2, 256)
+    assert [(s.seq_len, s.emb_dim) for s in shapes_of([shape], sweep, "cpu")] == swept
 
 
 @pytest.mark.parametrize("sweep", ["seq_len", "seq_len=9:3", "seq_len=0:4", "mask=1:2"])
@@ -319,7 +290,7 @@ def test_a_mistake_on_the_command_line_is_one_message(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(start, "start_own_parent", lambda: None)
+    monkeypatch.setattr(measuring_start, "start_own_parent", lambda: None)
     with pytest.raises(SystemExit) as ended:
         sys.exit(main(["bench", *arguments]))
     assert ended.value.code == 2

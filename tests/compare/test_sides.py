@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from compare.recordings import keep, record, runs
+from compare.recordings import git, keep, record, runs
 
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.compare.sides import Side, SideError, find_side
 from flashlab.files import read_json, sha256_of, write_json
@@ -35,7 +35,7 @@ def test_a_folder_of_records_has_every_process_once_by_its_newest_record(
     keep(tmp_path / "other", [old])
     keep(tmp_path, [old])
     tmp_path.joinpath("notes.json").write_text("[]")
-    side = find_side(str(tmp_path))
+    side = find_side(str(tmp_path), ATTENTION)
     assert sorted([*side.files]) == sorted(paths)
     assert side.read() == {measured[0].run: measured}
 
@@ -55,7 +55,7 @@ def test_a_dataset_is_vouched_for_by_its_manifest(tmp_path: Path, measured: list
         **{"protocol": "sampled", "config": {}, "ceilings": None, "records": [entry, lab5]},
     }
     write_json(tmp_path / "manifest.json", manifest)
-    side = find_side(str(tmp_path))
+    side = find_side(str(tmp_path), ATTENTION)
     assert [*side.files] == [path]
     assert Side.from_json(side.to_json()) == side
     path.write_text(path.read_text().replace("Abacus", "Slate"))
@@ -74,46 +74,48 @@ def test_results_from_elsewhere_are_found_by_their_plan(
     entry = {"run": measured[0].run.to_json(), **file, "replicates": [other]}
     plan = {"benchmark": "attention", "records": [entry]}
     write_json(tmp_path / "plan" / "records" / "seq_len.json", plan)
-    assert [*find_side(str(tmp_path)).files] == [first, second]
+    assert [*find_side(str(tmp_path), ATTENTION).files] == [first, second]
 
 
 def test_a_revision_has_the_records_of_its_kernels(
     tmp_path: Path, measured: list[Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    kernel, results = tmp_path / "kernels" / "flash2.py", tmp_path / "results" / "local"
+    kernel = tmp_path / "kernels" / "flash2.py"
     kernel.parent.mkdir()
 
     def commit(factor: int) -> str:
         """Commit the kernel with a factor, and give the digest of what was committed."""
         kernel.write_text(KERNEL.format(factor=factor))
-        git = ("git", "-c", "user.name=N", "-c", "user.email=e@example.org")
-        subprocess.run([*git, "add", "kernels"], check=True)
-        subprocess.run([*git, "commit", "--quiet", "--message", f"v{factor}"], check=True)
+        git(tmp_path, "add", "kernels")
+        git(tmp_path, "commit", "--message", f"v{factor}")
         return find_implementations(kernel.parent)["Flash2"].digest
 
-    subprocess.run(["git", "init", "--quiet", "."], check=True)
+    git(tmp_path, "init")
     digests = [commit(factor) for factor in (1, 2, 3)]
     of_them = [
         replace(each, sources={**each.sources, "implementation_digest": digest})
         for each, digest in zip(measured, digests[:2], strict=False)
     ]
-    paths = keep(results / "records", of_them)
-    assert [*find_side("HEAD~2", results=results).files] == [paths[0]]
-    assert [*find_side("HEAD~1", results=results).files] == [paths[1]]
+    paths = keep(Path("results", "local", "records"), of_them)
+    assert [*find_side("HEAD~2", ATTENTION).files] == [paths[0]]
+    assert [*find_side("HEAD~1", ATTENTION).files] == [paths[1]]
     with pytest.raises(SideError, match="no records of the kernels at HEAD; measure them"):
-        find_side("HEAD", results=results)
+        find_side("HEAD", ATTENTION)
 
 
 def test_a_name_that_stands_for_nothing_is_an_error_that_lists_the_datasets() -> None:
     with pytest.raises(
         SideError, match=r"neither a recorded dataset \(.*h200.*nor a folder nor a git"
     ):
-        find_side("nosuch")
+        find_side("nosuch", ATTENTION)
 
 
-def test_this_machine_s_records_are_those_that_it_has_planned(tmp_path: Path) -> None:
-    with pytest.raises(SideError, match="nothing has been measured here yet"):
-        find_side("local", results=tmp_path)
+def test_this_machine_s_records_are_those_that_it_has_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert read_json(Path("data/h200/manifest.json"))["protocol"] == "sampled"
-    assert len(find_side("h200").read()) == 9 * 17 + 7 * 4 + 3 * 2
+    assert len(find_side("h200", ATTENTION).read()) == 9 * 17 + 7 * 4 + 3 * 2
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SideError, match="nothing has been measured here yet"):
+        find_side("local", ATTENTION)

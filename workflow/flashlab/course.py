@@ -230,10 +230,8 @@ class DeclaredRun:
     @property
     def shape(self) -> Shape | None:
         """The whole shape, None if a part of it is left out."""
-        b, n, h, e = self.batch_size, self.seq_len, self.num_heads, self.emb_dim
-        if b is None or n is None or h is None or e is None or self.causal is None:
-            return None
-        return Shape(b, n, h, e, self.causal)
+        declared = {name: getattr(self, name) for name in (*SIZES, "causal")}
+        return None if None in declared.values() else Shape.of(declared)
 
 
 @dataclass(frozen=True)
@@ -269,10 +267,14 @@ def _read_number(value: Any, key: str, unit: str) -> float:
     return float(value)
 
 
-def _read_mapping(document: Mapping[str, Any], key: str, where: str = "") -> Mapping[str, Any]:
+def _read_value(document: Mapping[str, Any], key: str, where: str = "") -> Any:
     if key not in document:
         raise UnsoundFileError("form.missing", key=where + key)
-    value = document[key]
+    return document[key]
+
+
+def _read_mapping(document: Mapping[str, Any], key: str, where: str = "") -> Mapping[str, Any]:
+    value = _read_value(document, key, where)
     if not isinstance(value, dict):
         raise UnsoundFileError("form.no_mapping", key=where + key)
     return value
@@ -284,12 +286,9 @@ def _read_numbers(document: Mapping[str, Any]) -> Numbers:
     for name in PASSES:
         measured = _read_mapping(document, name)
         for key, found in ((TIME, seconds), (RATE, rates)):
-            if key not in measured:
-                raise UnsoundFileError("form.missing", key=f"{name}.{key}")
-            found[name] = _read_number(measured[key], f"{name}.{key}", key)
-    if MEMORY not in document:
-        raise UnsoundFileError("form.missing", key=MEMORY)
-    peak = _read_number(document[MEMORY], MEMORY, MEMORY)
+            value = _read_value(measured, key, f"{name}.")
+            found[name] = _read_number(value, f"{name}.{key}", key)
+    peak = _read_number(_read_value(document, MEMORY), MEMORY, MEMORY)
     roundings = (_rounding_of([*values.values()]) for values in (seconds, rates))
     return Numbers(seconds, rates, peak, *roundings)
 
@@ -362,9 +361,9 @@ def _read_claim(record: Mapping[str, Any]) -> Claim:
 
 def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     """Seconds of each timed call, of which a record has ms; empty for a block without metrics."""
-    found: dict[str, tuple[float, ...]] = {}
     if "metrics" not in record:
-        return found
+        return {}
+    found: dict[str, tuple[float, ...]] = {}
     metrics = _read_mapping(record, "metrics", "record.")
     for name in ("forward", "backward"):
         key = f"record.metrics.{name}_time.samples"
@@ -380,38 +379,34 @@ def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     return found
 
 
-def result_of(document: Any) -> CourseResult:
-    """The result that a JSON document holds.
+def read_result(content: bytes) -> CourseResult:
+    """The result in the bytes of a JSON file.
 
     Raises:
-        UnsoundFileError: one of the four keys is missing, a number is not finite and in range, or
-            there is a ``record`` block that is not of FlashLab's form, or has numbers though it
-            states that there are none.
+        UnsoundFileError: it is no sound JSON, one of the four keys is missing, a number is not
+            finite and in range, or there is a ``record`` block that is not of FlashLab's form, or
+            has numbers though it states that there are none.
         NotAResultError: none of the keys is there.
         NotMeasuredError: a record of FlashLab of a run that has no numbers.
     """
+    document = parse_json(content)
     if not isinstance(document, dict):
         raise UnsoundFileError("form.no_object")
     if document and not {*FLOPS_RATIOS, MEMORY, "record"} & document.keys():
         raise NotAResultError
-    record = document.get("record")
-    status = record.get("status") if isinstance(record, dict) else None
-    if status != "ok" and status in STATUSES and document.get(MEMORY, 0) is None:
-        raise NotMeasuredError(status)
-    if isinstance(record, dict) and _part(record, "protocol").get("name") == COUNTERS:
+    status = _part(document, "record").get("status")
+    failed = status != "ok" and status in STATUSES
+    if failed and document.get(MEMORY, 0) is None:
+        raise NotMeasuredError(str(status))
+    if _part(_part(document, "record"), "protocol").get("name") == COUNTERS:
         raise NotMeasuredError(COUNTERS)  # which are no times
-    if status != "ok" and status in STATUSES:
-        raise UnsoundFileError("form.status", status=status)
+    if failed:
+        raise UnsoundFileError("form.status", status=str(status))
     numbers = _read_numbers(document)
     if "record" not in document:
         return CourseResult(numbers, None, {})
     record = _read_mapping(document, "record")
     return CourseResult(numbers, _read_claim(record), _read_samples(record))
-
-
-def read_result(content: bytes) -> CourseResult:
-    """The result in the bytes of a file; errors as of `result_of`."""
-    return result_of(parse_json(content))
 
 
 # runs.csv
@@ -460,24 +455,19 @@ def _delimiter_of(header: str) -> str:
 
     UnsoundFileError where it separates more columns than any table of runs has.
     """
-    delimiter = "," if "," in header else next((c for c in ";\t" if c in header), ",")
+    delimiter = next((each for each in ",;\t" if each in header), ",")
     if header.count(delimiter) >= MAX_COLUMNS:
         raise UnsoundFileError("form.csv_columns", most=str(MAX_COLUMNS))
     return delimiter
 
 
-def _column_of(name: str) -> str:
-    """A column's name: ``Batch Size`` is batch_size."""
-    return re.sub(r"[\s_-]+", "_", name.strip()).lower()
-
-
 def _read_header(cells: Sequence[str]) -> list[str]:
-    header = [_column_of(name) for name in cells]
+    # ``Batch Size`` is batch_size.
+    header = [re.sub(r"[\s_-]+", "_", name.strip()).lower() for name in cells]
     twice = sorted(name for name, count in Counter(header).items() if name and count > 1)
-    declared = {*RUNS_CSV_COLUMNS, "device"} - {"file"}
     if "file" not in header:
         raise UnsoundFileError("form.csv_lacking", columns="file")
-    if not declared & {*header}:
+    if not {*RUNS_CSV_COLUMNS[1:], "device"} & {*header}:
         raise UnsoundFileError("form.csv_lacking", columns=", ".join(RUNS_CSV_COLUMNS[1:]))
     if twice:
         raise UnsoundFileError("form.csv_twice", columns=", ".join(twice)[:200])
@@ -514,17 +504,17 @@ def read_runs_csv(content: bytes) -> DeclaredRuns:
                 continue
             if rows.line_num > MAX_ROWS:
                 raise UnsoundFileError("form.too_many", most=str(MAX_ROWS))
+            by_column = dict(zip(header, cells, strict=False))
             try:
                 if len(cells) != len(header):
                     raise UnsoundFileError("form.row_fields")
-                by_column = dict(zip(header, cells, strict=True))
                 found.rows.append(_read_row(rows.line_num, by_column))
             except UnsoundFileError as problem:
                 line = str(rows.line_num)
                 found.problems.append(UnsoundFileError(problem.code, line=line, **problem.params))
-            else:
-                if any("." in by_column.get(column, "") for column in SIZES):
-                    notes.add("form.csv_decimals")
+                continue
+            if any("." in by_column.get(column, "") for column in SIZES):
+                notes.add("form.csv_decimals")
     except csv.Error as error:
         raise UnsoundFileError("form.csv", reason=str(error)) from error
     found.notes.extend(sorted(notes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flashlab.benchmarks.attention.shape import Shape
@@ -104,8 +104,3 @@ class Outcome:
     def passed(self) -> bool:
         """Whether the kernel was right, or declined the case."""
         return self.status in ("ok", "unsupported")
-
-
-def cases_of(shapes: Iterable[Shape], dtypes: Sequence[str]) -> list[Case]:
-    """Every shape in every dtype, each once."""
-    return [Case(*pair) for pair in itertools.product(dict.fromkeys(dtypes), dict.fromkeys(shapes))]

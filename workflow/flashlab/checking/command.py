@@ -99,28 +99,21 @@ def _row(case: Case, outcome: Outcome, width: int) -> str:
     )
 
 
-def _largest(done: Sequence[tuple[Case, Outcome]]) -> str | None:
-    """The largest error of the cases that are ok, as a share of the tolerance."""
-    shares = [
-        (error / outcome.tolerance, name, case)
-        for case, outcome in done
-        if outcome.tolerance is not None
-        for name, error in outcome.errors.items()
-    ]
-    if not shares:
-        return None
-    share, name, case = max(shares, key=lambda found: found[0])
-    return f"largest error of an ok case: {share:.2g} of the tolerance ({name}, {case})"
-
-
 def _summary(done: Sequence[tuple[Case, Outcome]], planned: int) -> Iterator[str]:
-    """Counts, the largest error, and what failed."""
+    """Counts, the largest error of an ok case as a share of the tolerance, and what failed."""
     statuses = Counter(outcome.status for _, outcome in done)
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
     left = f"; {planned - len(done)} not checked" if planned > len(done) else ""
     yield f"{len(done)} cases: {counts}{left}"
-    if largest := _largest(done):
-        yield largest
+    shares = [
+        (error / outcome.tolerance, f"{name}, {case}")
+        for case, outcome in done
+        if outcome.tolerance is not None
+        for name, error in outcome.errors.items()
+    ]
+    if shares:
+        share, where = max(shares)
+        yield f"largest error of an ok case: {share:.2g} of the tolerance ({where})"
     failed = [(case, outcome.status) for case, outcome in done if not outcome.passed]
     for case, status in failed[:MAX_NAMED]:
         yield f"failed: {case}: {status}"
@@ -138,15 +131,9 @@ def print_check(
 ) -> bool:
     """Print the table row by row, then its summary; whether every case passed.
 
-    The first traceback is shown under its case; later ones are not.
-
-    Args:
-        kernel: the kernel's file, an absolute path.
-        benchmark: whose problem it solves.
-        device: ``cuda`` or ``cpu``; claimed for as long as the check takes.
-        cases: what to compare.
-        timeout_s: seconds that the kernel's import and each case may take.
-        fail_fast: whether to stop at the first case that did not pass.
+    The device is claimed for as long as the check takes (`check`). The first traceback is shown
+    under its case; later ones are not. With `fail_fast` it stops at the first case that did not
+    pass.
 
     Raises:
         KernelError: the file cannot be imported or has no ``attention``.

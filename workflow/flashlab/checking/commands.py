@@ -37,7 +37,9 @@ def _check(
         given = [shape for text in shapes for shape in grid.parse(text, device)]
     except (ImplementationError, ShapeError) as error:
         raise UsageError(str(error)) from error
-    chosen = cases.cases_of(given or grid.shapes(device), dtypes or grid.dtypes[device])
+    asked = dict.fromkeys(dtypes or grid.dtypes[device])
+    shapes_asked = dict.fromkeys(given or grid.shapes(device))
+    chosen = [cases.Case(dtype, shape) for dtype in asked for shape in shapes_asked]
     passed = command.print_check(kernel, benchmark, device, chosen, timeout_s, fail_fast)
     return 0 if passed else 1
 

@@ -6,24 +6,19 @@ Nothing here imports torch.
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from flashlab.benchmarks.model import Benchmark
-from flashlab.calls.forks import POLL_SECONDS, START_SECONDS, read_message, send_message
-from flashlab.calls.watching import has_ended
+from flashlab.calls.forks import START_SECONDS, read_message, send_message
 from flashlab.checking.cases import Case, Outcome
 from flashlab.measuring.start import job_environment
 
@@ -37,13 +32,6 @@ class KernelError(Exception):
 
 class _EndedError(Exception):
     """The process ended without answering; the message says how."""
-
-
-def _fatal_traceback(text: str, kernel: Path) -> str:
-    """The fault handler's output, up to the last line about the kernel."""
-    lines = text.splitlines()
-    own = [i for i, line in enumerate(lines) if f'"{kernel}"' in line]
-    return "\n".join(lines[: own[-1] + 1] if own else lines[:1])
 
 
 class _Worker:
@@ -71,7 +59,6 @@ class _Worker:
                 start_new_session=True,
             )
         os.close(read_end)
-        self._watched = psutil.Process(self._process.pid)
 
     def load(self, timeout_s: float) -> None:
         """Wait until the kernel is imported; KernelError if it cannot be."""
@@ -87,7 +74,9 @@ class _Worker:
                 "--timeout SECONDS allows more"
             ) from None
         except _EndedError as error:
-            raise KernelError(f"{self._kernel}, at import: {error}{self._fatal()}") from None
+            fatal = self._fatal()
+            said = f"{error}\n{fatal}" if fatal else error
+            raise KernelError(f"{self._kernel}, at import: {said}") from None
         if "failed" in message:
             raise KernelError(f"{self._kernel} {message['failed']}")
 
@@ -101,48 +90,36 @@ class _Worker:
         except TimeoutError:
             return Outcome("error", f"timed out after {timeout_s:g} s", fatal=True)
         except _EndedError as error:
-            return Outcome("error", str(error), traceback=self._fatal().strip(), fatal=True)
+            return Outcome("error", str(error), traceback=self._fatal(), fatal=True)
 
     def end(self) -> None:
         """Kill the process and whatever it has started, and wait until it is gone."""
-        self._kill()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
         self._connection.close()
         self._trace.close()
         os.close(self._lifeline)
 
-    def _kill(self) -> int:
-        """Kill the session if it still runs; the process's exit status."""
-        if self._process.returncode is None:  # otherwise its id may have been reused
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        return self._process.wait()
-
     def _receive(self, seconds: float) -> dict[str, Any]:
         """Its next message. Raises TimeoutError, or _EndedError if it ended without one."""
-        deadline = time.monotonic() + seconds
-        while True:
-            # A process that the kernel left behind may hold the connection open.
-            ended = has_ended(self._watched)
-            left = deadline - time.monotonic()
-            wait_s = 0.0 if ended else max(0.0, min(POLL_SECONDS, left))
-            if select.select([self._connection], [], [], wait_s)[0]:
-                with suppress(ConnectionResetError):
-                    if (message := read_message(self._connection)) is not None:
-                        return message
-                raise _EndedError(self._ending())
-            if ended:
-                raise _EndedError(self._ending())
-            if left <= 0:
-                raise TimeoutError(f"no answer within {seconds:g} s")
+        self._connection.settimeout(seconds)
+        try:
+            message = read_message(self._connection)
+        except ConnectionResetError:
+            message = None
+        except TimeoutError:
+            raise TimeoutError(f"no answer within {seconds:g} s") from None
+        if message is None:
+            raise _EndedError(self._ending())
+        return message
 
     def _ending(self) -> str:
         """How it ended."""
-        deadline = time.monotonic() + END_SECONDS
-        while not has_ended(self._watched):
-            if time.monotonic() >= deadline:
-                return "the kernel closed its process's connection to the check"
-            time.sleep(0.01)
-        returncode = self._kill()
+        try:
+            returncode = self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return "the kernel closed its process's connection to the check"
         if returncode >= 0:
             return f"the kernel ended its process with status {returncode}"
         known = -returncode in set(signal.Signals)
@@ -151,10 +128,10 @@ class _Worker:
         return f"crashed: ended by signal {name}{memory}"
 
     def _fatal(self) -> str:
-        """The traceback of a crash, if any, starting on a new line."""
-        written = os.pread(self._trace.fileno(), 2**20, 0).decode(errors="replace")
-        found = _fatal_traceback(written, self._kernel)
-        return f"\n{found}" if found else ""
+        """The fault handler's traceback of a crash, if any, to the last line about the kernel."""
+        lines = os.pread(self._trace.fileno(), 2**20, 0).decode(errors="replace").splitlines()
+        own = [i for i, line in enumerate(lines) if f'"{self._kernel}"' in line]
+        return "\n".join(lines[: own[-1] + 1] if own else lines[:1])
 
 
 def check(
@@ -165,15 +142,10 @@ def check(
     cases: Iterable[Case],
     timeout_s: float,
 ) -> Generator[tuple[Case, Outcome], None, None]:
-    """Compare the kernel in a file with the reference, case by case.
+    """Compare the kernel in a file, an absolute path, with the reference, case by case.
 
-    Args:
-        kernel: the kernel's file, an absolute path.
-        benchmark: whose problem it solves.
-        device: ``cuda`` or ``cpu``.
-        variables: environment variables that confine the process to its device.
-        cases: what to compare.
-        timeout_s: seconds that the kernel's import and each case may take.
+    The process is confined to its device by `variables` of the environment. The kernel's import and
+    each case may take `timeout_s` seconds.
 
     Raises:
         KernelError: the file cannot be imported or has no ``attention``.

@@ -103,9 +103,7 @@ def _swept_sizes(sweep: str) -> list[str]:
 def sweep_shape(text: str, sweep: str) -> list[str]:
     """A shape's text once for each size of a sweep, in place of the one that it has, if any.
 
-    Args:
-        text: a shape as `parse_shapes` reads it.
-        sweep: a size and its values, such as ``seq_len=128:8192`` or ``head_dim=64,96,128``.
+    A sweep is a size and its values, such as ``seq_len=128:8192`` or ``head_dim=64,96,128``.
 
     Raises:
         ShapeError: the sweep is malformed; the message shows the form.

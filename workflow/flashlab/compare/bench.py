@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import statistics
 import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +20,24 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import ImplementationError
 from flashlab.checking.command import claimed_with_notice
-from flashlab.checking.profiling import count_run, counters_table, print_profile
 from flashlab.checking.shapes import parse_shapes, shape_text, sweep_shape
 from flashlab.compare.bench_process import Patience
-from flashlab.compare.bench_records import FOLDER, write_records
+from flashlab.compare.bench_profile import count_run, counters_table, print_profile
 from flashlab.compare.bench_table import blocks, describe, find_ceiling, show_progress
 from flashlab.compare.interleave import Candidate, measure_in_turns
-from flashlab.compare.printing import Block, open_console
+from flashlab.compare.printing import open_console
 from flashlab.compare.targets import SavedError, Target, found_targets
 from flashlab.files import write_json
+from flashlab.plan import identity
+from flashlab.records import INTERLEAVED, Measurement, Record, read_metrics, write_record
 
 DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8, 512, True)}
 """The shape measured if none is given, by kind of device; a size left out is taken from it too."""
 
 DTYPE = {"cuda": "float16", "cpu": "float32"}
+
+FOLDER = Path("results", "bench")
+"""Where the records go: no plan, table or dataset looks there."""
 
 PASSES = tuple(metric.name for metric in ATTENTION.measured if metric.work)
 """The timed metrics of the passes."""
@@ -84,7 +91,7 @@ def _print_counters(console: Console, candidates: Sequence[Candidate], device: s
     """Count the passes of each implementation that was measured, and print what was counted."""
     counted = {
         candidate.target.label: count_run(
-            ATTENTION, candidate.run, candidate.target.implementation, FOLDER, COUNTERS_SECONDS
+            candidate.run, candidate.target.implementation, FOLDER, COUNTERS_SECONDS
         )
         for candidate in candidates
         if candidate.status == "ok"
@@ -93,7 +100,43 @@ def _print_counters(console: Console, candidates: Sequence[Candidate], device: s
         if record.status != "ok":
             console.print(f"counters of {label}: {record.status}: {record.message}")
     if any(record.status == "ok" for record in counted.values()):
-        console.print(counters_table(ATTENTION, counted, device))
+        console.print(counters_table(counted, device))
+
+
+def _write_records(candidates: Sequence[Candidate], seconds: float, started: str) -> None:
+    """Write the records of implementations that were measured in turns into `FOLDER`.
+
+    There is one for each process, and a single one of a failure. Measuring the same again replaces
+    them.
+    """
+    labels = [candidate.target.label for candidate in candidates]
+    for place, candidate in enumerate(candidates):
+        protocol = {"name": INTERLEAVED, "seconds": seconds, "in_turns": labels, "place": place}
+        implementation, environments = candidate.target.implementation, candidate.environments
+        ok = candidate.status == "ok"
+        for process in range(len(environments) if ok else 1):
+            # Memory was measured in the first.
+            metrics = read_metrics(candidate.metrics) if ok and process == 0 else {}
+            for name, processes in candidate.batches.items() if ok else ():
+                calls = [s * 1e3 for s in itertools.chain.from_iterable(processes[process])]
+                metrics[name] = Measurement(statistics.median(calls), tuple(calls), "time")
+            decided_by = identity.identity(
+                ATTENTION, candidate.run, protocol, implementation, process
+            )
+            record = Record(
+                benchmark=ATTENTION.name,
+                run=candidate.run,
+                status=candidate.status,
+                message=candidate.message,
+                protocol=protocol,
+                metrics=metrics,
+                gate=None if process else candidate.gate,
+                warnings=tuple(candidate.warnings[process]) if ok else (),
+                environment=environments[process if ok else -1] if environments else {},
+                sources=identity.sources(decided_by, implementation),
+                started=started,
+            )
+            write_record(FOLDER / identity.record_name(candidate.run, decided_by), record)
 
 
 def _bench_shape(
@@ -107,26 +150,21 @@ def _bench_shape(
     ]
     ceiling = find_ceiling(device, name, dtype)
     started = datetime.now(UTC).isoformat(timespec="seconds")
-
-    def implementations() -> list[dict[str, Any]]:
-        return describe(ATTENTION, candidates, order.passes, order.margin, ceiling)
-
-    def content() -> list[Block]:
-        return blocks(implementations(), ceiling)
-
+    known = partial(describe, ATTENTION, candidates, order.passes, order.margin, ceiling)
     labels = " against ".join(target.label for target in targets)
     console.print(f"{labels}: {shape_text(shape)} {dtype} on {name}", soft_wrap=True)
-    patience = Patience(order.timeout_s)
-    with (
-        claimed_with_notice(device) as variables,
-        closing(
-            measure_in_turns(
-                ATTENTION, candidates, order.passes, order.seconds, variables, patience
-            )
-        ) as measuring,
-    ):
-        show_progress(console, measuring, content)
-    write_records(ATTENTION, candidates, order.seconds, started)
+    with claimed_with_notice(device) as variables:
+        measuring = measure_in_turns(
+            ATTENTION,
+            candidates,
+            order.passes,
+            order.seconds,
+            variables,
+            Patience(order.timeout_s),
+        )
+        with closing(measuring):
+            show_progress(console, measuring, lambda: blocks(known(), ceiling))
+    _write_records(candidates, order.seconds, started)
     if order.counters:
         _print_counters(console, candidates, device)
     return {
@@ -135,19 +173,8 @@ def _bench_shape(
         "device": name,
         "ceiling": asdict(ceiling) if ceiling else None,
         "margin": order.margin,
-        "implementations": implementations(),
+        "implementations": known(),
     }
-
-
-def _bench_targets(console: Console, order: Order, targets: Sequence[Target]) -> bool:
-    """Measure every shape; whether every implementation was right and could be measured."""
-    device = machine.detect_device("auto")
-    shapes = shapes_of(order.shapes, order.sweep, device)
-    described = [_bench_shape(console, order, targets, shape, device) for shape in shapes]
-    if order.output:
-        write_json(order.output, {"benchmark": ATTENTION.name, "shapes": described})
-    statuses = {entry["status"] for shape in described for entry in shape["implementations"]}
-    return statuses <= {"ok", "unsupported"}
 
 
 def run_bench(order: Order) -> bool:
@@ -158,8 +185,14 @@ def run_bench(order: Order) -> bool:
         ShapeError: a shape or a sweep is malformed.
         SavedError: an implementation's file was saved while it was measured.
     """
+    console, device = open_console(), machine.detect_device("auto")
     with found_targets(order.implementations) as targets:
-        return _bench_targets(open_console(), order, targets)
+        shapes = shapes_of(order.shapes, order.sweep, device)
+        described = [_bench_shape(console, order, targets, shape, device) for shape in shapes]
+    if order.output:
+        write_json(order.output, {"benchmark": ATTENTION.name, "shapes": described})
+    statuses = {entry["status"] for shape in described for entry in shape["implementations"]}
+    return statuses <= {"ok", "unsupported"}
 
 
 def _state(texts: Sequence[str]) -> list[str]:
@@ -182,8 +215,7 @@ def watch_bench(order: Order) -> None:
     while True:
         before = _state(order.implementations)
         try:
-            with found_targets(order.implementations) as targets:
-                _bench_targets(console, order, targets)
+            run_bench(order)
             console.print(WAITING)
         except SavedError as error:
             console.print(f"{error}; it is measured again", soft_wrap=True)
@@ -209,7 +241,7 @@ def profile(text: str, shapes: Sequence[str], dtype: str | None, timeout_s: floa
         for shape in shapes_of(shapes, None, device):
             implementation = target.implementation
             run = attention_run(implementation.name, shape, dtype or DTYPE[device], device)
-            record = count_run(ATTENTION, run, implementation, FOLDER, timeout_s)
-            print_profile(console, ATTENTION, run, implementation, record)
+            record = count_run(run, implementation, FOLDER, timeout_s)
+            print_profile(console, run, implementation, record)
             statuses.append(record.status)
     return all(status == "ok" for status in statuses)

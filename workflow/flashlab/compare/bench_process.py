@@ -10,7 +10,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +65,11 @@ def _timed_out(seconds: float) -> dict[str, Any]:
     return {"status": "error", "message": message}
 
 
-class Worker:
-    """A process with one implementation in it, which measures only when it is told to."""
+class Worker(ExitStack):
+    """A process with one implementation in it, which measures only when it is told to.
+
+    To close it ends the process, if it still runs, and removes what belongs to it.
+    """
 
     def __init__(
         self,
@@ -76,15 +79,14 @@ class Worker:
         variables: Mapping[str, str],
         patience: Patience,
     ) -> None:
+        super().__init__()
         self._patience = patience
-        self._folder = tempfile.TemporaryDirectory(prefix="flashlab-bench-")
-        folder = Path(self._folder.name)
+        folder = Path(self.enter_context(tempfile.TemporaryDirectory(prefix="flashlab-bench-")))
         self._answer, self._errors = folder / "answer.json", folder / "errors"
         self._errors.touch()
-        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener = self.enter_context(socket.socket(socket.AF_UNIX))
         self._listener.bind(str(folder / "socket"))
         self._listener.listen()
-        self._connection: socket.socket | None = None
         self._oom_kills = count_oom_kills()
         order = {
             "run": {**run.to_json(), "inputs": implementation.form(benchmark, INTERLEAVED)},
@@ -96,26 +98,26 @@ class Worker:
         }
         # This process takes the place of a Snakemake call: the warm parent ends with it.
         self._started = start(psutil.Process(), order, variables, self._answer, self._errors)
+        self.callback(self._started.kill)
 
     def connect(self) -> None:
         """Wait until the kernel is imported. Raises EndedError if it cannot be."""
         limit = self._patience.limit("import")
         deadline = time.monotonic() + START_SECONDS + limit
         self._listener.settimeout(POLL_SECONDS)
-        while self._connection is None:
+        while True:
             with suppress(TimeoutError):
-                self._connection = self._listener.accept()[0]
+                self._connection = self.enter_context(self._listener.accept()[0])
                 break
             if self._started.wait(0.001) is not None:
                 raise EndedError(self._ending(limit))
             if time.monotonic() > deadline:
                 raise EndedError(_timed_out(limit))
-        self._replies = self._connection.makefile("r", encoding="utf-8")
+        self._replies = self.enter_context(self._connection.makefile("r", encoding="utf-8"))
         self._reply(limit)
 
     def command(self, do: str, **parts: Any) -> dict[str, Any]:
         """Its reply to a command (`flashlab.measuring.turns`). Raises EndedError if it ended."""
-        assert self._connection is not None
         limit, begun = self._patience.limit(do), time.monotonic()
         with suppress(OSError):  # then there is no reply
             send_message(self._connection, {"do": do, **parts})
@@ -124,7 +126,6 @@ class Worker:
         return reply
 
     def _reply(self, limit: float) -> dict[str, Any]:
-        assert self._connection is not None
         self._connection.settimeout(limit)
         try:
             line = self._replies.readline()
@@ -149,19 +150,9 @@ class Worker:
 
     def end(self) -> dict[str, Any]:
         """Tell it to end; its answer. Raises EndedError if it gave none."""
-        assert self._connection is not None
         with suppress(OSError):
             send_message(self._connection, {"do": "end"})
         found = self._ending(END_SECONDS)
         if found["status"] != "ok":
             raise EndedError(found)
         return found
-
-    def close(self) -> None:
-        """End the process, if it still runs, and remove what belongs to it."""
-        self._started.kill()
-        if self._connection is not None:
-            self._replies.close()
-            self._connection.close()
-        self._listener.close()
-        self._folder.cleanup()

@@ -83,13 +83,11 @@ def _describe_pass(
     return described
 
 
-def _describe_warnings(candidate: Candidate) -> dict[str, Any] | None:
+def _describe_warnings(processes: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any] | None:
     """The warnings on an implementation's processes, and how many of these have any."""
-    disturbed = [warnings for warnings in candidate.warnings if warnings]
-    codes = {str(warning["code"]) for warnings in disturbed for warning in warnings}
-    if not codes:
-        return None
-    return {"codes": sorted(codes), "in": len(disturbed), "of": len(candidate.warnings)}
+    codes = sorted({warning["code"] for warnings in processes for warning in warnings})
+    disturbed = sum(map(bool, processes))
+    return {"codes": codes, "in": disturbed, "of": len(processes)} if codes else None
 
 
 def describe(
@@ -114,35 +112,29 @@ def describe(
                 _describe_pass(benchmark, candidate, name, margin, ceiling)
                 for name in (passes if candidate.status == "ok" else ())
             ],
-            "warnings": _describe_warnings(candidate),
+            "warnings": _describe_warnings(candidate.warnings),
         }
         for candidate in candidates
     ]
 
 
-def _time_cell(timed: Mapping[str, Any]) -> str:
-    """The time, and the half-width of its interval as a share of it."""
-    value, low, high = timed["milliseconds"], timed["low"], timed["high"]
-    if low is None:
-        return f"{value:.4g}"
-    half = (high - low) / 2 / value
-    return f"{value:.4g} ± {half:.1%}" if half < 1 else f"{value:.4g} ± {NO_VALUE}"
-
-
-def _cells(timed: Mapping[str, Any]) -> list[Cell]:
-    """The cells of a pass, from its name to its verdict, around that of memory."""
-    cells = [NO_VALUE] * 3
+def _cells(timed: Mapping[str, Any], memory: str) -> list[Cell]:
+    """The cells of a pass, from its name to its verdict; the time has its interval's half-width."""
+    cells: list[Cell] = [timed["pass"], *[NO_VALUE] * 3, memory]
     if "milliseconds" in timed:
+        time_cell = f"{timed['milliseconds']:.4g}"
+        if timed["low"] is not None:
+            half = (timed["high"] - timed["low"]) / 2 / timed["milliseconds"]
+            time_cell += f" ± {half:.1%}" if half < 1 else f" ± {NO_VALUE}"
         share = NO_VALUE if timed["share"] is None else f"{timed['share']:.0%}"
-        cells = [_time_cell(timed), f"{timed['rate']:.4g}", share]
-    if "ratio" not in timed:
-        return [timed["pass"], *cells]
-    ratio, mark = timed["ratio"], "" if timed["final"] else "?"
-    return [
-        *(timed["pass"], *cells),
-        f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]",
-        verdict_cell(say(timed["verdict"], "en") + mark, timed["verdict"]),
-    ]
+        cells[1:4] = [time_cell, f"{timed['rate']:.4g}", share]
+    if "ratio" in timed:
+        ratio, mark = timed["ratio"], "" if timed["final"] else "?"
+        cells += [
+            f"{ratio['value']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]",
+            verdict_cell(say(timed["verdict"], "en") + mark, timed["verdict"]),
+        ]
+    return cells
 
 
 def blocks(described: Sequence[Mapping[str, Any]], ceiling: Ceiling | None) -> list[Block]:
@@ -159,9 +151,8 @@ def blocks(described: Sequence[Mapping[str, Any]], ceiling: Ceiling | None) -> l
             rows.append([name, entry["status"]])
             below.append(f"{name}: {entry['message']}")
         for position, timed in enumerate(entry["passes"]):
-            cells = _cells(timed)
-            cells.insert(4, f"{memory:.1f}" if memory and not position else "")
-            rows.append([name, *cells])
+            shown = f"{memory:.1f}" if memory and not position else ""
+            rows.append([name, *_cells(timed, shown)])
         if warned := entry["warnings"]:
             codes = ", ".join(warned["codes"])
             below.append(f"{name}: {codes} in {warned['in']} of {warned['of']} processes")

@@ -24,9 +24,6 @@ LEAST_SEGMENT = 3
 """Fewest commits between two changes: one or two may have been measured on a disturbed machine. So
 a change is stated once three commits have it."""
 
-WEAK_LEVEL = 0.05
-"""Level of the t test by which a split is made at first."""
-
 WINDOW = 60
 """Most commits that are looked at on either side of a change: a slow drift adds up to no step."""
 
@@ -49,29 +46,29 @@ def _energies(values: Floats) -> Floats:
     return energies
 
 
-def _difference(before: Floats, after: Floats) -> tuple[float, float, int]:
-    """The difference of two means, its standard error and the degrees of freedom, pooled."""
+def _difference(before: Floats, after: Floats) -> tuple[float, float]:
+    """The difference of two means, and the half-width of its 95% interval, by a pooled t test."""
     m, n = len(before), len(after)
     squares = float(((before - before.mean()) ** 2).sum() + ((after - after.mean()) ** 2).sum())
     error = math.sqrt(squares / (m + n - 2) * (1 / m + 1 / n))
-    return float(after.mean() - before.mean()), error, m + n - 2
-
-
-def _is_likely(before: Floats, after: Floats) -> bool:
-    difference, error, freedom = _difference(before, after)
-    if error == 0:
-        return difference != 0
-    return bool(2 * scipy.special.stdtr(freedom, -abs(difference) / error) < WEAK_LEVEL)
+    quantile = float(scipy.special.stdtrit(m + n - 2, (1 + statistics.CONFIDENCE) / 2))
+    return float(after.mean() - before.mean()), quantile * error
 
 
 def _splits(logs: Floats, begin: int, end: int) -> list[int]:
-    """Positions at which a series between two bounds is split, on weak evidence, in order."""
+    """Positions at which a series between two bounds is split, in order.
+
+    The evidence is weak: that the 95% interval of the difference leaves out zero.
+    """
     values = logs[begin:end]
     if len(values) < 2 * LEAST_SEGMENT:
         return []
     energies = _energies(values)
     at = int(np.argmax(energies))
-    if energies[at] <= 0 or not _is_likely(values[:at], values[at:]):
+    if energies[at] <= 0:
+        return []
+    difference, half = _difference(values[:at], values[at:])
+    if abs(difference) <= half:
         return []
     middle = begin + at
     return [*_splits(logs, begin, middle), middle, *_splits(logs, middle, end)]
@@ -85,8 +82,7 @@ def _judge(logs: Floats, begin: int, at: int, end: int) -> tuple[float, Ratio]:
     the medians.
     """
     before, after = logs[max(begin, at - WINDOW) : at], logs[at : min(end, at + WINDOW)]
-    difference, error, freedom = _difference(before, after)
-    half = float(scipy.special.stdtrit(freedom, (1 + statistics.CONFIDENCE) / 2)) * error
+    difference, half = _difference(before, after)
     medians = float(np.median(after) - np.median(before))
     beyond = max(min(difference - half, medians), min(-difference - half, -medians))
     low, middle, high = (math.exp(difference + x) for x in (-half, 0, half))

@@ -9,8 +9,7 @@ from flashlab.analysis.experiment import Experiment, chosen_metrics, run_keys
 from flashlab.analysis.kinds.choice import place
 from flashlab.analysis.replication import geometric_mean
 from flashlab.benchmarks.model import Benchmark, Metric
-from flashlab.compare.circumstances import row_of
-from flashlab.compare.pairs import measurements_in, status_in, values_in
+from flashlab.compare.pairs import measurements_in, status_in
 from flashlab.compare.rule import TIMES
 from flashlab.compare.sides import Records
 from flashlab.statistics import Estimate
@@ -18,23 +17,37 @@ from flashlab.statistics import Estimate
 
 def _experiment(benchmark: Benchmark, metric: Metric, side: Records) -> Experiment:
     """The runs of a side that have a metric, as findings read them."""
-    measured = [benchmark.metric(name) for name in bases_of(metric)]
+    bases = [benchmark.metric(name) for name in bases_of(metric)]
     runs, metrics, samples = [], [], {}
     for run, records in side.items():
-        values = [values_in(records, base) for base in measured]
-        if status_in(records) != "ok" or not all(values):
+        measured = [measurements_in(records, base) for base in bases]
+        if status_in(records) != "ok" or not all(measured):
             continue
         row = {**run.to_json(), "status": "ok"}
         runs.append(row)
         if metric.derived:
             metrics.append({**row, "metric": metric.name})
-        for base, found in zip(measured, values, strict=True):
-            metrics.append({**row, "metric": base.name, "value": geometric_mean(found)})
-            kept = [[*each.samples] for each in measurements_in(records, base)]
+        for base, found in zip(bases, measured, strict=True):
+            value = geometric_mean([each.value for each in found])
+            metrics.append({**row, "metric": base.name, "value": value})
+            kept = [[*each.samples] for each in found]
             if all(kept):
                 samples[(*(row[column] for column in run_keys(benchmark)), base.name)] = kept
-    rows = [row_of(record) for records in side.values() for record in records]
-    return Experiment({"name": metric.name}, benchmark, runs, metrics, samples, rows)
+    processes = [
+        {
+            **run.to_json(),
+            **{name: each.environment.get(name) for name in ("device_name", "gpu_uuid", "boot")},
+            "process": each.process,
+            "status": each.status,
+            "started": each.started,
+            "ended": each.ended,
+            "warnings": each.warnings,
+            "record": f"{run} {each.process}",
+        }
+        for run, records in side.items()
+        for each in records
+    ]
+    return Experiment({"name": metric.name}, benchmark, runs, metrics, samples, processes)
 
 
 Shape = tuple[str, str, str]

@@ -72,17 +72,16 @@ def _conclude(benchmark: Benchmark, pairs: Sequence[Pair], verdict: str) -> dict
     theirs in short. ``doubtful`` of them carry these ``warnings``.
     """
     these = [pair for pair in pairs if pair["verdict"] == verdict]
-    ratios = [pair["ratio"] for pair in these if pair["ratio"]]
+    ratios, lows, highs = (
+        [pair[part] for pair in these if pair["ratio"]] for part in ("ratio", "low", "high")
+    )
     return {
         "implementation": these[0]["run"]["implementation"],
         "metric": these[0]["metric"],
         "verdict": verdict,
         "low": min(ratios, default=None),
         "high": max(ratios, default=None),
-        "interval": [
-            min((pair["low"] for pair in these if pair["ratio"]), default=None),
-            max((pair["high"] for pair in these if pair["ratio"]), default=None),
-        ],
+        "interval": [min(lows, default=None), max(highs, default=None)],
         "conditions": _describe(benchmark, pairs, verdict),
         "shapes": [pair["shape"] for pair in these],
         "total": len(pairs),

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.replication import geometric_mean
-from flashlab.benchmarks.model import Metric
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.change_points import find_changes
 from flashlab.compare.pairs import status_in, values_in
@@ -35,27 +34,10 @@ def _surroundings(record: Record) -> str:
     return canonical(
         {
             "device": record.environment.get("device_name"),
-            "versions": record.sources.get("versions") or record.environment.get("packages", {}),
+            "versions": record.sources.get("versions", {}),
             "protocol": deciding(record.protocol),
         }
     )
-
-
-def _changes(
-    metric: Metric, commits: Sequence[str], values: Sequence[float]
-) -> list[dict[str, Any]]:
-    return [
-        {
-            "after": commits[at - 1],
-            "by": commits[at],
-            "position": at,
-            "ratio": ratio.value,
-            "low": ratio.low,
-            "high": ratio.high,
-            "verdict": ratio.verdict(metric),
-        }
-        for at, ratio in (find_changes(values) if min(values) > 0 else ())
-    ]
 
 
 def _lines(
@@ -67,19 +49,31 @@ def _lines(
     for metric in benchmark.measured:
         measured = {commit: values_in(at, metric) for commit, at in ok.items()}
         series = {commit: geometric_mean(values) for commit, values in measured.items() if values}
-        if series:
-            commits, values = list(series), list(series.values())
-            yield {
-                "benchmark": benchmark.name,
-                "run": run.to_json(),
-                "shape": " ".join(run.words),
-                "metric": metric.name,
-                "unit": metric.unit,
-                "surroundings": surroundings,
-                "commits": commits,
-                "values": values,
-                "changes": _changes(metric, commits, values),
-            }
+        if not series:
+            continue
+        commits, values = list(series), list(series.values())
+        yield {
+            "benchmark": benchmark.name,
+            "run": run.to_json(),
+            "shape": " ".join(run.words),
+            "metric": metric.name,
+            "unit": metric.unit,
+            "surroundings": surroundings,
+            "commits": commits,
+            "values": values,
+            "changes": [
+                {
+                    "after": commits[at - 1],
+                    "by": commits[at],
+                    "position": at,
+                    "ratio": ratio.value,
+                    "low": ratio.low,
+                    "high": ratio.high,
+                    "verdict": ratio.verdict(metric),
+                }
+                for at, ratio in (find_changes(values) if min(values) > 0 else ())
+            ],
+        }
 
 
 def histories(records: Iterable[Record], order: Mapping[str, int]) -> list[Line]:
@@ -109,11 +103,9 @@ def histories(records: Iterable[Record], order: Mapping[str, int]) -> list[Line]
         )
     lines: list[Line] = []
     for (run, surroundings), by_commit in sorted(series.items(), key=lambda item: item[0]):
-        if by_commit.keys() <= order.keys():
-            by_commit = {
-                commit: by_commit[commit] for commit in sorted(by_commit, key=order.__getitem__)
-            }
-        lines += _lines(run, surroundings, by_commit)
+        known = by_commit.keys() <= order.keys()
+        commits = sorted(by_commit, key=order.__getitem__) if known else by_commit
+        lines += _lines(run, surroundings, {commit: by_commit[commit] for commit in commits})
     return lines
 
 

@@ -7,6 +7,7 @@ changes for all alike, on a GPU and on a CPU.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 import time
@@ -33,7 +34,7 @@ class Candidate:
 
     `batches` has those of each pass by its timed metric, a list for each process; `looks` has the
     last look at the ratio of each pass. `status` and `message` are a record's; `environments` and
-    `warnings` are of each process that has ended.
+    `warnings` are of each process that has ended, and `worker` is the one that is under way.
     """
 
     target: Target
@@ -46,6 +47,7 @@ class Candidate:
     looks: dict[str, Look] = field(default_factory=dict)
     environments: list[Mapping[str, Any]] = field(default_factory=list)
     warnings: list[Sequence[Mapping[str, Any]]] = field(default_factory=list)
+    worker: Worker = field(init=False, repr=False)
 
     def end_with(self, found: Mapping[str, Any]) -> None:
         """Take on the status of a process that ended before its time; it is measured no more."""
@@ -55,13 +57,13 @@ class Candidate:
             self.environments.append(found["environment"])
 
     @contextmanager
-    def turn(self, worker: Worker) -> Iterator[None]:
+    def turn(self) -> Iterator[Worker]:
         """Its turn to do something, which its process may not survive."""
         try:
-            yield
+            yield self.worker
         except EndedError as error:
             self.end_with(error.found)
-            worker.close()
+            self.worker.close()
 
 
 class Progress(NamedTuple):
@@ -71,73 +73,70 @@ class Progress(NamedTuple):
     process: int
 
 
-class _Turns:
-    """The processes of one round, which are measured in turns."""
+def _measured(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
+    """Whichever is still measured, one after another."""
+    return (each for each in candidates if each.status == "ok")
 
-    def __init__(
-        self, first: Candidate, process: int, workers: Sequence[tuple[Candidate, Worker]]
-    ) -> None:
-        self._first, self._process, self._workers = first, process, list(workers)
 
-    def _each(self) -> Iterator[tuple[Candidate, Worker]]:
-        """Whichever is still measured, one after another."""
-        return ((each, worker) for each, worker in self._workers if each.status == "ok")
+def _start(candidates: Sequence[Candidate], is_first: bool) -> Iterator[str]:
+    """Wait for the kernels, and check them in the first process."""
+    for each in _measured(candidates):
+        yield f"starting {each.target.label}"
+        with each.turn() as worker:
+            worker.connect()
+            each.target.check_unchanged()  # what it has imported is what was read
+    for each in _measured(candidates) if is_first else ():
+        yield f"checking {each.target.label}"
+        with each.turn() as worker:
+            checked = worker.command("prepare")
+            each.gate, each.metrics = checked["gate"], checked["metrics"]
+    for each in _measured(candidates):
+        with each.turn() as worker:
+            worker.command("passes")
 
-    def start(self) -> Iterator[Progress]:
-        """Wait for the kernels, and check them in the first process."""
-        for candidate, worker in self._each():
-            yield Progress(f"starting {candidate.target.label}", self._process)
-            with candidate.turn(worker):
-                worker.connect()
-                candidate.target.check_unchanged()  # what it has imported is what was read
-        for candidate, worker in self._each() if self._process == 0 else ():
-            yield Progress(f"checking {candidate.target.label}", self._process)
-            with candidate.turn(worker):
-                checked = worker.command("prepare")
-                candidate.gate, candidate.metrics = checked["gate"], checked["metrics"]
-        for candidate, worker in self._each():
-            with candidate.turn(worker):
-                worker.command("passes")
 
-    def measure_pass(self, name: str, seconds: float) -> Iterator[Progress]:
-        """Time a pass of all implementations in turns, and look at the ratios when it is time."""
-        doing = f"measuring the {name.removesuffix('_time')} pass"
-        for candidate, worker in self._each():
-            yield Progress(f"{doing} of {candidate.target.label}", self._process)
-            with candidate.turn(worker):
-                worker.command("pass", name=name)
-                candidate.batches.setdefault(name, []).append([])
-        look_after = LOOK_IN_FIRST * seconds if self._process == 0 else math.inf
-        begun, pairs, spent = time.monotonic(), 0, 0.0
-        while pairs < MIN_PAIRS or spent < seconds:
-            for candidate, worker in self._each():
-                with candidate.turn(worker):
-                    candidate.batches[name][-1].append(worker.command("batch")["samples"])
-            self._workers.reverse()
-            pairs, spent = pairs + 1, time.monotonic() - begun
-            if not any(self._each()):
-                return
-            if pairs >= MIN_PAIRS and spent >= look_after:
-                look_after = math.inf
-                self._look(name)
-            yield Progress(doing, self._process)
-        self._look(name)
+def _measure_pass(
+    candidates: Sequence[Candidate], name: str, seconds: float, look_after: float
+) -> Iterator[str]:
+    """Time a pass of all in turns, and look at the ratios after so many seconds and at the end."""
+    doing = f"measuring the {name.removesuffix('_time')} pass"
+    for each in _measured(candidates):
+        yield f"{doing} of {each.target.label}"
+        with each.turn() as worker:
+            worker.command("pass", name=name)
+            each.batches.setdefault(name, []).append([])
+    begun, pairs, spent, in_turn = time.monotonic(), 0, 0.0, [*candidates]
+    while pairs < MIN_PAIRS or spent < seconds:
+        for each in _measured(in_turn):
+            with each.turn() as worker:
+                each.batches[name][-1].append(worker.command("batch")["samples"])
+        in_turn.reverse()
+        pairs, spent = pairs + 1, time.monotonic() - begun
+        if not any(_measured(candidates)):
+            return
+        if pairs >= MIN_PAIRS and spent >= look_after:
+            look_after = math.inf
+            _look(candidates, name)
+        yield doing
+    _look(candidates, name)
 
-    def _look(self, name: str) -> None:
-        """Look at the ratio of each implementation's neighbouring batches to the first one's."""
-        for candidate, _ in self._each():
-            if candidate is not self._first and self._first.status == "ok":
-                look = look_at(pair_ratios(candidate, self._first, name))
-                if look is not None:
-                    candidate.looks[name] = look
 
-    def end(self) -> None:
-        """Let the processes end, and keep what they have to say of their surroundings."""
-        for candidate, worker in self._each():
-            with candidate.turn(worker):
-                found = worker.end()
-                candidate.environments.append(found["environment"])
-                candidate.warnings.append(found["warnings"])
+def _look(candidates: Sequence[Candidate], name: str) -> None:
+    """Look at the ratio of each implementation's neighbouring batches to the first one's."""
+    first, *others = candidates
+    for each in _measured(others) if first.status == "ok" else ():
+        look = look_at(pair_ratios(each, first, name))
+        if look is not None:
+            each.looks[name] = look
+
+
+def _end(candidates: Sequence[Candidate]) -> None:
+    """Let the processes end, and keep what they have to say of their surroundings."""
+    for each in _measured(candidates):
+        with each.turn() as worker:
+            found = worker.end()
+            each.environments.append(found["environment"])
+            each.warnings.append(found["warnings"])
 
 
 def pair_ratios(candidate: Candidate, first: Candidate, name: str) -> list[list[float]]:
@@ -161,40 +160,28 @@ def measure_in_turns(
 ) -> Generator[Progress]:
     """Measure implementations of one problem in turns, in several processes each.
 
-    An implementation that fails keeps its status and is left out from there on.
-
-    Args:
-        benchmark: what the runs are of.
-        candidates: the implementations, whose values are filled in as the measuring goes on.
-        passes: the timed metrics of the passes to measure, in the benchmark's order.
-        seconds: how long to measure in all, the starting of processes not counted; it takes
-            longer if a batch does.
-        variables: environment variables that confine a process to the claimed device.
-        patience: how long a process may take.
-
-    Yields:
-        What is being done, as often as something changes.
+    What is known of the candidates is filled in as the measuring goes on; one that fails keeps its
+    status and is left out from there on. What is being done is given as often as something changes.
+    `passes` are timed metrics in the benchmark's order, `seconds` the time for all of them, without
+    that which processes take to start; it takes longer if a batch does. The `variables` of the
+    environment confine a process to the claimed device.
 
     Raises:
         SavedError: an implementation's file was saved meanwhile.
     """
-    first = FIRST_SHARE * seconds
-    later = (seconds - first) / (PROCESSES - 1)
+    first = FIRST_SHARE * seconds / len(passes)
+    later = (seconds - FIRST_SHARE * seconds) / (PROCESSES - 1) / len(passes)
     for process in range(PROCESSES):
-        measured = [candidate for candidate in candidates if candidate.status == "ok"]
-        if not measured:
-            return
+        share, look_after = (later, math.inf) if process else (first, LOOK_IN_FIRST * first)
         with ExitStack() as stack:
-            workers = []
-            for each in measured:
+            for each in _measured(candidates):
                 kernel = each.target.implementation
-                worker = Worker(benchmark, each.run, kernel, variables, patience)
-                stack.callback(worker.close)
-                workers.append((each, worker))
-            turns = _Turns(candidates[0], process, workers)
-            yield from turns.start()
-            for name in passes:
-                share = (later if process else first) / len(passes)
-                yield from turns.measure_pass(name, share)
+                each.worker = Worker(benchmark, each.run, kernel, variables, patience)
+                stack.enter_context(each.worker)
+            if not any(_measured(candidates)):
+                return
+            steps = [_measure_pass(candidates, name, share, look_after) for name in passes]
+            for doing in itertools.chain(_start(candidates, process == 0), *steps):
+                yield Progress(doing, process)
             yield Progress(ENDING, process)
-            turns.end()
+            _end(candidates)

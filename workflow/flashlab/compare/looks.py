@@ -68,10 +68,8 @@ def look_at(processes: Sequence[Sequence[float]]) -> Look | None:
     Batches that follow one another share the state of the clock, and their ratio does not depend on
     it. Within a process the interval allows for ratios that depend on one another
     (`statistics`); between processes it is Student's t once all have been measured
-    (`replication`), and before that it is computed from `ASSUMED_SPREAD`.
-
-    Args:
-        processes: the ratios of each process so far, in order of time.
+    (`replication`), and before that it is computed from `ASSUMED_SPREAD`. `processes` are the
+    ratios of each so far, in order of time.
     """
     if any(len(ratios) < MIN_PAIRS for ratios in processes):
         return None

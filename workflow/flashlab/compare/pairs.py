@@ -144,13 +144,11 @@ def compare_runs(benchmark: Benchmark, one: Records, other: Records) -> list[Pai
         ok: dict[Run, Both] = {}
         for run in runs:
             both = one[run], other[run]
-            match [status_in(processes) == "ok" for processes in both]:
-                case [True, True]:
-                    ok[run] = both
-                case [True, False]:
-                    pairs.append(_pair(benchmark, run, both, FAILED))
-                case [False, True]:
-                    pairs.append(_pair(benchmark, run, both, MENDED))
+            before, after = (status_in(processes) == "ok" for processes in both)
+            if before and after:
+                ok[run] = both
+            elif before or after:
+                pairs.append(_pair(benchmark, run, both, FAILED if before else MENDED))
         for metric in benchmark.measured:
             having = {r: both for r, both in ok.items() if all(values_in(s, metric) for s in both)}
             for run, measured in _compare_metric(metric, having).items():

@@ -74,15 +74,13 @@ def _plain(table: Table) -> list[str]:
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
-def _escaped(text: str) -> str:
-    return re.sub(r"([\\|*])", r"\\\1", text)
+def _escaped(text: object) -> str:
+    return re.sub(r"([\\|*])", r"\\\1", str(text))
 
 
 def _markdown(table: Table) -> list[str]:
-    headings = [str(column.header) for column in table.columns]
-    rows = zip(*([str(cell) for cell in column.cells] for column in table.columns), strict=True)
-    every = [headings, ["---"] * len(headings), *rows]
-    return [f"| {' | '.join(map(_escaped, row))} |" for row in every]
+    columns = [[column.header, "---", *column.cells] for column in table.columns]
+    return [f"| {' | '.join(map(_escaped, row))} |" for row in zip(*columns, strict=True)]
 
 
 def _lines(block: Block, markdown: bool) -> list[str]:

@@ -63,8 +63,7 @@ def _read(comparison_file: Path, folder: Path) -> tuple[dict[str, Any], list[Pat
 def write_pdf(comparison_file: Path, figures: Path, output: Path) -> None:
     """Write the PDF atomically, with the data attached; the same data gives the same bytes."""
     document, drawn = _read(comparison_file, figures)
-    ended = max((side["ended"] for side in document["sides"] if side["ended"]), default=None)
-    created = datetime.fromisoformat(ended) if ended else datetime.fromtimestamp(0, UTC)
+    created = datetime.fromisoformat(max(side["ended"] for side in document["sides"]))
     data = AttachedFile(DATA, json_text(document).encode(), "Data")
     html = _to_html(document, drawn, in_browser=False)
     pdf = to_pdf(html, figures, [data], created.astimezone(UTC))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -119,22 +120,19 @@ class Sentences:
     def lead(self) -> list[str]:
         """What comes first: the verdicts counted, whether the choice changes, what failed."""
         pairs = self.document["pairs"]
-        verdicts = [pair["verdict"] for pair in pairs]
         if self.document["conclusions"]:
             measured = self.benchmark.measured
             groups = [[m for m in measured if m.exact == exact] for exact in (False, True)]
             lines = [line for metrics in groups if (line := self._counted(metrics))]
         else:
-            equal, undecided = map(verdicts.count, (EQUAL, INCONCLUSIVE))
-            lines = [self.say("none", count=len(verdicts), equal=equal, undecided=undecided)]
+            counts = Counter(pair["verdict"] for pair in pairs)
+            equal, undecided = counts[EQUAL], counts[INCONCLUSIVE]
+            lines = [self.say("none", count=len(pairs), equal=equal, undecided=undecided)]
         lines += map(self._choice, self.document["choices"])
         for failing in self.document["failing"]:
-            ended = [self.say(failing[side]) for side in ("one", "other")]
-            told = ended[0] if ended[0] == ended[1] else self.joined(ended)
-            shapes = failing["shapes"]
-            about = {"implementation": failing["implementation"], "shapes": self._shapes(shapes)}
-            key = "failing.one" if len(shapes) == 1 else "failing"
-            lines.append(self.say(key, count=len(shapes), statuses=told, **about))
+            statuses = dict.fromkeys(self.say(failing[side]) for side in ("one", "other"))
+            about = {**failing, "statuses": self.joined([*statuses])}
+            lines.append(self._of_runs("failing", about, "failing.one"))
         if pairs and all(max(pair["processes"]) == 1 for pair in pairs):
             # Two processes, each with its own offset, and the margin on top.
             spread = UNREPLICATED.deviation
@@ -143,27 +141,31 @@ class Sentences:
             lines.append(self.say("single", **shown))
         return lines
 
+    def _of_runs(self, key: str, about: Mapping[str, Any], key_of_one: str | None = None) -> str:
+        """A message about runs, of which `about` has the ``shapes``; another one about a single."""
+        shapes = about["shapes"]
+        given = {**about, "count": len(shapes), "shapes": self._shapes(shapes)}
+        return self.say((len(shapes) == 1 and key_of_one) or key, **given)
+
     def _counted(self, metrics: Sequence[Metric]) -> str:
         """How many comparisons of some metrics have which verdict; empty where there are none."""
         names = {metric.name for metric in metrics}
-        verdicts = [pair["verdict"] for pair in self.document["pairs"] if pair["metric"] in names]
-        found = [verdict for verdict in VERDICTS if verdict in verdicts]
-        compared = {pair["metric"] for pair in self.document["pairs"]}
+        pairs = [pair for pair in self.document["pairs"] if pair["metric"] in names]
+        compared = {pair["metric"] for pair in pairs}
         labels = [m.labels[self.language] for m in metrics if m.name in compared]
-        about = {"metrics": self.joined(labels), "count": len(verdicts)}
+        found = Counter(pair["verdict"] for pair in pairs)
+        counts = [f"{self.say(v)} {found[v]}" for v in VERDICTS if found[v]]
+        about = {"metrics": self.joined(labels), "count": len(pairs), "counts": self.joined(counts)}
+        stated = {*found} & {*LOSSES, *GAINS}
         if not found:
             return ""
-        if found == [EQUAL]:
+        if {*found} == {EQUAL}:
             return self.say("summary.equal", **about)
-        counts = self.joined(
-            [f"{self.say(verdict)} {verdicts.count(verdict)}" for verdict in found]
-        )
-        stated = {*found} & {*LOSSES, *GAINS}
         if stated == {GAINS[0]}:
-            return self.say("summary.no_slower", counts=counts, **about)
+            return self.say("summary.no_slower", **about)
         if stated == {LOSSES[0]}:
-            return self.say("summary.no_faster", counts=counts, **about)
-        return self.say("summary", counts=counts, **about)
+            return self.say("summary.no_faster", **about)
+        return self.say("summary", **about)
 
     def _choice(self, choice: Mapping[str, Any]) -> str:
         """At how many shapes it is decided who is fastest, and where that changes."""
@@ -176,9 +178,8 @@ class Sentences:
             for names, shapes in changed.items()
         ]
         about = {
+            **choice,
             "metric": self.benchmark.metric(choice["metric"]).labels[self.language],
-            "decided": choice["decided"],
-            "total": choice["total"],
             "names": self.joined(choice["kept"]),
             "count": len(choice["changes"]),
             "changes": self.joined(told),
@@ -189,13 +190,7 @@ class Sentences:
     def failures(self) -> list[str]:
         """The runs that have a result on one side alone, a sentence for each implementation."""
         return [
-            self.say(
-                f"statement.{found['verdict']}",
-                implementation=found["implementation"],
-                count=len(found["shapes"]),
-                total=found["total"],
-                shapes=self._shapes(found["shapes"]),
-            )
+            self._of_runs(f"statement.{found['verdict']}", found)
             for found in self.document["conclusions"]
             if found["metric"] is None
         ]
@@ -248,12 +243,7 @@ class Sentences:
     def only(self) -> list[str]:
         """The runs that one side alone has, a sentence for each implementation."""
         lines = [
-            self.say(
-                "only.one" if len(lacking["shapes"]) == 1 else "only",
-                name=side["name"],
-                count=len(lacking["shapes"]),
-                **{**lacking, "shapes": self._shapes(lacking["shapes"])},
-            )
+            self._of_runs("only", {"name": side["name"], **lacking}, "only.one")
             for side, groups in zip(self.document["sides"], self.document["only"], strict=True)
             for lacking in groups
         ]

@@ -15,7 +15,7 @@ from typing import Any
 
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.benchmarks.model import Benchmark
-from flashlab.benchmarks.registry import DEFAULT, find_benchmark
+from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.revisions import RevisionError, find_commit, unpack_folder
 from flashlab.files import read_json
 from flashlab.plan.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names
@@ -160,20 +160,17 @@ def _revision_side(name: str, commit: str, results: Path, benchmark: Benchmark) 
         ) from None
 
 
-def find_side(name: str, benchmark: Benchmark = DEFAULT, results: Path | None = None) -> Side:
-    """The side that a name stands for.
+def find_side(name: str, benchmark: Benchmark) -> Side:
+    """The side that a name stands for, with the records of a benchmark.
 
-    Args:
-        name: `local`, a recorded dataset, a folder, or a git revision, tried in this order.
-        benchmark: whose records to take.
-        results: the folder of the results of `local`, where records of revisions are kept too;
-            None for that of this folder.
+    `local`, a recorded dataset, a folder, or a git revision, tried in this order; records of
+    revisions are among the results of `local`.
 
     Raises:
         SideError: the name stands for none of these, or for no records.
         DatasetError, RecordError: a manifest or a record cannot be read.
     """
-    results = results or results_of(LOCAL, benchmark)
+    results = results_of(LOCAL, benchmark)
     if name == LOCAL:
         if not (results / "plan" / "experiments.json").is_file():
             raise SideError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,14 +31,10 @@ class Target:
 
     def check_unchanged(self) -> None:
         """Raise SavedError if its files are no longer those that were read at the beginning."""
-        try:
-            digest = read_kernel_file(self.implementation.path).digest
-        except (ImplementationError, OSError):
-            digest = None
-        if digest != self.implementation.digest:
-            raise SavedError(
-                f"{self.label} was saved while it was measured, so nothing was recorded"
-            )
+        with suppress(ImplementationError, OSError):
+            if read_kernel_file(self.implementation.path).digest == self.implementation.digest:
+                return
+        raise SavedError(f"{self.label} was saved while it was measured, so nothing was recorded")
 
 
 def _read_revision(revision: str, path: str, folder: Path) -> Implementation:

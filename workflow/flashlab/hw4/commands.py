@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from flashlab.cli import Command, option
@@ -13,7 +14,7 @@ def _run(source: Path, target: Path, step: str | None, as_json: bool) -> None:
     from flashlab.hw4.program import run_program
 
     parts = run_program(source, target, step)
-    print(json.dumps(parts.to_json()) if as_json else parts)
+    print(json.dumps(asdict(parts)) if as_json else parts)
 
 
 def _judge(steps: Sequence[str], cases: Sequence[str], seed: int) -> int:

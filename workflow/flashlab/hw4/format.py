@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import IO
 
@@ -70,14 +71,14 @@ def _sizes_in(header: bytes, path: Path) -> Sizes:
 
 
 @contextmanager
-def open_input(path: Path) -> Iterator[tuple[IO[bytes], Sizes]]:
+def open_input(path: Path) -> Iterator[tuple[BufferedReader, Sizes]]:
     """Open an input file, checked to be as long as its header says, and positioned behind that.
 
     Raises:
         Hw4Error: no file of the format.
         OSError: the file cannot be read.
     """
-    with path.open("rb", buffering=0) as file:
+    with path.open("rb") as file:
         sizes = _sizes_in(file.read(_HEADER.size), path)
         size = os.fstat(file.fileno()).st_size
         if size != sizes.input_bytes:
@@ -89,18 +90,9 @@ def open_input(path: Path) -> Iterator[tuple[IO[bytes], Sizes]]:
         yield file, sizes
 
 
-def _fill(file: IO[bytes], matrix: Array) -> None:
-    """Read one matrix, however the system divides the read."""
-    rest = matrix.data.cast("B")
-    while rest:
-        read = file.readinto(rest)  # type: ignore[attr-defined]
-        if not read:
-            raise Hw4Error(f"{file.name}: was truncated while it was read")
-        rest = rest[read:]
-
-
-def read_batches(file: IO[bytes], q: Array, k: Array, v: Array) -> None:
+def read_batches(file: BufferedReader, q: Array, k: Array, v: Array) -> None:
     """Read the next batches into q, k and v, each (batches, N, d)."""
     for batch in zip(q, k, v, strict=True):
         for matrix in batch:
-            _fill(file, matrix)
+            if file.readinto(matrix.data.cast("B")) < matrix.nbytes:
+                raise Hw4Error(f"{file.name}: was truncated while it was read")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from flashlab.hw4 import Hw4Error
@@ -38,7 +39,7 @@ class Judgement:
     @property
     def rest(self) -> float:
         """The time that the process took besides its parts, above all to end."""
-        return self.whole - sum(self.parts.to_json().values())
+        return self.whole - math.fsum(asdict(self.parts).values())
 
 
 def _run(source: Path, target: Path, step: str) -> tuple[float, Parts]:

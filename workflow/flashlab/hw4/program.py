@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,21 +44,12 @@ class Parts:
     file_out: float = 0.0
 
     @property
-    def device(self) -> float:
-        """The kernel and its copies."""
-        return self.copy_in + self.kernel + self.copy_out + self.overlapped
-
-    @property
     def files(self) -> float:
         """Reading the input and writing the output."""
         return self.file_in + self.file_out
 
-    def to_json(self) -> dict[str, float]:
-        """The parts by name."""
-        return asdict(self)
-
     def __str__(self) -> str:
-        named = ((field.name, getattr(self, field.name)) for field in fields(self))
+        named = asdict(self).items()
         return ", ".join(f"{name} {seconds:.3f} s" for name, seconds in named if seconds)
 
 
@@ -130,13 +121,6 @@ class Step:
             self._compute(q, k, v, out, parts)
 
 
-def _open_step(name: str | None) -> Step:
-    try:
-        return Step(load_step(name))
-    except NotImplementedError as error:
-        raise Hw4Error(f"{error}; --step Sequential runs on the CPU") from error
-
-
 def run_program(source: Path, target: Path, step_name: str | None) -> Parts:
     """Read an input file, compute attention by a step of the ladder, write the output file.
 
@@ -150,9 +134,9 @@ def run_program(source: Path, target: Path, step_name: str | None) -> Parts:
     if target.is_dir():
         raise Hw4Error(f"{target}: is a folder; name the file to write")
     with open_input(source) as (file, sizes):
-        step = _open_step(step_name)
-        parts.start = _seconds_since_start()
         try:
+            step = Step(load_step(step_name))
+            parts.start = _seconds_since_start()
             with _timed(parts, "compilation"):
                 step.compile(sizes)
         except NotImplementedError as error:

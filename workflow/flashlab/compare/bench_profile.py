@@ -18,8 +18,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import Implementation
-from flashlab.benchmarks.model import Benchmark
+from flashlab.compare.printing import table_of
 from flashlab.measuring.supervise import measure_run
 from flashlab.nsight import METRICS, PROGRAM
 from flashlab.plan import identity
@@ -30,16 +31,14 @@ LONGEST = 12
 """Kernels or operators of a pass that are listed, the longest first."""
 
 
-def count_run(
-    benchmark: Benchmark, run: Run, implementation: Implementation, folder: Path, timeout_s: float
-) -> Record:
+def count_run(run: Run, implementation: Implementation, folder: Path, timeout_s: float) -> Record:
     """Count a run's passes, and write the record into a folder; a failure is a record too."""
     protocol = {"name": COUNTERS, "timeout_s": timeout_s}
-    decided_by = identity.identity(benchmark, run, protocol, implementation)
+    decided_by = identity.identity(ATTENTION, run, protocol, implementation)
     sources = identity.sources(decided_by, implementation)
     output = folder / identity.record_name(run, decided_by)
     with redirect_stderr(io.StringIO()) as said:  # profilers say much that is no error
-        record = measure_run(benchmark, run, protocol, implementation, sources, output)
+        record = measure_run(ATTENTION, run, protocol, implementation, sources, output)
     if record.status == "error":
         sys.stderr.write(said.getvalue())
     return record
@@ -52,22 +51,24 @@ def _number(value: float, unit: str) -> str:
     return f"{value:.0f}" if unit == "1" else f"{value:.4g} {unit}"
 
 
-def counters_table(benchmark: Benchmark, counted: Mapping[str, Record], device: str) -> Table:
+def counters_table(counted: Mapping[str, Record], device: str) -> Table:
     """What was counted: a row for each quantity, a column for each implementation and pass."""
-    declared = benchmark.counters_on(device)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    for label, name in ((label, name) for label in counted for name in declared):
-        heading = name.removesuffix("_time")
-        table.add_column(f"{label}\n{heading}" if len(counted) > 1 else heading, justify="right")
-    for metrics in zip(*declared.values(), strict=True):
-        cells = [
-            _number(record.metrics[metric.name].value, metric.unit) if record.metrics else "–"
-            for record in counted.values()
-            for metric in metrics
+    declared = ATTENTION.counters_on(device)
+    passes = [name.removesuffix("_time") for name in declared]
+    several = len(counted) > 1
+    headings = [f"{label}\n{name}" if several else name for label in counted for name in passes]
+    rows = [
+        [
+            metrics[0].quantity.labels["en"],
+            *(
+                _number(record.metrics[metric.name].value, metric.unit) if record.metrics else "–"
+                for record in counted.values()
+                for metric in metrics
+            ),
         ]
-        table.add_row(metrics[0].quantity.labels["en"], *cells)
-    return table
+        for metrics in zip(*declared.values(), strict=True)
+    ]
+    return table_of(["", *headings], rows, range(1, len(headings) + 1))
 
 
 def _parts(details: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str, float]]]]:
@@ -88,29 +89,26 @@ def _parts(details: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, st
         )
 
 
-def parts_table(name: str, parts: Sequence[tuple[str, str, float]]) -> Table:
+def _parts_table(name: str, parts: Sequence[tuple[str, str, float]]) -> Table:
     """The kernels or operators of a pass."""
-    title = f"{name.removesuffix('_time')} pass"
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    table.add_column("kernel or operator", overflow="ellipsis", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("ms", justify="right", no_wrap=True)
-    for part, kind, milliseconds in parts[:LONGEST]:
-        table.add_row(part, kind, f"{milliseconds:.4g}")
+    rows = [(part, kind, f"{milliseconds:.4g}") for part, kind, milliseconds in parts[:LONGEST]]
     if len(parts) > LONGEST:
         rest = sum(milliseconds for *_, milliseconds in parts[LONGEST:])
-        table.add_row(f"{len(parts) - LONGEST} more", "", f"{rest:.4g}")
+        rows.append((f"{len(parts) - LONGEST} more", "", f"{rest:.4g}"))
+    table = table_of(("kernel or operator", "", "ms"), rows, (1, 2))
+    table.title, table.title_justify = f"{name.removesuffix('_time')} pass", "left"
+    table.title_style, table.columns[1].justify = "bold", "left"
     return table
 
 
-def command_lines(benchmark: Benchmark, run: Run, implementation: Implementation) -> list[str]:
+def _command_lines(run: Run, implementation: Implementation) -> list[str]:
     """Command lines of Nsight Compute and Nsight Systems that profile just the passes of a run.
 
     Nsight Compute collects all its sections, Nsight Systems a range for each pass.
     """
     order = {
-        "run": {**run.to_json(), "inputs": implementation.form(benchmark, COUNTERS)},
-        "measure": benchmark.measure,
+        "run": {**run.to_json(), "inputs": implementation.form(ATTENTION, COUNTERS)},
+        "measure": ATTENTION.measure,
         "kernel": str(implementation.path),
     }
     program = [
@@ -120,29 +118,25 @@ def command_lines(benchmark: Benchmark, run: Run, implementation: Implementation
     ncu = [PROGRAM, "--profile-from-start", "off", "--set", "full", "--export", run.slug, *program]
     nsys = [
         *("nsys", "profile", "--trace", "cuda,nvtx", "--capture-range", "cudaProfilerApi"),
-        *("--capture-range-end", f"repeat:{len(benchmark.counters_on('cuda'))}"),
+        *("--capture-range-end", f"repeat:{len(ATTENTION.counters_on('cuda'))}"),
         *("--output", run.slug, *program),
     ]
     return [shlex.join(ncu), shlex.join(nsys)]
 
 
 def print_profile(
-    console: Console,
-    benchmark: Benchmark,
-    run: Run,
-    implementation: Implementation,
-    record: Record,
+    console: Console, run: Run, implementation: Implementation, record: Record
 ) -> None:
     """Print what was counted of a run, its kernels or operators, and on a GPU how to go on."""
     console.print(f"{run} on {record.environment.get('device_name', run.device)}")
     if record.status == "ok":
-        console.print(counters_table(benchmark, {run.implementation: record}, run.device))
+        console.print(counters_table({run.implementation: record}, run.device))
         for name, parts in _parts(record.details or {}):
-            console.print(parts_table(name, parts))
+            console.print(_parts_table(name, parts))
     else:
         console.print(f"{record.status}: {record.message}")
     if run.device == "cuda":
         counted = ", ".join(METRICS.values())
         console.print(f"\nNsight Compute counted {counted}. All of its sections, and a timeline:")
-        for line in command_lines(benchmark, run, implementation):
+        for line in _command_lines(run, implementation):
             console.print(line, soft_wrap=True)
