@@ -226,18 +226,6 @@ def settled_points(
 
 
 @dataclass(frozen=True)
-class Identified:
-    """The identity lines of a submission, and for every file the families that it may be of.
-
-    `results` are the files with the hints of their names left out that the numbers contradict.
-    """
-
-    lines: tuple[Line, ...]
-    candidates: Mapping[str, tuple[Candidate, ...]]
-    results: tuple[Result, ...]
-
-
-@dataclass(frozen=True)
 class _Workspaces:
     """Bytes of the cuBLAS workspaces that the files of a submission may have.
 
@@ -467,17 +455,25 @@ class _Judge:
         }
 
 
-def check_identity(results: Sequence[Result]) -> Identified:
-    """A line for each file, and the families that it may be of."""
+def check_identity(
+    results: Sequence[Result],
+) -> tuple[list[Line], list[Result], dict[str, tuple[Candidate, ...]]]:
+    """A line for each file, the files, and the families that each may be of.
+
+    The files are without the hints of their names that the numbers contradict.
+    """
     by_device: dict[str | None, list[Result]] = defaultdict(list)
     for result in results:
         by_device[kind_of_device(result.declaration.device_name)].append(result)
     workspaces = {name: _workspaces(own) for name, own in by_device.items()}
-    judges = [
-        _Judge(result, workspaces[kind_of_device(result.declaration.device_name)])
-        for result in results
-    ]
-    lines = [judge.line() for judge in judges]
+    lines, files, families = [], [], {}
+    for result in results:
+        judge = _Judge(result, workspaces[kind_of_device(result.declaration.device_name)])
+        line = judge.line()
+        lines.append(line)
+        files.append(judge.result)
+        found = judge.fitting if judge.declared.says_something else judge.possible
+        families[result.name] = () if line.verdict == "fail" else found
     for own in workspaces.values():
         if own.unexpected is not None:
             size = f"{own.unexpected / costs.MIB:g}"
@@ -485,8 +481,4 @@ def check_identity(results: Sequence[Result]) -> Identified:
             verdict: Verdict = "warn" if of_another else "pass"
             code = "identity.workspace_of_another" if of_another else "identity.workspace_unusual"
             lines.append(Line(verdict, code, params={"size": size}))
-    found = {
-        judge.result.name: judge.fitting if judge.declared.says_something else judge.possible
-        for judge in judges
-    }
-    return Identified(tuple(lines), found, tuple(judge.result for judge in judges))
+    return lines, files, families

@@ -18,15 +18,15 @@ from flashlab.report.attached import AttachmentError, read_config
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError
 from flashlab_grading.apart import check_apart
-from flashlab_grading.arithmetic import check_arithmetic
 from flashlab_grading.causes import causes_of, urgency
+from flashlab_grading.files import find_submissions
 from flashlab_grading.grade import grade_checked
 from flashlab_grading.model import GradingError, Line, Result
 from flashlab_grading.recorded import recorded_results
 from flashlab_grading.report_pdf import attachments_of, read_pdf
 from flashlab_grading.reproduction import choose, estimated_seconds, is_from_gpu
 from flashlab_grading.shown import escaped
-from flashlab_grading.submissions import find_submissions, read_report
+from flashlab_grading.submissions import read_report
 
 RECORDS = Path("results") / "local" / "records"
 
@@ -40,7 +40,7 @@ def _submitted_results(config: Mapping[str, Any]) -> list[dict[str, list[Result]
     Submissions are in groups: certainly accused, likely, and all others.
     """
     folder, device = config["submissions"], config["grading"].get("device")
-    checked = list(check_apart(folder, find_submissions(folder).submissions, device))
+    checked = list(check_apart(folder, find_submissions(folder)[0], device))
     grades = grade_checked(checked, (), "", recorded_results())
     lines: dict[str, list[Line]] = defaultdict(list)
     for line in grades.lines:
@@ -49,9 +49,8 @@ def _submitted_results(config: Mapping[str, Any]) -> list[dict[str, list[Result]
     for own in checked:
         name, results = own.submission.name, own.submission.results
         accusations = urgency(causes_of(lines[name], len(results)))[:2]
-        groups[accusations][name] = [
-            result for result in results if check_arithmetic(result).verdict == "pass"
-        ]
+        sound = {x.file for x in own.lines if (x.check, x.verdict) == ("arithmetic", "pass")}
+        groups[accusations][name] = [result for result in results if result.name in sound]
     return [groups[accusations] for accusations in sorted(groups)]
 
 
