@@ -100,11 +100,6 @@ class Declaration:
         values = ((name, getattr(self, name)) for name in ATTRIBUTES)
         return {name: value for name, value in values if value is not None}
 
-    @property
-    def says_something(self) -> bool:
-        """Whether anything is declared about the run itself."""
-        return bool(self.stated)
-
     def without(self, attributes: Iterable[str]) -> Declaration:
         """The declaration without some of its hints."""
         gone: dict[str, Any] = dict.fromkeys(attributes)
