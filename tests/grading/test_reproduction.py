@@ -22,7 +22,7 @@ from flashlab_grading.reproduction import (
     choose,
     estimated_seconds,
     is_from_gpu,
-    read_measured,
+    measured_of,
 )
 
 HERE = "NVIDIA GeForce RTX 3070"
@@ -89,8 +89,10 @@ def test_on_another_device_only_ratios_are_compared_and_prove_nothing(
 def test_a_record_says_whether_the_machine_was_its_own(
     code: str, disturbed: bool, run: Run, tmp_path: Path
 ) -> None:
-    write_record(tmp_path / "r.json", record_of(run, warnings=[{"code": code}]))
-    assert read_measured(tmp_path / "r.json", run).disturbed == disturbed
+    path = tmp_path / "r.json"
+    write_record(path, record_of(run, warnings=[{"code": code}]))
+    (found,) = measured_of({"measured": [{"run": run.to_json(), "path": str(path)}]})
+    assert found.disturbed == disturbed
 
 
 def test_the_sample_is_the_same_for_a_seed_and_another_for_another() -> None:

@@ -130,10 +130,8 @@ def _flops_key(result: Result) -> str:
 
 def _declared(result: Result) -> str | None:
     """The declared family, None unless the run is wholly declared."""
-    implementation, shape = result.declaration.implementation, result.declaration.shape
-    if implementation is None or shape is None or shape.emb_dim % shape.num_heads:
-        return None
-    return family_of(implementation, shape).describe()
+    run = result.declaration.run
+    return family_of(*run).describe() if run and run[1].emb_dim % run[1].num_heads == 0 else None
 
 
 def _keys(results: Sequence[Result]) -> Iterator[str]:

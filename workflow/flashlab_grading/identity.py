@@ -201,9 +201,8 @@ def family_of(implementation: str, shape: Shape) -> Candidate:
 
 def possible_families(result: Result, candidates: Sequence[Candidate]) -> set[Candidate]:
     """The families that a file can be of; just the declared one if the declaration is complete."""
-    declared = result.declaration
-    if declared.shape is not None and declared.implementation is not None:
-        return {family_of(declared.implementation, declared.shape)}
+    if run := result.declaration.run:
+        return {family_of(*run)}
     # Without what only the memory reveals.
     return {replace(candidate, copied=None, workspaces=None) for candidate in candidates}
 

@@ -95,6 +95,14 @@ class Declaration:
         return None if None in sizes else Shape(*sizes)
 
     @property
+    def run(self) -> tuple[str, Shape] | None:
+        """Implementation and shape, None if they are not fully declared."""
+        shape = self.shape
+        return (
+            None if shape is None or self.implementation is None else (self.implementation, shape)
+        )
+
+    @property
     def stated(self) -> dict[str, Any]:
         """What is declared about the run itself, by attribute."""
         values = ((name, getattr(self, name)) for name in ATTRIBUTES)
