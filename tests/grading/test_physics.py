@@ -7,7 +7,6 @@ import pytest
 from flashlab.benchmarks.attention.costs import compulsory_bytes
 from flashlab.course import FLASH2, NAIVE
 from flashlab.devices import Device, find_device
-from flashlab_grading.causes import confidence_of
 from flashlab_grading.identity import Candidate
 from flashlab_grading.model import Declaration, Numbers, Result
 from flashlab_grading.physics import (
@@ -85,4 +84,4 @@ def test_flash_attn_2_does_not_run_before_ampere(implementation: str, name: str,
     seconds = dict.fromkeys((*PASSES, "forward_backward"), 1.0)
     declared = Declaration("runs.csv", implementation, device_name=name)
     line = check_physics(Result("a.json", Numbers(seconds, seconds, 1.0), declared), [])
-    assert (line.code, confidence_of(line)) == (code, "likely" if "capability" in code else "ask")
+    assert (line.code, line.confidence) == (code, "likely" if "capability" in code else "ask")

@@ -26,6 +26,22 @@ VERDICTS: tuple[Verdict, ...] = ("fail", "warn", "not_checked", "pass")
 """From the worst on; a whole check's verdict is the worst of its lines. What was not checked has
 not passed, so it outweighs a pass."""
 
+Confidence = Literal["certain", "likely", "ask"]
+CONFIDENCES: tuple[Confidence, ...] = ("certain", "likely", "ask")
+"""How sure an accusation is; `ask` accuses of nothing."""
+
+LIKELY = (
+    "copies.likely",
+    "identity.cuda_memory",
+    "identity.workspace_of_another",
+    "identity.workspace",
+    "physics.capability",
+    "plausibility.identical",
+    "plausibility.even",
+    "plausibility.one_noise",
+)
+"""Codes of what is no proof, but has few innocent reasons."""
+
 TELLING = 12
 """Fewest different samples of a pass that two records do not share by chance."""
 
@@ -60,6 +76,13 @@ class Line:
     def check(self) -> str:
         """Which of `CHECKS` it belongs to."""
         return self.code.partition(".")[0]
+
+    @property
+    def confidence(self) -> Confidence:
+        """How sure its accusation is."""
+        if self.code in LIKELY:
+            return "likely"
+        return "certain" if self.verdict == "fail" else "ask"
 
     @property
     def is_note(self) -> bool:

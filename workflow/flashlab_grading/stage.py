@@ -45,9 +45,9 @@ class _Page:
         """A cause in words, with its examples."""
         told = {name: cause_sentence(cause, name, self.show) for name in self.languages}
         return {
-            "check": cause.check,
-            "verdict": cause.verdict,
-            "confidence": cause.confidence,
+            "check": cause.line.check,
+            "verdict": cause.line.verdict,
+            "confidence": cause.line.confidence,
             "message": told,
             "examples": [
                 {key: for_page(getattr(example, key)) for key in ("file", "found", "expected")}
