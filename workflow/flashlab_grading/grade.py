@@ -59,16 +59,6 @@ class CheckedSubmission:
     sound: list[Result]
     points: list[Point]
 
-    @property
-    def unsuspected(self) -> list[Point]:
-        """The points that the submission's own checks do not contradict."""
-        doubted = {
-            line.file
-            for line in self.lines
-            if line.verdict == "fail" or (line.verdict, line.check) == ("warn", "plausibility")
-        }
-        return [point for point in self.points if point.result.name not in doubted]
-
 
 def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubmission:
     """Run every check that needs no other submission; `nonce` is the grader's word, if any.
@@ -166,7 +156,14 @@ def grade_checked(
     from flashlab_grading.copies import copies_between
 
     results = {name: own.submission.results for name, own in owns.items()}
-    unsuspected = {name: own.unsuspected for name, own in owns.items()}
+    unsuspected = {}
+    for name, own in owns.items():
+        suspicious = {
+            line.file
+            for line in own.lines
+            if line.verdict == "fail" or (line.verdict, line.check) == ("warn", "plausibility")
+        }
+        unsuspected[name] = [p for p in own.points if p.result.name not in suspicious]
     for line in (*class_outliers(unsuspected), *copies_between(results, published)):
         owns[line.submission].lines.append(line)
     for name, own in owns.items():
