@@ -221,31 +221,22 @@ def test_wild_names_are_graded_and_shown_as_what_they_are(sound: Any, tmp_path: 
     assert {"a\\\\u202eb.json", "no-utf8-\\xff.json", "'=HYPERLINK(1).json"} <= shown
 
 
-# runs.csv
-
-HEADER = "file,impl,batch_size,seq_len,num_heads,emb_dim,causal,device\n"
-CSV_TRICKS: dict[str, tuple[str, str]] = {  # more of them: tests/test_course.py
-    "no columns": ("a,b,c\n1,2,3\n", "form.csv_lacking"),
-    "a million columns": ("file," + "x," * 10**6 + "\n", "form.csv_columns"),
-    "a field of a megabyte": (HEADER + "x" * 2**20 + ",Flash2,1,1,1,8,true,\n", "form.csv"),
-    "a size that is a formula": (HEADER + "a.json,Flash2,=1+1,1,1,8,true,\n", "form.row_size"),
-}  # fmt: skip
-
-
+@pytest.mark.parametrize(  # more of them: tests/test_course.py
+    ("text", "code"),
+    [
+        ("file," + "x," * 10**6 + "\n", "form.csv_columns"),
+        ("file,impl\n" + "x" * 2**20 + ",Flash2\n", "form.csv"),
+    ],
+    ids=["a million columns", "a field of a megabyte"],
+)
 def test_a_hostile_runs_csv_is_a_fail_line_and_the_files_are_graded(
-    sound: Any, tmp_path: Path
+    text: str, code: str, sound: Any, tmp_path: Path
 ) -> None:
     sound.rows = None
-    for trick, (text, _) in CSV_TRICKS.items():
-        folder = sound.write(tmp_path / trick)
-        folder.joinpath("runs.csv").write_text(text)
+    sound.write(tmp_path / "eve").joinpath("runs.csv").write_text(text)
     found = graded(tmp_path)
-    for trick, (_, code) in CSV_TRICKS.items():
-        fails = {key: code for key, code in found.fails(trick).items() if key[0] != "copies"}
-        assert fails == {("form", "runs.csv"): code}
-        assert found.of(trick)["arithmetic"] == "pass"
-    for line in found.lines("fail"):
-        assert sentence(line, "en", str) and sentence(line, "zh_TW", str)
+    assert found.fails() == {("form", "runs.csv"): code}
+    assert found.of("eve")["arithmetic"] == "pass"
 
 
 # A forged record
