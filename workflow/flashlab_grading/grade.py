@@ -11,7 +11,7 @@ from flashlab_grading.claims import check_proofs, check_samples
 from flashlab_grading.coverage import check_coverage
 from flashlab_grading.fabrication import check_fabrication
 from flashlab_grading.identity import Point, check_identity, settled_points
-from flashlab_grading.model import BADGES, CHECKS, Line, Result, Submission, Verdict, worst
+from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line, Result, Submission, Verdict
 from flashlab_grading.physics import check_physics
 from flashlab_grading.plausibility import check_plausibility, class_outliers
 from flashlab_grading.reproduction import Measured, check_reproduction
@@ -133,7 +133,7 @@ def _summary(own: CheckedSubmission) -> Summary:
         own.submission.name,
         own.submission.device_name or "",
         len(own.submission.results),
-        {check: worst(found) for check, found in by_check.items()},
+        {c: min(v, key=VERDICTS.index, default="not_checked") for c, v in by_check.items()},
         {c: (sum(v != "not_checked" for v in found), len(found)) for c, found in by_check.items()},
         Counter(line.verdict for line in own.lines),
         _badges(own),

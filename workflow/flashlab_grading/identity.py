@@ -142,14 +142,11 @@ def _of_product(
 
 
 @lru_cache(65536)
-def candidates(
-    flops: float, memory: float, workspaces: tuple[int, ...] = known_workspaces()
-) -> tuple[Candidate, ...]:
+def candidates(flops: float, memory: float, workspaces: tuple[int, ...]) -> tuple[Candidate, ...]:
     """Everything that takes `flops` operations forward and `memory` bytes, to the byte.
 
-    `workspaces` are the bytes that the cuBLAS workspaces can have, those of known devices if not
-    given. In float16 on CUDA, within `costs.has_memory_model`; empty where nothing there makes
-    these numbers.
+    `workspaces` are the bytes that the cuBLAS workspaces can have. In float16 on CUDA, within
+    `costs.has_memory_model`; empty where nothing there makes these numbers.
     """
     found: list[Candidate] = []
     for causal, operations in ((False, 4), (True, 2)):

@@ -200,9 +200,3 @@ class Submission:
     lines: tuple[Line, ...]
     device_name: str | None = None
     samples: Mapping[str, Samples] = field(default_factory=dict)
-
-
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """A whole check's verdict: the worst, in the order fail, warn, not_checked, pass."""
-    found = set(verdicts)
-    return next((verdict for verdict in VERDICTS if verdict in found), "not_checked")
