@@ -257,7 +257,7 @@ def test_an_encoding_that_nobody_can_read_accuses_nobody(sound: Any, tmp_path: P
 
 
 def test_a_result_that_is_there_twice_counts_once(sound: Any, tmp_path: Path) -> None:
-    """A backup of a record is not the noise of another one."""
+    """A backup of a record is not the noise of another one; another measurement is no backup."""
     folder = sound.write(tmp_path / "ann")
     folder.joinpath("backup").mkdir()
     copied = folder.joinpath("backup", sound.file(FLASH))
@@ -266,6 +266,8 @@ def test_a_result_that_is_there_twice_counts_once(sound: Any, tmp_path: Path) ->
     assert found.alarms() == []
     assert notes(found) == {"form.double"}
     assert found.grades.summaries[0].files == 36
+    copied.write_text(json.dumps(measured_again(sound, 1).document(FLASH)))
+    assert graded(tmp_path).grades.summaries[0].files == 37
 
 
 def test_rounded_numbers_of_another_run_still_fail(sound: Any) -> None:

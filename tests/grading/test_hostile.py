@@ -266,9 +266,14 @@ def test_a_forged_record_is_not_believed_over_the_numbers(forged: str, sound: An
     assert sound.graded("eve").fails() == {(check, sound.file(FLASH)): code}
 
 
-def test_a_record_that_claims_another_machine_passes_nothing_by_it(sound: Any) -> None:
+@pytest.mark.parametrize("in_runs_csv", [True, False])
+def test_a_record_that_claims_another_machine_passes_nothing_by_it(
+    in_runs_csv: bool, sound: Any
+) -> None:
     """Declared to be of a CPU, its memory is not compared with the model; nor does it pass then."""
+    rows = sound.rows
     forge(sound, device="cpu", dtype="float32")
+    sound.rows = rows if in_runs_csv else None
     sound.document(FLASH)["peak_memory_usage(MB)"] += 1
     found = sound.graded("eve")
     lines = [line for line in found.lines("not_checked") if line.file == sound.file(FLASH)]
