@@ -7,7 +7,7 @@ exchanged labels are one cause, however many files they make false, and missing 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flashlab_grading.model import CHECKS, CONFIDENCES, Confidence, Line, Verdict
@@ -15,44 +15,33 @@ from flashlab_grading.model import CHECKS, CONFIDENCES, Confidence, Line, Verdic
 PAIRWISE = ("copies.same", "copies.scaled", "copies.likely")
 """Codes of lines about two submissions, which a cluster of copies shows together."""
 
-COVERAGE = ("coverage.missing", "coverage.few_masks")
 EXAMPLES = 3
 
 
 @dataclass(frozen=True)
 class Cause:
-    """What is wrong with a submission for one reason, of which `line` is an example.
+    """What is wrong with a submission for one reason: its lines of one verdict and message.
 
-    `key` and `params` are those of its message (`wording`); `files` is how many files it concerns,
-    0 for the whole submission, and `examples` are lines of some.
+    `total` is the number of the submission's files.
     """
 
-    line: Line
-    key: str
-    params: Mapping[str, str]
-    experiments: tuple[tuple[str, str], ...]
-    files: int
-    examples: tuple[Line, ...]
+    lines: Sequence[Line]
+    total: int
 
+    @property
+    def line(self) -> Line:
+        """An example of its lines."""
+        return self.lines[0]
 
-def _cause_of(lines: Sequence[Line], total: int) -> Cause:
-    """The cause that lines of one verdict and message have in common."""
-    first = lines[0]
-    files = len({line.file for line in lines if line.file})
-    key, params = "", {"count": str(files), "total": str(total)}
-    experiments: list[tuple[str, str]] = []
-    if first.code == "identity.implementation":
-        key = "cause.labels"
-    elif first.code in COVERAGE:
-        key = "cause.coverage"
-        experiments = [(line.params["experiment"], line.params["implementation"]) for line in lines]
-    elif first.code in PAIRWISE:
-        others = list(dict.fromkeys(line.params["other"] for line in lines))
-        key, params = f"cause.{first.code}", {"others": "\0".join(others)}
-    elif files > 1:
-        key = f"cause.{first.code}"
-    examples = tuple(line for line in lines[:EXAMPLES] if line.file)
-    return Cause(first, key, params, tuple(experiments), files, examples)
+    @property
+    def files(self) -> int:
+        """How many files it concerns, 0 for the whole submission."""
+        return len({line.file for line in self.lines if line.file})
+
+    @property
+    def examples(self) -> list[Line]:
+        """Its first lines, where they are about files."""
+        return [line for line in self.lines[:EXAMPLES] if line.file]
 
 
 def causes_of(lines: Iterable[Line], total: int) -> list[Cause]:
@@ -64,7 +53,7 @@ def causes_of(lines: Iterable[Line], total: int) -> list[Cause]:
     for line in lines:
         if line.verdict in ("fail", "warn"):
             groups[line.verdict, line.code].append(line)
-    causes = [_cause_of(group, total) for group in groups.values()]
+    causes = [Cause(group, total) for group in groups.values()]
     return sorted(
         causes,
         key=lambda cause: (
