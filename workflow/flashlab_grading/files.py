@@ -45,17 +45,12 @@ LEFT_BY_TOOLS = "__MACOSX"
 """A folder that macOS puts into zip files."""
 
 
-@dataclass(frozen=True)
-class Found:
-    """A file of a submission: its relative path, and its bytes or why they were not read."""
-
-    path: str
-    content: bytes | None
-    problem: UnsoundFileError | None = None
+Found = tuple[str, bytes | UnsoundFileError]
+"""A file of a submission: its relative path, and its bytes or why they were not read."""
 
 
 class _Enough(Exception):
-    """A submission is read no further; the argument is the file that was too much."""
+    """A submission is read no further: the path of what was too much, and why."""
 
 
 @dataclass
@@ -69,9 +64,7 @@ class _Budget:
     def look(self, path: str) -> None:
         """Count an entry of the folder or archive at `path`."""
         if self.entries == 0:
-            raise _Enough(
-                Found(path, None, UnsoundFileError("form.too_many", most=str(MAX_ENTRIES)))
-            )
+            raise _Enough(path, UnsoundFileError("form.too_many", most=str(MAX_ENTRIES)))
         self.entries -= 1
 
     def take(self, path: str, read: Callable[[], bytes]) -> Found:
@@ -81,14 +74,14 @@ class _Budget:
             (self.size, "form.too_many_bytes", MAX_BYTES),
         ):
             if left <= 0:
-                raise _Enough(Found(path, None, UnsoundFileError(code, most=str(most))))
+                raise _Enough(path, UnsoundFileError(code, most=str(most)))
         self.files -= 1
         try:
             content = read()
         except UnsoundFileError as problem:
-            return Found(path, None, problem)
+            return path, problem
         self.size -= len(content)
-        return Found(path, content)
+        return path, content
 
 
 def _is_result(name: str, begin: Callable[[], bytes]) -> bool:
@@ -128,13 +121,13 @@ def _files_in_archive(
             elif problem is None and is_archive(name) and not name.lower().endswith(REPORT):
                 problem = UnsoundFileError("form.archive_nested")
             if problem is not None:
-                yield Found(inner, None, problem)
+                yield inner, problem
             elif _is_result(name, partial(member.read, BEGIN)):
                 yield left.take(inner, partial(read_member, member))
     except UnsoundFileError as problem:
         # A PDF is a report with its data, or nothing that anybody asked for.
         if not path.lower().endswith(REPORT) or problem.code == "form.archive_damaged":
-            yield Found(path, None, problem)
+            yield path, problem
 
 
 def _files_in(
@@ -146,7 +139,7 @@ def _files_in(
     except OSError as error:
         code = "form.link" if parent is None and os.path.islink(name) else "form.unreadable"
         reason = error.strerror or ""
-        yield Found(prefix.removesuffix("/"), None, UnsoundFileError(code, reason=reason))
+        yield prefix.removesuffix("/"), UnsoundFileError(code, reason=reason)
         return
     try:
         entries = []
@@ -158,7 +151,7 @@ def _files_in(
         for name, is_folder in sorted(entries):
             path = prefix + name
             if is_folder and depth == MAX_DEPTH:
-                yield Found(path, None, UnsoundFileError("form.too_deep", most=str(MAX_DEPTH)))
+                yield path, UnsoundFileError("form.too_deep", most=str(MAX_DEPTH))
             elif is_folder and name != LEFT_BY_TOOLS:
                 yield from _files_in(name, folder, f"{path}/", depth + 1, left)
             elif is_archive(name):
@@ -186,7 +179,8 @@ def files_of(folder: str) -> Iterator[Found]:
         else:
             yield from _files_in(folder, None, "", 0, _Budget())
     except _Enough as enough:
-        yield enough.args[0]
+        path, problem = enough.args
+        yield path, problem
 
 
 def find_submissions(folder: str) -> tuple[list[str], list[str]]:

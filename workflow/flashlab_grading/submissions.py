@@ -43,22 +43,21 @@ class _Reader:
     def note(self, file: str, code: str, **params: str) -> None:
         self.lines.append(Line("pass", code, file, params))
 
-    def take(self, found: Found) -> None:
-        self.seen.add(found.path)
+    def take(self, path: str, content: bytes | UnsoundFileError) -> None:
+        self.seen.add(path)
         try:
-            if found.problem is not None:
-                raise found.problem
-            assert found.content is not None
-            if PurePosixPath(found.path).name.lower() == RUNS_CSV:
-                self._take_declarations(found.path, found.content)
+            if isinstance(content, UnsoundFileError):
+                raise content
+            if PurePosixPath(path).name.lower() == RUNS_CSV:
+                self._take_declarations(path, content)
             else:
-                self._take_result(found.path, found.content)
+                self._take_result(path, content)
         except NotAResultError:
-            self.others.append(found.path)
+            self.others.append(path)
         except UnsoundFileError as problem:
-            self.fail(found.path, problem)
+            self.fail(path, problem)
         except NotMeasuredError as reason:
-            self.note(found.path, "form.not_measured", status=reason.status)
+            self.note(path, "form.not_measured", status=reason.status)
 
     def _take_result(self, path: str, content: bytes) -> None:
         read = read_result(content)
@@ -141,11 +140,11 @@ def read_report(content: bytes) -> Submission:
     """The records attached to a report's PDF, as a submission."""
     name = f"report{REPORT}"
     members = members_of(name, content)
-    return _read(name, (Found(m.path, read_member(m), m.problem) for m in members), None)
+    return _read(name, ((m.path, m.problem or read_member(m)) for m in members), None)
 
 
 def _read(name: str, files: Iterable[Found], device_name: str | None) -> Submission:
     reader = _Reader(name)
-    for found in files:
-        reader.take(found)
+    for path, content in files:
+        reader.take(path, content)
     return reader.finish(device_name)
