@@ -78,7 +78,7 @@ def read_for_grading(folder: Path) -> Read:
     refused = [sentence(line, "en", str) for line in submission.lines if line.verdict != "pass"]
     results = {}
     for result in submission.results:
-        if check_arithmetic(result).verdict != "pass":
+        if check_arithmetic(result, submission.samples[result.name]).verdict != "pass":
             refused.append("arithmetic")
         said, numbers = result.declaration, result.numbers
         pairs = [(numbers.seconds[name], numbers.rates[name]) for name in PASSES]

@@ -19,10 +19,11 @@ from flashlab.plan.datasets import read_dataset
 from flashlab.records import read_record
 from flashlab.runs import Run
 from flashlab_grading import selfcheck, stage
+from flashlab_grading.files import find_submissions
 from flashlab_grading.grade import Grades, check_alone, grade_checked
 from flashlab_grading.model import Line, Result
 from flashlab_grading.recorded import recorded_results
-from flashlab_grading.submissions import find_submissions, read_submission
+from flashlab_grading.submissions import read_submission
 
 H200 = Path(__file__).parents[2] / "data" / "h200"
 DEVICE = "NVIDIA H200"
@@ -174,7 +175,7 @@ def write_class(folder: Path, own: Handed, count: int) -> list[Handed]:
 
 def grade_folder(folder: Path, device: str | None = None, **published: list[Result]) -> Grades:
     """The grades of a folder of submissions, those that name no device as of this one."""
-    names = find_submissions(str(folder)).submissions
+    names = find_submissions(str(folder))[0]
     checked = [check_alone(read_submission(str(folder), name, device)) for name in names]
     return grade_checked(checked, (), "", published)
 

@@ -1,18 +1,18 @@
-"""A submission that takes all memory or time loses its own grade and nobody else's."""
+"""What takes all memory or time loses its own grade, or verdict, and nobody else's."""
 
 from __future__ import annotations
 
-import json
-import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from grading.conftest import FLASH, measured_again
+from grading.conftest import measured_again
 
-from flashlab_grading import apart, files
-from flashlab_grading.apart import check_apart
+from flashlab_grading import apart
+from flashlab_grading.apart import LimitError, check_apart, run_within_limits
 from flashlab_grading.grade import check_alone
 from flashlab_grading.submissions import read_submission
 
@@ -51,22 +51,35 @@ def test_a_submission_beyond_its_bounds_is_one_line(
     assert [line.code for line in eve.lines if line.check == "form"] == ["form.budget"]
 
 
-def test_sixty_links_to_one_large_file_are_read_up_to_the_bound(sound: Any, tmp_path: Path) -> None:
-    folder = sound.write(tmp_path / "eve")
-    large = tmp_path / "large.json"
-    large.write_text(json.dumps(sound.document(FLASH)).ljust(4 * 2**20))
-    for i in range(60):
-        os.link(large, folder / f"z{i:02}.json")
-    (found,) = check_apart(str(tmp_path), ["eve"], None)
-    codes = [line.code for line in found.lines]
-    assert codes.count("form.too_many_bytes") == 1
-    assert len(found.submission.results) <= 36 + files.MAX_BYTES // 2**22 + 1
-    assert "form.budget" not in codes
+# A report's process
 
 
-def test_a_record_of_millions_of_samples_is_refused(sound: Any) -> None:
-    name = sound.file(FLASH)
-    document = sound.documents[name]
-    metrics = {"forward_time": {"samples": [1] * 1_000_000}, "backward_time": {}}
-    document["record"] = sound.record(name, metrics=metrics)
-    assert sound.graded("eve").fails() == {("form", name): "form.many_samples"}
+def python(code: str) -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", code]
+
+
+def test_a_command_ends_with_its_own_status() -> None:
+    assert run_within_limits(python("raise SystemExit(3)")) == 3
+
+
+def test_what_is_no_report_ends_verify_with_1_and_one_line(tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing.pdf"
+    nothing.write_bytes(b"%PDF-1.7")
+    command = (sys.executable, "-m", "flashlab", "verify", "--pdf", str(nothing))
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: {nothing}: it cannot be read as a PDF")
+
+
+def test_a_command_that_takes_too_much_is_ended() -> None:
+    with pytest.raises(LimitError, match=r"more than 0\.2 s"):
+        run_within_limits(python("while True: pass"), most_seconds=0.2)
+    memory = "a = b'x' * 300_000_000\nwhile True: pass"
+    with pytest.raises(LimitError, match="more than 200 MiB"):
+        run_within_limits(python(memory), most_bytes=200 * 1024**2)
+
+
+def test_a_command_that_is_killed_is_no_success() -> None:
+    with pytest.raises(LimitError, match="signal 9"):
+        run_within_limits(python("import os; os.kill(os.getpid(), 9)"))

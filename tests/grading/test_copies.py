@@ -18,6 +18,7 @@ from flashlab_grading.causes import clusters_of
 from flashlab_grading.copies import LEAST_GROUP
 
 CLASS = 14
+PASSES = ("forward", "backward")
 
 
 def jittered(own: Any, jitter: float, seed: int, level: float = 1.0) -> Any:
@@ -35,26 +36,32 @@ def copies(found: Any) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize(
-    ("jitter", "level", "verdict"),
-    [(1e-4, 1.0, "fail"), (1e-4, 0.97, "fail"), (3e-4, 1.0, "warn"), (1e-3, 1.0, "warn")],
+    ("others", "jitter", "level", "code"),
+    [
+        (1, 1e-9, 1.0, "copies.same"),
+        (1, 3e-5, 1.0, "copies.same"),
+        (1, 0.0, 1.03, "copies.scaled"),
+        (1, 1e-6, 0.9, "copies.scaled"),
+        (CLASS, 1e-4, 1.0, "copies.same"),
+        (CLASS, 1e-4, 0.97, "copies.scaled"),
+        (CLASS, 3e-4, 1.0, "copies.likely"),
+        (CLASS, 1e-3, 1.0, "copies.likely"),
+        (LEAST_GROUP - 2, 1e-3, 1.0, "copies.few"),  # too few of a device to tell
+    ],
 )
-def test_a_jittered_copy_in_a_class_is_found(
-    jitter: float, level: float, verdict: str, sound: Any, tmp_path: Path
+def test_a_jittered_or_scaled_copy_is_found(
+    others: int, jitter: float, level: float, code: str, sound: Any, tmp_path: Path
 ) -> None:
-    submissions = write_class(tmp_path, sound, CLASS)
-    jittered(submissions[4], jitter, 1, level).write(tmp_path / "eve")
-    assert copies(graded(tmp_path)) == {"eve": {f"{verdict} s04"}, "s04": {f"{verdict} eve"}}
-
-
-def test_too_few_of_a_device_are_not_searched_for_jittered_copies(
-    sound: Any, tmp_path: Path
-) -> None:
-    submissions = write_class(tmp_path, sound, LEAST_GROUP - 2)
-    jittered(submissions[3], 1e-3, 1).write(tmp_path / "eve")
-    found = graded(tmp_path)
-    assert copies(found) == {}
-    assert {line.code for line in found.grades.lines if line.check == "copies"} == {"copies.few"}
-    assert found.of("eve")["copies"] == "not_checked"
+    taken = write_class(tmp_path, sound, others)[others // 3]
+    jittered(taken, jitter, 1, level).write(tmp_path / "eve")
+    found, of, unclear = graded(tmp_path), f"s{others // 3:02}", code == "copies.few"
+    verdict = "warn" if code == "copies.likely" else "fail"
+    assert copies(found) == (
+        {} if unclear else {"eve": {f"{verdict} {of}"}, of: {f"{verdict} eve"}}
+    )
+    lines = [line for line in found.grades.lines if line.check == "copies"]
+    assert {line.code for line in lines if line.submission == "eve"} == {code}
+    assert unclear == (found.of("eve")["copies"] == "not_checked")
 
 
 @pytest.mark.parametrize("altered", ["decoys", "device", "labels", "undeclared"])
@@ -139,68 +146,61 @@ def test_coarsely_rounded_times_are_not_checked_for_copies(sound: Any, tmp_path:
 # Independent measurements
 
 
-def write_quiet(folder: Path, own: Any, seed: int, scatter: float, device: str = "") -> None:
-    """The same runs as a machine has them that scatters by so much."""
-    quiet = own.measured(seed, lambda chance: chance.lognormvariate(0, scatter))
-    if device:
-        quiet.name_device(device)
-    quiet.write(folder)
+def same(own: Any) -> Any:
+    return own
 
 
-@pytest.mark.parametrize("scatter", [1e-4, 2e-3])
-def test_locked_clocks_accuse_nobody(scatter: float, sound: Any, tmp_path: Path) -> None:
-    for seed in range(CLASS):
-        write_quiet(tmp_path / f"s{seed:02}", sound, seed, scatter)
-    assert copies(graded(tmp_path)) == {}
+def of_other_software(own: Any) -> Any:
+    return measured_again(own, 500)
 
 
-@pytest.mark.parametrize("others", [0, CLASS])
-def test_two_quiet_machines_are_no_copies(others: int, sound: Any, tmp_path: Path) -> None:
-    """Neither alone nor in a noisy class."""
-    write_class(tmp_path, sound, others)
-    for seed in (1, 2):
-        write_quiet(tmp_path / f"quiet{seed}", sound, 100 + seed, 5e-4)
-    assert copies(graded(tmp_path)) == {}
-
-
-@pytest.mark.parametrize("uncommon", [2, 10])
-def test_who_shares_an_uncommon_gpu_is_accused_of_nothing(
-    uncommon: int, sound: Any, tmp_path: Path
-) -> None:
-    """An uncommon GPU has a pattern of its own, in which its owners agree."""
-    write_class(tmp_path, sound, CLASS)
+def of_an_uncommon_gpu(own: Any) -> Any:
+    """It has a pattern of its own, in which its owners agree."""
     chance = random.Random(5)
-    other = copy.deepcopy(sound)
+    other = copy.deepcopy(own)
     for name in other.documents:
         other.rescale(name, chance.lognormvariate(0.3, 0.1))
-    for seed in range(uncommon):
-        write_quiet(tmp_path / f"u{seed}", other, seed, 5e-4, "NVIDIA H100 80GB HBM3")
+    other.name_device("NVIDIA H100 80GB HBM3")
+    return other
+
+
+QUIET: dict[str, tuple[int, int, float, Callable[[Any], Any], bool]] = {
+    "locked clocks": (0, CLASS, 1e-4, same, True),
+    "quiet clocks": (0, CLASS, 2e-3, same, True),
+    "two quiet machines": (0, 2, 5e-4, same, False),
+    "two in a noisy class": (CLASS, 2, 5e-4, same, True),
+    "three with other software": (CLASS, 3, 5e-4, of_other_software, True),
+    "two of an uncommon GPU": (CLASS, 2, 5e-4, of_an_uncommon_gpu, False),
+    "ten of an uncommon GPU": (CLASS, 10, 5e-4, of_an_uncommon_gpu, True),
+}
+
+
+@pytest.mark.parametrize("quiet", QUIET)
+def test_machines_that_agree_closely_are_accused_of_nothing(
+    quiet: str, sound: Any, tmp_path: Path
+) -> None:
+    others, count, scatter, kind, is_checked = QUIET[quiet]
+    write_class(tmp_path, sound, others)
+    own = kind(sound)
+    for seed in range(count):
+        again = own.measured(100 + seed, lambda chance: chance.lognormvariate(0, scatter))
+        again.write(tmp_path / f"u{seed}")
     found = graded(tmp_path)
     assert copies(found) == {}
-    checked = "pass" if uncommon >= LEAST_GROUP else "not_checked"
-    assert {found.of("u0")["copies"], found.of("u1")["copies"]} == {checked}
-
-
-def test_three_who_share_a_kind_of_machine_are_accused_of_nothing(
-    sound: Any, tmp_path: Path
-) -> None:
-    """The same GPU as all others, with other software."""
-    write_class(tmp_path, sound, CLASS)
-    other = measured_again(sound, 500)
-    for seed in range(3):
-        write_quiet(tmp_path / f"u{seed}", other, seed, 5e-4)
-    assert copies(graded(tmp_path)) == {}
+    assert found.of("u0")["copies"] == ("pass" if is_checked else "not_checked")
 
 
 def test_certain_and_likely_pairs_are_clusters_of_their_own(sound: Any, tmp_path: Path) -> None:
     submissions = write_class(tmp_path, sound, CLASS)
     jittered(submissions[4], 1e-3, 1).write(tmp_path / "eve")
-    submissions[7].write(tmp_path / "mallory")
+    for name in ("mallory", "trudy"):
+        submissions[7].write(tmp_path / name)
     found = clusters_of(graded(tmp_path).grades.lines)
     assert [(cluster.members, cluster.confidence) for cluster in found] == [
-        (("mallory", "s07"), "certain"),
+        (("mallory", "s07", "trudy"), "certain"),
         (("eve", "s04"), "likely"),
     ]
+    assert len(found[0].pairs) == 3
 
 
 # Within a submission
@@ -208,36 +208,54 @@ def test_certain_and_likely_pairs_are_clusters_of_their_own(sound: Any, tmp_path
 FLASH = "flash2-b16-n512-h32-e2048-causal"
 
 
-def test_duplicates_with_another_label_are_found_despite_a_changed_digit(sound: Any) -> None:
-    """Twins in FLOPs and memory: (B, H, E) and (B/2, 2H, 2E)."""
-    twin = jittered(sound, 5e-8, 3).document(FLASH)
-    sound.documents["twin.json"] = twin
-    sound.rows["twin.json"] = ["twin.json", "Flash2", "8", "512", "64", "4096", "true", ""]
-    assert set(sound.graded().fails().values()) == {"copies.within"}
+def with_another_label(own: Any) -> None:
+    """Twins in FLOPs and memory: (B, H, E) and (B/2, 2H, 2E); a digit is changed, too."""
+    own.documents["twin.json"] = jittered(own, 5e-8, 3).document(FLASH)
+    own.rows["twin.json"] = ["twin.json", "Flash2", "8", "512", "64", "4096", "true", ""]
 
 
-def with_times(own: Any, text: str, seconds: dict[str, float]) -> None:
-    for name, wanted in seconds.items():
-        own.rescale(text, wanted / own.document(text)[name]["time(s)"], [name])
+def from_another(text: str, source: str, factor: float) -> Callable[[Any], None]:
+    """Times that are another run's times a factor."""
+
+    def change(own: Any) -> None:
+        for name in PASSES:
+            wanted = factor * own.document(source)[name]["time(s)"]
+            own.rescale(text, wanted / own.document(text)[name]["time(s)"], [name])
+
+    return change
 
 
-def test_times_of_a_constant_rate_were_computed(sound: Any) -> None:
-    long, short = "flash2-b16-n1024-h32-e2048-full", "flash2-b16-n512-h32-e2048-full"
-    times = {name: sound.document(long)[name]["time(s)"] / 4 for name in ("forward", "backward")}
-    with_times(sound, short, times)
-    assert set(sound.graded().fails().values()) == {"copies.constant_rate"}
+def between(mean: Callable[[float, float], float]) -> Callable[[Any], None]:
+    """The batch size in the middle computed from its neighbours."""
+
+    def change(own: Any) -> None:
+        low, middle, high = (f"pytorch-b{b}-n512-h32-e2048-causal" for b in (16, 32, 64))
+        for name in PASSES:
+            wanted = mean(*(own.document(text)[name]["time(s)"] for text in (low, high)))
+            own.rescale(middle, wanted / own.document(middle)[name]["time(s)"], [name])
+
+    return change
 
 
-@pytest.mark.parametrize("factor", [0.5, 0.57])
-def test_causal_runs_made_from_full_ones_were_computed(factor: float, sound: Any) -> None:
-    full, causal = (f"flash2-b16-n1024-h32-e2048-{mask}" for mask in ("full", "causal"))
-    with_times(
-        sound,
-        causal,
-        {n: factor * sound.document(full)[n]["time(s)"] for n in ("forward", "backward")},
-    )
-    code = "copies.constant_rate" if factor == 0.5 else "copies.proportional"
-    assert set(sound.graded().fails().values()) == {code}
+SHORT, LONG, CAUSAL = (
+    f"flash2-b16-{run}-h32-e2048-{mask}"
+    for run, mask in (("n512", "full"), ("n1024", "full"), ("n1024", "causal"))
+)
+WITHIN: dict[str, tuple[Callable[[Any], None], str]] = {
+    "another label": (with_another_label, "copies.within"),
+    "a constant rate": (from_another(SHORT, LONG, 0.25), "copies.constant_rate"),
+    "causal, half of full": (from_another(CAUSAL, LONG, 0.5), "copies.constant_rate"),
+    "causal, a share of full": (from_another(CAUSAL, LONG, 0.57), "copies.proportional"),
+    "a straight line": (between(lambda a, b: a + (b - a) / 3), "copies.interpolated"),
+    "a power": (between(lambda a, b: (a * b) ** 0.5), "copies.interpolated"),
+}
+
+
+@pytest.mark.parametrize("within", WITHIN)
+def test_times_computed_from_ones_own_are_found(within: str, sound: Any) -> None:
+    change, code = WITHIN[within]
+    change(sound)
+    assert [*sound.graded().fails().values()] == [code]
 
 
 def test_the_result_of_the_courses_slides_is_a_source(
@@ -252,17 +270,6 @@ def test_the_result_of_the_courses_slides_is_a_source(
     found = grade_folder(tmp_path, **published)
     (line,) = (line for line in found.lines if line.code == "copies.file")
     assert (line.file, line.params["other"]) == ("mine.json", "the course's slides")
-
-
-@pytest.mark.parametrize("kind", ["straight", "power"])
-def test_interpolated_points_were_computed(kind: str, sound: Any) -> None:
-    low, middle, high = (f"pytorch-b{b}-n512-h32-e2048-causal" for b in (16, 32, 64))
-    times = {}
-    for name in ("forward", "backward"):
-        a, b = (sound.document(text)[name]["time(s)"] for text in (low, high))
-        times[name] = a + (b - a) / 3 if kind == "straight" else (a * b) ** 0.5
-    with_times(sound, middle, times)
-    assert sound.graded().fails() == {("copies", sound.file(middle)): "copies.interpolated"}
 
 
 # Forged records

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from flashlab_grading.coverage import check_coverage
 from flashlab_grading.identity import Candidate
 from flashlab_grading.model import Declaration, Numbers, Result
 
 NUMBERS = Numbers({}, {}, 1.0)
-
-
-def of_shapes(*shapes: tuple[int, int, int, int, bool]) -> dict[str, str]:
-    """What is said of Flash2's experiments."""
-    results = [
-        Result(f"{i}.json", NUMBERS, Declaration("runs.csv", "Flash2", *shape))
-        for i, shape in enumerate(shapes)
-    ]
-    return verdicts(results, {})
 
 
 def verdicts(results: list[Result], candidates: dict[str, list[Candidate]]) -> dict[str, str]:
@@ -26,24 +19,29 @@ def verdicts(results: list[Result], candidates: dict[str, list[Candidate]]) -> d
     }
 
 
-def test_three_values_with_all_else_equal_are_an_experiment() -> None:
-    found = of_shapes(*((b, 512, 8, 512, True) for b in (1, 2, 4)))
-    assert found["batch_size"] == "pass"
-    assert set(found.values()) == {"pass", "missing"}
+MASKS = [(1, n, 8, 512, causal) for n in (128, 256, 512) for causal in (True, False)]
 
 
-def test_two_values_or_three_with_something_else_changed_are_none() -> None:
-    assert of_shapes((1, 512, 8, 512, True), (2, 512, 8, 512, True))["batch_size"] == "missing"
-    mixed = of_shapes((1, 512, 8, 512, True), (2, 512, 8, 512, True), (4, 256, 8, 512, True))
-    assert mixed["batch_size"] == "missing"
-
-
-def test_both_masks_at_one_shape_are_a_warning_and_at_three_an_experiment() -> None:
-    one = [(1, 512, 8, 512, causal) for causal in (True, False)]
-    assert of_shapes(*one)["causal"] == "few_masks"
-    three = [(1, n, 8, 512, causal) for n in (128, 256, 512) for causal in (True, False)]
-    assert of_shapes(*three)["causal"] == "pass"
-    assert of_shapes(*three[::2])["causal"] == "missing"
+@pytest.mark.parametrize(
+    ("shapes", "experiment", "expected"),
+    [
+        ([(b, 512, 8, 512, True) for b in (1, 2, 4)], "batch_size", "pass"),
+        ([(b, 512, 8, 512, True) for b in (1, 2)], "batch_size", "missing"),
+        ([(1, 512, 8, 512, True), (2, 512, 8, 512, True), (4, 256, 8, 512, True)],
+         "batch_size", "missing"),
+        (MASKS, "causal", "pass"),
+        (MASKS[:2], "causal", "few_masks"),
+        (MASKS[::2], "causal", "missing"),
+    ],
+)  # fmt: skip
+def test_three_values_with_all_else_equal_are_an_experiment(
+    shapes: list[tuple[int, int, int, int, bool]], experiment: str, expected: str
+) -> None:
+    results = [
+        Result(f"{i}.json", NUMBERS, Declaration("runs.csv", "Flash2", *shape))
+        for i, shape in enumerate(shapes)
+    ]
+    assert verdicts(results, {})[experiment] == expected
 
 
 def test_what_the_numbers_allow_is_neither_there_nor_missing() -> None:

@@ -201,22 +201,6 @@ def test_a_point_that_contradicts_its_neighbours_is_a_warning(doubted: str, soun
     assert {line.code for line in found.lines("warn")} == {code}
 
 
-@pytest.mark.parametrize(
-    ("factor", "jitter", "code"),
-    [(1.0, 1e-9, "copies.same"), (1.03, 0.0, "copies.scaled"), (0.9, 1e-6, "copies.scaled"),
-     (1.0, 3e-5, "copies.same")],
-)  # fmt: skip
-def test_a_copy_that_was_scaled_or_jittered_is_one(
-    factor: float, jitter: float, code: str, sound: Any, tmp_path: Path
-) -> None:
-    sound.write(tmp_path / "ben")
-    copied = sound.measured(1, lambda chance: factor * (1 + chance.uniform(-jitter, jitter)))
-    found = copied.graded()
-    assert set(found.fails().values()) == {code}
-    told = {(line.submission, line.params["other"]) for line in found.lines("fail")}
-    assert told == {("ann", "ben"), ("ben", "ann")}
-
-
 def test_a_few_copied_files_among_own_ones_are_found(sound: Any, tmp_path: Path) -> None:
     sound.write(tmp_path / "ann")
     other = measured_again(sound, 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,11 +11,13 @@ from hypothesis import strategies as st
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.costs import HEAD_DIMS
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab_grading.identity import candidates, check_identity, fits, known_workspaces
+from flashlab_grading import identity
+from flashlab_grading.identity import check_identity, fits, known_workspaces
 from flashlab_grading.model import Declaration, Numbers, Result
 
 WORKSPACES = known_workspaces()
-BEFORE_HOPPER, HOPPER = WORKSPACES
+_, HOPPER = WORKSPACES
+candidates = partial(identity.candidates, workspaces=WORKSPACES)
 
 # Of one sequence or one head too, whose memory is another.
 shapes = st.builds(
@@ -28,32 +32,23 @@ def declared(implementation: str, s: Shape) -> Declaration:
     return Declaration("runs.csv", implementation, *sizes)
 
 
-@given(shapes)
-def test_the_true_run_is_among_the_candidates_of_flash2(shape: Shape) -> None:
-    found = candidates(costs.forward_flops(shape), costs.flash2_peak_memory(shape))
-    assert any(fits(candidate, declared("Flash2", shape)) for candidate in found)
+@given(shapes, st.sampled_from([None, *WORKSPACES]))
+def test_the_true_run_is_among_the_candidates_and_all_make_its_numbers(
+    shape: Shape, workspaces: int | None
+) -> None:
+    """Of Flash2, and of the naive implementation with its workspaces."""
 
+    def memory_of(shape: Shape, size: int | None) -> int:
+        flash2 = costs.flash2_peak_memory
+        return flash2(shape) if size is None else costs.naive_peak_memory(shape, size)
 
-@given(shapes, st.sampled_from(WORKSPACES))
-def test_the_true_run_is_among_the_candidates_of_the_naive_one(shape: Shape, size: int) -> None:
-    found = candidates(costs.forward_flops(shape), costs.naive_peak_memory(shape, size))
-    assert any(fits(candidate, declared("Pytorch", shape)) for candidate in found)
-
-
-@given(shapes, st.booleans())
-def test_every_candidate_makes_these_flops_and_this_memory(shape: Shape, naive: bool) -> None:
-    flops, memory = costs.forward_flops(shape), costs.flash2_peak_memory(shape)
-    if naive:
-        memory = costs.naive_peak_memory(shape, BEFORE_HOPPER)
-    for candidate in candidates(flops, memory):
+    flops, memory = costs.forward_flops(shape), memory_of(shape, workspaces)
+    found = candidates(flops, memory)
+    said = declared("Flash2" if workspaces is None else "Pytorch", shape)
+    assert any(fits(candidate, said) for candidate in found)
+    for candidate in found:
         assert costs.forward_flops(candidate.shape) == flops
-        size = candidate.workspaces
-        model = (
-            costs.flash2_peak_memory(candidate.shape)
-            if size is None
-            else costs.naive_peak_memory(candidate.shape, size)
-        )
-        assert model == memory
+        assert memory_of(candidate.shape, candidate.workspaces) == memory
 
 
 def test_twins_cannot_be_told_apart() -> None:
@@ -121,5 +116,5 @@ def of_naive(shape: Shape, excess: int) -> Result:
 def test_a_run_is_not_accused_where_its_memory_is_not_exact(
     shape: Shape, excess: int, code: str
 ) -> None:
-    (line,) = check_identity([of_naive(shape, excess)]).lines
+    ((line,), _, _) = check_identity([of_naive(shape, excess)])
     assert line.code == code

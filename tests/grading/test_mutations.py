@@ -19,32 +19,23 @@ WILD: list[Any] = [
 ]
 
 
-def one_number(document: Any, chance: random.Random) -> None:
-    """A factor, a digit or a unit."""
-    factor = chance.choice([chance.uniform(0.5, 2), 1 + chance.uniform(1e-5, 1e-3), 1e3, 1e-3])
-    name, key = chance.choice([*KEYS, (MEMORY, "")])
-    if key:
-        document[name][key] *= factor
-    else:
-        document[name] *= factor
-
-
-def one_value(document: Any, chance: random.Random) -> None:
-    name, key = chance.choice(KEYS)
-    document[name][key] = chance.choice(WILD)
-
-
-def one_key_less(document: Any, chance: random.Random) -> None:
-    name, key = chance.choice(KEYS)
-    if chance.random() < 0.5:
-        del document[name][key]
-    else:
-        del document[chance.choice([*PASSES, MEMORY])]
-
-
-def two_numbers_swapped(document: Any, chance: random.Random) -> None:
+def alter(document: Any, chance: random.Random) -> None:
+    """One number by a factor, a digit or a unit; another value; a key less; two exchanged."""
     (a, b), (c, d) = chance.sample(KEYS, 2)
-    document[a][b], document[c][d] = document[c][d], document[a][b]
+    factor = chance.choice([chance.uniform(0.5, 2), 1 + chance.uniform(1e-5, 1e-3), 1e3, 1e-3])
+    match chance.randrange(6):
+        case 0:
+            document[a][b] *= factor
+        case 1:
+            document[MEMORY] *= factor
+        case 2:
+            document[a][b] = chance.choice(WILD)
+        case 3:
+            del document[a][b]
+        case 4:
+            del document[chance.choice([*PASSES, MEMORY])]
+        case _:
+            document[a][b], document[c][d] = document[c][d], document[a][b]
 
 
 def bytes_of(content: bytes, chance: random.Random) -> bytes:
@@ -64,9 +55,6 @@ def bytes_of(content: bytes, chance: random.Random) -> bytes:
         if not data:
             break
     return bytes(data)
-
-
-DOCUMENT_MUTATIONS = (one_number, one_value, one_key_less, two_numbers_swapped)
 
 
 def four_keys(content: bytes) -> list[float] | None:
@@ -105,7 +93,7 @@ def test_nothing_altered_passes_and_nothing_crashes(seed: int, sound: Any, tmp_p
         file = f"{i:03}.json"
         document = copy.deepcopy(original[source])
         if chance.random() < 0.6:
-            chance.choice(DOCUMENT_MUTATIONS)(document, chance)
+            alter(document, chance)
             content = json.dumps(document).encode()
         else:
             content = bytes_of(json.dumps(document).encode(), chance)

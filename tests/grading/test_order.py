@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from flashlab.config import ConfigError
+from flashlab_grading.files import find_submissions
 from flashlab_grading.model import GradingError
 from flashlab_grading.order import Ordered, keep_order, kept_order, order_grading
-from flashlab_grading.submissions import find_submissions
 
 
 def test_a_job_that_reads_the_rules_again_grades_what_its_call_ordered(

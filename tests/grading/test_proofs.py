@@ -70,20 +70,20 @@ def test_a_record_without_its_gpu_cannot_be_checked(sound: Any, tmp_path: Path) 
     assert codes(tmp_path, WORD) == {"pass form.pass", "not_checked form.no_gpu"}
 
 
-def test_records_of_several_gpus_are_asked_about(sound: Any, tmp_path: Path) -> None:
+def test_records_of_several_gpus_are_asked_about_and_a_wild_protocol_is_no_proof(
+    sound: Any, tmp_path: Path
+) -> None:
     seal(sound)
-    name = next(iter(sound.documents))
-    sound.documents[name]["record"] = sealed_record(sound, name, gpu="GPU-2")
+    (name, first), *others = sound.documents.items()
+    first["record"] = sealed_record(sound, name, gpu="GPU-2")
+    wild: list[Any] = [[], {"nonce": []}, {"nonce": 1}, "text", None]
+    for protocol, (_, document) in zip(wild, others, strict=False):
+        document["record"]["protocol"] = protocol
     sound.write(tmp_path / "ann")
-    assert "warn form.several_gpus" in codes(tmp_path, WORD)
-
-
-@pytest.mark.parametrize("wild", [[], {"nonce": []}, {"nonce": 1}, "text", None])
-def test_a_wild_protocol_is_no_proof(wild: Any, sound: Any, tmp_path: Path) -> None:
-    seal(sound)
-    next(iter(sound.documents.values()))["record"]["protocol"] = wild
-    sound.write(tmp_path / "ann")
-    assert "not_checked form.no_proof" in codes(tmp_path, WORD)
+    told = {"warn form.several_gpus", "not_checked form.no_proof"}
+    assert codes(tmp_path, WORD) == {"pass form.pass", "pass form.pass_proof", *told}
+    checked = check_alone(read_submission(str(tmp_path), "ann", None), WORD)
+    assert sum(line.code == "form.no_proof" for line in checked.lines) == len(wild)
 
 
 def test_another_word_is_another_protocol_and_none_is_the_old_one() -> None:

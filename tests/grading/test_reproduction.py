@@ -22,7 +22,7 @@ from flashlab_grading.reproduction import (
     choose,
     estimated_seconds,
     is_from_gpu,
-    read_measured,
+    measured_of,
 )
 
 HERE = "NVIDIA GeForce RTX 3070"
@@ -49,46 +49,38 @@ def verdicts(results: Sequence[Result], again: Sequence[Measured], here: str = H
     return [(line.verdict, line.code.removeprefix("reproduction.")) for line in lines]
 
 
-@pytest.mark.parametrize(
-    ("factor", "expected"),
-    [(1.0, "pass"), (1.24, "pass"), (0.76, "pass"), (1.26, "fail"), (0.74, "fail"), (9.0, "fail")],
-)
-def test_on_the_same_device_times_agree_within_a_quarter(factor: float, expected: str) -> None:
-    found = verdicts([result("Flash2", 0.01 * factor)], [measured("Flash2", 0.01)])
-    assert found == [(expected, expected)]
+FLASH, AGAIN = result("Flash2", 0.01), [measured("Flash2", 0.01)]
+BUSY = [measured("Flash2", 0.01, disturbed=True)]
+COMPARED: dict[str, tuple[Result, list[Measured], str]] = {
+    **{f"× {x}": (result("Flash2", 0.01 * x), AGAIN, "pass pass") for x in (1.0, 1.24, 0.76)},
+    **{f"× {x}": (result("Flash2", 0.01 * x), AGAIN, "fail fail") for x in (1.26, 0.74, 9.0)},
+    "a device that is not said": (result("Flash2", 0.01, None), AGAIN, "not_checked none_sampled"),
+    "another run": (result("Pytorch", 0.01), AGAIN, "not_checked none_sampled"),
+    "launches": (result("Flash2", 5e-5), [measured("Flash2", 1e-4)], "not_checked too_short"),
+    "not measured": (FLASH, [measured("Flash2", 0, "oom")], "not_checked not_measured"),
+    "not asked": (FLASH, [], "not_checked not_asked"),
+    "a busy machine, × 1.1": (result("Flash2", 0.011), BUSY, "pass pass"),
+    "a busy machine, × 2": (result("Flash2", 0.02), BUSY, "not_checked disturbed"),
+}
+
+
+@pytest.mark.parametrize("compared", COMPARED)
+def test_on_the_same_device_times_agree_within_a_quarter(compared: str) -> None:
+    handed, again, expected = COMPARED[compared]
+    assert verdicts([handed], again) == [(*expected.split(),)]
 
 
 @pytest.mark.parametrize(
     ("factor", "expected"),
-    [(1.0, ("not_checked", "ratio_agrees")), (2.5, ("not_checked", "ratio_agrees")),
-     (4.0, ("warn", "ratio_differs")), (0.2, ("warn", "ratio_differs"))],
+    [(1.0, "not_checked ratio_agrees"), (2.5, "not_checked ratio_agrees"),
+     (4.0, "warn ratio_differs"), (0.2, "warn ratio_differs")],
 )  # fmt: skip
 def test_on_another_device_only_ratios_are_compared_and_prove_nothing(
-    factor: float, expected: tuple[str, str]
+    factor: float, expected: str
 ) -> None:
     results = [result("Pytorch", 0.5 * factor, "NVIDIA H200"), result("Flash2", 0.1, "NVIDIA H200")]
-    assert verdicts(results, [measured("Pytorch", 0.05), measured("Flash2", 0.01)]) == [expected]
-
-
-def test_a_device_that_is_not_said_is_another_one() -> None:
-    results = [result("Flash2", 0.01, None)]
-    assert verdicts(results, [measured("Flash2", 0.01)]) == [("not_checked", "none_sampled")]
-
-
-def test_launches_prove_nothing() -> None:
-    found = verdicts([result("Flash2", 5e-5)], [measured("Flash2", 1e-4)])
-    assert found == [("not_checked", "too_short")]
-
-
-@pytest.mark.parametrize(
-    ("factor", "expected"),
-    [(1.1, ("pass", "pass")), (2.0, ("not_checked", "disturbed"))],
-)
-def test_a_difference_measured_on_a_busy_machine_proves_nothing(
-    factor: float, expected: tuple[str, str]
-) -> None:
-    again = [measured("Flash2", 0.01, disturbed=True)]
-    assert verdicts([result("Flash2", 0.01 * factor)], again) == [expected]
+    found = verdicts(results, [measured("Pytorch", 0.05), *AGAIN])
+    assert found == [(*expected.split(),)]
 
 
 @pytest.mark.parametrize(
@@ -97,20 +89,10 @@ def test_a_difference_measured_on_a_busy_machine_proves_nothing(
 def test_a_record_says_whether_the_machine_was_its_own(
     code: str, disturbed: bool, run: Run, tmp_path: Path
 ) -> None:
-    write_record(tmp_path / "r.json", record_of(run, warnings=[{"code": code}]))
-    assert read_measured(tmp_path / "r.json", run).disturbed == disturbed
-
-
-def test_what_cannot_be_measured_here_is_said() -> None:
-    found = verdicts([result("Flash2", 0.01)], [measured("Flash2", 0, "oom")])
-    assert found == [("not_checked", "not_measured")]
-
-
-def test_nothing_measured_and_nothing_sampled_are_told_apart() -> None:
-    assert verdicts([result("Flash2", 0.01)], []) == [("not_checked", "not_asked")]
-    assert verdicts([result("Pytorch", 0.01)], [measured("Flash2", 0.01)]) == [
-        ("not_checked", "none_sampled")
-    ]
+    path = tmp_path / "r.json"
+    write_record(path, record_of(run, warnings=[{"code": code}]))
+    (found,) = measured_of({"measured": [{"run": run.to_json(), "path": str(path)}]})
+    assert found.disturbed == disturbed
 
 
 def test_the_sample_is_the_same_for_a_seed_and_another_for_another() -> None:

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pypdf
-from grading.conftest import FLASH, Handed, graded, measured_again
+from grading.conftest import FLASH, Handed, measured_again
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
-from flashlab_grading.causes import causes_of, clusters_of, urgency
 from flashlab_grading.sheets import to_html, write_pages
 from flashlab_grading.stage import write_stage
 
@@ -101,37 +100,7 @@ def test_a_class_of_26_is_four_pages_with_the_most_pressing_first(
     assert "9 of 36 files" in told["broken"][0]["message"]["en"]
     html = to_html(document)
     assert "1 of 36 checked" in html and "已檢核 1/36" in html
-
-
-def test_a_summary_says_how_much_was_checked(sound: Any, tmp_path: Path) -> None:
-    undeclared(sound)
-    sound.write(tmp_path / "class" / "ann")
-    graded_document(tmp_path / "class", tmp_path)
     assert "not_checked (1 of 36 checked)" in (tmp_path / "summary.csv").read_text()
-
-
-def test_an_accusation_is_more_urgent_than_a_gap_and_that_than_a_question(
-    sound: Any, tmp_path: Path
-) -> None:
-    for name in ("slow", "missing", "fast"):
-        own = copy.deepcopy(sound)
-        FAULTS[name](own)
-        own.write(tmp_path / name / name)
-    places = {}
-    for name in ("slow", "missing", "fast"):
-        lines = graded(tmp_path / name).grades.lines
-        places[name] = urgency(causes_of(lines, 36))
-    assert sorted(places, key=lambda name: places[name]) == ["fast", "missing", "slow"]
-
-
-def test_pairs_that_agree_are_one_cluster_with_the_surest_first(sound: Any, tmp_path: Path) -> None:
-    for seed in range(3):
-        sound.write(tmp_path / f"a{seed}")
-        measured_again(sound, seed).write(tmp_path / f"b{seed}")
-    measured_again(sound, 0).write(tmp_path / "c0")
-    found = clusters_of(graded(tmp_path).grades.lines)
-    assert [cluster.members for cluster in found] == [("a0", "a1", "a2"), ("b0", "c0")]
-    assert len(found[0].pairs) == 3
 
 
 def test_names_that_look_alike_are_told_apart_on_the_sheet(sound: Any, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flashlab_grading.shown import MAX_CHARACTERS, cell, escaped, for_page, told_apart
+from flashlab_grading.shown import MAX_CELL, MAX_CHARACTERS, cell, escaped, for_page, told_apart
 
 anything = st.text(st.characters(codec=None), max_size=60)
 
@@ -60,7 +60,9 @@ def test_a_page_shows(text: str, shown: str) -> None:
     assert for_page(text) == shown
 
 
-def test_a_long_name_is_shortened_in_its_middle() -> None:
+def test_what_is_too_long_is_shortened() -> None:
     shown = for_page("a" * 200 + "b" * 200)
     assert len(shown) <= MAX_CHARACTERS
     assert shown.startswith("aaa") and shown.endswith("bbb") and " … " in shown
+    assert cell("x" * MAX_CELL) == "x" * MAX_CELL
+    assert cell("x" * (MAX_CELL + 1)) == "x" * (MAX_CELL - 1) + "…"

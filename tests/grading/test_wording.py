@@ -15,13 +15,7 @@ from flashlab_grading.wording import DOMAIN, domain_of
 
 FILES = [*Path(flashlab_grading.__file__).parent.glob("*.py"), course.__file__, untrusted.__file__]
 SOURCE = "".join(Path(path).read_text(encoding="utf-8") for path in FILES)
-# Identity's codes are given without their check.
-CODES = sorted(
-    {
-        *re.findall(rf'"((?:{"|".join(CHECKS)})\.[a-z_0-9]+)"', SOURCE),
-        *(f"identity.{code}" for code in re.findall(r'_line\(\s*"[a-z_]+", "([a-z_]+)"', SOURCE)),
-    }
-)
+CODES = sorted({*re.findall(rf'"((?:{"|".join(CHECKS)})\.[a-z_0-9]+)"', SOURCE)})
 
 
 @pytest.mark.parametrize("language", ["zh_TW", "en"])
@@ -36,5 +30,4 @@ def test_every_code_has_its_sentence(language: str) -> None:
 def test_no_sentence_of_a_check_is_left_over() -> None:
     texts = messages("en", DOMAIN) | messages("en", "course")
     told = {key for key in texts if key.partition(".")[0] in CHECKS}
-    conditional = {"identity.undeclared", "identity.undeclared_unknown", "identity.pass_partly"}
-    assert told - set(CODES) - conditional == set()
+    assert told - set(CODES) == set()

@@ -11,7 +11,9 @@ import os
 import stat
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
@@ -44,6 +46,15 @@ class UnsoundFileError(Exception):
         return message("en", "course", self.code).format_map(self.params)
 
 
+@contextmanager
+def readable() -> Iterator[None]:
+    """UnsoundFileError in place of what the operating system refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise UnsoundFileError("form.unreadable", reason=error.strerror or "") from error
+
+
 def _refuse_special(status: os.stat_result) -> None:
     if stat.S_ISLNK(status.st_mode):
         raise UnsoundFileError("form.link")
@@ -51,28 +62,30 @@ def _refuse_special(status: os.stat_result) -> None:
         raise UnsoundFileError("form.special")
 
 
-def _is_unchanged(before: os.stat_result, after: os.stat_result, length: int) -> bool:
-    same = ("st_ino", "st_dev", "st_size", "st_mtime_ns", "st_ctime_ns")
-    return all(getattr(before, name) == getattr(after, name) for name in same) and (
-        length == before.st_size
-    )
+@contextmanager
+def opened(name: str, folder: int | None = None) -> Iterator[int]:
+    """The descriptor of a regular file in the open folder `folder`.
+
+    UnsoundFileError for a symbolic link, anything that is not a regular file, and a file that
+    cannot be read. Opening never blocks, not even on a FIFO.
+    """
+    with readable(), ExitStack() as closing:
+        # Opening a device may already have an effect, so only regular files are opened.
+        _refuse_special(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        descriptor = os.open(name, OPEN_FLAGS, dir_fd=folder)
+        closing.callback(os.close, descriptor)
+        _refuse_special(os.fstat(descriptor))
+        yield descriptor
 
 
 def read_bounded(name: str, folder: int | None = None, most: int = MAX_FILE_BYTES) -> bytes:
     """The bytes of a regular file of at most `most` bytes, in the open folder `folder`.
 
-    UnsoundFileError for a symbolic link, anything that is not a regular file, and a file that is
-    too large, cannot be read, or changes meanwhile. Opening never blocks, not even on a FIFO.
+    UnsoundFileError as of `opened`, and for a file that is too large or changes meanwhile.
     """
-    try:
-        # Opening a device may already have an effect, so only regular files are opened.
-        _refuse_special(os.stat(name, dir_fd=folder, follow_symlinks=False))
-        descriptor = os.open(name, OPEN_FLAGS, dir_fd=folder)
-    except OSError as error:
-        raise UnsoundFileError("form.unreadable", reason=error.strerror or "") from error
-    try:
+    same = ("st_ino", "st_dev", "st_size", "st_mtime_ns", "st_ctime_ns")
+    with opened(name, folder) as descriptor:
         before = os.fstat(descriptor)
-        _refuse_special(before)
         if before.st_size > most:
             raise UnsoundFileError("form.too_large", size=str(before.st_size), most=str(most))
         content = bytearray()
@@ -81,13 +94,11 @@ def read_bounded(name: str, folder: int | None = None, most: int = MAX_FILE_BYTE
             if not part:
                 break
             content += part
-        if not _is_unchanged(before, os.fstat(descriptor), len(content)):
+        after = os.fstat(descriptor)
+        changed = any(getattr(before, key) != getattr(after, key) for key in same)
+        if changed or len(content) != before.st_size:
             raise UnsoundFileError("form.changed")
         return bytes(content)
-    except OSError as error:
-        raise UnsoundFileError("form.unreadable", reason=error.strerror or "") from error
-    finally:
-        os.close(descriptor)
 
 
 def read_within(folder: Path, path: str) -> bytes:
@@ -96,15 +107,12 @@ def read_within(folder: Path, path: str) -> bytes:
     `folder` itself may be a symbolic link; nothing below it is followed.
     """
     *parents, name = PurePosixPath(path).parts
-    with ExitStack() as opened:
-        try:
-            inner = os.open(folder, FOLDER_FLAGS & ~os.O_NOFOLLOW)
-            opened.callback(os.close, inner)
-            for parent in parents:
-                inner = os.open(parent, FOLDER_FLAGS, dir_fd=inner)
-                opened.callback(os.close, inner)
-        except OSError as error:
-            raise UnsoundFileError("form.unreadable", reason=error.strerror or "") from error
+    with readable(), ExitStack() as closing:
+        inner = os.open(folder, FOLDER_FLAGS & ~os.O_NOFOLLOW)
+        closing.callback(os.close, inner)
+        for parent in parents:
+            inner = os.open(parent, FOLDER_FLAGS, dir_fd=inner)
+            closing.callback(os.close, inner)
         return read_bounded(name, inner)
 
 
@@ -120,16 +128,10 @@ def _refuse_constant(text: str) -> NoReturn:
     raise UnsoundFileError("form.not_finite", key="", value=text)
 
 
-def _parse_integer(text: str) -> int:
+def _parse_number(kind: Callable[[str], float], text: str) -> float:
     if len(text) > MAX_DIGITS:
         raise UnsoundFileError("form.digits", most=str(MAX_DIGITS))
-    return int(text)
-
-
-def _parse_fraction(text: str) -> float:
-    if len(text) > MAX_DIGITS:
-        raise UnsoundFileError("form.digits", most=str(MAX_DIGITS))
-    return float(text)
+    return kind(text)
 
 
 def _check_depth(document: Any) -> None:
@@ -162,8 +164,8 @@ def parse_json(content: bytes) -> Any:
             decoded(content),
             object_pairs_hook=_refuse_duplicate_keys,
             parse_constant=_refuse_constant,
-            parse_int=_parse_integer,
-            parse_float=_parse_fraction,
+            parse_int=partial(_parse_number, int),
+            parse_float=partial(_parse_number, float),
         )
     except RecursionError as error:
         raise UnsoundFileError("form.nested", most=str(MAX_JSON_DEPTH)) from error

@@ -11,11 +11,12 @@ import os
 import pickle
 import resource
 import subprocess
-import sys
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
+from typing import Any
 
 import psutil
 
@@ -30,21 +31,13 @@ MAX_MEMORY = 1024**3
 """Most bytes that a submission's process may take beyond those it starts with."""
 
 
-def _limit_memory() -> None:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        now = int(file.read().split()[0]) * resource.getpagesize()
+def _check_in_child(output: Connection, nonce: str | None, *submission: Any) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
-    resource.setrlimit(resource.RLIMIT_AS, (min(now + MAX_MEMORY, most), hard))
-
-
-def _check_in_child(
-    folder: str, name: str, device: str | None, nonce: str | None, output: Connection
-) -> None:
-    with suppress(OSError, ValueError):  # no /proc: the time limit still holds
-        _limit_memory()
+    with suppress(OSError, ValueError):  # such a limit is not allowed: that of time still holds
+        most = psutil.Process().memory_info().vms + MAX_MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
     try:
-        checked = check_alone(read_submission(folder, name, device), nonce)
+        checked = check_alone(read_submission(*submission), nonce)
         output.send_bytes(pickle.dumps(checked, pickle.HIGHEST_PROTOCOL))
     except MemoryError:
         pass  # the parent reads nothing, and says so
@@ -59,9 +52,8 @@ class _Child:
         self.name = name
         self.input, output = multiprocessing.Pipe(duplex=False)
         context = multiprocessing.get_context("fork")
-        self.process = context.Process(
-            target=_check_in_child, args=(folder, name, device, nonce, output), daemon=True
-        )
+        given = output, nonce, folder, name, device
+        self.process = context.Process(target=_check_in_child, args=given, daemon=True)
         self.process.start()
         output.close()
         self.ends = time.monotonic() + MAX_SECONDS
@@ -91,22 +83,14 @@ def check_apart(
 
     `device` is the class's device, `nonce` the grader's word, where there are any.
     """
-    waiting = list(names)
-    running: list[_Child] = []
-    done: dict[str, CheckedSubmission] = {}
-    order = list(waiting)
+    running: deque[_Child] = deque()
     slots = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    while waiting or running:
-        while waiting and len(running) < slots:
-            running.append(_Child(folder, waiting.pop(0), device, nonce))
-        left = min(child.ends for child in running) - time.monotonic()
-        ready = wait([child.input for child in running], max(0.0, left))
-        for child in list(running):
-            if child.input in ready or time.monotonic() >= child.ends:
-                running.remove(child)
-                done[child.name] = child.result()
-        while order and order[0] in done:
-            yield done.pop(order.pop(0))
+    for name in names:
+        if len(running) == slots:
+            yield running.popleft().result()
+        running.append(_Child(folder, name, device, nonce))
+    while running:
+        yield running.popleft().result()
 
 
 # Reports
@@ -121,13 +105,6 @@ class LimitError(Exception):
     """A command that took more than it may; the message says of what."""
 
 
-def _family(process: psutil.Process) -> list[psutil.Process]:
-    """A process and those that it started, the last ones first; none if it has ended."""
-    with suppress(psutil.NoSuchProcess):
-        return [*reversed(process.children(recursive=True)), process]
-    return []
-
-
 def run_within_limits(
     command: Sequence[str], most_bytes: int = MAX_MEMORY, most_seconds: float = MAX_VERIFYING
 ) -> int:
@@ -138,21 +115,22 @@ def run_within_limits(
     until = time.monotonic() + most_seconds
     with subprocess.Popen(command) as child:
         process = psutil.Process(child.pid)
+        family = [process]
         try:
             while child.poll() is None:
                 if time.monotonic() > until:
                     raise LimitError(f"it took more than {most_seconds:g} s, as no report does")
                 taken = 0
-                for own in _family(process):
-                    with suppress(psutil.NoSuchProcess):
-                        taken += own.memory_info().rss
+                with suppress(psutil.NoSuchProcess):
+                    family = [process, *process.children(recursive=True)]
+                    taken = sum(own.memory_info().rss for own in family)
                 if taken > most_bytes:
                     most = f"{most_bytes / 1024**2:g} MiB of memory"
                     raise LimitError(f"it took more than {most}, as no report does")
                 with suppress(subprocess.TimeoutExpired):
                     child.wait(POLL_SECONDS)
         finally:
-            for own in _family(process):
+            for own in reversed(family):
                 with suppress(psutil.NoSuchProcess):
                     own.kill()
     if child.returncode < 0:

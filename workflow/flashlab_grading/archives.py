@@ -37,7 +37,6 @@ _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 REPORT = ".pdf"
 OPENED = (".zip", *_TARS, REPORT)
 UNKNOWN = (".7z", ".rar", ".gz", ".zst", ".tar.zst")
-_SPECIAL_FLAGS = 0x1  # an encrypted member
 
 
 @dataclass(frozen=True)
@@ -63,22 +62,13 @@ def without_suffix(name: str) -> str:
     return re.sub(r"(\.tar)?\.[a-z0-9]+\Z", "", name, flags=re.IGNORECASE)
 
 
-def _checked_path(name: str) -> str:
+def _member(name: str, is_link: bool, read: Callable[[int], bytes], size: int) -> Member:
     path = PurePosixPath(name.replace("\\", "/"))
     drive = path.parts and re.match("[A-Za-z]:", path.parts[0])
     if path.is_absolute() or ".." in path.parts or drive or not path.parts:
-        raise UnsoundFileError("form.archive_path", value=name[:200])
-    return str(path)
-
-
-def _member(name: str, is_link: bool, read: Callable[[int], bytes], size: int) -> Member:
-    try:
-        path = _checked_path(name)
-        if is_link:
-            raise UnsoundFileError("form.link")
-    except UnsoundFileError as problem:
+        problem = UnsoundFileError("form.archive_path", value=name[:200])
         return Member(name, read, size, problem)
-    return Member(path, read, size)
+    return Member(str(path), read, size, UnsoundFileError("form.link") if is_link else None)
 
 
 def _too_large(most: int) -> UnsoundFileError:
@@ -86,7 +76,7 @@ def _too_large(most: int) -> UnsoundFileError:
 
 
 def _read_zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> bytes:
-    if info.flag_bits & _SPECIAL_FLAGS:
+    if info.flag_bits & 0x1:
         raise UnsoundFileError("form.unreadable", reason="encrypted")
     with archive.open(info) as file:
         return file.read(most)

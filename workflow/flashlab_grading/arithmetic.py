@@ -6,13 +6,13 @@ import math
 import statistics
 
 from flashlab.course import FLOPS_RATIOS, agree
-from flashlab_grading.model import Line, Result
+from flashlab_grading.model import Line, Result, Samples
 
 COARSE = 0.02
 """Relative error of the FLOPs above which rounded numbers determine no run."""
 
 
-def check_arithmetic(result: Result) -> Line:
+def check_arithmetic(result: Result, samples: Samples) -> Line:
     """Whether rate × time is F, 2.5 F and 3.5 F, the times add up, and are their samples' medians.
 
     Numbers that somebody has rounded need to agree only within that rounding. The line is about
@@ -36,9 +36,9 @@ def check_arithmetic(result: Result) -> Line:
     total = seconds["forward"] + seconds["backward"]
     if not math.isclose(seconds["forward_backward"], total, rel_tol=numbers.sum_error):
         return failed("arithmetic.sum", total, seconds["forward_backward"], "forward_backward")
-    for name, samples in result.samples.items():
-        if samples:
-            median = statistics.median(samples)
+    for name, values in samples.items():
+        if values:
+            median = statistics.median(values)
             if not agree(seconds[name], median):
                 return failed("arithmetic.samples", median, seconds[name], name)
     if numbers.flops_error > COARSE:

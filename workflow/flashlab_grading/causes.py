@@ -7,87 +7,41 @@ exchanged labels are one cause, however many files they make false, and missing 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from flashlab_grading.model import CHECKS, Line, Verdict
-
-Confidence = Literal["certain", "likely", "ask"]
-CONFIDENCES: tuple[Confidence, ...] = ("certain", "likely", "ask")
-"""How sure an accusation is; `ask` accuses of nothing."""
-
-LIKELY = (
-    "copies.likely",
-    "identity.cuda_memory",
-    "identity.workspace_of_another",
-    "identity.workspace",
-    "physics.capability",
-    "plausibility.identical",
-    "plausibility.even",
-    "plausibility.one_noise",
-)
-"""Codes of what is no proof, but has few innocent reasons."""
+from flashlab_grading.model import CHECKS, CONFIDENCES, Confidence, Line, Verdict
 
 PAIRWISE = ("copies.same", "copies.scaled", "copies.likely")
 """Codes of lines about two submissions, which a cluster of copies shows together."""
 
-COVERAGE = ("coverage.missing", "coverage.few_masks")
 EXAMPLES = 3
 
 
 @dataclass(frozen=True)
 class Cause:
-    """What is wrong with a submission for one reason.
+    """What is wrong with a submission for one reason: its lines of one verdict and message.
 
-    `key` and `params` are those of its message (`wording`), `line` an example of its lines; `files`
-    is how many files it concerns, 0 for the whole submission, and `examples` are lines of some.
+    `total` is the number of the submission's files.
     """
 
-    verdict: Verdict
-    check: str
-    confidence: Confidence
-    line: Line
-    key: str = ""
-    params: Mapping[str, str] = field(default_factory=dict)
-    experiments: tuple[tuple[str, str], ...] = ()
-    files: int = 0
-    examples: tuple[Line, ...] = ()
+    lines: Sequence[Line]
+    total: int
 
+    @property
+    def line(self) -> Line:
+        """An example of its lines."""
+        return self.lines[0]
 
-def confidence_of(line: Line) -> Confidence:
-    """How sure the accusation in a line is."""
-    if line.code in LIKELY:
-        return "likely"
-    return "certain" if line.verdict == "fail" else "ask"
+    @property
+    def files(self) -> int:
+        """How many files it concerns, 0 for the whole submission."""
+        return len({line.file for line in self.lines if line.file})
 
-
-def _cause_of(lines: Sequence[Line], total: int) -> Cause:
-    """The cause that lines of one verdict and message have in common."""
-    first = lines[0]
-    files = list(dict.fromkeys(line.file for line in lines if line.file))
-    key, params = "", {"count": str(len(files)), "total": str(total)}
-    if first.code == "identity.implementation":
-        key = "cause.labels"
-    elif first.code in COVERAGE:
-        key = "cause.coverage"
-    elif first.code in PAIRWISE:
-        others = list(dict.fromkeys(line.params["other"] for line in lines))
-        key, params = f"cause.{first.code}", {"others": "\0".join(others)}
-    elif len(files) > 1:
-        key = f"cause.{first.code}"
-    experiments = tuple(
-        (line.params["experiment"], line.params["implementation"])
-        for line in lines
-        if first.code in COVERAGE
-    )
-    return Cause(
-        *(first.verdict, first.check, confidence_of(first), first, key),
-        params=params,
-        experiments=experiments,
-        files=len(files),
-        examples=tuple(line for line in lines[:EXAMPLES] if line.file),
-    )
+    @property
+    def examples(self) -> list[Line]:
+        """Its first lines, where they are about files."""
+        return [line for line in self.lines[:EXAMPLES] if line.file]
 
 
 def causes_of(lines: Iterable[Line], total: int) -> list[Cause]:
@@ -99,14 +53,14 @@ def causes_of(lines: Iterable[Line], total: int) -> list[Cause]:
     for line in lines:
         if line.verdict in ("fail", "warn"):
             groups[line.verdict, line.code].append(line)
-    causes = [_cause_of(group, total) for group in groups.values()]
+    causes = [Cause(group, total) for group in groups.values()]
     return sorted(
         causes,
         key=lambda cause: (
-            cause.verdict != "fail",
-            CONFIDENCES.index(cause.confidence),
-            cause.check == "coverage",
-            CHECKS.index(cause.check),
+            cause.line.verdict != "fail",
+            CONFIDENCES.index(cause.line.confidence),
+            cause.line.check == "coverage",
+            CHECKS.index(cause.line.check),
             -cause.files,
         ),
     )
@@ -117,7 +71,8 @@ def urgency(causes: Sequence[Cause]) -> tuple[int, ...]:
 
     An accusation comes before what is merely incomplete, and that before a question.
     """
-    counts = Counter((c.check not in ("coverage", "form"), c.confidence) for c in causes)
+    lines = [cause.line for cause in causes]
+    counts = Counter((x.check not in ("coverage", "form"), x.confidence) for x in lines)
     certain, likely = counts[True, "certain"], counts[True, "likely"]
     asked = counts[True, "ask"] + counts[False, "ask"]
     accused = -min(1, certain), -min(1, likely)
@@ -145,7 +100,7 @@ def clusters_of(lines: Iterable[Line]) -> list[Cluster]:
     for line in lines:
         if line.code in PAIRWISE:
             pair = frozenset((line.submission, line.params["other"]))
-            pairs[confidence_of(line)].setdefault(pair, line)
+            pairs[line.confidence].setdefault(pair, line)
     found = []
     for confidence, own in pairs.items():
         for joined in _connected(own):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from flashlab_grading.model import Line, Result, Verdict
+from flashlab_grading.model import Line, Result, Submission, Verdict
 
 ENOUGH = 8
 """Fewest samples from which anything can be told."""
@@ -59,26 +59,26 @@ def _fault(samples: Sequence[float]) -> tuple[Verdict, str] | None:
     return None
 
 
-def _date_fault(started: str, now: datetime) -> bool:
+def _has_odd_date(started: str) -> bool:
     try:
         found = datetime.fromisoformat(started)
         found = found if found.tzinfo else found.replace(tzinfo=UTC)
-        return not EARLIEST <= found <= now + timedelta(days=1)
+        return not EARLIEST <= found <= datetime.now(UTC) + timedelta(days=1)
     except (ValueError, OverflowError):
         return True
 
 
-def check_samples(results: Sequence[Result], now: datetime | None = None) -> Iterator[Line]:
+def check_samples(submission: Submission) -> Iterator[Line]:
     """Lines for the records whose samples or date no measurement gives; none for the others."""
-    now = now or datetime.now(UTC)
     seen: dict[tuple[float, ...], list[str]] = defaultdict(list)
-    for result in results:
+    for result in submission.results:
         claim = result.claim
         if claim is None:
             continue
-        if _date_fault(claim.started, now):
+        if _has_odd_date(claim.started):
             yield Line("warn", "plausibility.date", result.name, {"started": claim.started})
-        enough = {name: values for name, values in result.samples.items() if len(values) >= ENOUGH}
+        samples = submission.samples.get(result.name, {})
+        enough = {name: values for name, values in samples.items() if len(values) >= ENOUGH}
         if not enough:
             if claim.protocol not in WITHOUT_SAMPLES and not claim.imported:
                 yield Line("not_checked", "plausibility.no_samples", result.name)

@@ -20,6 +20,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +99,23 @@ class Agreement:
     width: float
     odds: float | None
 
+    def line_of(self, name: str) -> Line:
+        """The agreement as one of its two owners is told of it."""
+        forward = self.one == name
+        params = {
+            "other": self.other if forward else self.one,
+            "count": str(self.count),
+            "total": str(self.total),
+            "ratio": f"{1 / self.ratio if forward else self.ratio:.6g}",
+            "width": f"{self.width:.1g}",
+            "odds": "" if self.odds is None else f"{min(self.odds, 99):.0f}",
+        }
+        if self.odds is None:
+            return Line("warn", "copies.likely", params=params, submission=name)
+        is_same = abs(math.log(self.ratio)) < 1e-3
+        code = "copies.same" if is_same else "copies.scaled"
+        return Line("fail", code, params=params, submission=name)
+
 
 def _resolution(result: Result, name: str) -> float:
     """The relative step in which a time can differ from another."""
@@ -111,10 +130,8 @@ def _flops_key(result: Result) -> str:
 
 def _declared(result: Result) -> str | None:
     """The declared family, None unless the run is wholly declared."""
-    implementation, shape = result.declaration.implementation, result.declaration.shape
-    if implementation is None or shape is None or shape.emb_dim % shape.num_heads:
-        return None
-    return family_of(implementation, shape).describe()
+    run = result.declaration.run
+    return family_of(*run).describe() if run and run[1].emb_dim % run[1].num_heads == 0 else None
 
 
 def _keys(results: Sequence[Result]) -> Iterator[str]:
@@ -147,24 +164,18 @@ class _Times:
         keys = _keys([result for own in results.values() for result in own])
         self.names = list(results)
         self.devices = [_device_of(own) for own in results.values()]
-        found: list[dict[tuple[str, str], tuple[float, float]]] = []
+        times: list[dict[tuple[str, str], tuple[float, float]]] = []
         for own in results.values():
-            times: dict[tuple[str, str], tuple[float, float]] = {}
+            times.append({})
             for result, key in zip(own, keys, strict=False):
                 for name in PASSES:  # of a run that was handed in twice, the first counts
                     log = math.log(result.numbers.seconds[name])
-                    times.setdefault((key, name), (log, _resolution(result, name)))
-            found.append(times)
-        known = sorted({key for own in found for key in own}) or [("", "")]
-        columns = {key: i for i, key in enumerate(known)}
+                    times[-1].setdefault((key, name), (log, _resolution(result, name)))
+        columns = sorted({key for own in times for key in own}) or [("", "")]
         self.runs = np.array([key for key, _ in columns])
-        self.logs = np.full((len(found), len(columns)), np.nan)
-        self.resolution = np.full(self.logs.shape, np.nan)
-        for row, times in enumerate(found):
-            for column, (log, resolution) in times.items():
-                self.logs[row, columns[column]] = log
-                self.resolution[row, columns[column]] = resolution
-        count = len(found)
+        cells = [own.get(key, (math.nan, math.nan)) for own in times for key in columns]
+        self.logs, self.resolution = np.array(cells).T.reshape(2, len(times), len(columns))
+        count = len(times)
         self.scatter, self.level = np.full((count, count), np.nan), np.full((count, count), np.nan)
         for row in range(count):
             ratios = self.logs - self.logs[row]
@@ -186,47 +197,34 @@ def _row_medians(values: Floats) -> Floats:
 # Certain copies
 
 
-def _share_within(width: Floats) -> Floats:
-    """The largest share of the ratios of independent measurements that a window can hold."""
-    return np.asarray(erf(width / (4 * LEAST_SCATTER)))
-
-
-def _certain(times: _Times, row: int) -> Iterator[Agreement]:
-    """The later rows that agree with this one as no independent measurements do.
+def _certain(times: _Times, row: int, other: int) -> Agreement | None:
+    """How two rows agree as no independent measurements do; None if they do not.
 
     Ratios scatter by √2 `LEAST_SCATTER` at least, so a window holds at most a certain share of
     them. A time in steps coarser than the window agrees as often as its steps allow; the mean share
     bounds the tail, because the count varies most when all shares are equal (Hoeffding 1956).
     """
-    ratios = times.logs[row + 1 :] - times.logs[row]
-    steps = np.fmax(times.resolution[row + 1 :], times.resolution[row])
-    steps[np.isnan(ratios)] = np.nan
-    ordered = np.sort(ratios, axis=1)
-    valid = ~np.isnan(ordered)
-    totals = valid.sum(axis=1)
-    rows = np.flatnonzero(totals)
-    if not len(rows):
-        return
-    # One search for all rows: each is shifted so far that no window reaches the next.
-    flat = (ordered + 60.0 * np.arange(len(ratios))[:, None])[valid]
-    begins = np.concatenate([[0], np.cumsum(totals[rows])[:-1]])
-    counts, shares = np.zeros((2, len(WINDOWS), len(rows)))
-    for i, width in enumerate(WINDOWS):
-        inside = np.searchsorted(flat, flat + width, side="right") - np.arange(len(flat))
-        counts[i] = np.maximum.reduceat(inside, begins)
-        shares[i] = np.nanmean(_share_within(np.fmax(steps[rows], width)), axis=1)
+    ratios = times.logs[other] - times.logs[row]
+    both = ~np.isnan(ratios)
+    ordered, total = np.sort(ratios[both]), int(both.sum())
+    if not total:
+        return None
+    steps = np.fmax(times.resolution[other], times.resolution[row])[both]
+    widths = np.array(WINDOWS)
+    ends = np.searchsorted(ordered, ordered[:, None] + widths, side="right")
+    counts = (ends - np.arange(total)[:, None]).max(axis=0)
+    shares = erf(np.fmax(steps[:, None], widths) / (4 * LEAST_SCATTER)).mean(axis=0)
     # Any of the ratios can begin the window; the others must fall into it.
-    tails = bdtrc(np.maximum(counts - 2, 0), np.maximum(totals[rows] - 1, 1), shares)
-    chances = np.where(counts >= 2, totals[rows] * tails, 1.0)
-    for place in np.flatnonzero((chances < CHANCE).any(axis=0)).tolist():
-        best = int(np.argmin(chances[:, place]))
-        own = ordered[rows[place], : totals[rows[place]]]
-        count, total = int(counts[best, place]), len(own)
-        start = int(np.argmax(own[count - 1 :] - own[: total - count + 1] <= WINDOWS[best]))
-        ratio = math.exp(float(np.median(own[start : start + count])))
-        odds = _odds(count, total, float(_share_within(np.array(WINDOWS[best]))))
-        names = times.names[row], times.names[row + 1 + int(rows[place])]
-        yield Agreement(*names, count, total, ratio, WINDOWS[best], odds)
+    tails = bdtrc(np.maximum(counts - 2, 0), max(total - 1, 1), shares)
+    chances = np.where(counts >= 2, total * tails, 1.0)
+    best = int(np.argmin(chances))
+    if chances[best] >= CHANCE:
+        return None
+    count, width = int(counts[best]), WINDOWS[best]
+    start = int(np.argmax(ordered[count - 1 :] - ordered[: total - count + 1] <= width))
+    ratio = math.exp(float(np.median(ordered[start : start + count])))
+    odds = _odds(count, total, float(erf(width / (4 * LEAST_SCATTER))))
+    return Agreement(times.names[row], times.names[other], count, total, ratio, width, odds)
 
 
 def _odds(count: int, total: int, share: float) -> float:
@@ -336,22 +334,28 @@ def _weights(table: Floats, wanted: Floats) -> Floats | None:
 # Lines
 
 
-def _line_of(name: str, agreement: Agreement) -> Line:
-    """An agreement as one of its two owners is told of it."""
-    forward = agreement.one == name
-    params = {
-        "other": agreement.other if forward else agreement.one,
-        "count": str(agreement.count),
-        "total": str(agreement.total),
-        "ratio": f"{1 / agreement.ratio if forward else agreement.ratio:.6g}",
-        "width": f"{agreement.width:.1g}",
-        "odds": "" if agreement.odds is None else f"{min(agreement.odds, 99):.0f}",
-    }
-    if agreement.odds is None:
-        return Line("warn", "copies.likely", params=params, submission=name)
-    is_same = abs(math.log(agreement.ratio)) < 1e-3
-    code = "copies.same" if is_same else "copies.scaled"
-    return Line("fail", code, params=params, submission=name)
+def _same_files(everyone: Mapping[str, Sequence[Result]]) -> Iterator[Line]:
+    """Lines for single files whose times, or samples, equal those of somebody else's file.
+
+    Equal times of one file are a warning, because a coarse clock repeats; equal samples, all of
+    them in the same order, are none of chance.
+    """
+    found: dict[tuple[Any, ...], list[tuple[str, str]]] = defaultdict(list)
+    for owner, own in everyone.items():
+        for result in own:
+            seconds = [result.numbers.seconds[name] for name in PASSES]
+            # A median of single calls repeats; its samples are compared instead.
+            coarse = max(_resolution(result, name) for name in PASSES) > COARSE
+            if not coarse and not result.is_sampled:
+                key = "warn", "copies.file", _flops_key(result), *seconds
+                found[key].append((owner, result.name))
+            if result.fingerprint:
+                found["fail", "copies.samples", result.fingerprint].append((owner, result.name))
+    for (verdict, code, *_), owners in found.items():
+        for owner, file in owners:
+            other = next((name for name, _ in owners if name != owner), None)
+            if other is not None:
+                yield Line(verdict, code, file, {"other": other}, submission=owner)
 
 
 def _lines_of_pairs(everyone: Mapping[str, Sequence[Result]]) -> Iterator[Line]:
@@ -362,26 +366,26 @@ def _lines_of_pairs(everyone: Mapping[str, Sequence[Result]]) -> Iterator[Line]:
     def both(agreement: Agreement) -> Iterator[Line]:
         for name, other in (agreement.one, agreement.other), (agreement.other, agreement.one):
             told[name].add(other)
-            yield _line_of(name, agreement)
+            yield agreement.line_of(name)
 
-    for row in range(len(times.names)):
-        for agreement in _certain(times, row):
-            yield from both(agreement)
+    for row, other in combinations(range(len(times.names)), 2):
+        if certain := _certain(times, row, other):
+            yield from both(certain)
     for name, others in list(_means(times, told)):
         told[name] |= set(others)
         params = {"others": "\0".join(others)}
         yield Line("fail", "copies.average", params=params, submission=name)
-    for agreement in _likely(times):
-        if agreement.other not in told[agreement.one]:
-            yield from both(agreement)
+    for likely in _likely(times):
+        if likely.other not in told[likely.one]:
+            yield from both(likely)
     files: dict[tuple[str, str], list[Line]] = defaultdict(list)
     for line in _same_files(everyone):
         if line.params["other"] not in told[line.submission]:
             files[line.submission, line.params["other"]].append(line)
-    for (name, other), lines in files.items():
-        count = 2 * len(lines)
+    for (name, source), lines in files.items():
         if len(lines) >= EQUAL_FILES:
-            yield _line_of(name, Agreement(name, other, count, count, 1.0, WINDOWS[0], 99.0))
+            count = 2 * len(lines)
+            yield Agreement(name, source, count, count, 1.0, WINDOWS[0], 99.0).line_of(name)
         else:
             yield from lines
 
@@ -398,8 +402,10 @@ def copies_between(
     lines = [line for line in _lines_of_pairs(everyone) if line.submission in results]
     yield from lines
     accused = {line.submission for line in lines}
-    devices = Counter(_device_of(own) for own in everyone.values())
-    for name, own in ((name, own) for name, own in results.items() if name not in accused):
+    devices = Counter(map(_device_of, everyone.values()))
+    for name, own in results.items():
+        if name in accused:
+            continue
         coarse = [_resolution(result, passed) > COARSE for result in own for passed in PASSES]
         verdict: Verdict = "not_checked"
         if len(everyone) < 2 or not own:
@@ -411,29 +417,3 @@ def copies_between(
         else:
             verdict, code = "pass", "copies.pass"
         yield Line(verdict, code, params={"count": str(LEAST_GROUP)}, submission=name)
-
-
-def _same_files(everyone: Mapping[str, Sequence[Result]]) -> Iterator[Line]:
-    """Lines for single files whose times, or samples, equal those of somebody else's file.
-
-    Equal times of one file are a warning, because a coarse clock repeats; equal samples, all of
-    them in the same order, are none of chance.
-    """
-    times: dict[tuple[object, ...], list[tuple[str, str]]] = defaultdict(list)
-    for owner, own in everyone.items():
-        for result in own:
-            seconds = [result.numbers.seconds[name] for name in PASSES]
-            # A median of single calls repeats; its samples are compared instead.
-            coarse = max(_resolution(result, name) for name in PASSES) > COARSE
-            if not coarse and not result.is_sampled:
-                times[_flops_key(result), *seconds].append((owner, result.name))
-            if result.fingerprint:
-                times["samples", result.fingerprint].append((owner, result.name))
-    for key, owners in times.items():
-        sampled = key[0] == "samples"
-        for owner, file in owners:
-            other = next((name for name, _ in owners if name != owner), None)
-            if other is not None:
-                verdict: Verdict = "fail" if sampled else "warn"
-                code = "copies.samples" if sampled else "copies.file"
-                yield Line(verdict, code, file, {"other": other}, submission=owner)

@@ -28,9 +28,9 @@ _SIZES = {
     **dict.fromkeys(("ed", "emb", "embdim", "embedding"), "emb_dim"),
 }
 _LETTERS = {"b": "batch_size", "n": "seq_len", "h": "num_heads", "e": "emb_dim"}
-_JOINED = (
-    *(("batch", "size"), ("num", "heads"), ("seq", "len"), ("seq", "length"), ("emb", "dim")),
-    *(("flash", "attention"), ("flash", "attn")),
+_JOINED = re.compile(
+    "(?<![a-z])(batch[^a-z0-9]+size|num[^a-z0-9]+heads|seq[^a-z0-9]+len|seq[^a-z0-9]+length"
+    "|emb[^a-z0-9]+dim|flash[^a-z0-9]+attention|flash[^a-z0-9]+attn)(?![a-z])"
 )
 _CAUSAL = {"causal": True, "full": False, "noncausal": False, "nocausal": False}
 _NEGATIONS = ("no", "non", "not", "without", "wo")
@@ -82,18 +82,11 @@ def of_record(claim: Claim) -> Declaration:
     )
 
 
-def _words(name: str) -> Iterator[tuple[str, str]]:
+def _words(name: str) -> list[tuple[str, str]]:
     """The words of a name, each with the number after it or ``""``; ``batch_size`` is one word."""
     spaced = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
-    parts = re.findall("[a-z]+|[0-9]+", spaced)
-    i = 0
-    while i < len(parts):
-        if (*parts[i : i + 2],) in _JOINED:
-            parts[i : i + 2] = ["".join(parts[i : i + 2])]
-        following = parts[i + 1] if i + 1 < len(parts) else ""
-        if not parts[i].isdigit():
-            yield parts[i], following if following.isdigit() else ""
-        i += 1
+    joined = _JOINED.sub(lambda found: re.sub("[^a-z]", "", found[0]), spaced)
+    return re.findall("([a-z]+)[^a-z0-9]*([0-9]*)", joined)
 
 
 def _masks(words: Sequence[tuple[str, str]]) -> Iterator[bool]:
@@ -109,7 +102,7 @@ def _read_part(name: str, is_file: bool) -> dict[str, set[Any]]:
     """What a part of a path declares: values by attribute, several if it contradicts itself."""
     found: dict[str, set[Any]] = {}
     letters: dict[str, set[Any]] = {}
-    words = list(_words(name))
+    words = _words(name)
     for word, number in words:
         implementation = IMPLEMENTATIONS.get(word + number) or IMPLEMENTATIONS.get(word)
         if implementation:

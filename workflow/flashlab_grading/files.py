@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import itertools
 import os
-import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
 
 from flashlab.course import RUNS_CSV
-from flashlab.untrusted import FOLDER_FLAGS, OPEN_FLAGS, UnsoundFileError, read_bounded
+from flashlab.untrusted import FOLDER_FLAGS, UnsoundFileError, opened, read_bounded, readable
 from flashlab_grading.archives import (
     MAX_ARCHIVE_BYTES,
     REPORT,
@@ -23,6 +22,7 @@ from flashlab_grading.archives import (
     read_member,
     without_suffix,
 )
+from flashlab_grading.model import GradingError
 
 MAX_FILES = 10_000
 """Most files of one submission that are graded."""
@@ -45,53 +45,48 @@ LEFT_BY_TOOLS = "__MACOSX"
 """A folder that macOS puts into zip files."""
 
 
-@dataclass(frozen=True)
-class Found:
-    """A file of a submission: its relative path, and its bytes or why they were not read."""
-
-    path: str
-    content: bytes | None
-    problem: UnsoundFileError | None = None
+Found = tuple[str, bytes | UnsoundFileError]
+"""A file of a submission: its relative path, and its bytes or why they were not read."""
 
 
-def is_declared_name(name: str) -> bool:
-    """Whether a file is read whatever is in it: results end in .json, and there is runs.csv."""
-    return name.lower().endswith(".json") or name.lower() == RUNS_CSV
+class _Enough(Exception):
+    """A submission is read no further: the path of what was too much, and why."""
 
 
 @dataclass
 class _Budget:
-    """What is left to read of a submission."""
+    """What is left to read of a submission; `_Enough` where it does not suffice."""
 
     entries: int = MAX_ENTRIES
     files: int = MAX_FILES
     size: int = MAX_BYTES
 
-    def take(self, path: str, read: Callable[[], bytes]) -> Iterator[Found]:
-        """The file at `path`, or the first bound that it exceeds; nothing after that."""
+    def look(self, path: str) -> None:
+        """Count an entry of the folder or archive at `path`."""
+        if self.entries == 0:
+            raise _Enough(path, UnsoundFileError("form.too_many", most=str(MAX_ENTRIES)))
+        self.entries -= 1
+
+    def take(self, path: str, read: Callable[[], bytes]) -> Found:
+        """The file at `path`."""
         for left, code, most in (
             (self.files, "form.too_many", MAX_FILES),
             (self.size, "form.too_many_bytes", MAX_BYTES),
         ):
-            if left < 0:
-                return
-            if left == 0:
-                yield Found(path, None, UnsoundFileError(code, most=str(most)))
-                self.files = -1
-                return
+            if left <= 0:
+                raise _Enough(path, UnsoundFileError(code, most=str(most)))
         self.files -= 1
         try:
             content = read()
         except UnsoundFileError as problem:
-            yield Found(path, None, problem)
-            return
-        self.size = max(0, self.size - len(content))
-        yield Found(path, content)
+            return path, problem
+        self.size -= len(content)
+        return path, content
 
 
 def _is_result(name: str, begin: Callable[[], bytes]) -> bool:
     """Whether a file is read: by its name, or because it begins like JSON of the script."""
-    if is_declared_name(name):
+    if name.lower().endswith(".json") or name.lower() == RUNS_CSV:
         return True
     if name.lower().endswith(".ipynb"):
         return False
@@ -103,15 +98,9 @@ def _is_result(name: str, begin: Callable[[], bytes]) -> bool:
 
 
 def _begin(name: str, folder: int) -> bytes:
-    """The first bytes of a regular file, whatever its size; none of any other."""
-    if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-        return b""
-    descriptor = os.open(name, OPEN_FLAGS, dir_fd=folder)
-    try:
-        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        return os.read(descriptor, BEGIN) if regular else b""
-    finally:
-        os.close(descriptor)
+    """The first bytes of a regular file, whatever its size."""
+    with opened(name, folder) as descriptor:
+        return os.read(descriptor, BEGIN)
 
 
 def _files_in_archive(
@@ -123,62 +112,53 @@ def _files_in_archive(
             parts = PurePosixPath(member.path).parts
             inner, name = f"{path}/{member.path}", parts[-1] if parts else ""
             hidden = LEFT_BY_TOOLS in parts or any(part.startswith(".") for part in parts)
-            if hidden and member.problem is None:
-                continue
-            if left.entries == 0:
-                raise UnsoundFileError("form.too_many", most=str(MAX_ENTRIES))
-            left.entries -= 1
             problem = member.problem
+            if hidden and problem is None:
+                continue
+            left.look(path)
             if problem is None and len(parts) + depth > MAX_DEPTH:
                 problem = UnsoundFileError("form.too_deep", most=str(MAX_DEPTH))
             elif problem is None and is_archive(name) and not name.lower().endswith(REPORT):
                 problem = UnsoundFileError("form.archive_nested")
             if problem is not None:
-                yield Found(inner, None, problem)
+                yield inner, problem
             elif _is_result(name, partial(member.read, BEGIN)):
-                yield from left.take(inner, partial(read_member, member))
+                yield left.take(inner, partial(read_member, member))
     except UnsoundFileError as problem:
         # A PDF is a report with its data, or nothing that anybody asked for.
         if not path.lower().endswith(REPORT) or problem.code == "form.archive_damaged":
-            yield Found(path, None, problem)
+            yield path, problem
 
 
-def _files_in(folder: int, prefix: str, depth: int, left: _Budget) -> Iterator[Found]:
-    with os.scandir(folder) as scanned:
-        entries = []
-        for entry in scanned:
-            if left.entries == 0:
-                yield Found(prefix, None, UnsoundFileError("form.too_many", most=str(MAX_ENTRIES)))
-                break
-            left.entries -= 1
-            if not entry.name.startswith("."):  # what tools leave: ._x.json, .ipynb_checkpoints
-                entries.append((entry.name, entry.is_dir(follow_symlinks=False)))
-    for name, is_folder in sorted(entries):
-        path = prefix + name
-        if is_folder and depth == MAX_DEPTH:
-            yield Found(path, None, UnsoundFileError("form.too_deep", most=str(MAX_DEPTH)))
-        elif is_folder and name != LEFT_BY_TOOLS:
-            inside = partial(_files_in, prefix=f"{path}/", depth=depth + 1, left=left)
-            yield from _inside(name, folder, path, inside)
-        elif is_archive(name):
-            read = partial(read_bounded, name, folder, MAX_ARCHIVE_BYTES)
-            yield from _files_in_archive(path, read, left, depth)
-        elif _is_result(name, partial(_begin, name, folder)):
-            yield from left.take(path, partial(read_bounded, name, folder))
-
-
-def _inside(
-    name: str, parent: int | None, path: str, files: Callable[[int], Iterator[Found]]
+def _files_in(
+    name: str, parent: int | None, prefix: str, depth: int, left: _Budget
 ) -> Iterator[Found]:
-    """What `files` finds in a folder, which is opened for it and is no link."""
+    """The same in a folder, which is opened and is no link."""
     try:
         folder = os.open(name, FOLDER_FLAGS, dir_fd=parent)
     except OSError as error:
         code = "form.link" if parent is None and os.path.islink(name) else "form.unreadable"
-        yield Found(path, None, UnsoundFileError(code, reason=error.strerror or ""))
+        reason = error.strerror or ""
+        yield prefix.removesuffix("/"), UnsoundFileError(code, reason=reason)
         return
     try:
-        yield from files(folder)
+        entries = []
+        with os.scandir(folder) as scanned:
+            for entry in scanned:
+                left.look(prefix)
+                if not entry.name.startswith("."):  # what tools leave: ._x.json
+                    entries.append((entry.name, entry.is_dir(follow_symlinks=False)))
+        for name, is_folder in sorted(entries):
+            path = prefix + name
+            if is_folder and depth == MAX_DEPTH:
+                yield path, UnsoundFileError("form.too_deep", most=str(MAX_DEPTH))
+            elif is_folder and name != LEFT_BY_TOOLS:
+                yield from _files_in(name, folder, f"{path}/", depth + 1, left)
+            elif is_archive(name):
+                read = partial(read_bounded, name, folder, MAX_ARCHIVE_BYTES)
+                yield from _files_in_archive(path, read, left, depth)
+            elif _is_result(name, partial(_begin, name, folder)):
+                yield left.take(path, partial(read_bounded, name, folder))
     finally:
         os.close(folder)
 
@@ -192,35 +172,30 @@ def files_of(folder: str) -> Iterator[Found]:
     that begin with a full stop are ignored. Symbolic links are reported and never followed. Each
     file is read when the iterator reaches it.
     """
-    if is_archive(folder) and not os.path.isdir(folder):
-        read = partial(read_bounded, folder, None, MAX_ARCHIVE_BYTES)
-        yield from _files_in_archive(os.path.basename(folder), read, _Budget(), 0)
-    else:
-        inside = partial(_files_in, prefix="", depth=0, left=_Budget())
-        yield from _inside(folder, None, "", inside)
+    try:
+        if is_archive(folder) and not os.path.isdir(folder):
+            read = partial(read_bounded, folder, None, MAX_ARCHIVE_BYTES)
+            yield from _files_in_archive(os.path.basename(folder), read, _Budget(), 0)
+        else:
+            yield from _files_in(folder, None, "", 0, _Budget())
+    except _Enough as enough:
+        path, problem = enough.args
+        yield path, problem
 
 
-@dataclass(frozen=True)
-class Entries:
-    """What lies in a class's folder: names of submissions, and of the files beside them."""
-
-    submissions: tuple[str, ...]
-    loose: tuple[str, ...]
-
-
-def entries_of(folder: str) -> Entries:
-    """The submissions in a folder and the loose files beside them, sorted.
+def find_submissions(folder: str) -> tuple[list[str], list[str]]:
+    """The submissions in a class's folder and the loose files beside them, sorted.
 
     A submission is a subfolder, a symbolic link (which is reported and not followed), or an archive
     where no folder has its name. Of loose files at most `MAX_FILES` are named.
 
-    UnsoundFileError where the folder cannot be listed or has more than `MAX_SUBMISSIONS`.
+    GradingError where the folder cannot be listed, or has none, or more than `MAX_SUBMISSIONS`.
     """
     folders: list[str] = []
     archives: list[str] = []
     loose: list[str] = []
     try:
-        with os.scandir(folder) as scanned:
+        with readable(), os.scandir(folder) as scanned:
             for entry in itertools.islice(scanned, MAX_ENTRIES):
                 if entry.name.startswith(".") or entry.name == LEFT_BY_TOOLS:
                     continue
@@ -228,15 +203,17 @@ def entries_of(folder: str) -> Entries:
                     folders.append(entry.name)
                 else:
                     (archives if is_archive(entry.name) else loose).append(entry.name)
-    except OSError as error:
-        raise UnsoundFileError("form.unreadable", reason=error.strerror or "") from error
-    # An archive beside the folder that it was unpacked to would be that folder's copy.
-    taken = set(folders)
-    for name in sorted(archives):
-        if without_suffix(name) in taken:
-            loose.append(name)
-        else:
-            folders.append(name)
-    if len(folders) > MAX_SUBMISSIONS:
-        raise UnsoundFileError("form.too_many", most=str(MAX_SUBMISSIONS))
-    return Entries(tuple(sorted(folders)), tuple(sorted(loose)[:MAX_FILES]))
+        # An archive beside the folder that it was unpacked to would be that folder's copy.
+        beside = {name for name in archives if without_suffix(name) in folders}
+        submissions = [*folders, *(name for name in archives if name not in beside)]
+        if len(submissions) > MAX_SUBMISSIONS:
+            raise UnsoundFileError("form.too_many", most=str(MAX_SUBMISSIONS))
+    except UnsoundFileError as problem:
+        text = f"config: submissions: {folder} cannot be graded: {problem}"
+        raise GradingError(text) from problem
+    if not submissions:
+        raise GradingError(
+            f"{folder} has no subfolders; each submission is one. To check a single submission: "
+            f"./run selfcheck {folder}"
+        )
+    return sorted(submissions), sorted([*loose, *beside])[:MAX_FILES]

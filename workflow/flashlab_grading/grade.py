@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ from flashlab_grading.claims import check_proofs, check_samples
 from flashlab_grading.coverage import check_coverage
 from flashlab_grading.fabrication import check_fabrication
 from flashlab_grading.identity import Point, check_identity, settled_points
-from flashlab_grading.model import BADGES, CHECKS, Line, Result, Submission, Verdict, worst
+from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line, Result, Submission, Verdict
 from flashlab_grading.physics import check_physics
 from flashlab_grading.plausibility import check_plausibility, class_outliers
 from flashlab_grading.reproduction import Measured, check_reproduction
@@ -50,24 +50,14 @@ class Grades:
 class CheckedSubmission:
     """A submission's own checks, and what the checks against the class need.
 
-    `sound` are the files that no check refutes, and `points` those of them whose run is settled;
-    none of them holds samples any more.
+    `sound` are the files that no check refutes, and `points` those of them whose run is settled.
+    The samples are left out.
     """
 
     submission: Submission
     lines: list[Line]
     sound: list[Result]
     points: list[Point]
-
-    @property
-    def unsuspected(self) -> list[Point]:
-        """The points that the submission's own checks do not contradict."""
-        doubted = {
-            line.file
-            for line in self.lines
-            if line.verdict == "fail" or (line.verdict, line.check) == ("warn", "plausibility")
-        }
-        return [point for point in self.points if point.result.name not in doubted]
 
 
 def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubmission:
@@ -78,36 +68,38 @@ def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubm
     lines = list(submission.lines)
     if nonce is not None:
         lines += check_proofs(submission.results, nonce)
-    arithmetic = {r.name: check_arithmetic(r) for r in submission.results}
-    lines += arithmetic.values()
-    computed = [r for r in submission.results if arithmetic[r.name].verdict == "pass"]
+    computed = []
     for result in submission.results:
-        if arithmetic[result.name].verdict != "pass":
+        line = check_arithmetic(result, submission.samples.get(result.name, {}))
+        lines.append(line)
+        if line.verdict == "pass":
+            computed.append(result)
+        else:
             codes = ("identity.no_flops", "physics.no_flops")
             lines += [Line("not_checked", code, result.name) for code in codes]
-    identified = check_identity(computed)
-    computed = list(identified.results)
-    lines += identified.lines
-    refuted = {line.file for line in identified.lines if line.verdict == "fail"}
-    families = {r.name: identified.candidates[r.name] for r in computed if r.name not in refuted}
-    physics = [check_physics(r, families.get(r.name, ())) for r in computed]
+    of_identity, computed, candidates = check_identity(computed)
+    lines += of_identity
+    physics = [check_physics(result, candidates[result.name]) for result in computed]
     lines += physics
-    impossible = {line.file for line in physics if line.verdict == "fail"}
-    identifiable = [r for r in computed if r.name not in refuted]
-    sound = [r for r in identifiable if r.name not in impossible]
-    points = list(settled_points(sound, identified.candidates))
+    refuted, impossible = (
+        {line.file for line in checked if line.verdict == "fail"}
+        for checked in (of_identity, physics)
+    )
+    identified = [result for result in computed if result.name not in refuted]
+    sound = [result for result in identified if result.name not in impossible]
+    points = list(settled_points(sound, candidates))
     lines += check_plausibility(points)
-    lines += check_samples(submission.results)
-    sure = {r.name for r in identifiable}
-    doubted = [r for r in submission.results if r.name not in sure]
-    lines += check_coverage(identifiable, identified.candidates, doubted)
-    lines += check_fabrication(identifiable, points)
-    resolved = {r.name: r.without_samples() for r in (*submission.results, *computed)}
+    lines += check_samples(submission)
+    sure = {result.name for result in identified}
+    doubted = [result for result in submission.results if result.name not in sure]
+    lines += check_coverage(identified, candidates, doubted)
+    lines += check_fabrication(identified, points)
+    results = {result.name: result for result in (*submission.results, *computed)}
     return CheckedSubmission(
-        replace(submission, results=tuple(resolved[r.name] for r in submission.results)),
+        replace(submission, results=tuple(results.values()), samples={}),
         [replace(line, submission=submission.name) for line in lines],
-        [resolved[r.name] for r in sound],
-        [replace(point, result=resolved[point.result.name]) for point in points],
+        sound,
+        points,
     )
 
 
@@ -134,20 +126,15 @@ def _badges(own: CheckedSubmission) -> tuple[str, ...]:
 
 
 def _summary(own: CheckedSubmission) -> Summary:
-    by_check: dict[str, list[Verdict]] = defaultdict(list)
+    by_check: dict[str, list[Verdict]] = {check: [] for check in CHECKS}
     for line in own.lines:
         by_check[line.check].append(line.verdict)
-    verdicts = {check: worst(by_check[check]) for check in CHECKS}
-    checked = {
-        check: (sum(v != "not_checked" for v in by_check[check]), len(by_check[check]))
-        for check in CHECKS
-    }
     return Summary(
         own.submission.name,
         own.submission.device_name or "",
         len(own.submission.results),
-        verdicts,
-        checked,
+        {c: min(v, key=VERDICTS.index, default="not_checked") for c, v in by_check.items()},
+        {c: (sum(v != "not_checked" for v in found), len(found)) for c, found in by_check.items()},
         Counter(line.verdict for line in own.lines),
         _badges(own),
     )
@@ -168,10 +155,16 @@ def grade_checked(
     # Imported after the submissions' processes were forked, which need no copy of NumPy and SciPy.
     from flashlab_grading.copies import copies_between
 
-    for line in class_outliers({name: own.unsuspected for name, own in owns.items()}):
-        owns[line.submission].lines.append(line)
     results = {name: own.submission.results for name, own in owns.items()}
-    for line in copies_between(results, published):
+    unsuspected = {}
+    for name, own in owns.items():
+        suspicious = {
+            line.file
+            for line in own.lines
+            if line.verdict == "fail" or (line.verdict, line.check) == ("warn", "plausibility")
+        }
+        unsuspected[name] = [p for p in own.points if p.result.name not in suspicious]
+    for line in (*class_outliers(unsuspected), *copies_between(results, published)):
         owns[line.submission].lines.append(line)
     for name, own in owns.items():
         again = check_reproduction(own.sound, measured, here)

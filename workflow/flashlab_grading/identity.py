@@ -142,22 +142,17 @@ def _of_product(
 
 
 @lru_cache(65536)
-def candidates(
-    flops: float, memory: float, workspaces: tuple[int, ...] = ()
-) -> tuple[Candidate, ...]:
+def candidates(flops: float, memory: float, workspaces: tuple[int, ...]) -> tuple[Candidate, ...]:
     """Everything that takes `flops` operations forward and `memory` bytes, to the byte.
 
-    `workspaces` are the bytes that the cuBLAS workspaces can have; those of known devices if empty.
-
-    In float16 on CUDA, within `costs.has_memory_model`; empty where nothing there makes these
-    numbers.
+    `workspaces` are the bytes that the cuBLAS workspaces can have. In float16 on CUDA, within
+    `costs.has_memory_model`; empty where nothing there makes these numbers.
     """
-    sizes = workspaces or known_workspaces()
     found: list[Candidate] = []
     for causal, operations in ((False, 4), (True, 2)):
         product = round(flops / operations / 8) * 8  # d is a multiple of 8
         if memory % 1 == 0 and product and agree(product * operations, flops):
-            made = _of_product(product, int(memory), causal, sizes)
+            made = _of_product(product, int(memory), causal, workspaces)
             found += [candidate for candidate in made if _makes(candidate, int(memory))]
     return tuple(found)
 
@@ -203,9 +198,8 @@ def family_of(implementation: str, shape: Shape) -> Candidate:
 
 def possible_families(result: Result, candidates: Sequence[Candidate]) -> set[Candidate]:
     """The families that a file can be of; just the declared one if the declaration is complete."""
-    declared = result.declaration
-    if declared.shape is not None and declared.implementation is not None:
-        return {family_of(declared.implementation, declared.shape)}
+    if run := result.declaration.run:
+        return {family_of(*run)}
     # Without what only the memory reveals.
     return {replace(candidate, copied=None, workspaces=None) for candidate in candidates}
 
@@ -225,49 +219,15 @@ def settled_points(
 # The check
 
 
-@dataclass(frozen=True)
-class Identified:
-    """The identity lines of a submission, and for every file the families that it may be of.
-
-    `results` are the files with the hints of their names left out that the numbers contradict.
-    """
-
-    lines: tuple[Line, ...]
-    candidates: Mapping[str, tuple[Candidate, ...]]
-    results: tuple[Result, ...]
-
-
-@dataclass(frozen=True)
-class _Workspaces:
-    """Bytes of the cuBLAS workspaces that the files of a submission may have.
-
-    `unexpected` is the size that its files agree on though it is not that of the named device, or
-    of any: ``CUBLAS_WORKSPACE_CONFIG`` sets it.
-    """
-
-    allowed: frozenset[int]
-    unexpected: int | None = None
-
-    def candidates_of(self, result: Result) -> tuple[Candidate, ...]:
-        """What can have made a file, with any of these workspaces."""
-        known = {*known_workspaces()}
-        sizes = () if self.allowed <= known else tuple(sorted(known | self.allowed))
-        memory = result.numbers.peak_mib * costs.MIB
-        return candidates(_flops_of(result), memory, sizes)
-
-    def text(self) -> str:
-        """The allowed sizes in MiB."""
-        return " / ".join(f"{size / costs.MIB:g}" for size in sorted(self.allowed))
-
-
-def _flops_of(result: Result) -> float:
-    """Operations of the forward pass; the declared shape's where rounding hides the difference."""
+def _candidates_of(result: Result, allowed: Iterable[int]) -> tuple[Candidate, ...]:
+    """What can have made a file, with any of these workspaces or with those of a known device."""
     shape, numbers = result.declaration.shape, result.numbers
+    flops = numbers.forward_flops
     if shape is not None and not numbers.is_exact:
         wanted = costs.forward_flops(shape)
-        if numbers.has_flops(wanted):
-            return wanted
-    return numbers.forward_flops
+        flops = wanted if numbers.has_flops(wanted) else flops  # rounding hides the difference
+    sizes = tuple(sorted({*known_workspaces(), *allowed}))
+    return candidates(flops, numbers.peak_mib * costs.MIB, sizes)
 
 
 def _agreed_workspace(results: Sequence[Result]) -> int | None:
@@ -288,32 +248,31 @@ def _agreed_workspace(results: Sequence[Result]) -> int | None:
     return int(size) if agreed and size >= 0 and size % costs.ALLOCATION == 0 else None
 
 
-def _workspaces(results: Sequence[Result]) -> _Workspaces:
-    """The workspaces that files of one device may have, which all have one setting.
+def _workspaces(results: Sequence[Result]) -> tuple[set[int], int | None]:
+    """The cuBLAS workspaces that files of one device may have, which all have one setting.
 
     They are those that nearly all its naive files agree on; failing that, those of the device that
     it names; failing that, the known ones that most files can have.
+
+    The second is the size that the files agree on though it is not that of the named device, or of
+    any: ``CUBLAS_WORKSPACE_CONFIG`` sets it.
     """
-    known = frozenset(known_workspaces())
+    known = {*known_workspaces()}
     device = find_device(results[0].declaration.device_name)
     expected = {size for size in (device.cublas_workspaces if device else None,) if size}
     agreed = _agreed_workspace(results)
     if agreed is not None and agreed not in (expected or known):
-        return _Workspaces(frozenset({agreed}), agreed)
+        return {agreed}, agreed
     if expected:
-        return _Workspaces(frozenset(expected))
-    everything = _Workspaces(known)
-    counts: Counter[int] = Counter()
+        return expected, None
+    counts = dict.fromkeys(known, 0)
     for result in results:
-        counts.update(
-            {
-                candidate.workspaces
-                for candidate in everything.candidates_of(result)
-                if candidate.workspaces is not None and fits(candidate, result.declaration)
-            }
-        )
-    most = max(counts.values(), default=0)
-    return _Workspaces(frozenset(size for size in known if counts[size] == most))
+        made = _candidates_of(result, ())
+        fitting = (c for c in made if fits(c, result.declaration))
+        for size in {c.workspaces for c in fitting if c.workspaces is not None}:
+            counts[size] += 1
+    most = max(counts.values())
+    return {size for size, count in counts.items() if count == most}, None
 
 
 def _listed(found: Sequence[Candidate]) -> str:
@@ -322,20 +281,28 @@ def _listed(found: Sequence[Candidate]) -> str:
     return f"{shown} | +{more}" if more > 0 else shown
 
 
-class _Judge:
-    """Compares one file's candidates with its declaration."""
+def _memory_is_exact(declared: Declaration, shape: Shape) -> bool:
+    """Whether the memory of every implementation that the file can be is right to the byte."""
+    ranges = {NAIVE: costs.naive_memory_is_exact, FLASH2: costs.flash2_memory_is_exact}
+    implementation = declared.implementation
+    if implementation is None:
+        return all(is_exact(shape) for is_exact in ranges.values())
+    return implementation in ranges and ranges[implementation](shape)
 
-    def __init__(self, result: Result, workspaces: _Workspaces) -> None:
-        self.workspaces = workspaces
-        self.all = workspaces.candidates_of(result)
-        self.possible = tuple(
-            candidate
-            for candidate in self.all
-            if candidate.workspaces is None or candidate.workspaces in workspaces.allowed
-        )
+
+class _Judge:
+    """Compares one file's candidates with its declaration.
+
+    `allowed` are the bytes that its cuBLAS workspaces may have.
+    """
+
+    def __init__(self, result: Result, allowed: set[int]) -> None:
+        self.allowed = sorted(allowed)
+        self.all = _candidates_of(result, allowed)
+        self.possible = tuple(c for c in self.all if c.workspaces in {None, *allowed})
         self.hint = result.declaration
-        self.result = replace(result, declaration=self._without_refuted_hints(result))
-        self.declared = self.result.declaration
+        self.declared = self._without_refuted_hints(result)
+        self.result = replace(result, declaration=self.declared)
         self.fitting = tuple(c for c in self.possible if fits(c, self.declared))
 
     def _without_refuted_hints(self, result: Result) -> Declaration:
@@ -343,7 +310,7 @@ class _Judge:
         declared, shape = result.declaration, result.declaration.shape
         hints = [name for name in ATTRIBUTES if name in declared.hinted]
         right = shape is not None and result.numbers.has_flops(costs.forward_flops(shape))
-        if shape is not None and right and not self._memory_is_exact(declared, shape):
+        if shape is not None and right and not _memory_is_exact(declared, shape):
             return declared
         for count in range(len(hints) + 1):
             for dropped in combinations(reversed(hints), count):
@@ -356,40 +323,46 @@ class _Judge:
     def _line(self, verdict: Verdict, code: str, **params: str) -> Line:
         expected = params.pop("expected", self.declared.describe())
         found = params.pop("found", _listed(self.possible))
-        return Line(verdict, f"identity.{code}", self.result.name, params, expected, found)
+        return Line(verdict, code, self.result.name, params, expected, found)
 
     def line(self) -> Line:
-        declared, result = self.declared, self.result
-        if result.declared_again:
-            others = " | ".join(again.describe() for again in (declared, *result.declared_again))
-            return self._line("fail", "declared_twice", found=others)
-        recorded = result.recorded
+        declared, numbers, shape = self.declared, self.result.numbers, self.declared.shape
+        if again := self.result.declared_again:
+            others = " | ".join(row.describe() for row in (declared, *again))
+            return self._line("fail", "identity.declared_twice", found=others)
+        recorded = self.result.recorded
         if recorded and declared.source == "runs.csv" and declared.contradicts(recorded):
-            return self._line("fail", "record_differs", found=recorded.describe())
-        if not declared.says_something:
+            return self._line("fail", "identity.record_differs", found=recorded.describe())
+        if not declared.stated:
             return self._undeclared()
-        if declared.shape is not None:
-            wanted = costs.forward_flops(declared.shape)
-            if not result.numbers.has_flops(wanted):
-                found = f"{result.numbers.forward_flops:.9g} FLOPs"
+        if shape is not None:
+            wanted = costs.forward_flops(shape)
+            if not numbers.has_flops(wanted):
+                found = f"{numbers.forward_flops:.9g} FLOPs"
                 texts = {"expected": f"{wanted:.9g} FLOPs", "found": found}
-                return self._line("fail", "flops", declared=declared.describe(), **texts)
+                return self._line("fail", "identity.flops", declared=declared.describe(), **texts)
         if not declared.gpu:
-            if self.fitting and declared.shape is not None and self._is_on_cpu():
-                return self._line("warn", "cuda_memory")
-            return self._line("not_checked", "not_cuda")
+            if self.fitting and shape is not None and self._is_on_cpu():
+                return self._line("warn", "identity.cuda_memory")
+            return self._line("not_checked", "identity.not_cuda")
         if declared.implementation not in (None, NAIVE, FLASH2):
-            return self._line("not_checked", "other_kernel", kernel=str(declared.implementation))
-        if not self.fitting and self._is_rounded():
-            return self._line("pass", "rounded_memory")
+            return self._line(
+                "not_checked", "identity.other_kernel", kernel=str(declared.implementation)
+            )
         if self.fitting:
             if declared != self.hint:
-                return self._line("pass", "name_differs", expected=self.hint.describe())
-            return self._line("pass", "pass" if declared.shape else "pass_partly")
-        if declared.shape is not None and not self._memory_is_exact(declared, declared.shape):
-            return self._line("not_checked", "not_exact")
-        if not result.numbers.is_exact and declared.shape is None:
-            return self._line("not_checked", "rounded", found="")
+                return self._line("pass", "identity.name_differs", expected=self.hint.describe())
+            return self._line("pass", "identity.pass" if shape else "identity.pass_partly")
+        if shape is None:
+            if not numbers.is_exact:
+                return self._line("not_checked", "identity.rounded", found="")
+        elif not _memory_is_exact(declared, shape):
+            return self._line("not_checked", "identity.not_exact")
+        elif any(
+            abs(size / costs.MIB - numbers.peak_mib) <= numbers.memory_error
+            for size in self._memories(shape)
+        ):
+            return self._line("pass", "identity.rounded_memory")  # but for its last digit
         return self._contradicted()
 
     def _is_on_cpu(self) -> bool:
@@ -398,54 +371,38 @@ class _Judge:
         on_cpu = named is not None and not device_is_gpu(named)
         return on_cpu or (claim is not None and claim.run.device == "cpu")
 
-    def _is_rounded(self) -> bool:
-        """Whether the memory is that of the declared run, but for its last digit."""
-        declared, numbers = self.declared, self.result.numbers
-        if declared.shape is None or not self._memory_is_exact(declared, declared.shape):
-            return False
-        return any(
-            abs(size / costs.MIB - numbers.peak_mib) <= numbers.memory_error
-            for size in self._memories(declared.shape)
-        )
-
     def _undeclared(self) -> Line:
         """The line of a file of which nothing is known but its numbers."""
-        if self.hint.says_something and self.possible:
-            return self._line("not_checked", "name_refuted", expected=self.hint.describe())
+        if self.hint.stated and self.possible:
+            return self._line("not_checked", "identity.name_refuted", expected=self.hint.describe())
         if not self.result.numbers.is_exact:
-            return self._line("not_checked", "rounded", expected="", found="")
-        code = "undeclared" if self.possible else "undeclared_unknown"
+            return self._line("not_checked", "identity.rounded", expected="", found="")
+        code = "identity.undeclared" if self.possible else "identity.undeclared_unknown"
         return self._line("not_checked", code, expected="")
-
-    @staticmethod
-    def _memory_is_exact(declared: Declaration, shape: Shape) -> bool:
-        """Whether the memory of every implementation that the file can be is right to the byte."""
-        ranges = {NAIVE: costs.naive_memory_is_exact, FLASH2: costs.flash2_memory_is_exact}
-        implementation = declared.implementation
-        if implementation is None:
-            return all(is_exact(shape) for is_exact in ranges.values())
-        return implementation in ranges and ranges[implementation](shape)
 
     def _contradicted(self) -> Line:
         """The line of a declaration that no possible candidate fits."""
-        declared = self.declared
-        if not self.possible:
-            elsewhere = [c for c in self.all if fits(c, declared)]
-            if elsewhere:
-                texts = {"found": _listed(elsewhere), "workspaces": self.workspaces.text()}
-                if declared.hinted:
-                    return self._line("warn", "workspace", **texts)
-                return self._line("fail", "workspace", **texts)
-            if declared.shape is None:
-                return self._line("not_checked", "partly_unknown", found="")
-            return self._line("fail", "memory", **self._memory(declared.shape))
+        declared, described = self.declared, self.declared.describe()
         made_by = {candidate.implementation for candidate in self.possible}
-        if declared.implementation is not None and declared.implementation not in made_by:
+        if made_by:
+            if declared.implementation in {None, *made_by}:
+                return self._line("fail", "identity.shape", declared=described)
             (other,) = made_by
+            said = str(declared.implementation)
+            return self._line("fail", "identity.implementation", declared=said, other=other)
+        if elsewhere := [c for c in self.all if fits(c, declared)]:
+            text = " / ".join(f"{size / costs.MIB:g}" for size in self.allowed)
+            verdict: Verdict = "warn" if declared.hinted else "fail"
             return self._line(
-                "fail", "implementation", declared=declared.implementation, other=other
+                verdict, "identity.workspace", found=_listed(elsewhere), workspaces=text
             )
-        return self._line("fail", "shape", declared=declared.describe())
+        if declared.shape is None:
+            return self._line("not_checked", "identity.partly_unknown", found="")
+        expected = " | ".join(f"{size} B" for size in self._memories(declared.shape))
+        found = f"{self.result.numbers.peak_mib * costs.MIB:.12g} B"
+        return self._line(
+            "fail", "identity.memory", declared=described, expected=expected, found=found
+        )
 
     def _memories(self, shape: Shape) -> list[int]:
         """The bytes that the declared shape can take."""
@@ -453,40 +410,35 @@ class _Judge:
         if self.declared.implementation in (None, FLASH2):
             wanted.append(costs.flash2_peak_memory(shape))
         if self.declared.implementation in (None, NAIVE):
-            sizes = sorted(self.workspaces.allowed)
-            wanted += [costs.naive_peak_memory(shape, size) for size in sizes]
+            wanted += [costs.naive_peak_memory(shape, size) for size in self.allowed]
         return wanted
 
-    def _memory(self, shape: Shape) -> dict[str, str]:
-        """Bytes that the declared shape takes, and the bytes found."""
-        found = self.result.numbers.peak_mib * costs.MIB
-        return {
-            "declared": self.declared.describe(),
-            "expected": " | ".join(f"{size} B" for size in self._memories(shape)),
-            "found": f"{found:.12g} B",
-        }
 
+def check_identity(
+    results: Sequence[Result],
+) -> tuple[list[Line], list[Result], dict[str, tuple[Candidate, ...]]]:
+    """A line for each file, the files, and the families that each may be of.
 
-def check_identity(results: Sequence[Result]) -> Identified:
-    """A line for each file, and the families that it may be of."""
+    The files are without the hints of their names that the numbers contradict.
+    """
     by_device: dict[str | None, list[Result]] = defaultdict(list)
     for result in results:
         by_device[kind_of_device(result.declaration.device_name)].append(result)
     workspaces = {name: _workspaces(own) for name, own in by_device.items()}
-    judges = [
-        _Judge(result, workspaces[kind_of_device(result.declaration.device_name)])
-        for result in results
-    ]
-    lines = [judge.line() for judge in judges]
-    for own in workspaces.values():
-        if own.unexpected is not None:
-            size = f"{own.unexpected / costs.MIB:g}"
-            of_another = own.unexpected in known_workspaces()
-            verdict: Verdict = "warn" if of_another else "pass"
-            code = "identity.workspace_of_another" if of_another else "identity.workspace_unusual"
-            lines.append(Line(verdict, code, params={"size": size}))
-    found = {
-        judge.result.name: judge.fitting if judge.declared.says_something else judge.possible
-        for judge in judges
-    }
-    return Identified(tuple(lines), found, tuple(judge.result for judge in judges))
+    lines, files, families = [], [], {}
+    for result in results:
+        allowed, _ = workspaces[kind_of_device(result.declaration.device_name)]
+        judge = _Judge(result, allowed)
+        line = judge.line()
+        lines.append(line)
+        files.append(judge.result)
+        found = judge.fitting if judge.declared.stated else judge.possible
+        families[result.name] = () if line.verdict == "fail" else found
+    for _, unexpected in workspaces.values():
+        if unexpected is not None:
+            size = {"size": f"{unexpected / costs.MIB:g}"}
+            if unexpected in known_workspaces():
+                lines.append(Line("warn", "identity.workspace_of_another", params=size))
+            else:
+                lines.append(Line("pass", "identity.workspace_unusual", params=size))
+    return lines, files, families

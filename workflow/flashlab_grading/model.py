@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course import Claim, Numbers
+from flashlab.course import Claim, CourseResult, Numbers
 
 CHECKS = (
     *("form", "arithmetic", "identity", "physics", "plausibility", "coverage", "copies"),
@@ -20,10 +20,27 @@ PASSES = ("forward", "backward")
 LAUNCH_SECONDS = 0.3e-3
 """Shorter times are mostly kernel launches: they have no order, and vary between sessions."""
 
+Samples = Mapping[str, tuple[float, ...]]
 Verdict = Literal["pass", "warn", "fail", "not_checked"]
 VERDICTS: tuple[Verdict, ...] = ("fail", "warn", "not_checked", "pass")
 """From the worst on; a whole check's verdict is the worst of its lines. What was not checked has
 not passed, so it outweighs a pass."""
+
+Confidence = Literal["certain", "likely", "ask"]
+CONFIDENCES: tuple[Confidence, ...] = ("certain", "likely", "ask")
+"""How sure an accusation is; `ask` accuses of nothing."""
+
+LIKELY = (
+    "copies.likely",
+    "identity.cuda_memory",
+    "identity.workspace_of_another",
+    "identity.workspace",
+    "physics.capability",
+    "plausibility.identical",
+    "plausibility.even",
+    "plausibility.one_noise",
+)
+"""Codes of what is no proof, but has few innocent reasons."""
 
 TELLING = 12
 """Fewest different samples of a pass that two records do not share by chance."""
@@ -61,6 +78,13 @@ class Line:
         return self.code.partition(".")[0]
 
     @property
+    def confidence(self) -> Confidence:
+        """How sure its accusation is."""
+        if self.code in LIKELY:
+            return "likely"
+        return "certain" if self.verdict == "fail" else "ask"
+
+    @property
     def is_note(self) -> bool:
         """Whether a reader should know of it: it passed in an unusual form, or nobody can check."""
         passed = self.verdict == "pass" and not self.code.startswith(f"{self.check}.pass")
@@ -94,15 +118,18 @@ class Declaration:
         return None if None in sizes else Shape(*sizes)
 
     @property
+    def run(self) -> tuple[str, Shape] | None:
+        """Implementation and shape, None if they are not fully declared."""
+        shape = self.shape
+        return (
+            None if shape is None or self.implementation is None else (self.implementation, shape)
+        )
+
+    @property
     def stated(self) -> dict[str, Any]:
         """What is declared about the run itself, by attribute."""
         values = ((name, getattr(self, name)) for name in ATTRIBUTES)
         return {name: value for name, value in values if value is not None}
-
-    @property
-    def says_something(self) -> bool:
-        """Whether anything is declared about the run itself."""
-        return bool(self.stated)
 
     def without(self, attributes: Iterable[str]) -> Declaration:
         """The declaration without some of its hints."""
@@ -131,46 +158,45 @@ class Declaration:
 class Result:
     """One well-formed result file of a submission, and what it is declared to be.
 
-    `recorded` is what a ``record`` block claims of the run, `claim` the block itself, `samples` are
-    its seconds for each pass, and `declared_again` the further rows of ``runs.csv`` for the file.
-    `is_sampled` and `fingerprint` stand for the samples where these are left out.
+    `recorded` is what a ``record`` block claims of the run, `claim` the block itself, and
+    `declared_again` are the further rows of ``runs.csv`` for the file. `is_sampled` and
+    `fingerprint` stand for the samples of each call, of which there may be many; the fingerprint is
+    empty where there are too few different ones to tell records apart.
     """
 
     name: str
     numbers: Numbers
     declaration: Declaration
     recorded: Declaration | None = None
-    samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     declared_again: tuple[Declaration, ...] = ()
     claim: Claim | None = None
     is_sampled: bool = False
     fingerprint: str = ""
 
-    def without_samples(self) -> Result:
-        """The result with a fingerprint in place of its samples, which may be many.
-
-        The fingerprint is empty where there are too few different samples to tell records apart.
-        """
-        if not self.samples:
-            return self
-        telling = all(len(set(values)) >= TELLING for values in self.samples.values())
-        text = repr([self.samples[name] for name in sorted(self.samples)])
-        digest = hashlib.sha256(text.encode()).hexdigest() if telling else ""
-        timed = any(self.samples.values())
-        return replace(self, samples={}, is_sampled=timed, fingerprint=digest)
+    @classmethod
+    def of(cls, name: str, read: CourseResult, declaration: Declaration, **more: Any) -> Result:
+        """The result that was read from a file."""
+        samples = read.samples.values()
+        telling = samples and all(len(set(values)) >= TELLING for values in samples)
+        digest = hashlib.sha256(repr([*samples]).encode()).hexdigest() if telling else ""
+        return cls(
+            *(name, read.numbers, declaration),
+            claim=read.claim,
+            is_sampled=any(samples),
+            fingerprint=digest,
+            **more,
+        )
 
 
 @dataclass(frozen=True)
 class Submission:
-    """One subfolder: its results, and the lines from reading it."""
+    """One subfolder: its results, and the lines from reading it.
+
+    `samples` are the seconds of each call of a record, by file and pass.
+    """
 
     name: str
     results: tuple[Result, ...]
     lines: tuple[Line, ...]
     device_name: str | None = None
-
-
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """A whole check's verdict: the worst, in the order fail, warn, not_checked, pass."""
-    found = set(verdicts)
-    return next((verdict for verdict in VERDICTS if verdict in found), "not_checked")
+    samples: Mapping[str, Samples] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from flashlab.benchmarks.attention import costs
@@ -120,66 +120,48 @@ def check_plausibility(points: Sequence[Point]) -> list[Line]:
 # Against the class
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """A point's time in a pass, and the median of those who have the same run and device."""
-
-    point: Point
-    name: str
-    seconds: float
-    median: float
-    group: tuple[object, ...]
-
-
-def _beside_the_class(points: Mapping[str, Sequence[Point]]) -> dict[str, list[_Entry]]:
-    """For each submission, its points that enough others have too."""
-    times: dict[tuple[object, ...], dict[str, tuple[Point, str]]] = defaultdict(dict)
-    for submission, own in points.items():
-        for point in own:
-            device = kind_of_device(point.result.declaration.device_name)
-            for name in PASSES:
-                times[device, point.family, name].setdefault(submission, (point, name))
-    found: dict[str, list[_Entry]] = defaultdict(list)
-    for group, by_submission in times.items():
-        seconds = {s: p.result.numbers.seconds[name] for s, (p, name) in by_submission.items()}
-        median = statistics.median(seconds.values())
-        for submission, (point, name) in by_submission.items():
-            if len(seconds) >= CLASS_SIZE and min(seconds[submission], median) >= LAUNCH_SECONDS:
-                found[submission].append(_Entry(point, name, seconds[submission], median, group))
-    return found
-
-
 def class_outliers(points: Mapping[str, Sequence[Point]]) -> Iterator[Line]:
     """Warnings about points, and whole submissions, that are far from those of the same device.
 
     `points` are those of each submission. Each point is compared relative to its submission's
     level, the median of its ratios to the class. Where no device is named, only levels are.
     """
-    entries = _beside_the_class(points)
-    levels = {s: statistics.median(e.seconds / e.median for e in own) for s, own in entries.items()}
-    fastest: dict[tuple[object, ...], list[float]] = defaultdict(list)
-    for submission, own in entries.items():
-        for entry in own:
-            fastest[entry.group].append(entry.seconds / levels[submission])
-    for submission, own in entries.items():
-        level = levels[submission]
+    runs: dict[tuple[str | None, Candidate, str], dict[str, Point]] = defaultdict(dict)
+    for submission, own in points.items():
+        for point in own:
+            device = kind_of_device(point.result.declaration.device_name)
+            for name in PASSES:
+                runs[device, point.family, name].setdefault(submission, point)
+    compared = []
+    ratios: dict[str, list[float]] = defaultdict(list)
+    for (device, _, name), of_class in runs.items():
+        seconds = {s: point.result.numbers.seconds[name] for s, point in of_class.items()}
+        median = statistics.median(seconds.values())
+        if len(seconds) >= CLASS_SIZE and median >= LAUNCH_SECONDS:
+            long = {s: value for s, value in seconds.items() if value >= LAUNCH_SECONDS}
+            compared.append((device, name, of_class, long, median))
+            for submission, value in long.items():
+                ratios[submission].append(value / median)
+    levels = {submission: statistics.median(own) for submission, own in ratios.items()}
+    for submission, level in levels.items():
         if not 1 / CLASS_LEVEL <= level <= CLASS_LEVEL:
             low, high = MILLISECONDS
             in_ms = low < level < high
             code = "plausibility.milliseconds" if in_ms else "plausibility.level"
             texts = f"{1 / CLASS_LEVEL:g} – {CLASS_LEVEL:g}", f"{level:.3g}"
             yield Line("warn", code, "", {"factor": f"{level:.3g}"}, *texts, submission)
-        for entry in own:
-            others = sorted(fastest[entry.group])[:2]
-            relative = entry.seconds / level
-            quickest = others[1] if others[0] == relative else others[0]
-            ratio = relative / entry.median
-            code, factor, usual = "plausibility.class", CLASS_FACTOR, entry.median * level
-            if relative * CLASS_FASTER < quickest:
-                code, factor, usual = "plausibility.fast", CLASS_FASTER, quickest * level
-            elif 1 / CLASS_FACTOR <= ratio <= CLASS_FACTOR:
+    for device, name, of_class, long, median in compared:
+        relative = {submission: value / levels[submission] for submission, value in long.items()}
+        first, second = sorted(relative.values())[:2]
+        for submission, value in relative.items() if device is not None else ():
+            others = second if value == first else first
+            code, factor, usual = "plausibility.class", CLASS_FACTOR, median
+            if value * CLASS_FASTER < others:
+                code, factor, usual = "plausibility.fast", CLASS_FASTER, others
+            elif 1 / CLASS_FACTOR <= value / median <= CLASS_FACTOR:
                 continue
-            if entry.group[0] is not None:
-                params = {"pass": entry.name, "factor": f"{factor:g}"}
-                texts = f"{usual * 1e3:.4g} ms", f"{entry.seconds * 1e3:.4g} ms"
-                yield Line("warn", code, entry.point.result.name, params, *texts, submission)
+            params = {"pass": name, "factor": f"{factor:g}"}
+            expected = f"{usual * levels[submission] * 1e3:.4g} ms"
+            texts = expected, f"{long[submission] * 1e3:.4g} ms"
+            file = of_class[submission].result.name
+            yield Line("warn", code, file, params, *texts, submission)

@@ -30,16 +30,13 @@ def recorded_results(data: Path = DATA) -> dict[str, list[Result]]:
             continue  # a damaged dataset stops the pipeline, not the grading
         for entry in dataset.entries:
             try:
-                result = read_result(entry.path.read_bytes())
+                read = read_result(entry.path.read_bytes())
             except (OSError, UnsoundFileError, NotMeasuredError):
                 continue
-            stated = declared.of_record(result.claim) if result.claim else Declaration("record")
+            stated = declared.of_record(read.claim) if read.claim else Declaration("record")
             name = f"data/{dataset.name} ({entry.protocol['name']})"
-            file = entry.path.name
-            whole = Result(file, result.numbers, stated, stated, result.samples)
-            found[name].append(whole.without_samples())
+            found[name].append(Result.of(entry.path.name, read, stated))
     slide = data / "published" / "slide.json"
     if slide.exists():
-        numbers = read_result(slide.read_bytes()).numbers
-        found[SLIDES].append(Result(slide.name, numbers, SLIDE))
+        found[SLIDES].append(Result.of(slide.name, read_result(slide.read_bytes()), SLIDE))
     return dict(found)

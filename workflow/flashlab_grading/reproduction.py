@@ -49,21 +49,17 @@ class Measured:
     disturbed: bool = False
 
 
-def read_measured(path: Path, run: Run) -> Measured:
-    """A record of this machine; RecordError if it is missing or of another run."""
-    record = read_record(path, run)
-    ok = record.status == "ok"
-    seconds = {name: record.metrics[f"{name}_time"].value / 1e3 for name in PASSES} if ok else {}
-    disturbed = any(warning["code"] in DISTURBANCES for warning in record.warnings)
-    return Measured(run, record.status, seconds, disturbed)
-
-
 def measured_of(order: Mapping[str, Any]) -> list[Measured]:
-    """What was measured here for an order; RecordError if a record is missing."""
-    return [
-        read_measured(Path(entry["path"]), Run.of(ATTENTION, entry["run"]))
-        for entry in order["measured"]
-    ]
+    """What was measured here for an order; RecordError if a record is missing or of another run."""
+    found = []
+    for entry in order["measured"]:
+        run = Run.of(ATTENTION, entry["run"])
+        record = read_record(Path(entry["path"]), run)
+        times = {name: f"{name}_time" for name in PASSES if record.status == "ok"}
+        seconds = {name: record.metrics[key].value / 1e3 for name, key in times.items()}
+        disturbed = any(warning["code"] in DISTURBANCES for warning in record.warnings)
+        found.append(Measured(run, record.status, seconds, disturbed))
+    return found
 
 
 @cache
@@ -73,14 +69,6 @@ def known_kernels() -> frozenset[str]:
 
 
 Declared = tuple[str, Shape]
-
-
-def declared_run(result: Result) -> Declared | None:
-    """Implementation and shape of a file, None if they are not fully declared."""
-    declaration = result.declaration
-    if declaration.shape is None or declaration.implementation is None:
-        return None
-    return declaration.implementation, declaration.shape
 
 
 def choose(groups: Sequence[Iterable[Result]], here: str, count: int, seed: int) -> list[Declared]:
@@ -95,7 +83,7 @@ def choose(groups: Sequence[Iterable[Result]], here: str, count: int, seed: int)
     places: dict[Declared, int] = {}
     elsewhere: set[Declared] = set()
     for place, result in ((i, result) for i, group in enumerate(groups) for result in group):
-        run = declared_run(result)
+        run = result.declaration.run
         if run is None or run[0] not in known_kernels():
             continue
         seconds = min(result.numbers.seconds[name] for name in PASSES)
@@ -116,7 +104,7 @@ def choose(groups: Sequence[Iterable[Result]], here: str, count: int, seed: int)
 
 def is_from_gpu(result: Result) -> bool:
     """Whether a file can be sampled and is from a GPU, as the course's are if none is named."""
-    run, device_name = declared_run(result), result.declaration.device_name
+    run, device_name = result.declaration.run, result.declaration.device_name
     sampled = run is not None and run[0] in known_kernels()
     return sampled and (device_name is None or device_is_gpu(device_name))
 
@@ -130,7 +118,7 @@ def estimated_seconds(
     """
     longest: dict[Shape, float] = {}
     for result in results:
-        if (run := declared_run(result)) is not None:
+        if (run := result.declaration.run) is not None:
             seconds = sum(result.numbers.seconds[name] for name in PASSES)
             longest[run[1]] = max(seconds, longest.get(run[1], 0.0))
     calls = EXTRA_CALLS + int(protocol.get("repeats", 0))
@@ -164,7 +152,7 @@ def _compare_ratios(
     results: Sequence[Result], measured: Mapping[Declared, Measured]
 ) -> Iterator[Line]:
     """Naive over Flash2, here and in the submission, at the shapes that both have."""
-    own = {run: result for result in results if (run := declared_run(result)) is not None}
+    own = {run: result for result in results if (run := result.declaration.run) is not None}
     for implementation, shape in sorted(own):
         pair = ((NAIVE, shape), (FLASH2, shape))
         if implementation != NAIVE or not all(run in own and run in measured for run in pair):
@@ -192,7 +180,7 @@ def check_reproduction(
 
     known = known_kernels()
     unknown = dict.fromkeys(
-        run[0] for r in results if (run := declared_run(r)) and run[0] not in known
+        run[0] for r in results if (run := r.declaration.run) and run[0] not in known
     )
     said = nothing("reproduction.unknown", others="\0".join(unknown)) if unknown else []
     if not measured:
@@ -202,7 +190,7 @@ def check_reproduction(
     }
     lines, elsewhere = [], []
     for result in results:
-        run = declared_run(result)
+        run = result.declaration.run
         found = by_run.get(run) if run else None
         if found is None:
             continue

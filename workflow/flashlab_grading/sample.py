@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,15 @@ from flashlab.report.attached import AttachmentError, read_config
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError
 from flashlab_grading.apart import check_apart
-from flashlab_grading.arithmetic import check_arithmetic
 from flashlab_grading.causes import causes_of, urgency
+from flashlab_grading.files import find_submissions
 from flashlab_grading.grade import grade_checked
 from flashlab_grading.model import GradingError, Line, Result
 from flashlab_grading.recorded import recorded_results
 from flashlab_grading.report_pdf import attachments_of, read_pdf
 from flashlab_grading.reproduction import choose, estimated_seconds, is_from_gpu
 from flashlab_grading.shown import escaped
-from flashlab_grading.submissions import find_submissions, read_report
+from flashlab_grading.submissions import read_report
 
 RECORDS = Path("results") / "local" / "records"
 
@@ -40,7 +40,7 @@ def _submitted_results(config: Mapping[str, Any]) -> list[dict[str, list[Result]
     Submissions are in groups: certainly accused, likely, and all others.
     """
     folder, device = config["submissions"], config["grading"].get("device")
-    checked = list(check_apart(folder, find_submissions(folder).submissions, device))
+    checked = list(check_apart(folder, find_submissions(folder)[0], device))
     grades = grade_checked(checked, (), "", recorded_results())
     lines: dict[str, list[Line]] = defaultdict(list)
     for line in grades.lines:
@@ -49,9 +49,8 @@ def _submitted_results(config: Mapping[str, Any]) -> list[dict[str, list[Result]
     for own in checked:
         name, results = own.submission.name, own.submission.results
         accusations = urgency(causes_of(lines[name], len(results)))[:2]
-        groups[accusations][name] = [
-            result for result in results if check_arithmetic(result).verdict == "pass"
-        ]
+        sound = {x.file for x in own.lines if (x.check, x.verdict) == ("arithmetic", "pass")}
+        groups[accusations][name] = [result for result in results if result.name in sound]
     return [groups[accusations] for accusations in sorted(groups)]
 
 
@@ -87,44 +86,14 @@ def _refuse_gpu_results(results: Mapping[str, list[Result]]) -> None:
     )
 
 
-def _print_estimate(
-    planned: Mapping[Run, plan.PlannedRun], results: list[Result], protocol: Mapping[str, Any]
-) -> None:
-    """Print how many runs will be measured and about how long that takes."""
-    missing = [run for run, entry in planned.items() if not entry.path.exists()]
-    seconds = estimated_seconds(
-        [(run.implementation, Shape.of(run)) for run in missing], results, protocol
-    )
-    estimate = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-    print(
-        f"reproduce: {len(planned)} runs, {len(missing)} of them still to be measured, which takes "
-        f"about {estimate}, judging by the submitted times",
-        file=sys.stderr,
-    )
-
-
-def _planned(
-    config: Mapping[str, Any],
-    device: str,
-    groups: Sequence[list[Result]],
-    protocol: Mapping[str, Any],
-) -> dict[Run, plan.PlannedRun]:
-    """The sample of these results, the most suspicious first, with each record's file."""
-    dtype = ATTENTION.dtypes[device] if config["dtype"] == "auto" else config["dtype"]
-    on = machine_of(config)
-    here, seed = on.name_device(device), config["grading"]["seed"]
-    chosen = choose(groups, here, config["reproduce"], seed)
-    runs = [attention_run(implementation, shape, dtype, device) for implementation, shape in chosen]
-    return plan.plan_local(ATTENTION, runs, protocol, find_implementations(), RECORDS, on=on)
-
-
 def plan_sample(
     config: Mapping[str, Any], device: str, protocol: Mapping[str, Any]
 ) -> tuple[dict[Run, plan.PlannedRun], Mapping[str, Any]]:
     """The sample of what is submitted, or attached to a report, and the protocol that measures it.
 
-    `device` is the kind that measures here, `protocol` the course's own. ConfigError if the results
-    cannot be read, or are of a GPU where this machine has none.
+    `device` is the kind that measures here, `protocol` the course's own. It prints how many runs
+    will be measured and about how long that takes. ConfigError if the results cannot be read, or
+    are of a GPU where this machine has none.
     """
     kind = "submissions" if "submissions" in config else "pdf"
     try:
@@ -137,7 +106,23 @@ def plan_sample(
         raise ConfigError(f"--config: {kind}: {error}") from error
     if device == "cpu":
         _refuse_gpu_results({k: v for own in groups for k, v in own.items()})
+    on = machine_of(config)
     results = [[r for own in group.values() for r in own] for group in groups]
-    planned = _planned(config, device, results, protocol)
-    _print_estimate(planned, [r for group in results for r in group], protocol)
+    seed, dtype = config["grading"]["seed"], config["dtype"]
+    dtype = ATTENTION.dtypes[device] if dtype == "auto" else dtype
+    chosen = choose(results, on.name_device(device), config["reproduce"], seed)
+    runs = [attention_run(implementation, shape, dtype, device) for implementation, shape in chosen]
+    planned = plan.plan_local(ATTENTION, runs, protocol, find_implementations(), RECORDS, on=on)
+    missing = [run for run, entry in planned.items() if not entry.path.exists()]
+    seconds = estimated_seconds(
+        [(run.implementation, Shape.of(run)) for run in missing],
+        [result for group in results for result in group],
+        protocol,
+    )
+    estimate = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    print(
+        f"reproduce: {len(planned)} runs, {len(missing)} of them still to be measured, which takes "
+        f"about {estimate}, judging by the submitted times",
+        file=sys.stderr,
+    )
     return planned, protocol

@@ -31,7 +31,7 @@ def _lines(grades: Grades, language: str) -> Iterator[str]:
     for cause in causes_of(grades.lines, summary.files):
         yield ""
         told = cause_sentence(cause, language, escaped)
-        yield f"{MARKS[cause.verdict]} {labelled(f'check.{cause.check}', told)}"
+        yield f"{MARKS[cause.line.verdict]} {labelled(f'check.{cause.line.check}', told)}"
         for example in cause.examples:
             parts = (example.file, example.found, example.expected)
             yield "    " + " → ".join(escaped(part) for part in parts if part)

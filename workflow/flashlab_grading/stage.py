@@ -11,13 +11,13 @@ from typing import Any
 from flashlab.files import read_json, write_json
 from flashlab_grading.apart import check_apart
 from flashlab_grading.causes import Cause, Cluster, causes_of, clusters_of, urgency
+from flashlab_grading.files import find_submissions
 from flashlab_grading.grade import Grades, Summary, grade_checked
 from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line
 from flashlab_grading.recorded import recorded_results
 from flashlab_grading.reproduction import measured_of
 from flashlab_grading.sheets import write_grades, write_summary
 from flashlab_grading.shown import for_page, told_apart
-from flashlab_grading.submissions import find_submissions
 from flashlab_grading.wording import cause_sentence, sentence
 
 SHOWN = 12
@@ -45,9 +45,9 @@ class _Page:
         """A cause in words, with its examples."""
         told = {name: cause_sentence(cause, name, self.show) for name in self.languages}
         return {
-            "check": cause.check,
-            "verdict": cause.verdict,
-            "confidence": cause.confidence,
+            "check": cause.line.check,
+            "verdict": cause.line.verdict,
+            "confidence": cause.line.confidence,
             "message": told,
             "examples": [
                 {key: for_page(getattr(example, key)) for key in ("file", "found", "expected")}
@@ -160,10 +160,10 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, document:
     """Grade what the order names, and write the two CSV files and the content of the pages."""
     order = read_json(order_file)
     folder = order["submissions"]
-    entries = find_submissions(folder)
-    checked = check_apart(folder, entries.submissions, order["device"], order.get("nonce"))
+    names, others = find_submissions(folder)
+    checked = check_apart(folder, names, order["device"], order.get("nonce"))
     grades = grade_checked(checked, measured_of(order), order["here"], recorded_results())
-    loose = [Line("warn", "form.loose", name) for name in entries.loose]
+    loose = [Line("warn", "form.loose", name) for name in others]
     grades = replace(grades, lines=(*loose, *grades.lines))
     write_json(document, _document(grades, order))
     write_summary(summary_csv, grades)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -17,8 +17,8 @@ from flashlab.course import (
 from flashlab.untrusted import UnsoundFileError
 from flashlab_grading import declared
 from flashlab_grading.archives import REPORT, members_of, read_member
-from flashlab_grading.files import Entries, Found, entries_of, files_of
-from flashlab_grading.model import GradingError, Line, Result, Submission, Verdict
+from flashlab_grading.files import Found, files_of
+from flashlab_grading.model import Declaration, Line, Result, Samples, Submission, Verdict
 
 WARNED = ("form.archive_unknown", "form.archive_nested", "form.not_utf8")
 """Problems of form that are nobody's fault: a person has to open these files."""
@@ -31,6 +31,7 @@ class _Reader:
         self.name = name
         self.lines: list[Line] = []
         self.results: dict[str, Result] = {}
+        self.samples: dict[str, Samples] = {}
         self.seen: set[str] = set()
         self.declared: dict[str, list[tuple[str, DeclaredRun]]] = {}
         self.others: list[str] = []
@@ -42,30 +43,28 @@ class _Reader:
     def note(self, file: str, code: str, **params: str) -> None:
         self.lines.append(Line("pass", code, file, params))
 
-    def take(self, found: Found) -> None:
-        self.seen.add(found.path)
+    def take(self, path: str, content: bytes | UnsoundFileError) -> None:
+        self.seen.add(path)
         try:
-            if found.problem is not None:
-                raise found.problem
-            assert found.content is not None
-            if PurePosixPath(found.path).name.lower() == RUNS_CSV:
-                self._take_declarations(found.path, found.content)
+            if isinstance(content, UnsoundFileError):
+                raise content
+            if PurePosixPath(path).name.lower() == RUNS_CSV:
+                self._take_declarations(path, content)
             else:
-                self._take_result(found.path, found.content)
+                self._take_result(path, content)
         except NotAResultError:
-            self.others.append(found.path)
+            self.others.append(path)
         except UnsoundFileError as problem:
-            self.fail(found.path, problem)
+            self.fail(path, problem)
         except NotMeasuredError as reason:
-            self.note(found.path, "form.not_measured", status=reason.status)
+            self.note(path, "form.not_measured", status=reason.status)
 
     def _take_result(self, path: str, content: bytes) -> None:
-        result = read_result(content)
-        recorded = declared.of_record(result.claim) if result.claim else None
-        self.results[path] = Result(
-            *(path, result.numbers, recorded or declared.of_name(path), recorded, result.samples),
-            claim=result.claim,
-        )
+        read = read_result(content)
+        recorded = declared.of_record(read.claim) if read.claim else None
+        said = recorded or declared.of_name(path)
+        self.results[path] = Result.of(path, read, said, recorded=recorded)
+        self.samples[path] = read.samples
         self.lines.append(Line("pass", "form.pass", path))
 
     def _take_declarations(self, path: str, content: bytes) -> None:
@@ -78,22 +77,15 @@ class _Reader:
         for row in runs.rows:
             self.declared.setdefault(str(folder / row.file), []).append((path, row))
 
-    def finish(self) -> Submission:
+    def finish(self, device_name: str | None) -> Submission:
+        """The submission; `device_name` is used where it names no device itself."""
         for file, rows in self.declared.items():
             if file not in self.seen:
                 table, row = rows[0]
                 line = str(row.line)
                 self.fail(table, UnsoundFileError("form.row_missing", line=line, value=row.file))
             elif file in self.results:
-                result = self.results[file]
-                first, *again = (declared.of_row(row) for _, row in rows)
-                again = [row for row in again if row.contradicts(first)]
-                first = first.completed_by(result.declaration)
-                if first.device_name is None and result.recorded:
-                    first = replace(first, device_name=result.recorded.device_name)
-                if result.recorded and not result.recorded.gpu:
-                    first = replace(first, gpu=False)
-                self.results[file] = replace(result, declaration=first, declared_again=tuple(again))
+                self._declare(self.results[file], [declared.of_row(row) for _, row in rows])
         self._leave_out_doubles()
         for file in self.others:
             # Only a row of runs.csv makes it a result that is not one.
@@ -104,17 +96,37 @@ class _Reader:
         told = any(not line.is_note or line.code == "form.not_measured" for line in self.lines)
         if not self.results and not told:
             self.fail("", UnsoundFileError("form.nothing"))
-        return Submission(self.name, tuple(self.results.values()), tuple(self.lines))
+        named = {r.declaration.device_name for r in self.results.values()} - {None}
+        for other in sorted(map(str, named)):
+            if device_name is not None and not declared.is_same_device(other, device_name):
+                texts = {"device": other}, device_name, other
+                self.lines.append(Line("warn", "form.other_device", "", *texts))
+        # A submission comes from one GPU: the device that one file names is that of the others.
+        device = named.pop() if len(named) == 1 else (None if named else device_name)
+        results = tuple(
+            replace(r, declaration=replace(r.declaration, device_name=device))
+            if r.declaration.device_name is None
+            else r
+            for r in self.results.values()
+        )
+        return Submission(self.name, results, tuple(self.lines), device, self.samples)
+
+    def _declare(self, result: Result, rows: Sequence[Declaration]) -> None:
+        """Complete what the rows of runs.csv declare a file to be, of which the first counts."""
+        said = rows[0].completed_by(result.declaration)
+        if result.recorded:
+            device = said.device_name or result.recorded.device_name
+            said = replace(said, device_name=device, gpu=said.gpu and result.recorded.gpu)
+        again = tuple(row for row in rows[1:] if row.contradicts(rows[0]))
+        self.results[result.name] = replace(result, declaration=said, declared_again=again)
 
     def _leave_out_doubles(self) -> None:
         """Count a result once that is there twice, such as in a folder and in its report's PDF."""
-        seen: dict[tuple[object, ...], str] = {}
+        seen: dict[str, str] = {}
         for file, result in list(self.results.items()):
-            said = result.declaration
-            samples = tuple(sorted(result.samples.items()))
-            key = (repr(result.numbers), samples, tuple(said.stated.items()))
-            other = seen.setdefault(key, file)
-            if other != file and said.says_something:
+            stated = result.declaration.stated
+            other = seen.setdefault(repr((result.numbers, self.samples[file], stated)), file)
+            if other != file and stated:
                 del self.results[file]
                 self.note(file, "form.double", other=other)
 
@@ -128,42 +140,11 @@ def read_report(content: bytes) -> Submission:
     """The records attached to a report's PDF, as a submission."""
     name = f"report{REPORT}"
     members = members_of(name, content)
-    return _read(name, (Found(m.path, read_member(m), m.problem) for m in members), None)
+    return _read(name, ((m.path, m.problem or read_member(m)) for m in members), None)
 
 
 def _read(name: str, files: Iterable[Found], device_name: str | None) -> Submission:
     reader = _Reader(name)
-    for found in files:
-        reader.take(found)
-    submission = reader.finish()
-    named = {result.declaration.device_name for result in submission.results} - {None}
-    lines = list(submission.lines)
-    if device_name is not None:
-        lines += [
-            Line("warn", "form.other_device", "", {"device": other}, device_name, other)
-            for other in sorted(map(str, named))
-            if not declared.is_same_device(other, device_name)
-        ]
-    # A submission comes from one GPU: the device that one file names is that of the others.
-    device = named.pop() if len(named) == 1 else (None if named else device_name)
-    results = []
-    for result in submission.results:
-        said = result.declaration
-        on = replace(said, device_name=said.device_name or device)
-        results.append(replace(result, declaration=on))
-    return replace(submission, results=tuple(results), lines=tuple(lines), device_name=device)
-
-
-def find_submissions(folder: str) -> Entries:
-    """What lies in a class's folder; GradingError if it has no submission or cannot be listed."""
-    try:
-        entries = entries_of(folder)
-    except UnsoundFileError as problem:
-        text = f"config: submissions: {folder} cannot be graded: {problem}"
-        raise GradingError(text) from problem
-    if not entries.submissions:
-        raise GradingError(
-            f"{folder} has no subfolders; each submission is one. To check a single submission: "
-            f"./run selfcheck {folder}"
-        )
-    return entries
+    for path, content in files:
+        reader.take(path, content)
+    return reader.finish(device_name)

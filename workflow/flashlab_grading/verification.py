@@ -166,8 +166,12 @@ def check_data(submission: Submission, attachments: Mapping[str, bytes]) -> tupl
     if read_config(attachments)["benchmark"] != "attention":
         return True, ["data: not checked, because grading knows the records of attention alone"]
     lines = [line for line in check_alone(submission).lines if line.check != "coverage"]
-    causes = [c for c in causes_of(lines, len(submission.results)) if c.verdict == "fail"]
-    told = [f"{cause.check}: {cause_sentence(cause, 'en', escaped)}" for cause in causes]
+    causes = causes_of(lines, len(submission.results))
+    told = [
+        f"{cause.line.check}: {cause_sentence(cause, 'en', escaped)}"
+        for cause in causes
+        if cause.line.verdict == "fail"
+    ]
     told += _ceiling_lines(attachments)
     if not told:
         return True, ["data: grading's checks of the records fail nothing"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 
 from flashlab.telling.catalogs import message, messages
-from flashlab_grading.causes import Cause
+from flashlab_grading.causes import PAIRWISE, Cause
 from flashlab_grading.model import Line
 
 DOMAIN = "grades"
+COVERAGE = ("coverage.missing", "coverage.few_masks")
 TRANSLATED = ("pass", "experiment")
 """Parameters whose values are keys of the catalog themselves."""
 
@@ -45,11 +47,11 @@ def sentence(line: Line, language: str, show: Callable[[str], str]) -> str:
     return word(line.code, language, **_shown(line.params, language, show))
 
 
-def _experiments(cause: Cause, language: str) -> str:
-    """The experiments that a cause names: ``sequence length (Pytorch, Flash2), batch size …``."""
-    by_experiment: dict[str, list[str]] = {}
-    for experiment, implementation in cause.experiments:
-        by_experiment.setdefault(experiment, []).append(implementation)
+def _experiments(lines: Iterable[Line], language: str) -> str:
+    """The experiments that lines name: ``sequence length (Pytorch, Flash2), batch size …``."""
+    by_experiment: dict[str, list[str]] = defaultdict(list)
+    for line in lines:
+        by_experiment[line.params["experiment"]].append(line.params["implementation"])
     return word("list.separator", language).join(
         word(
             "cause.experiment",
@@ -63,10 +65,16 @@ def _experiments(cause: Cause, language: str) -> str:
 
 def cause_sentence(cause: Cause, language: str, show: Callable[[str], str]) -> str:
     """A cause in words, its parameters made safe by `show`."""
-    if cause.key and cause.key in messages(language, DOMAIN):
-        params = _shown(cause.params, language, show)
-        return word(cause.key, language, experiments=_experiments(cause, language), **params)
-    told = sentence(cause.line, language, show)
-    if cause.files > 1:
-        told += word("cause.more_files", language, count=cause.files - 1)
-    return told
+    line, count = cause.line, cause.files
+    if line.code in COVERAGE:
+        return word("cause.coverage", language, experiments=_experiments(cause.lines, language))
+    if line.code in PAIRWISE:
+        others = dict.fromkeys(each.params["other"] for each in cause.lines)
+        params = _shown({"others": "\0".join(others)}, language, show)
+        return word(f"cause.{line.code}", language, **params)
+    if line.code == "identity.implementation":
+        return word("cause.labels", language, count=count, total=cause.total)
+    if count > 1 and f"cause.{line.code}" in messages(language, DOMAIN):
+        return word(f"cause.{line.code}", language, count=count, total=cause.total)
+    told = sentence(line, language, show)
+    return told + word("cause.more_files", language, count=count - 1) if count > 1 else told
