@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from flashlab.analysis.conclusions.quoting import (
-    Known,
-    Told,
-    build_conclusion,
-    in_units,
-    median_at,
-    tell,
-)
+from flashlab.analysis.conclusions.quoting import Known, Told, build_conclusion, in_units, tell
 from flashlab.analysis.experiment import Experiment, ladder_of, step_metric
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import rounded
+from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Metric
 from flashlab.devices import find_device
 from flashlab.telling.values import (
@@ -60,23 +55,23 @@ def step_conclusions(known: Known) -> Iterator[Finding]:
     every = (
         _whole(known, experiment),
         [*_climb(known, experiment), *_top(known, experiment), *_first(experiment)],
-        _verdicts(known, experiment, known.sections),
+        _verdicts(known, experiment),
     )
     for told in [without_times(known.experiments)] if experiment.is_simulated else every:
         if told:
             topic = told[0].key.rpartition(".")[2]
-            metric = step_metric(experiment).name
-            yield build_conclusion(topic, topic, told, section=experiment.name, metric=metric)
+            about: dict[str, Any] = {"section": experiment.name, "metric": known.decisive.name}
+            yield build_conclusion(topic, topic, told, **about)
 
 
 def _medians(experiment: Experiment, value: int, metric: Metric | None = None) -> dict[str, float]:
     """A metric, the decisive one, of every step that has it at a value, in the steps' order."""
-    variant, measured = experiment.variants[0], (metric or step_metric(experiment)).name
-    medians = {
-        name: median_at(experiment, name, variant, value, measured)
+    measured = metric or step_metric(experiment)
+    along = {
+        name: Series(experiment, name, experiment.variants[0], measured).medians
         for name in experiment.step_names
     }
-    return {name: median for name, median in medians.items() if median is not None}
+    return {name: medians[value] for name, medians in along.items() if value in medians}
 
 
 def _gain(experiment: Experiment, worse: float, better: float) -> float:
@@ -91,7 +86,7 @@ def _climb(known: Known, experiment: Experiment) -> list[Told]:
         return []
     first = next(iter(medians))
     best = _best(experiment, medians)
-    found = known.every("step", experiment.name, metric=step_metric(experiment).name)
+    found = known.every("step", experiment, metric=known.decisive.name)
     return [
         tell(
             "conclusion.front.climb",
@@ -102,14 +97,14 @@ def _climb(known: Known, experiment: Experiment) -> list[Told]:
             climb_total=Short(_gain(experiment, medians[first], medians[best])),
             climb_before=in_units(medians[first]),
             climb_after=in_units(medians[best]),
-            climb_unit=step_metric(experiment).unit,
+            climb_unit=known.decisive.unit,
         )
     ]
 
 
 def _whole(known: Known, experiment: Experiment) -> list[Told]:
     """Who ends first as a whole program, what fills its time, and how the fastest kernel fares."""
-    found = known.every("whole", experiment.name)
+    found = known.every("whole", experiment)
     if not found:
         return []
     facts, unit = found[0].facts, experiment.benchmark.metric(found[0].subject["metric"]).unit
@@ -155,17 +150,17 @@ def _best(experiment: Experiment, medians: Mapping[str, float]) -> str:
     return choose(medians, key=lambda name: medians[name])
 
 
-def _verdicts(known: Known, experiment: Experiment, every: Sequence[Experiment]) -> list[Told]:
-    """Which steps of an experiment help, and what the others do in every experiment of these."""
-    metric = step_metric(experiment).name
-    found = known.every("step", experiment.name, metric=metric)
+def _verdicts(known: Known, experiment: Experiment) -> list[Told]:
+    """Which steps of an experiment help, and what the others do in every experiment."""
+    metric = known.decisive.name
+    found = known.every("step", experiment, metric=metric)
     if not found:
         return []
     alike: dict[str, list[str]] = {key: [] for key in OUTCOMES}
     others: list[Told] = []
     for step in found:
         about = {"implementation": step.subject["implementation"], "other": step.subject["other"]}
-        places = _places(known, known.across(every, "step", metric=metric, **about))
+        places = _places(known, known.every("step", *known.sections, metric=metric, **about))
         decided = places.keys() - {"undecided_at"} or places.keys()
         if len(decided) == 1:
             alike[next(iter(decided))].append(about["implementation"])
@@ -173,7 +168,7 @@ def _verdicts(known: Known, experiment: Experiment, every: Sequence[Experiment])
             step_name, outcomes = about["implementation"], _outcomes(places)
             others.append(tell("conclusion.front.steps.mixed", step=step_name, outcomes=outcomes))
         if "helps_at" not in places:
-            others += _elsewhere(known, experiment, every, about)
+            others += _elsewhere(known, experiment, about)
     counts = {"step_count": len(found), "helping": len(alike["helps_at"])}
     told = [tell("conclusion.front.steps", sources=found, **counts)]
     told += [tell(ALIKE[key], steps=Listed(alike[key])) for key in ALIKE if alike[key]]
@@ -210,15 +205,13 @@ def _outcomes(places: Mapping[str, list[Setting]]) -> Listed:
     return Listed(told)
 
 
-def _elsewhere(
-    known: Known, experiment: Experiment, every: Sequence[Experiment], about: Mapping[str, str]
-) -> Iterator[Told]:
+def _elsewhere(known: Known, experiment: Experiment, about: Mapping[str, str]) -> Iterator[Told]:
     """What a step does to the other metrics that it improves at the experiment's last value."""
     value = experiment.values[-1]
-    for finding in known.every("step", experiment.name, **about):
+    for finding in known.every("step", experiment, **about):
         if value in finding.facts["helps_at"]:
             metric = experiment.benchmark.metric(str(finding.metric))
-            found = known.across(every, "step", metric=metric.name, **about)
+            found = known.every("step", *known.sections, metric=metric.name, **about)
             medians = _medians(experiment, value, metric)
             yield tell(
                 "conclusion.front.steps.elsewhere",
@@ -275,16 +268,15 @@ PEAKS = {
 
 def _top(known: Known, experiment: Experiment) -> list[Told]:
     """The best step's rate, which follows from the decisive metric, beside the device's peak."""
-    value, base = experiment.values[-1], (step_metric(experiment).name,)
+    value, base = experiment.values[-1], (known.decisive.name,)
     derived = [m for m in experiment.benchmark.metrics if m.derived and m.derived.of == base]
     rates = _medians(experiment, value, derived[0]) if derived else {}
     if not rates:
         return []
     best = max(rates, key=lambda name: rates[name])
-    found = known.every("step", experiment.name, metric=step_metric(experiment).name)
     near = [
         finding
-        for finding in found
+        for finding in known.every("step", experiment, metric=known.decisive.name)
         if best in (finding.subject["implementation"], finding.subject["other"])
         and value in (*finding.facts["equal_at"], *finding.facts["undecided_at"])
     ]
@@ -356,7 +348,7 @@ def without_times(experiments: Sequence[Experiment]) -> list[Told]:
     return [tell("conclusion.front.simulated", simulated_ok=good, simulated_of=len(runs))]
 
 
-def section_steps(known: Known, experiment: Experiment) -> list[Told]:
+def section_steps(experiment: Experiment) -> list[Told]:
     """What a section says of steps: from the first to the best. Page one tells of each step."""
     gains = []
     for value in experiment.values:
