@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from flashlab.analysis.experiment import EXACT_DIGITS, Experiment, Row, metrics_of
@@ -17,45 +19,38 @@ from flashlab.telling.values import Label, Listed, Measured, Number, Statement, 
 FULL_DIGITS = 3
 """Significant digits, rounded down, of the size at which a device is full."""
 
+LARGEST_SIZE = 2**40
+"""What fits even so does not fill the device."""
+
 
 def _parts(experiment: Experiment, account: Account, row: Row) -> dict[str, float] | None:
     found = account.parts(Run.of(experiment.benchmark, row), row["provider"], row["device_name"])
     return None if found is None else dict(found)
 
 
-def _floored(value: int) -> int:
-    """The first significant digits of a number, the others zero."""
-    unit: int = 10 ** max(0, len(str(value)) - FULL_DIGITS)
-    return value // unit * unit
-
-
 def _full_at(experiment: Experiment, account: Account, row: Row) -> int | None:
     """The largest value of the sweep's parameter that the device would hold, by the model.
 
     The other given parameters stay as in `row`. None where the capacity is not known, the model
-    does not describe the sizes on the way, or the parameter does not fill the device.
+    does not describe such sizes, or the parameter does not fill the device.
     """
     capacity, parameter = account.capacity(row["device_name"]), experiment.parameter
     if capacity is None or parameter.derive is not None:
         return None
 
-    def needed(value: int) -> float | None:
+    def excess(value: int) -> float:
         parts = _parts(experiment, account, {**row, parameter.name: value})
-        return None if parts is None else sum(parts.values())
+        return math.nan if parts is None else sum(parts.values()) - capacity
 
-    low = experiment.value_of(row)
-    high = low
-    while (size := needed(high)) is not None and size <= capacity and high < 2**40:
+    low = high = experiment.value_of(row)
+    while excess(high) <= 0 and high < LARGEST_SIZE:
         low, high = high, 2 * high
-    if size is None or size <= capacity or low == high:
+    if not excess(high) > 0 or low == high:
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        size = needed(middle)
-        if size is None:
-            return None
-        low, high = (middle, high) if size <= capacity else (low, middle)
-    return _floored(low)
+    full = bisect.bisect_right(range(high), 0, lo=low, key=excess) - 1
+    # The first significant digits, the others zero.
+    unit: int = 10 ** max(0, len(str(full)) - FULL_DIGITS)
+    return full // unit * unit
 
 
 _Explained = tuple[int, Row, dict[str, float]]
