@@ -13,8 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flashlab.analysis.conclusions.choice_map import ChoiceMap
-from flashlab.analysis.conclusions.choosing import FRONT, told_decision
+from flashlab.analysis.conclusions.choosing import FRONT, ChoiceMap, told_decision
 from flashlab.analysis.conclusions.explaining import tell_cause
 from flashlab.analysis.conclusions.quoting import (
     Known,

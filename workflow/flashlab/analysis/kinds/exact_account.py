@@ -47,7 +47,7 @@ def _full_at(experiment: Experiment, account: Account, row: Row) -> int | None:
         low, high = high, 2 * high
     if not excess(high) > 0 or low == high:
         return None
-    full = bisect.bisect_right(range(high), 0, lo=low, key=excess) - 1
+    full = bisect.bisect_right(range(high), 0.0, lo=low, key=excess) - 1
     # The first significant digits, the others zero.
     unit: int = 10 ** max(0, len(str(full)) - FULL_DIGITS)
     return full // unit * unit
