@@ -39,11 +39,12 @@ MESSAGES = by_code(
     *("roofline.model_error", "roofline.inconclusive"),
 )
 COUNTED = {
-    "compute_bound": "roofline.compute_bound.counted",
-    "memory_bound": "roofline.memory_bound.counted",
-    "neither": "roofline.neither.counted",
-    "model_error": "roofline.model_error.counted",
-    "inconclusive": "roofline.inconclusive.counted",
+    key.split(".")[1]: key
+    for key in (
+        *("roofline.compute_bound.counted", "roofline.memory_bound.counted"),
+        *("roofline.neither.counted", "roofline.model_error.counted"),
+        "roofline.inconclusive.counted",
+    )
 }
 """The same where the bytes were counted."""
 
@@ -104,7 +105,6 @@ def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list
         if time.quantiles is None or row["dtype"] not in ceilings.matrix or work is None:
             continue
         operations, product = work.operations(row), ceilings.matrix[row["dtype"]]
-        compulsory = work.compulsory_bytes(row, row["dtype"])
         fewest = work.fewest_bytes(Run.of(experiment.benchmark, row), ceilings.device_name)
         counted = experiment.counters_of(row, series.metric.name).get("dram_bytes")
         found.append(
@@ -114,7 +114,7 @@ def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list
                 _share(value, operations, time, product.work, product.sustained or product.time),
                 _share(value, counted or fewest, time, ceilings.copy.work, ceilings.copy.time),
                 bytes_counted=bool(counted),
-                moves_more=not counted and fewest > compulsory,
+                moves_more=not counted and fewest > work.compulsory_bytes(row, row["dtype"]),
             )
         )
     return found
