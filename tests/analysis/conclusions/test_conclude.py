@@ -57,23 +57,6 @@ def three(**changes: Sequence[Any]) -> dict[str, Sequence[Any]]:
     }
 
 
-@pytest.mark.parametrize(
-    ("runs", "verdict"),
-    [
-        ({"Pytorch": FAILED, "Flash2": ("error",) * 4}, "no_numbers"),
-        # The only numbers may be of another variant than the first.
-        ({"Pytorch": FAILED, "Flash2": FAILED, ("Flash2", True): (10, 20, 40, "error")}, "alone"),
-        ({"Pytorch": [{"forward": [1.0], "means": True}] * 4, "Flash2": (1,) * 4}, "inconclusive"),
-    ],
-)
-def test_what_cannot_be_compared_is_concluded_as_such(
-    experiment: Plant, runs: Any, verdict: str
-) -> None:
-    found = concluded(experiment(runs))
-    (answer,) = of_front(found, "answer")
-    assert (of_section(found).verdict, answer.verdict) == (verdict, verdict)
-
-
 def test_what_ran_out_of_memory_is_told_once_and_not_as_checked(experiment: Plant) -> None:
     runs = {"Pytorch": (30, 60, 120, "oom"), "Flash2": (10, 20, 40, 80)}
     section = of_section(concluded(experiment(runs)))

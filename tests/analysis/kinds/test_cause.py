@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from analysis.deriving import Plant, derived, keys, quoted
+from analysis.deriving import Plant, derived
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.cause import CAUSE
-from flashlab.analysis.kinds.counters import COUNTERS
 
 COPY = Ceiling(2 * 4.273e9, Estimates().of(("copy",), [2.0] * 30))
 """The H200's copy bandwidth, 4273 GB/s, as a time in ms and the bytes moved in it."""
@@ -49,16 +48,6 @@ def forward(planted: Any, ceilings: Ceilings | None = CEILINGS) -> list[Finding]
     return derived(CAUSE, planted, metric="forward_time", ceilings=ceilings)
 
 
-def test_on_a_cpu_operators_are_the_cause(experiment: Plant) -> None:
-    outside = {"product_share": 30.0, "elementwise_share": 40.0, "allocated_bytes": 36.7e6}
-    product = {"product_share": 90.0, "softmax_share": 5.0, "elementwise_share": 5.0}
-    planted = on_cpu(experiment, (1.0, outside), (1.0, outside), (1.0, product))
-    products, unfused = forward(planted, None)
-    assert (products.verdict, products.facts["values"]) == ("products", [2048])
-    assert (unfused.verdict, unfused.facts["values"]) == ("unfused", [512, 1024])
-    assert keys(unfused) == ["cause.unfused.operators"]
-
-
 def test_values_with_one_cause_make_one_finding_with_its_evidence(experiment: Plant) -> None:
     busier = {"busy_time": 1.9, "matrix_activity": 95.0}
     planted = on_gpu(experiment, (1.0, MATRIX), (2.0, busier), (0.02, {"busy_time": 0.01}))
@@ -83,25 +72,3 @@ def test_counters_of_other_code_or_another_device_are_no_cause(
 def test_without_ceilings_of_the_device_nothing_is_said(experiment: Plant) -> None:
     planted = on_gpu(experiment, (1.0, MATRIX))
     assert forward(planted, None) == forward(planted, replace(CEILINGS, device_name="x")) == []
-
-
-@pytest.mark.parametrize(
-    ("counters", "verdict"),
-    [
-        ([None], "uncounted"),
-        ([{}], "counted"),
-        (["ERR_NVGPUCTRPERM", {}], "partly"),
-    ],
-)
-@pytest.mark.parametrize("planted", [on_gpu, on_cpu])
-def test_the_runs_that_were_counted_are_counted(
-    experiment: Plant, planted: Any, counters: list[Any], verdict: str
-) -> None:
-    along = planted(experiment, *((1.0, found) for found in counters))
-    (found,) = derived(COUNTERS, along)
-    kind = ".operators" if planted is on_cpu else ""
-    assert (found.verdict, keys(found)) == (verdict, [f"counters.{verdict}{kind}"])
-    counts = {name: quoted(found)[name] for name in ("count", "failed")}
-    assert counts == {"count": verdict != "uncounted", "failed": verdict == "partly"}
-    at = [value for finding in forward(along) for value in finding.facts["values"]]
-    assert len(at) <= (verdict != "uncounted")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -508,6 +509,15 @@ def comparison_doubts(compared: Iterable[Iterable[Row]], exact: bool = False) ->
         for code, column in columns.items()
         if any(len({run.get(column) for run in runs} - {None}) > 1 for runs in groups)
     ]
+
+
+def comparison_warnings(
+    benchmark: Benchmark, metric: str, compared: Sequence[Sequence[Row]]
+) -> list[str]:
+    """The codes of the warnings on runs that are compared, group by group, by a sampled metric."""
+    measured = benchmark.measured_behind(metric)
+    codes = warning_codes(itertools.chain.from_iterable(compared), *measured)
+    return sorted([*codes, *comparison_doubts(compared)])
 
 
 def metrics_of(benchmark: Benchmark, exact: bool) -> list[Metric]:

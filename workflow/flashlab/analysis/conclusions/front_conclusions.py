@@ -10,7 +10,7 @@ the naive implementation is a heading there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from flashlab.analysis.conclusions.choosing import FRONT, ChoiceMap, told_decision
@@ -27,8 +27,8 @@ from flashlab.analysis.conclusions.quoting import (
 )
 from flashlab.analysis.experiment import metrics_of
 from flashlab.analysis.finding import Finding
-from flashlab.analysis.kinds.comparison import describe_range, verdict_of
-from flashlab.analysis.ratios import Ratio
+from flashlab.analysis.kinds.comparison import VERDICTS, describe_range
+from flashlab.analysis.ratios import shared_verdict, with_verdict
 from flashlab.analysis.select import MIN_CHOICES
 from flashlab.analysis.series import Series
 from flashlab.telling.codes import by_code
@@ -74,7 +74,12 @@ def front_conclusions(known: Known) -> Iterator[Finding]:
     """The conclusions of page one, in their order."""
     overall = known.find("choice")
     if overall is None:
-        yield from _answer_without_choice(known)
+        runs = [run for experiment in known.experiments for run in experiment.runs]
+        if good := {run["implementation"] for run in runs if run["status"] == "ok"}:
+            told = tell("conclusion.front.alone", able=Listed(sorted(good)))
+            yield build_conclusion("answer", "alone", [told])
+        else:
+            yield build_conclusion("answer", "no_numbers", [tell("conclusion.front.no_numbers")])
     elif overall.facts["of"] < MIN_CHOICES:
         yield from _answer_pair(known, overall)
     else:
@@ -89,42 +94,24 @@ def front_conclusions(known: Known) -> Iterator[Finding]:
 # One or two implementations
 
 
-def _answer_without_choice(known: Known) -> Iterator[Finding]:
-    runs = [run for experiment in known.experiments for run in experiment.runs]
-    good = {run["implementation"] for run in runs if run["status"] == "ok"}
-    if not good:
-        yield build_conclusion("answer", "no_numbers", [tell("conclusion.front.no_numbers")])
-    else:
-        told = tell("conclusion.front.alone", able=Listed(sorted(good)))
-        yield build_conclusion("answer", "alone", [told])
-
-
-def _places(overall: Finding, ratios: list[Ratio], verdict: str) -> list[dict[str, Any]]:
-    """The settings at which the ratio has a verdict, by what varies among all of them."""
-    found = [estimate["setting"] for estimate in overall.estimates]
-    varying = [name for name in found[0] if len({s[name] for s in found}) > 1]
-    return [
-        {name: found[ratio.value][name] for name in varying}
-        for ratio in ratios
-        if ratio.verdict == verdict
-    ]
-
-
 def _answer_pair(known: Known, overall: Finding) -> Iterator[Finding]:
     places = [estimate[known.decisive.name] for estimate in overall.estimates]
     names = sorted({place[rank] for place in places for rank in ("best", "runner_up")})
     other = next(name for name in names if name != known.experiments[0].baseline)
     baseline = next(name for name in names if name != other)
     ratios = [ratio_of(at, place, other) for at, place in enumerate(places)]
-    verdict = verdict_of(ratios)
+    verdict = shared_verdict(ratios, VERDICTS)
     span = describe_range(ratios)
+    standings = {key: len(with_verdict(ratios, code)) for code, key in STANDINGS.items()}
     values: dict[str, Tellable] = {
         "metric": MetricName(known.decisive.name),
         "implementation": other,
         "baseline": baseline,
         "count": len(ratios),
         "ratio_range": Range(Measured(span["low"]), Measured(span["high"])),
-        "standings": _standings(known, ratios),
+        "standings": Listed(
+            [say(key, *known.about, count=count) for key, count in standings.items() if count]
+        ),
     }
     shares = _shares(known, other, baseline)
     key = PAIR_HEADINGS[verdict]
@@ -133,10 +120,14 @@ def _answer_pair(known: Known, overall: Finding) -> Iterator[Finding]:
     told = [tell(key, *known.about, sources=[overall], **values, **shares)]
     if verdict == "better":
         told.append(tell("conclusion.front.pair.everywhere", count=len(ratios)))
-    worse = _places(overall, ratios, "below")
+    every = [estimate["setting"] for estimate in overall.estimates]
+    varying = [name for name in every[0] if len({setting[name] for setting in every}) > 1]
+    worse = [every[ratio.value] for ratio in ratios if ratio.verdict == "below"]
     if worse and verdict == "mixed":
-        told_first = (Listed(settings(known.benchmark, at)) for at in worse[:MOST_EXCEPTIONS])
-        where: Tellable = clauses(told_first)
+        where: Tellable = clauses(
+            Listed(settings(known.benchmark, {name: at[name] for name in varying}))
+            for at in worse[:MOST_EXCEPTIONS]
+        )
         if more := len(worse[MOST_EXCEPTIONS:]):
             where = say("conclusion.more", items=where, count=more)
         told.append(tell("conclusion.front.pair.where_not", *known.about, places=where))
@@ -149,12 +140,6 @@ def _answer_pair(known: Known, overall: Finding) -> Iterator[Finding]:
         baseline=baseline,
         metric=known.decisive.name,
     )
-
-
-def _standings(known: Known, ratios: Sequence[Ratio]) -> Listed:
-    """``faster at 5, undecided at 2``: at how many settings, of those verdicts that there are."""
-    counts = {key: sum(r.verdict == verdict for r in ratios) for verdict, key in STANDINGS.items()}
-    return Listed([say(key, *known.about, count=n) for key, n in counts.items() if n])
 
 
 def _shares(known: Known, name: str, baseline: str) -> dict[str, Tellable]:

@@ -45,8 +45,8 @@ from flashlab.analysis.conclusions.quoting import (
 from flashlab.analysis.conclusions.step_conclusions import section_steps, without_times
 from flashlab.analysis.experiment import Experiment, Variant, metrics_of, sections_of
 from flashlab.analysis.finding import Finding, Reason
-from flashlab.analysis.kinds.comparison import clauses_of, describe_range, trend_of, verdict_of
-from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded
+from flashlab.analysis.kinds.comparison import VERDICTS, clauses_of, describe_range, trend_of
+from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded, shared_verdict
 from flashlab.analysis.series import Series
 from flashlab.analysis.settings import implementations_of
 from flashlab.benchmarks.model import Metric
@@ -230,7 +230,7 @@ def _pair_heading(
     if not ratios:
         told = tell("conclusion.pair.missing", sources=[choice], symbol=symbol, **names)
         return "inconclusive", told
-    verdict = verdict_of(ratios)
+    verdict = shared_verdict(ratios, VERDICTS)
     trend = trend_of(ratios) if len(ratios) > 1 else "one"
     span = describe_range(ratios)
     low, high = Measured(span["low"]), Measured(span["high"])

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab.analysis.experiment import Experiment, chosen_metrics
+from flashlab.analysis.experiment import Experiment, chosen_metrics, comparison_warnings
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, SWEEPS, Given, Kind
 from flashlab.analysis.kinds.comparison import describe_range, quoted_range
 from flashlab.analysis.ratios import Ratio, advantages, interval_json, rounded, without_samples
 from flashlab.analysis.series import Series, build_finding, quoted
-from flashlab.analysis.settings import dataset_finding, settings_of
+from flashlab.analysis.settings import settings_of
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.statistics import Estimate
 from flashlab.telling.codes import by_code
@@ -242,7 +242,7 @@ def overall_choice(experiments: Sequence[Experiment], given: Given) -> Iterator[
     packed = {name for experiment in experiments for name in experiment.packed}
     every = [setting.without(packed) for setting in settings_of(experiments)]
     chosen = [setting for setting in every if len(setting.runs) > 1]
-    if not chosen or not metrics:
+    if not chosen:
         return
     places: dict[str, dict[tuple[Any, ...], Choice]] = {metric.name: {} for metric in metrics}
     for setting, metric in itertools.product(chosen, metrics):
@@ -252,11 +252,12 @@ def overall_choice(experiments: Sequence[Experiment], given: Given) -> Iterator[
         places[metric.name][setting.key] = found
     decisive = metrics[-1]  # a total, where there is one
     verdict, name = _verdict(list(places[decisive.name].values()))
-    yield dataset_finding(
+    compared = [[row for _, row in setting.runs.values()] for setting in chosen]
+    yield Finding(
         "choice",
-        experiments,
+        None,
+        {"metric": decisive.name},
         verdict,
-        subject={"metric": decisive.name},
         facts={
             "count": len(chosen),
             "of": len({name for setting in chosen for name in setting.runs}),
@@ -273,7 +274,7 @@ def overall_choice(experiments: Sequence[Experiment], given: Given) -> Iterator[
             }
             for setting in chosen
         ],
-        compared=[[row for _, row in setting.runs.values()] for setting in chosen],
+        warnings=comparison_warnings(benchmark, decisive.name, compared),
     )
 
 

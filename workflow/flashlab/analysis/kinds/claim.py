@@ -22,13 +22,7 @@ import numpy as np
 
 from flashlab import statistics
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import (
-    Experiment,
-    Row,
-    comparison_doubts,
-    device_of,
-    warning_codes,
-)
+from flashlab.analysis.experiment import Experiment, Row, comparison_warnings, device_of
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import MEASURED, Given, Kind
 from flashlab.analysis.ratios import (
@@ -520,9 +514,8 @@ def _warnings(dataset: _Dataset, found: Sequence[_Comparison]) -> list[str]:
     codes: set[str] = set()
     for comparison in found:
         if not dataset.is_exact(comparison.metric):
-            rows = dataset.rows_of(comparison)
-            measured = dataset.benchmark.measured_behind(comparison.metric)
-            codes.update(warning_codes(rows, *measured), comparison_doubts([rows]))
+            rows = [dataset.rows_of(comparison)]
+            codes.update(comparison_warnings(dataset.benchmark, comparison.metric, rows))
     return sorted(codes)
 
 
