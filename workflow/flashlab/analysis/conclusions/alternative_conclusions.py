@@ -343,11 +343,13 @@ def _effects(known: Known, experiment: Experiment) -> Iterator[Told]:
         ]
         if not found:
             continue
-        by_verdict: dict[str, list[Finding]] = {}
+        gains: dict[str, list[Tellable]] = {}
         for finding in sorted(found, key=lambda each: -each.facts["low"]):
+            name, times = finding.subject["implementation"], Measured(finding.facts["low"])
             verdict = finding.verdict if finding.verdict in OUTCOMES else "inconclusive"
-            by_verdict.setdefault(verdict, []).append(finding)
-        helped = by_verdict.get("better", ())
+            told_gain = say("conclusion.each.gain", name=name, times=times)
+            gains.setdefault(verdict, []).append(told_gain)
+        helped = [finding for finding in found if finding.verdict == "better"]
         key = "conclusion.alternatives.effect.none"
         if helped:
             key = "conclusion.alternatives.effect.some"
@@ -360,9 +362,9 @@ def _effects(known: Known, experiment: Experiment) -> Iterator[Told]:
             told["effect_times"] = span(min(factors), max(factors))
         yield tell(key, sources=found, **told)
         outcomes = clauses(
-            say(key, effects=Listed(list(map(_told_effect, by_verdict[verdict]))))
+            say(key, effects=Listed(gains[verdict]))
             for verdict, key in OUTCOMES.items()
-            if verdict in by_verdict
+            if verdict in gains
         )
         yield tell("conclusion.alternatives.effect.each", sources=found, effect_outcomes=outcomes)
         yield from _broken_graphs(experiment, found)
@@ -399,12 +401,6 @@ def _apart(experiment: Experiment, switched: Parameter, found: Sequence[Finding]
     if apart:
         off, on = (setting(switched, is_on) for is_on in (False, True))
         yield tell(PAIR_CARDS, apart=Listed(apart), off=off, on=on)
-
-
-def _told_effect(finding: Finding) -> Statement:
-    """``Pytorch 1.92×``."""
-    name, times = finding.subject["implementation"], Measured(finding.facts["low"])
-    return say("conclusion.each.gain", name=name, times=times)
 
 
 def _break_even(

@@ -186,14 +186,12 @@ def pair_ratios(
 
 def tell_parts(known: Known, experiment: Experiment, name: str, variant: Variant) -> Iterator[Told]:
     """The ratios of the metrics that the decisive one is the total of."""
-    parts: list[Tellable] = []
-    sources = []
+    parts, sources = list[Tellable](), []
     for metric in known.parts:
         ratios, choice = pair_ratios(known, experiment, name, variant, metric.name)
         if choice is None or not ratios:
             return
-        span = describe_range(ratios)
-        parts.append(_part(metric, span))
+        parts.append(_part(metric, describe_range(ratios)))
         sources.append(choice)
     if parts:
         yield tell("conclusion.parts", sources=sources, parts=Listed(parts))
@@ -500,15 +498,8 @@ def _conclude_choice(known: Known, group: Sequence[Experiment], names: Sequence[
         found = _choices_of(known, group, part.name)
         of_part = _decided(known, group, found)
         if of_part.names - leading:
-            winners = of_part.winners()
-            told.append(
-                tell(
-                    "conclusion.choice.part",
-                    sources=found,
-                    part=part_name(part),
-                    part_winners=winners,
-                )
-            )
+            winners = {"part": part_name(part), "part_winners": of_part.winners()}
+            told.append(tell("conclusion.choice.part", sources=found, **winners))
             break
     told += tell_limits(known, group)
     told += tell_jump(known, group)
@@ -544,17 +535,10 @@ def _decided(known: Known, group: Sequence[Experiment], choices: Sequence[Findin
             for each in choice.estimates
             for value in [each["value"]]
         ]
-    telling = [name for name in names if _tells_apart(places, name)]
+    rows = {place.row for place in places}
+    telling = [n for n in names if len({(p.row, p.where[n]) for p in places}) > len(rows)]
     places = [Place(p.row, {name: p.where[name] for name in telling}, p.choice) for p in places]
     return decide(benchmark, group[0].parameter, places)
-
-
-def _tells_apart(places: Sequence[Place], name: str) -> bool:
-    """Whether places of one row differ in a parameter."""
-    found: dict[int, set[Any]] = {}
-    for place in places:
-        found.setdefault(place.row, set()).add(place.where[name])
-    return any(len(values) > 1 for values in found.values())
 
 
 def _tell_extremes(group: Sequence[Experiment]) -> Iterator[Told]:

@@ -92,13 +92,6 @@ def drift(experiment: Experiment, row: Row, estimates: Estimates) -> Ratio | Non
     return max(drifts, key=lambda found: max(found.ratio, 1 / found.ratio), default=None)
 
 
-def _is_warned_of_drift(run: Row, metric: str) -> bool:
-    return any(
-        warning["code"] == "drift" and warning.get("metric") == metric
-        for warning in run["warnings"] or ()
-    )
-
-
 def with_doubts(experiment: Experiment, estimates: Estimates) -> Experiment:
     """The sweep with a warning on each metric of a run whose halves differ by more than the margin.
 
@@ -112,12 +105,14 @@ def with_doubts(experiment: Experiment, estimates: Estimates) -> Experiment:
                 drifted.setdefault(experiment.key_of(row), []).append(series.metric.name)
     runs = []
     for run in experiment.runs:
+        warnings = run["warnings"] or []
+        warned = {each.get("metric") for each in warnings if each["code"] == "drift"}
         added = [
             {"code": HALVES_DIFFER, "metric": metric}
             for metric in sorted(drifted.get(experiment.key_of(run), ()))
-            if not _is_warned_of_drift(run, metric)
+            if metric not in warned
         ]
-        runs.append({**run, "warnings": [*(run["warnings"] or ()), *added]} if added else run)
+        runs.append({**run, "warnings": [*warnings, *added]} if added else run)
     return replace(experiment, runs=runs)
 
 
