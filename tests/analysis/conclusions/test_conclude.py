@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 from analysis.deriving import NO_CLAIMS, Plant, check, keys
 
@@ -17,7 +16,6 @@ from flashlab.analysis.derive import derive
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import sections_of
 from flashlab.analysis.finding import Finding
-from flashlab.telling.values import Statement
 
 FAILED = ("oom",) * 4
 CEILINGS = Ceilings("Abacus", {}, Ceiling(4e9, Estimates().of(("copy",), [1.0] * 30)))
@@ -38,12 +36,6 @@ def of_section(found: Sequence[Finding]) -> Finding:
     return section
 
 
-def told(planted: Any, prefix: str) -> list[Statement]:
-    """The statements of the section with keys that begin so."""
-    section = of_section(concluded(planted, ceilings=CEILINGS))
-    return [statement for statement in section.statements if statement.key.startswith(prefix)]
-
-
 def of_front(found: Sequence[Finding], topic: str) -> list[Finding]:
     return [each for each in found if each.rank is not None and each.subject["topic"] == topic]
 
@@ -55,16 +47,6 @@ def three(**changes: Sequence[Any]) -> dict[str, Sequence[Any]]:
         "Flash4": (15, 30, 40, 80),
         **changes,
     }
-
-
-def test_what_ran_out_of_memory_is_told_once_and_not_as_checked(experiment: Plant) -> None:
-    runs = {"Pytorch": (30, 60, 120, "oom"), "Flash2": (10, 20, 40, 80)}
-    section = of_section(concluded(experiment(runs)))
-    told = {statement.key: statement.values for statement in section.statements}
-    assert told["conclusion.out_of_memory"]["oom_at"] == 1024
-    absent = [each.key for each in told["conclusion.checked"]["absent"].items]  # type: ignore[union-attr]
-    assert absent and "conclusion.absent.out_of_memory" not in absent
-    assert not any(reason.status == "oom" for reason in section.reasons)
 
 
 @pytest.mark.parametrize(
@@ -128,59 +110,3 @@ def test_who_gains_most_is_told_where_it_is_decided(experiment: Plant, other: fl
 
 
 # Causes
-
-
-def timed(milliseconds: float) -> list[float]:
-    return [milliseconds / 1e3 * factor for factor in np.linspace(0.999, 1.001, 15)]
-
-
-def counted(forward: float, backward: float = 3.5, **counters: float) -> dict[str, Any]:
-    times = {"forward": timed(forward), "backward": timed(backward)}
-    return {**times, "counters": {"busy_time": forward, **counters}}
-
-
-def on_gpu(experiment: Plant, runs: Any) -> Any:
-    sizes = lambda n: {"seq_len": n, **WIDE}  # noqa: E731
-    return experiment(runs, sizes=sizes, dtype="float16", device="cuda")
-
-
-def test_what_a_mask_makes_slower_is_explained_by_the_pass_that_changed(
-    experiment: Plant,
-) -> None:
-    planted = on_gpu(
-        experiment,
-        {
-            ("Pytorch", False): {1024: counted(1.8, kernels=6, dram_bytes=4.9e9)},
-            ("Pytorch", True): {1024: counted(3.5, kernels=10, dram_bytes=7.0e9)},
-            ("Flash2", False): {1024: counted(0.4)},
-            ("Flash2", True): {1024: counted(0.3, 2.0)},
-        },
-    )
-    (changed,) = told(planted, "conclusion.variant.changed")
-    values = changed.values
-    assert values["changed_name"] == "Pytorch"
-    assert values["changed_part"].of.metric == "forward_time"  # type: ignore[union-attr]
-    assert (values["kernels_before"], values["kernels_after"]) == (6, 10)
-    (outcome,) = told(planted, "conclusion.variant")[:1]
-    assert [each.key for each in outcome.values["outcomes"].items] == [  # type: ignore[union-attr]
-        "conclusion.outcome.gains",
-        "conclusion.outcome.loses",
-    ]
-
-
-def test_where_the_baseline_changes_the_ratios_are_said_to(experiment: Plant) -> None:
-    naive = (30, 120, 480, 1000)  # of four times the operations each
-    runs = {"Pytorch": naive, "Flash2": (10, 40, 160, 640), "Flex": (9, 36, 144, 576)}
-    (jump,) = told(experiment(runs), "conclusion.jump")
-    assert (jump.key, jump.values["before"], jump.values["value"]) == (
-        "conclusion.jump.rises",
-        512,
-        1024,
-    )
-    # The ratios of two say so themselves.
-    pair = {name: times for name, times in runs.items() if name != "Flex"}
-    assert told(experiment(pair), "conclusion.jump") == []
-    # A derived size that changes along the sweep is the reason then.
-    heads = {"name": "heads", "sweep": "num_heads", "values": (1, 2, 4, 8)}
-    along = experiment(runs, sizes=lambda h: {"num_heads": h}, **heads)
-    assert told(along, "conclusion.jump") == []

@@ -48,15 +48,6 @@ def forward(planted: Any, ceilings: Ceilings | None = CEILINGS) -> list[Finding]
     return derived(CAUSE, planted, metric="forward_time", ceilings=ceilings)
 
 
-def test_values_with_one_cause_make_one_finding_with_its_evidence(experiment: Plant) -> None:
-    busier = {"busy_time": 1.9, "matrix_activity": 95.0}
-    planted = on_gpu(experiment, (1.0, MATRIX), (2.0, busier), (0.02, {"busy_time": 0.01}))
-    launch, matrix = forward(planted)
-    assert (launch.verdict, launch.facts["values"]) == ("launch_bound", [4096])
-    assert (matrix.verdict, matrix.facts["values"]) == ("matrix_bound", [1024, 2048])
-    assert [e["matrix_percent"] for e in matrix.estimates] == [90, 95]
-
-
 ELSEWHERE = {"environment": {"device_name": "Other"}}
 OTHER_CODE = {"environment": {"device_name": "Abacus", "provider": "x"}}
 

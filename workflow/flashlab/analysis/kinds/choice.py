@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, chosen_metrics, comparison_warnings
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, SWEEPS, Given, Kind
@@ -102,6 +103,17 @@ def place(value: int, by_name: Mapping[str, Estimate], higher_is_better: bool) -
     return Choice(best, prices, rivals)
 
 
+def places_along(estimates: Estimates, series: Sequence[Series]) -> dict[int, Choice]:
+    """Who is best by series of one metric, at each value where there are two to choose from."""
+    along = {one.implementation: estimates.along(one) for one in series}
+    found = {}
+    for value in series[0].experiment.values:
+        by_name = {name: medians[value] for name, medians in along.items() if value in medians}
+        if chosen := place(value, by_name, series[0].metric.higher_is_better):
+            found[value] = chosen
+    return found
+
+
 def _verdict(places: Sequence[Choice]) -> tuple[str, str | None]:
     """What the places amount to, and the one implementation that does everywhere, if one does."""
     if not places:
@@ -154,12 +166,7 @@ def choices(experiment: Experiment, given: Given) -> Iterator[Finding]:
     metrics = chosen_metrics(experiment.benchmark)
     for variant, metric in itertools.product(experiment.variants, metrics):
         series = [Series(experiment, name, variant, metric) for name in names]
-        along = {one.implementation: given.estimates.along(one) for one in series}
-        places: dict[int, Choice] = {}
-        for value in experiment.values:
-            by_name = {name: found[value] for name, found in along.items() if value in found}
-            if found := place(value, by_name, metric.higher_is_better):
-                places[value] = found
+        places = places_along(given.estimates, series)
         verdict, name = _verdict(list(places.values()))
         leads = [place.lead for place in places.values()]
         facts = {
