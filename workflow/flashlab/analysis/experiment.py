@@ -181,10 +181,17 @@ def _with_exact_differences(benchmark: Benchmark, runs: list[Row], metrics: list
             key = tuple(row[column] for column in run_keys(benchmark))
             warning = {"code": PROCESSES_DIFFER, "metric": row["metric"]}
             differing.setdefault(key, []).append(warning)
+    return with_warnings(benchmark, runs, differing)
+
+
+def with_warnings(
+    benchmark: Benchmark, runs: Iterable[Row], added: Mapping[tuple[Any, ...], Sequence[Any]]
+) -> list[Row]:
+    """The runs with these warnings, by what distinguishes a run, beside those that they have."""
     found = []
     for run in runs:
-        added = differing.get(tuple(run[column] for column in run_keys(benchmark)), [])
-        found.append({**run, "warnings": [*(run["warnings"] or ()), *added]} if added else run)
+        more = added.get(tuple(run[column] for column in run_keys(benchmark)))
+        found.append({**run, "warnings": [*(run["warnings"] or ()), *more]} if more else run)
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from flashlab.analysis.estimates import Estimates
@@ -50,11 +50,6 @@ class Setting:
         """A metric of an implementation, which must have numbers here."""
         return estimates.of_metric(*self.runs[implementation], metric.name)
 
-    def without(self, implementations: Collection[str]) -> Setting:
-        """The setting without the runs of some implementations."""
-        kept = {name: run for name, run in self.runs.items() if name not in implementations}
-        return replace(self, runs=kept)
-
 
 def distinct_runs(experiments: Iterable[Experiment]) -> list[tuple[Experiment, Row]]:
     """Every run once, with the first experiment that has it, in order of what tells them apart."""
@@ -65,12 +60,15 @@ def distinct_runs(experiments: Iterable[Experiment]) -> list[tuple[Experiment, R
     return [found[key] for key in sorted(found)]
 
 
-def settings_of(experiments: Sequence[Experiment]) -> list[Setting]:
-    """The distinct settings at which any implementation has numbers, in order of their values."""
+def settings_of(experiments: Sequence[Experiment], without: Collection[str] = ()) -> list[Setting]:
+    """The distinct settings at which any implementation has numbers, in order of their values.
+
+    The implementations in `without` are left out.
+    """
     runs: dict[tuple[Any, ...], dict[str, tuple[Experiment, Row]]] = {}
     for experiment, row in distinct_runs(experiments):
         keys = [row[name] for name in run_keys(experiment.benchmark) if name != "implementation"]
-        if row["status"] == "ok":
+        if row["status"] == "ok" and row["implementation"] not in without:
             runs.setdefault(tuple(keys), {})[row["implementation"]] = (experiment, row)
     return [
         Setting(key, given_parameters(*next(iter(mine.values()))), mine)

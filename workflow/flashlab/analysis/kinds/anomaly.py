@@ -14,7 +14,7 @@ import numpy as np
 
 from flashlab import statistics
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, Row, metrics_of
+from flashlab.analysis.experiment import Experiment, Row, metrics_of, with_warnings
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, SWEEPS, Given, Kind
 from flashlab.analysis.kinds.scaling import bends
@@ -98,22 +98,20 @@ def with_doubts(experiment: Experiment, estimates: Estimates) -> Experiment:
     So every finding that rests on such a run carries the doubt. The warning of drift that the
     measuring gives compares the first third with the last, and may miss it.
     """
-    drifted: dict[Any, list[str]] = {}
-    for series in each_series(experiment, metrics_of(experiment.benchmark, exact=False)):
+    warned = {
+        (*experiment.key_of(run), warning.get("metric"))
+        for run in experiment.runs
+        for warning in run["warnings"] or ()
+        if warning["code"] == "drift"
+    }
+    added: dict[Any, list[dict[str, str]]] = {}
+    sampled = metrics_of(experiment.benchmark, exact=False)
+    for series in each_series(experiment, sorted(sampled, key=lambda metric: metric.name)):
         for row in series.measured_rows:
-            if drift(experiment, row, estimates):
-                drifted.setdefault(experiment.key_of(row), []).append(series.metric.name)
-    runs = []
-    for run in experiment.runs:
-        warnings = run["warnings"] or []
-        warned = {each.get("metric") for each in warnings if each["code"] == "drift"}
-        added = [
-            {"code": HALVES_DIFFER, "metric": metric}
-            for metric in sorted(drifted.get(experiment.key_of(run), ()))
-            if metric not in warned
-        ]
-        runs.append({**run, "warnings": [*warnings, *added]} if added else run)
-    return replace(experiment, runs=runs)
+            key, metric = experiment.key_of(row), series.metric.name
+            if (*key, metric) not in warned and drift(experiment, row, estimates):
+                added.setdefault(key, []).append({"code": HALVES_DIFFER, "metric": metric})
+    return replace(experiment, runs=with_warnings(experiment.benchmark, experiment.runs, added))
 
 
 Sign = tuple[Mapping[str, Any], Ratio]

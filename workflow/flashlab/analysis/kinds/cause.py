@@ -16,6 +16,7 @@ from flashlab.analysis.experiment import Experiment, Row
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
+from flashlab.analysis.settings import timed_metrics
 from flashlab.telling.values import Listed, Statement, say
 
 
@@ -42,8 +43,7 @@ def causes(experiment: Experiment, given: Given) -> Iterator[Finding]:
         counted = partial(CountedKernels.of, estimates=given.estimates, copy_bytes_per_ms=copied)
     else:
         return
-    timed = [metric for metric in experiment.benchmark.measured if metric.work]
-    for series in each_series(experiment, timed):
+    for series in each_series(experiment, timed_metrics(experiment.benchmark)):
         groups: dict[str, list[CountedPass]] = {}
         for row in series.measured_rows:
             if found := counted(series, row):

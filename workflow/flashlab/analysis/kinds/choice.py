@@ -247,8 +247,7 @@ def overall_choice(experiments: Sequence[Experiment], given: Given) -> Iterator[
     benchmark, metrics = experiments[0].benchmark, chosen_metrics(experiments[0].benchmark)
     # Who has its inputs packed is no further choice, beside the same with separate ones.
     packed = {name for experiment in experiments for name in experiment.packed}
-    every = [setting.without(packed) for setting in settings_of(experiments)]
-    chosen = [setting for setting in every if len(setting.runs) > 1]
+    chosen = [s for s in settings_of(experiments, without=packed) if len(s.runs) > 1]
     if not chosen:
         return
     places: dict[str, dict[tuple[Any, ...], Choice]] = {metric.name: {} for metric in metrics}

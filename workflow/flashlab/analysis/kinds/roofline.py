@@ -23,6 +23,7 @@ from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.ratios import Ratio, function_of, interval_json, rounded
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
+from flashlab.analysis.settings import timed_metrics
 from flashlab.benchmarks.model import FLOPS
 from flashlab.devices import find_device
 from flashlab.runs import Run
@@ -175,7 +176,9 @@ def rooflines(experiment: Experiment, given: Given) -> Iterator[Finding]:
     if (dtype := next(dtypes, None)) is None:
         return
     ceiling, device = given.ceilings.matrix[dtype], find_device(given.ceilings.device_name)
-    rates = {  # in TFLOP/s: before it fell where it fell, what it fell to, and the data sheet's
+    rates: dict[
+        str, Any
+    ] = {  # in TFLOP/s: before it fell where it fell, what it fell to, and the data sheet's
         "ceiling": rounded(ceiling.rate / 1e12),
         "sustained": ceiling.sustained_rate and rounded(ceiling.sustained_rate / 1e12),
         "vendor": device.peak_tflops.get(dtype) if device else None,
@@ -183,13 +186,12 @@ def rooflines(experiment: Experiment, given: Given) -> Iterator[Finding]:
     told: dict[str, Tellable] = {
         "ceiling": say(STATES[ceiling.state]),
         "ceiling_rate": _told_rate(
-            rounded(ceiling.rate / 1e12), rates["vendor"], experiment.benchmark.rate_unit
+            rates["ceiling"], rates["vendor"], experiment.benchmark.rate_unit
         ),
         "dtype": dtype,
     }
     drifted = [Reason("ceiling_drifted")] if {dtype, COPY} & given.ceilings.drifted else []
-    timed = [metric for metric in experiment.benchmark.measured if metric.work]
-    for series in each_series(experiment, timed):
+    for series in each_series(experiment, timed_metrics(experiment.benchmark)):
         groups: dict[tuple[str, bool], list[_Standing]] = {}
         along = _standings(series, given.ceilings, given.estimates)
         for standing in along:
