@@ -103,34 +103,29 @@ def _statements(
         yield say("exact_account.differs", symbol=symbol, model_differs_at=Listed(differing))
 
 
-def _finding(series: Series, account: Account) -> Finding | None:
-    equal, differing = _explained(series, account)
-    if not equal:
-        return build_finding("exact_account", [series], "unexplained") if differing else None
-    value, run, last = equal[-1]
-    largest = min(last, key=lambda name: (-last[name], name))
-    share = rounded(100 * last[largest] / sum(last.values()))
-    return build_finding(
-        "exact_account",
-        [series],
-        "explained",
-        statements=list(_statements(series, account, run, last, largest, differing)),
-        facts={"value": value, "share": share},
-        estimates=[
-            {"value": at, "parts": {k: rounded(v, EXACT_DIGITS) for k, v in of_run.items()}}
-            for at, _, of_run in equal
-        ],
-    )
-
-
 def accounts(experiment: Experiment, _: Given) -> Iterator[Finding]:
     """What an exact metric consists of, for each series whose values its model gives."""
-    metrics = [m for m in metrics_of(experiment.benchmark, exact=True) if m.account]
-    for series in each_series(experiment, metrics):
-        assert series.metric.account is not None
-        found = _finding(series, series.metric.account)
-        if found is not None:
-            yield found
+    for series in each_series(experiment, metrics_of(experiment.benchmark, exact=True)):
+        if (account := series.metric.account) is None:
+            continue
+        equal, differing = _explained(series, account)
+        if equal:
+            value, run, last = equal[-1]
+            largest = min(last, key=lambda name: (-last[name], name))
+            share = rounded(100 * last[largest] / sum(last.values()))
+            yield build_finding(
+                "exact_account",
+                [series],
+                "explained",
+                statements=list(_statements(series, account, run, last, largest, differing)),
+                facts={"value": value, "share": share},
+                estimates=[
+                    {"value": at, "parts": {k: rounded(v, EXACT_DIGITS) for k, v in of_run.items()}}
+                    for at, _, of_run in equal
+                ],
+            )
+        elif differing:
+            yield build_finding("exact_account", [series], "unexplained")
 
 
 def _strength(finding: Finding) -> float:

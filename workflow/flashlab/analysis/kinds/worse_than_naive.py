@@ -53,12 +53,9 @@ def worse_than_naive(experiments: Sequence[Experiment], given: Given) -> Iterato
             ends = (choose(ratio.ratio for ratio in worse) for choose in (min, max))
             facts["low"], facts["high"] = map(rounded, ends)
         # Where it is worse everywhere, naming the places tells nothing.
-        reasons = [
-            Reason(
-                "worse", {"implementation": name, **in_short(benchmark, places[at.value], settings)}
-            )
-            for at in (worse if len(worse) < len(ratios) else [])
-        ]
+        named = worse if len(worse) < len(ratios) else []
+        where = [in_short(benchmark, places[at.value], settings) for at in named]
+        reasons = [Reason("worse", {"implementation": name, **at}) for at in where]
         undecided = with_verdict(ratios, "inconclusive")
         compared = [[setting.runs[who][1] for who in (name, naive)] for setting in places]
         yield Finding(
