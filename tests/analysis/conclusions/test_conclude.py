@@ -105,6 +105,7 @@ def test_who_gains_most_is_told_where_it_is_decided(experiment: Plant, other: fl
     names = ("Pytorch", "Flash2", "Flash4", "SdpaCudnn")
     runs = {(name, mask): [20.0] * 4 for name in names for mask in (False, True)}
     runs["Flash2", True], runs["Flash4", True] = [10.0] * 4, [other] * 4
+    runs |= {("Flex", mask): FAILED for mask in (False, True)}  # which tells nothing
     told = keys(of_section(concluded(experiment(runs))))
     assert ("conclusion.variant.most.ideal" in told) is (other == 12)
 

@@ -183,7 +183,8 @@ def _map(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Finding]:
 
 
 def _choices(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Finding]:
-    """Which one to use by each metric of the map."""
+    """Which one to use by each metric of the map, and what it costs to choose by a part."""
+    facts = overall.facts
     for metric in [*known.parts[:1], known.decisive]:
         label = Heading(MetricName(metric.name, part=True))
         verdict, told = told_decision(
@@ -194,23 +195,12 @@ def _choices(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Findi
             brief=True,
             use=say("use", metric.name, metric=label),
         )
-        if metric == known.decisive and "wrong" in overall.facts:
-            told.append(_wrong_choice(known, overall))
+        if metric == known.decisive and "wrong" in facts:
+            wrong: dict[str, Tellable] = {name: facts[name] for name in ("wrong", "wrong_count")}
+            wrong["wrong_part"] = facts["part"]
+            wrong["wrong_range"] = Range(Measured(facts["low"]), Measured(facts["high"]))
+            told.append(Told(say("conclusion.front.wrong", *known.about, **wrong), [overall]))
         yield build_conclusion("choice", verdict, told, metric=metric.name)
-
-
-def _wrong_choice(known: Known, overall: Finding) -> Told:
-    """What it costs to choose by a part."""
-    facts = overall.facts
-    return tell(
-        "conclusion.front.wrong",
-        *known.about,
-        sources=[overall],
-        wrong=facts["wrong"],
-        wrong_count=facts["wrong_count"],
-        wrong_part=facts["part"],
-        wrong_range=Range(Measured(facts["low"]), Measured(facts["high"])),
-    )
 
 
 def _at_least(ratio: float) -> Number:

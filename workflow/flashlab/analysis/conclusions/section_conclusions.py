@@ -329,11 +329,11 @@ VARIANT_VERDICTS = {"above": "gains", "below": "loses", "equal": "level"}
 def _conclude_variant(known: Known, experiment: Experiment, names: Sequence[str]) -> _Section:
     switched = next(p for p in experiment.varying_variants if p.kind is bool)
     effects: dict[str, dict[str, Finding]] = {}
-    every = known.every("variant_effect", experiment, switched=switched.name)
-    for finding in sorted(every, key=lambda f: names.index(f.subject["implementation"])):
-        if finding.estimates:
-            of_name = effects.setdefault(finding.subject["implementation"], {})
-            of_name[str(finding.metric)] = finding
+    for name in names:
+        of_name = {"implementation": name, "switched": switched.name}
+        for finding in known.every("variant_effect", experiment, **of_name):
+            if finding.estimates:
+                effects.setdefault(name, {})[str(finding.metric)] = finding
     metric = known.decisive.name
     whole = {name: found[metric] for name, found in effects.items() if metric in found}
     last = max((e["value"] for f in whole.values() for e in f.estimates), default=0)

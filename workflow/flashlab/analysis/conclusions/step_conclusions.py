@@ -53,7 +53,7 @@ def step_conclusions(known: Known) -> Iterator[Finding]:
     experiment = ladder_of(known.experiments)
     assert experiment is not None
     every = (
-        _whole(known, experiment),
+        [*_whole(known, experiment)],
         [*_climb(known, experiment), *_top(known, experiment), *_first(experiment)],
         _verdicts(known, experiment),
     )
@@ -79,18 +79,14 @@ def _gain(experiment: Experiment, worse: float, better: float) -> float:
     return better / worse if step_metric(experiment).higher_is_better else worse / better
 
 
-def _climb(known: Known, experiment: Experiment) -> list[Told]:
+def _climb(known: Known, experiment: Experiment) -> Iterator[Told]:
     value = experiment.values[-1]
     medians = _medians(experiment, value)
-    if len(medians) < 2:
-        return []
-    first = next(iter(medians))
-    best = _best(experiment, medians)
-    found = known.every("step", experiment, metric=known.decisive.name)
-    return [
-        tell(
+    if len(medians) > 1:
+        first, best = next(iter(medians)), _best(experiment, medians)
+        yield tell(
             "conclusion.front.climb",
-            sources=found,
+            sources=known.every("step", experiment, metric=known.decisive.name),
             climb_where=_where(experiment, best, value),
             climb_first=first,
             climb_best=best,
@@ -99,36 +95,31 @@ def _climb(known: Known, experiment: Experiment) -> list[Told]:
             climb_after=in_units(medians[best]),
             climb_unit=known.decisive.unit,
         )
-    ]
 
 
-def _whole(known: Known, experiment: Experiment) -> list[Told]:
+def _whole(known: Known, experiment: Experiment) -> Iterator[Told]:
     """Who ends first as a whole program, what fills its time, and how the fastest kernel fares."""
     found = known.every("whole", experiment)
     if not found:
-        return []
+        return
     facts, unit = found[0].facts, experiment.benchmark.metric(found[0].subject["metric"]).unit
     best, *fastest = facts["told"]
     near = [n for n in dict.fromkeys([*facts["level"], *facts["open"]]) if n != best["name"]]
-    told = [
-        tell(
-            WHOLES[bool(near)],
-            sources=found,
-            whole_where=_where(experiment, best["name"], facts["at"]),
-            whole_best=best["name"],
-            whole_time=in_units(best["median"]),
-            whole_unit=unit,
-            whole_near=Listed(near),
-        )
-    ]
+    yield tell(
+        WHOLES[bool(near)],
+        sources=found,
+        whole_where=_where(experiment, best["name"], facts["at"]),
+        whole_best=best["name"],
+        whole_time=in_units(best["median"]),
+        whole_unit=unit,
+        whole_near=Listed(near),
+    )
     for each in fastest:
-        told.append(
-            tell(
-                "conclusion.front.whole.fastest",
-                fastest=each["name"],
-                fastest_time=in_units(each["median"]),
-                fastest_unit=unit,
-            )
+        yield tell(
+            "conclusion.front.whole.fastest",
+            fastest=each["name"],
+            fastest_time=in_units(each["median"]),
+            fastest_unit=unit,
         )
     parts = []
     for each in (best, *fastest):
@@ -142,7 +133,7 @@ def _whole(known: Known, experiment: Experiment) -> list[Told]:
             for name, share in longest
         ]
         parts.append(say("conclusion.each.shares", shares_of=each["name"], shares=Listed(shares)))
-    return [*told, tell("conclusion.front.whole.parts", parts=clauses(parts))]
+    yield tell("conclusion.front.whole.parts", parts=clauses(parts))
 
 
 def _best(experiment: Experiment, medians: Mapping[str, float]) -> str:
@@ -266,13 +257,13 @@ PEAKS = {
 }
 
 
-def _top(known: Known, experiment: Experiment) -> list[Told]:
+def _top(known: Known, experiment: Experiment) -> Iterator[Told]:
     """The best step's rate, which follows from the decisive metric, beside the device's peak."""
     value, base = experiment.values[-1], (known.decisive.name,)
     derived = [m for m in experiment.benchmark.metrics if m.derived and m.derived.of == base]
     rates = _medians(experiment, value, derived[0]) if derived else {}
     if not rates:
-        return []
+        return
     best = max(rates, key=lambda name: rates[name])
     near = [
         finding
@@ -281,46 +272,37 @@ def _top(known: Known, experiment: Experiment) -> list[Told]:
         and value in (*finding.facts["equal_at"], *finding.facts["undecided_at"])
     ]
     names = {f.subject[role] for f in near for role in ("implementation", "other")} | {best}
-    told = [
-        tell(
-            "conclusion.front.top",
-            sources=near,
-            top_names=Listed([name for name in rates if name in names]),
-            top_rate=Measured(rounded(rates[best])),
-            top_at=setting(experiment.parameter, value),
-        )
-    ]
+    yield tell(
+        "conclusion.front.top",
+        sources=near,
+        top_names=Listed([name for name in rates if name in names]),
+        top_rate=Measured(rounded(rates[best])),
+        top_at=setting(experiment.parameter, value),
+    )
     if peak := _peak(known, experiment, rates[best]):
         dtype, source, limit = peak
-        told.append(
-            tell(
-                PEAKS[source],
-                top_dtype=dtype,
-                top_peak=Measured(rounded(limit)),
-                top_percent=percent(rates[best] / limit),
-            )
+        yield tell(
+            PEAKS[source],
+            top_dtype=dtype,
+            top_peak=Measured(rounded(limit)),
+            top_percent=percent(rates[best] / limit),
         )
-    return [*told, *_tell_busiest(experiment, best, value)]
-
-
-def _tell_busiest(experiment: Experiment, name: str, value: int) -> Iterator[Told]:
-    """The unit of the device that a step keeps busiest, by its counters in percent."""
-    run = experiment.run_at(name, experiment.variants[0], value)
+    # The unit of the device that it keeps busiest, by its counters in percent.
+    run = experiment.run_at(best, experiment.variants[0], value)
     assert run is not None  # it has a rate
-    metric = step_metric(experiment)
-    counted = experiment.counters_of(run, metric.name)
+    counted, kind = experiment.counters_of(run, known.decisive.name), run["device"]
     units = [
-        counter
-        for counter in experiment.benchmark.counters_on(run["device"]).get(metric.name, ())
+        (counted[counter.quantity.name], counter.labels)
+        for counter in experiment.benchmark.counters_on(kind).get(known.decisive.name, ())
         if counter.quantity.name.endswith("_activity") and counter.quantity.name in counted
     ]
     if units:
-        busiest = max(units, key=lambda counter: counted[counter.quantity.name])
+        most, labels = max(units, key=lambda unit: unit[0])
         yield tell(
             "conclusion.front.top.busiest",
-            busiest=Label(busiest.labels),
-            busiest_of=name,
-            busiest_percent=Short(counted[busiest.quantity.name]),
+            busiest=Label(labels),
+            busiest_of=best,
+            busiest_percent=Short(most),
         )
 
 
