@@ -11,22 +11,17 @@ from typing import Any
 import pytest
 from analysis.deriving import NO_CLAIMS, Plant, check, keys
 
-from flashlab.analysis.ceilings import Ceiling, Ceilings
 from flashlab.analysis.derive import derive
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import sections_of
 from flashlab.analysis.finding import Finding
 
 FAILED = ("oom",) * 4
-CEILINGS = Ceilings("Abacus", {}, Ceiling(4e9, Estimates().of(("copy",), [1.0] * 30)))
-"""A copy bandwidth of 4 TB/s, as a time in ms and the bytes moved in it."""
-
-WIDE = {"batch_size": 16, "num_heads": 32, "emb_dim": 2048}
 
 
-def concluded(*experiments: Any, ceilings: Ceilings | None = None) -> list[Finding]:
+def concluded(*experiments: Any) -> list[Finding]:
     """The conclusions from all findings on these experiments, which are checked with them."""
-    found = derive(experiments, Estimates(experiments), NO_CLAIMS, ceilings)
+    found = derive(experiments, Estimates(experiments), NO_CLAIMS, None)
     check(found, experiments[0].benchmark)
     return [finding for finding in found if finding.kind == "conclusion"]
 
@@ -47,6 +42,16 @@ def three(**changes: Sequence[Any]) -> dict[str, Sequence[Any]]:
         "Flash4": (15, 30, 40, 80),
         **changes,
     }
+
+
+def test_what_ran_out_of_memory_is_told_once_and_not_as_checked(experiment: Plant) -> None:
+    runs = {"Pytorch": (30, 60, 120, "oom"), "Flash2": (10, 20, 40, 80)}
+    section = of_section(concluded(experiment(runs)))
+    told = {statement.key: statement.values for statement in section.statements}
+    assert told["conclusion.out_of_memory"]["oom_at"] == 1024
+    absent = [each.key for each in told["conclusion.checked"]["absent"].items]  # type: ignore[union-attr]
+    assert absent and "conclusion.absent.out_of_memory" not in absent
+    assert not any(reason.status == "oom" for reason in section.reasons)
 
 
 @pytest.mark.parametrize(
@@ -108,6 +113,3 @@ def test_who_gains_most_is_told_where_it_is_decided(experiment: Plant, other: fl
     runs |= {("Flex", mask): FAILED for mask in (False, True)}  # which tells nothing
     told = keys(of_section(concluded(experiment(runs))))
     assert ("conclusion.variant.most.ideal" in told) is (other == 12)
-
-
-# Causes

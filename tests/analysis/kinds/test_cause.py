@@ -1,4 +1,4 @@
-"""Causes of the passes along a sweep, and of how many runs the counters were read."""
+"""Of which passes a cause is stated; which one it is has a test of its own (`counted_passes`)."""
 
 from __future__ import annotations
 
@@ -17,49 +17,32 @@ from flashlab.analysis.kinds.cause import CAUSE
 COPY = Ceiling(2 * 4.273e9, Estimates().of(("copy",), [2.0] * 30))
 """The H200's copy bandwidth, 4273 GB/s, as a time in ms and the bytes moved in it."""
 CEILINGS = Ceilings("Abacus", {}, COPY)
-
-MATRIX = {"matrix_activity": 90.0}
-
-
-def on_gpu(experiment: Plant, *passes: tuple[float, Any]) -> Any:
-    """Passes of so many milliseconds and with these counters, at N = 1024, 2048 and so on."""
-    return _planted(experiment, "Flash2", passes, 1024, (16, 32, 2048), "float16", "cuda")
+KINDS = ({"dtype": "float16", "device": "cuda"}, {"dtype": "float32", "device": "cpu"})
 
 
-def on_cpu(experiment: Plant, *passes: tuple[float, Any]) -> Any:
-    """The same with operators, at N = 512 and so on."""
-    return _planted(experiment, "Pytorch", passes, 512, (1, 8, 512), "float32", "cpu")
-
-
-def _planted(
-    experiment: Plant, name: str, passes: Any, first: int, sizes: Any, dtype: str, device: str
-) -> Any:
-    row = {}
-    for step, (milliseconds, found) in enumerate(passes):
-        times = [milliseconds / 1e3 * factor for factor in np.linspace(0.999, 1.001, 15)]
-        row[first * 2**step] = {"forward": times, "counters": found}
-    others = dict(zip(("batch_size", "num_heads", "emb_dim"), sizes, strict=True))
-    return experiment(
-        {name: row}, sizes=lambda n: {"seq_len": n, **others}, dtype=dtype, device=device
-    )
+def counted(experiment: Plant, kind: Any, **counters: Any) -> Any:
+    """A pass of a millisecond with these counters."""
+    times = [1e-3 * factor for factor in np.linspace(0.999, 1.001, 15)]
+    return experiment({"Flash2": [{"forward": times, "counters": counters}]}, **kind)
 
 
 def forward(planted: Any, ceilings: Ceilings | None = CEILINGS) -> list[Finding]:
     return derived(CAUSE, planted, metric="forward_time", ceilings=ceilings)
 
 
-ELSEWHERE = {"environment": {"device_name": "Other"}}
-OTHER_CODE = {"environment": {"device_name": "Abacus", "provider": "x"}}
-
-
-@pytest.mark.parametrize("changes", [ELSEWHERE, OTHER_CODE], ids=["device", "provider"])
+@pytest.mark.parametrize("kind", KINDS, ids=["GPU", "CPU"])
+@pytest.mark.parametrize(
+    ("environment", "count"),
+    [({}, 1), ({"device_name": "Other"}, 0), ({"device_name": "Abacus", "provider": "x"}, 0)],
+    ids=["the same", "device", "provider"],
+)
 def test_counters_of_other_code_or_another_device_are_no_cause(
-    experiment: Plant, changes: dict[str, Any]
+    experiment: Plant, kind: Any, environment: dict[str, str], count: int
 ) -> None:
-    assert forward(on_gpu(experiment, (1.0, {**MATRIX, **changes}))) == []
-    assert forward(on_cpu(experiment, (1.0, {"product_share": 30.0, **changes})), None) == []
+    more = {"environment": environment} if environment else {}
+    assert len(forward(counted(experiment, kind, **more))) == count
 
 
 def test_without_ceilings_of_the_device_nothing_is_said(experiment: Plant) -> None:
-    planted = on_gpu(experiment, (1.0, MATRIX))
+    planted = counted(experiment, KINDS[0])
     assert forward(planted, None) == forward(planted, replace(CEILINGS, device_name="x")) == []
