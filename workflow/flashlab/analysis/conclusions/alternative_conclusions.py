@@ -233,14 +233,12 @@ def _share_of_ceiling(
         "ceiling_share": _shares(shares),
         "ceiling_rate": Measured(rate),
     }
-    if sustained is None:
-        yield tell("conclusion.alternatives.ceiling", sources=found[:1], **values)
-        return
-    values |= {
-        "sustained_share": _shares([share * rate / sustained for share in shares]),
-        "sustained_rate": Measured(sustained),
-    }
-    yield tell("conclusion.alternatives.ceiling.sustained", sources=found[:1], **values)
+    key = "conclusion.alternatives.ceiling"
+    if sustained is not None:
+        key = "conclusion.alternatives.ceiling.sustained"
+        values["sustained_share"] = _shares([share * rate / sustained for share in shares])
+        values["sustained_rate"] = Measured(sustained)
+    yield tell(key, sources=found[:1], **values)
 
 
 def _shares(shares: Sequence[float]) -> Range:

@@ -187,14 +187,12 @@ def tell_exact(known: Known, experiment: Experiment, name: str, variant: Variant
         found = known.every("exact_comparison", experiment, **about)
         if not found or found[0].verdict == "withheld":
             continue
-        label = heading(metric.labels)
+        label: dict[str, Tellable] = {"exact_metric_heading": heading(metric.labels)}
         if len(found) > 1:
-            yield tell(
-                "conclusion.exact.varies", sources=found, exact_metric_heading=label, symbol=symbol
-            )
+            yield tell("conclusion.exact.varies", sources=found, **label, symbol=symbol)
             continue
         if found[0].verdict == "equal":
-            yield tell("conclusion.exact.equal", sources=found, exact_metric_heading=label)
+            yield tell("conclusion.exact.equal", sources=found, **label)
             continue
         facts, is_less = found[0].facts, found[0].verdict == "less"
         at = facts["low_at"] if is_less else facts["high_at"]
@@ -205,7 +203,7 @@ def tell_exact(known: Known, experiment: Experiment, name: str, variant: Variant
         yield tell(
             "conclusion.exact.less" if is_less else "conclusion.exact.more",
             sources=found,
-            exact_metric_heading=label,
+            **label,
             exact_share=Range(percent(facts["low"]), percent(facts["high"])),
             baseline=experiment.baseline,
             exact_mine=in_units(mine),
