@@ -1,4 +1,4 @@
-"""Causes of the passes along a sweep, and of how many runs the counters were read."""
+"""Of which passes a cause is stated; which one it is has a test of its own (`counted_passes`)."""
 
 from __future__ import annotations
 
@@ -7,101 +7,42 @@ from typing import Any
 
 import numpy as np
 import pytest
-from analysis.deriving import Plant, derived, keys, quoted
+from analysis.deriving import Plant, derived
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.cause import CAUSE
-from flashlab.analysis.kinds.counters import COUNTERS
 
 COPY = Ceiling(2 * 4.273e9, Estimates().of(("copy",), [2.0] * 30))
 """The H200's copy bandwidth, 4273 GB/s, as a time in ms and the bytes moved in it."""
 CEILINGS = Ceilings("Abacus", {}, COPY)
-
-MATRIX = {"matrix_activity": 90.0}
-
-
-def on_gpu(experiment: Plant, *passes: tuple[float, Any]) -> Any:
-    """Passes of so many milliseconds and with these counters, at N = 1024, 2048 and so on."""
-    return _planted(experiment, "Flash2", passes, 1024, (16, 32, 2048), "float16", "cuda")
+KINDS = ({"dtype": "float16", "device": "cuda"}, {"dtype": "float32", "device": "cpu"})
 
 
-def on_cpu(experiment: Plant, *passes: tuple[float, Any]) -> Any:
-    """The same with operators, at N = 512 and so on."""
-    return _planted(experiment, "Pytorch", passes, 512, (1, 8, 512), "float32", "cpu")
-
-
-def _planted(
-    experiment: Plant, name: str, passes: Any, first: int, sizes: Any, dtype: str, device: str
-) -> Any:
-    row = {}
-    for step, (milliseconds, found) in enumerate(passes):
-        times = [milliseconds / 1e3 * factor for factor in np.linspace(0.999, 1.001, 15)]
-        row[first * 2**step] = {"forward": times, "counters": found}
-    others = dict(zip(("batch_size", "num_heads", "emb_dim"), sizes, strict=True))
-    return experiment(
-        {name: row}, sizes=lambda n: {"seq_len": n, **others}, dtype=dtype, device=device
-    )
+def counted(experiment: Plant, kind: Any, **counters: Any) -> Any:
+    """A pass of a millisecond with these counters."""
+    times = [1e-3 * factor for factor in np.linspace(0.999, 1.001, 15)]
+    return experiment({"Flash2": [{"forward": times, "counters": counters}]}, **kind)
 
 
 def forward(planted: Any, ceilings: Ceilings | None = CEILINGS) -> list[Finding]:
     return derived(CAUSE, planted, metric="forward_time", ceilings=ceilings)
 
 
-def test_on_a_cpu_operators_are_the_cause(experiment: Plant) -> None:
-    outside = {"product_share": 30.0, "elementwise_share": 40.0, "allocated_bytes": 36.7e6}
-    product = {"product_share": 90.0, "softmax_share": 5.0, "elementwise_share": 5.0}
-    planted = on_cpu(experiment, (1.0, outside), (1.0, outside), (1.0, product))
-    products, unfused = forward(planted, None)
-    assert (products.verdict, products.facts["values"]) == ("products", [2048])
-    assert (unfused.verdict, unfused.facts["values"]) == ("unfused", [512, 1024])
-    assert keys(unfused) == ["cause.unfused.operators"]
-
-
-def test_values_with_one_cause_make_one_finding_with_its_evidence(experiment: Plant) -> None:
-    busier = {"busy_time": 1.9, "matrix_activity": 95.0}
-    planted = on_gpu(experiment, (1.0, MATRIX), (2.0, busier), (0.02, {"busy_time": 0.01}))
-    launch, matrix = forward(planted)
-    assert (launch.verdict, launch.facts["values"]) == ("launch_bound", [4096])
-    assert (matrix.verdict, matrix.facts["values"]) == ("matrix_bound", [1024, 2048])
-    assert [e["matrix_percent"] for e in matrix.estimates] == [90, 95]
-
-
-ELSEWHERE = {"environment": {"device_name": "Other"}}
-OTHER_CODE = {"environment": {"device_name": "Abacus", "provider": "x"}}
-
-
-@pytest.mark.parametrize("changes", [ELSEWHERE, OTHER_CODE], ids=["device", "provider"])
+@pytest.mark.parametrize("kind", KINDS, ids=["GPU", "CPU"])
+@pytest.mark.parametrize(
+    ("environment", "count"),
+    [({}, 1), ({"device_name": "Other"}, 0), ({"device_name": "Abacus", "provider": "x"}, 0)],
+    ids=["the same", "device", "provider"],
+)
 def test_counters_of_other_code_or_another_device_are_no_cause(
-    experiment: Plant, changes: dict[str, Any]
+    experiment: Plant, kind: Any, environment: dict[str, str], count: int
 ) -> None:
-    assert forward(on_gpu(experiment, (1.0, {**MATRIX, **changes}))) == []
-    assert forward(on_cpu(experiment, (1.0, {"product_share": 30.0, **changes})), None) == []
+    more = {"environment": environment} if environment else {}
+    assert len(forward(counted(experiment, kind, **more))) == count
 
 
 def test_without_ceilings_of_the_device_nothing_is_said(experiment: Plant) -> None:
-    planted = on_gpu(experiment, (1.0, MATRIX))
+    planted = counted(experiment, KINDS[0])
     assert forward(planted, None) == forward(planted, replace(CEILINGS, device_name="x")) == []
-
-
-@pytest.mark.parametrize(
-    ("counters", "verdict"),
-    [
-        ([None], "uncounted"),
-        ([{}], "counted"),
-        (["ERR_NVGPUCTRPERM", {}], "partly"),
-    ],
-)
-@pytest.mark.parametrize("planted", [on_gpu, on_cpu])
-def test_the_runs_that_were_counted_are_counted(
-    experiment: Plant, planted: Any, counters: list[Any], verdict: str
-) -> None:
-    along = planted(experiment, *((1.0, found) for found in counters))
-    (found,) = derived(COUNTERS, along)
-    kind = ".operators" if planted is on_cpu else ""
-    assert (found.verdict, keys(found)) == (verdict, [f"counters.{verdict}{kind}"])
-    counts = {name: quoted(found)[name] for name in ("count", "failed")}
-    assert counts == {"count": verdict != "uncounted", "failed": verdict == "partly"}
-    at = [value for finding in forward(along) for value in finding.facts["values"]]
-    assert len(at) <= (verdict != "uncounted")

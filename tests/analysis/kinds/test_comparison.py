@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from analysis.deriving import Plant, derived, the_one, verdicts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,33 +16,6 @@ def pair(*factors: float) -> dict[Any, Any]:
     naive = [size**2 * 1e-3 for size in SIZES[: len(factors)]]
     fast = [time / factor for time, factor in zip(naive, factors, strict=True)]
     return {"Pytorch": naive, "Flash2": fast}
-
-
-@pytest.mark.parametrize(
-    ("factors", "noise", "verdict", "by_value"),
-    [
-        ((2.0, 3.0, 4.0, 5.0), {}, "better", ["above"] * 4),
-        ((0.5, 0.4), {}, "worse", ["below"] * 2),
-        ((1.01, 0.99, 1.0), {}, "equivalent", ["equal"] * 3),  # the drift of identical code
-        ((1.06, 1.05), {"count": 12, "spread": 0.3}, "inconclusive", ["inconclusive"] * 2),
-        ((0.5, 1.0, 2.0), {}, "mixed", ["below", "equal", "above"]),
-    ],
-)
-def test_a_verdict_is_what_holds_at_every_value(
-    experiment: Plant,
-    factors: tuple[float, ...],
-    noise: dict[str, Any],
-    verdict: str,
-    by_value: list[str],
-) -> None:
-    found = the_one(COMPARISON, experiment(pair(*factors), **noise))
-    assert (found.verdict, verdicts(found)) == (verdict, by_value)
-    facts, room = found.facts, 0.3 if noise else 0.02
-    assert (facts["low"], facts["high"]) == pytest.approx((min(factors), max(factors)), rel=room)
-    assert (facts["first"], facts["last"]) == (128, SIZES[len(factors) - 1])
-    if not noise and verdict != "equivalent":
-        at = [SIZES[factors.index(end)] for end in (min(factors), max(factors))]
-        assert [facts["low_at"], facts["high_at"]] == at
 
 
 def test_the_headline_compares_the_total_of_both_passes_too(experiment: Plant) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-from analysis.deriving import Plant, derived, keys, quoted
+from analysis.deriving import Plant, derived, keys
 from planted.experiments import SHAPE
 
 from flashlab.analysis.finding import Finding
@@ -36,27 +35,6 @@ def account(
         {name: row}, sizes=lambda n: {"seq_len": n, **sizes}, dtype="float16", device="cuda"
     )
     return derived(EXACT_ACCOUNT, planted)
-
-
-@pytest.mark.parametrize(
-    ("name", "excess", "value", "part", "share"),
-    [
-        ("Pytorch", 0.0, 1024, "the N × N scores", 86.5),
-        ("Flash2", 0.0, 1024, "q, k and v with their gradients or copies", 59.6),
-        # A peak that is not the model's is not explained by it.
-        ("Pytorch", 1.0, 512, "the N × N scores", 74.4),
-    ],
-)
-def test_a_peak_is_explained_by_its_parts(
-    experiment: Plant, name: str, excess: float, value: int, part: str, share: float
-) -> None:
-    (found,) = account(experiment, name, excess)
-    facts = found.facts
-    assert (found.verdict, facts["value"], facts["share"]) == ("explained", value, share)
-    assert quoted(found)["largest_part"].texts["en"] == part
-    assert ("exact_account.differs" in keys(found)) is (excess > 0)
-    largest = max(found.estimates[-1]["parts"].values())
-    assert quoted(found)["part_size"] == pytest.approx(largest)
 
 
 def test_without_the_devices_facts_the_model_says_nothing_of_the_naive_one(

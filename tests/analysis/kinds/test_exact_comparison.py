@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from analysis.deriving import Plant, derived, excluded_run, keys
-from planted.experiments import SHAPE, SIZES
+from analysis.deriving import Plant, derived
 
 from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON
-from flashlab.benchmarks.attention.declaration import attention_run, exact_peak_memory
 
 
 def shared(*shares: float) -> dict[Any, Any]:
@@ -44,35 +41,3 @@ def test_memory_is_compared_to_the_last_byte(
     assert {f.verdict: tuple(f.facts[name] for name in names) for f in found} == sides
     estimates = sorted(e["estimate"] for f in found for e in f.estimates)
     assert estimates == pytest.approx(sorted(shares), rel=1e-11)
-
-
-def test_a_ratio_is_withheld_where_a_run_is_missing_and_names_it(experiment: Plant) -> None:
-    (found,) = derived(
-        EXACT_COMPARISON, experiment({"Pytorch": ["oom"], "Flash2": [{"peak": 1.0}]})
-    )
-    assert (found.verdict, found.facts) == ("withheld", {"count": 0})
-    assert found.reasons == [excluded_run("Pytorch", 128, "oom")]
-
-
-@pytest.mark.parametrize(
-    ("excess", "key"),
-    [(0.0, "exact_comparison.model_agrees_at"), (1.0, "exact_comparison.model_differs_at")],
-)
-def test_peaks_are_checked_against_the_model_where_it_covers_both(
-    experiment: Plant, excess: float, key: str
-) -> None:
-    """The baseline's has some MiB more than the model; of N = 2 there is no model."""
-    provider, device = "flash-attn 2.8.3", "NVIDIA H200"
-    runs: dict[str, Any] = {"Pytorch": {}, "Flash2": {}}
-    for name, row in runs.items():
-        for size in (2, SIZES[1]):
-            run = attention_run(name, replace(SHAPE, seq_len=size), "float16", "cuda")
-            model = exact_peak_memory(run, provider, device)
-            more = excess if name == "Pytorch" else 0.0
-            peak = (100.0 if name == "Pytorch" else 50.0) if model is None else model + more
-            environment = {"provider": provider, "device_name": device}
-            row[size] = {"peak": peak, "environment": environment}
-    found = derived(EXACT_COMPARISON, experiment(runs, dtype="float16", device="cuda"))
-    checked = {k: f for f in found for k in keys(f) if "model" in k}
-    assert checked.keys() == {key}
-    assert [e["value"] for f in found for e in f.estimates if e["modelled_baseline"]] == [256]

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from analysis.deriving import Plant, excluded_run, keys, quoted, the_one
+from analysis.deriving import Plant, keys, quoted, the_one
 
 from flashlab.analysis.kinds.monotonicity import MONOTONICITY
 
@@ -42,18 +40,3 @@ def test_memory_is_exact_so_that_any_printed_digit_counts(experiment: Plant) -> 
     runs = {"Flash2": [{"peak": peak} for peak in (100.0, 103.0, 102.0)]}
     found = the_one(MONOTONICITY, experiment(runs), metric="peak_memory")
     assert (found.verdict, quoted(found)["fall_ratio"]) == ("broken", 0.99)
-
-
-@pytest.mark.parametrize(
-    ("times", "noise", "key"),
-    [
-        ((1.0, 1.01, 1.02), {"count": 12, "spread": 0.4}, "monotonicity.inconclusive"),
-        ((1.0, "error"), {}, "monotonicity.inconclusive.missing"),
-    ],
-)
-def test_noise_and_what_is_missing_decide_nothing(
-    experiment: Plant, times: Any, noise: dict[str, Any], key: str
-) -> None:
-    found = the_one(MONOTONICITY, experiment({"Flash2": times}, **noise))
-    assert (found.verdict, keys(found)) == ("inconclusive", [key])
-    assert found.reasons == ([] if noise else [excluded_run("Flash2", 256, "error")])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from analysis.deriving import Plant, derived, excluded_run, keys, quoted, the_one
+from analysis.deriving import Plant, the_one
 from planted.experiments import SIZES
 
 from flashlab.analysis.kinds.scaling import SCALING
@@ -70,24 +70,3 @@ def test_memory_is_exact_so_its_growth_needs_no_samples(
     runs = {"Flash2": {n: {"peak": peak(n)} for n in (*SIZES, 2048)}}
     found = the_one(SCALING, experiment(runs), metric="peak_memory")
     assert (found.verdict, found.facts.get("exponent")) == (verdict, exponent)
-
-
-def test_one_size_has_no_growth_and_one_that_is_left_tells_none(experiment: Plant) -> None:
-    assert derived(SCALING, experiment({"Flash2": [1]})) == []
-    found = the_one(SCALING, experiment({"Flash2": (1, "error")}))
-    assert (found.verdict, keys(found)) == ("too_few_sizes", ["scaling.too_few_sizes.one"])
-    assert found.reasons == [excluded_run("Flash2", 256, "error")]
-
-
-def test_no_exponent_is_given_where_another_size_varies_along(experiment: Plant) -> None:
-    """The batch falls as N rises: a square law of N has the slope 1, which is no exponent of N."""
-    planted = experiment(
-        growing(lambda n: n / 10), **STILL, sizes=lambda n: {"seq_len": n, "batch_size": 2048 // n}
-    )
-    for metric in ("forward_time", "peak_memory"):
-        found = the_one(SCALING, planted, metric=metric)
-        assert (found.verdict, keys(found)) == ("covaried", ["scaling.covaried", "covaried"])
-        assert not any("exponent" in estimate for estimate in found.estimates)
-        assert (found.facts["local"], "exponent" in found.facts) == ([], False)
-    found = the_one(SCALING, planted)
-    assert quoted(found)["times"] == pytest.approx(8, rel=0.02)

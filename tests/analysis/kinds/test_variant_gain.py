@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from analysis.deriving import Plant, derived, quoted, the_one
+from analysis.deriving import Plant, quoted, the_one
 
 from flashlab.analysis.kinds.variant_gain import VARIANT_GAIN
 
@@ -25,7 +25,3 @@ def test_the_gain_of_a_mask_is_compared_with_half_the_operations_across_experime
     told = quoted(found)
     assert (told["low"], told["high"]) == pytest.approx(gains, rel=0.03)
     assert [setting.values for setting in told["low_where"].items] == [(128,)]
-
-
-def test_without_both_variants_there_is_no_gain(experiment: Plant) -> None:
-    assert derived(VARIANT_GAIN, experiment({"A": {128: 1}, ("A", True): {256: 1}})) == []

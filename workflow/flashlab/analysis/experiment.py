@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -110,9 +111,7 @@ def read_samples(path: Path, benchmark: Benchmark) -> dict[SampleKey, Samples]:
     keys = run_keys(benchmark)
     series: dict[str, list[tuple[int, float]]] = {}
     with path.open(encoding="utf-8", newline="") as file:
-        header = tuple(next(csv.reader(file)))
-        if header != (*keys, *SAMPLE_COLUMNS):
-            raise ValueError(f"{path}: its columns are {header}")
+        next(file)  # the columns, which are those that `tables` writes
         for line in file:
             start, index, value = line.rsplit(",", 2)
             series.setdefault(start, []).append((int(index), float(value)))
@@ -180,10 +179,17 @@ def _with_exact_differences(benchmark: Benchmark, runs: list[Row], metrics: list
             key = tuple(row[column] for column in run_keys(benchmark))
             warning = {"code": PROCESSES_DIFFER, "metric": row["metric"]}
             differing.setdefault(key, []).append(warning)
+    return with_warnings(benchmark, runs, differing)
+
+
+def with_warnings(
+    benchmark: Benchmark, runs: Iterable[Row], added: Mapping[tuple[Any, ...], Sequence[Any]]
+) -> list[Row]:
+    """The runs with these warnings, by what distinguishes a run, beside those that they have."""
     found = []
     for run in runs:
-        added = differing.get(tuple(run[column] for column in run_keys(benchmark)), [])
-        found.append({**run, "warnings": [*(run["warnings"] or ()), *added]} if added else run)
+        more = added.get(tuple(run[column] for column in run_keys(benchmark)))
+        found.append({**run, "warnings": [*(run["warnings"] or ()), *more]} if more else run)
     return found
 
 
@@ -508,6 +514,15 @@ def comparison_doubts(compared: Iterable[Iterable[Row]], exact: bool = False) ->
         for code, column in columns.items()
         if any(len({run.get(column) for run in runs} - {None}) > 1 for runs in groups)
     ]
+
+
+def comparison_warnings(
+    benchmark: Benchmark, metric: str, compared: Sequence[Sequence[Row]]
+) -> list[str]:
+    """The codes of the warnings on runs that are compared, group by group, by a sampled metric."""
+    measured = benchmark.measured_behind(metric)
+    codes = warning_codes(itertools.chain.from_iterable(compared), *measured)
+    return sorted([*codes, *comparison_doubts(compared)])
 
 
 def metrics_of(benchmark: Benchmark, exact: bool) -> list[Metric]:

@@ -148,12 +148,14 @@ def advantages(
     return [ratio(value, above[value], below[value]) for value in common]
 
 
-def shared_verdict(found: Sequence[Ratio]) -> str:
-    """The verdict that all ratios share, ``mixed`` where they differ; none decide nothing."""
-    verdicts = {ratio.verdict for ratio in found}
-    if not verdicts:
-        return "inconclusive"
-    return verdicts.pop() if len(verdicts) == 1 else "mixed"
+def shared_verdict(found: Sequence[Ratio], words: Mapping[str, str]) -> str:
+    """The verdict that all ratios share, ``mixed`` where they differ; none decide nothing.
+
+    In `words` where they have one for it.
+    """
+    verdicts = {ratio.verdict for ratio in found} or {"inconclusive"}
+    shared = verdicts.pop() if len(verdicts) == 1 else "mixed"
+    return words.get(shared, shared)
 
 
 def with_verdict(found: Sequence[Ratio], verdict: str) -> list[int]:

@@ -9,7 +9,6 @@ metric is told once, in the section where it is strongest.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -66,66 +65,51 @@ def _told(
                 yield finding
 
 
-def _strength(finding: Finding) -> float:
-    """How much a finding of a brief kind has to tell, within its kind; 0 for nothing."""
-    strength = KINDS[finding.kind].strength
-    return strength(finding) if strength and finding.statements else 0.0
-
-
-def _strongest(findings: Iterable[Finding]) -> Finding | None:
-    """That which has most to tell; of several the first by name, whatever the order."""
-    return min(
-        findings, key=lambda f: (-_strength(f), str(f.experiment), str(f.subject)), default=None
-    )
-
-
 def _decisive(findings: Iterable[Finding]) -> set[str | None]:
     """The metric by which the dataset's overall choice is made."""
     return {f.metric for f in findings if f.kind == "choice" and f.experiment is None}
 
 
-def _told_choices(findings: Iterable[Finding], decisive: Collection[str | None]) -> list[Finding]:
-    """The choices of a section, by the metric that decides over the dataset: a total, if any.
+def _strongest(findings: Iterable[Finding], headline: Collection[str]) -> list[Finding]:
+    """Of each brief kind, implementation and metric that which has most to tell, if anything.
 
-    With fewer implementations than `MIN_CHOICES` the comparisons tell all there is.
+    The strongest first; of several the first by name, whatever the order.
     """
-    return [
-        finding
-        for finding in findings
-        if finding.kind == "choice"
-        and finding.metric in decisive
-        and finding.facts["of"] >= MIN_CHOICES
-        and finding.statements
-    ][:MOST_BRIEF]
+    by_strength: list[tuple[float, str, str, Finding]] = []
+    for finding in findings:
+        strength = KINDS[finding.kind].strength
+        told_of = finding.kind == "jump" or finding.implementations <= set(headline)
+        if strength and finding.statements and told_of and (found := strength(finding)):
+            by_strength.append((-found, str(finding.experiment), str(finding.subject), finding))
+    strongest: dict[tuple[Any, ...], Finding] = {}
+    for *_, finding in sorted(by_strength, key=lambda each: each[:3]):
+        strongest.setdefault((finding.kind, finding.implementations, finding.metric), finding)
+    return list(strongest.values())
 
 
 def _told_briefly(
     findings: Sequence[Finding], experiments: Sequence[Experiment], headline: Collection[str]
 ) -> Iterator[Finding]:
-    """What each section tells of the kinds that it tells briefly."""
-    by_topic: dict[tuple[Any, ...], list[Finding]] = {}
-    for experiment, finding in itertools.product(experiments, findings):
-        told_of = finding.kind == "jump" or finding.implementations <= set(headline)
-        if finding.kind in BRIEFLY and finding.experiment == experiment.name and told_of:
-            topic = finding.kind, finding.implementations, finding.metric
-            by_topic.setdefault(topic, []).append(finding)
-    strongest = list(map(_strongest, by_topic.values()))
-    decisive = _decisive(findings)
+    """What each section tells of the kinds that it tells briefly, and of its choices.
+
+    Those are by the metric that decides over the dataset: a total, if any. With fewer
+    implementations than `MIN_CHOICES` the comparisons tell all there is.
+    """
+    strongest, decisive = _strongest(findings, headline), _decisive(findings)
     known: set[str] = set()
     for experiment in experiments:
-        of_experiment = [finding for finding in findings if finding.experiment == experiment.name]
-        choices = {
-            _content(choice, experiment): choice
-            for choice in _told_choices(of_experiment, decisive)
-        }
+        every = (f for f in findings if (f.kind, f.experiment) == ("choice", experiment.name))
+        told_choices = [
+            choice
+            for choice in every
+            if choice.metric in decisive and choice.facts["of"] >= MIN_CHOICES and choice.statements
+        ]
+        choices = {_content(choice, experiment): choice for choice in told_choices[:MOST_BRIEF]}
         told = [choice for content, choice in choices.items() if content not in known]
         known |= choices.keys()
-        for kind in BRIEFLY:
-            of_kind = (f for f in strongest if f and f.kind == kind)
-            best = _strongest(f for f in of_kind if f.experiment == experiment.name)
-            if best and _strength(best) and len(told) < MOST_BRIEF:
-                told.append(best)
-        yield from told
+        of_experiment = [f for f in strongest if f.experiment == experiment.name]
+        brief = (next((f for f in of_experiment if f.kind == kind), None) for kind in BRIEFLY)
+        yield from [*told, *filter(None, brief)][: max(len(told), MOST_BRIEF)]
 
 
 def _told_of_dataset(findings: Sequence[Finding], headline: Collection[str]) -> list[Finding]:

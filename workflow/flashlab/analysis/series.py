@@ -51,6 +51,11 @@ class Series:
         rows = self.experiment.metric_rows(self.implementation, self.variant, self.metric.name)
         return [row for row in rows if row["status"] == "ok"]
 
+    @property
+    def medians(self) -> dict[int, float]:
+        """What the table has of it, by value of the sweep."""
+        return {self.experiment.value_of(row): row["value"] for row in self.measured_rows}
+
 
 def each_series(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[Series]:
     """Every series of a sweep, by implementation, variant and metric."""

@@ -8,20 +8,21 @@ operations.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import (
-    Experiment,
-    Row,
-    comparison_doubts,
-    run_keys,
-    warning_codes,
+from flashlab.analysis.experiment import Experiment, Row, comparison_warnings, run_keys
+from flashlab.analysis.finding import Finding
+from flashlab.analysis.ratios import (
+    Ratio,
+    interval_json,
+    ratio,
+    rounded,
+    shared_verdict,
+    without_samples,
 )
-from flashlab.analysis.finding import Finding, Reason
-from flashlab.analysis.ratios import Ratio, interval_json, ratio, rounded, without_samples
 from flashlab.benchmarks.model import Benchmark, Metric, Value
 from flashlab.statistics import Estimate
 from flashlab.telling.values import (
@@ -30,7 +31,6 @@ from flashlab.telling.values import (
     Listed,
     Measured,
     MetricName,
-    Statement,
     Tellable,
     say,
     settings,
@@ -50,11 +50,6 @@ class Setting:
         """A metric of an implementation, which must have numbers here."""
         return estimates.of_metric(*self.runs[implementation], metric.name)
 
-    def without(self, implementations: Collection[str]) -> Setting:
-        """The setting without the runs of some implementations."""
-        kept = {name: run for name, run in self.runs.items() if name not in implementations}
-        return replace(self, runs=kept)
-
 
 def distinct_runs(experiments: Iterable[Experiment]) -> list[tuple[Experiment, Row]]:
     """Every run once, with the first experiment that has it, in order of what tells them apart."""
@@ -65,12 +60,15 @@ def distinct_runs(experiments: Iterable[Experiment]) -> list[tuple[Experiment, R
     return [found[key] for key in sorted(found)]
 
 
-def settings_of(experiments: Sequence[Experiment]) -> list[Setting]:
-    """The distinct settings at which any implementation has numbers, in order of their values."""
+def settings_of(experiments: Sequence[Experiment], without: Collection[str] = ()) -> list[Setting]:
+    """The distinct settings at which any implementation has numbers, in order of their values.
+
+    The implementations in `without` are left out.
+    """
     runs: dict[tuple[Any, ...], dict[str, tuple[Experiment, Row]]] = {}
     for experiment, row in distinct_runs(experiments):
         keys = [row[name] for name in run_keys(experiment.benchmark) if name != "implementation"]
-        if row["status"] == "ok":
+        if row["status"] == "ok" and row["implementation"] not in without:
             runs.setdefault(tuple(keys), {})[row["implementation"]] = (experiment, row)
     return [
         Setting(key, given_parameters(*next(iter(mine.values()))), mine)
@@ -88,32 +86,6 @@ def in_short(benchmark: Benchmark, setting: Setting, among: Sequence[Setting]) -
     others = [benchmark.all_parameters(other.parameters) for other in among]
     sizes = benchmark.all_parameters(setting.parameters).items()
     return {name: v for name, v in sizes if any(other[name] != v for other in others)}
-
-
-def dataset_finding(
-    kind: str,
-    experiments: Sequence[Experiment],
-    verdict: str,
-    *,
-    subject: Mapping[str, Any],
-    estimates: Sequence[Mapping[str, Any]] = (),
-    statements: Sequence[Statement] = (),
-    facts: Mapping[str, Any] | None = None,
-    compared: Sequence[Sequence[Row]] = (),
-    reasons: Sequence[Reason] = (),
-) -> Finding:
-    """A finding about the dataset as a whole.
-
-    It is based on the runs of `compared`, those of one group being compared with one another.
-    """
-    warnings: list[str] = []
-    if metric := subject.get("metric"):
-        measured = experiments[0].benchmark.measured_behind(metric)
-        codes = warning_codes(itertools.chain.from_iterable(compared), *measured)
-        warnings = sorted([*codes, *comparison_doubts(compared)])
-    return Finding(
-        kind, None, subject, verdict, statements, facts or {}, estimates, reasons, warnings
-    )
 
 
 def at_settings(
@@ -164,11 +136,11 @@ def implementations_of(experiments: Sequence[Experiment]) -> list[str]:
 
 def pair_finding(
     kind: str,
-    experiments: Sequence[Experiment],
+    benchmark: Benchmark,
     estimates: Estimates,
     pairs: Sequence[Pair],
     *,
-    judge: Callable[[Sequence[Ratio]], str],
+    verdicts: Mapping[str, str],
     messages: Mapping[str, str],
     metric: Metric,
     ideal: float = 1.0,
@@ -177,13 +149,13 @@ def pair_finding(
 ) -> Finding:
     """A finding on pairs of settings: by what factor the first one's metric is the second one's.
 
-    What the factors amount to, as shares of the `ideal` one, says `judge`. It is told by the
-    verdict's message, where there is one, which may quote what is `named`.
+    The factors are judged as shares of the `ideal` one. What they amount to, in words for it
+    (`verdicts`), is told by its message, where there is one, which may quote what is `named`.
     """
-    benchmark, name = experiments[0].benchmark, subject["implementation"]
+    name = subject["implementation"]
     medians = ([one.estimate(estimates, name, metric) for one in pair] for pair in pairs)
     factors = [ratio(at, first, second, ideal) for at, (first, second) in enumerate(medians)]
-    verdict = judge(factors)
+    verdict = shared_verdict(factors, verdicts)
     lowest, highest = (choose(factors, key=lambda factor: factor.ratio) for choose in (min, max))
     firsts = [pair[0] for pair in pairs]
 
@@ -204,14 +176,15 @@ def pair_finding(
         **named,
     }
     key = messages.get(verdict)
-    return dataset_finding(
+    compared = [[one.runs[name][1] for one in pair] for pair in pairs]
+    return Finding(
         kind,
-        experiments,
+        None,
+        {**subject, "metric": metric.name},
         verdict,
-        subject={**subject, "metric": metric.name},
-        statements=[say(key, metric.quantity.name, **values)] if key else [],
-        facts={"count": len(factors)} | ({"ideal": rounded(ideal)} if ideal != 1 else {}),
-        estimates=at_settings(benchmark, firsts, factors),
-        compared=[[one.runs[name][1] for one in pair] for pair in pairs],
-        reasons=without_samples(factors),
+        [say(key, metric.quantity.name, **values)] if key else [],
+        {"count": len(factors)} | ({"ideal": rounded(ideal)} if ideal != 1 else {}),
+        at_settings(benchmark, firsts, factors),
+        without_samples(factors),
+        comparison_warnings(benchmark, metric.name, compared),
     )

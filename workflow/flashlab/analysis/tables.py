@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -139,13 +139,6 @@ class _Measured:
         """The records that the run's numbers come from."""
         return [f.record for f in self.files if f.record.status == self.status == "ok"]
 
-    def samples_of(self, metric: Metric) -> list[Samples]:
-        """The samples of each process of each measured metric behind a metric."""
-        return [
-            [[*record.metrics[base].samples] for record in self.with_numbers]
-            for base in bases_of(metric)
-        ]
-
 
 @dataclass(frozen=True)
 class _Estimate:
@@ -166,21 +159,18 @@ def _estimate(benchmark: Benchmark, metric: Metric, measured: _Measured) -> _Est
     """A metric of a run that is ok."""
     if metric.derived is not None and len(metric.derived.of) == 1:
         base = _estimate(benchmark, benchmark.metric(metric.derived.of[0]), measured)
-        return _transformed(partial(metric.derived.compute, measured.run), base)
-    samples = [] if metric.exact else measured.samples_of(metric)
-    if not samples or not all(map(all, samples)):
+        compute = partial(metric.derived.compute, measured.run)
+        # Monotonic, so that the ends of its interval are those of the base's, in either order.
+        ends = [float(compute(end)) for end in (base.low, base.high) if end is not None]
+        low, high = sorted(ends) if ends else (None, None)
+        return _Estimate(float(compute(base.value)), low, high, base.samples)
+    samples = [
+        [[*record.metrics[base].samples] for record in measured.with_numbers]
+        for base in bases_of(metric)
+    ]
+    if metric.exact or not all(map(all, samples)):
         return _plain_estimate(metric, measured)
     return _sampled_estimate(metric, measured, samples)
-
-
-def _transformed(compute: Callable[..., Any], base: _Estimate) -> _Estimate:
-    """What follows from one metric alone.
-
-    Monotonic, so that the ends of its interval are those of the base's, in either order.
-    """
-    ends = [float(compute(end)) for end in (base.low, base.high) if end is not None]
-    low, high = sorted(ends) if ends else (None, None)
-    return _Estimate(float(compute(base.value)), low, high, base.samples)
 
 
 def _value(metric: Metric, record: Record) -> float:
@@ -252,7 +242,8 @@ def _metric_row(benchmark: Benchmark, metric: Metric, measured: _Measured) -> di
     row["GFLOP"] = metric.work.operations(measured.run) / 1e9 if metric.work else None
     if measured.status != "ok":
         return row
-    if not _has(benchmark, metric, measured):
+    behind = benchmark.measured_behind(metric.name)
+    if not all(name in record.metrics for record in measured.with_numbers for name in behind):
         return row | {"status": ABSENT}
     found = vars(_estimate(benchmark, metric, measured))
     return row | {"processes": len(measured.with_numbers), **found}
@@ -376,18 +367,6 @@ def _read(benchmark: Benchmark, entry: Mapping[str, Any], is_anonymous: bool) ->
     return _Measured(run, files, counted)
 
 
-def _has(benchmark: Benchmark, metric: Metric, measured: _Measured) -> bool:
-    """Whether every record of a run that is ok holds what a metric follows from."""
-    needed = benchmark.measured_behind(metric.name)
-    return all(name in record.metrics for record in measured.with_numbers for name in needed)
-
-
-def _benchmark_of(declared: Benchmark, measured: Sequence[_Measured]) -> Benchmark:
-    """The benchmark as its records need it: the optional metrics that any holds, and the units."""
-    held = {name for each in measured for record in each.with_numbers for name in record.metrics}
-    return declared.having(held).on(measured[0].run.device)
-
-
 def tables_of(plan: Mapping[str, Any]) -> Tables:
     """The tables of an experiment, from the records that its plan names (`plan.records_document`).
 
@@ -398,7 +377,8 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
     tables = Tables([], [], [])
     is_anonymous = plan.get("anonymous", False)
     measured = [_read(declared, entry, is_anonymous) for entry in plan["records"]]
-    benchmark = _benchmark_of(declared, measured)
+    held = {name for each in measured for record in each.with_numbers for name in record.metrics}
+    benchmark = declared.having(held).on(measured[0].run.device)
     recorded = {metric.name for metric in benchmark.measured}
     for each in measured:
         source = plan["sources"][each.run.implementation]

@@ -6,18 +6,25 @@ For experiments whose sweep has no order (`Experiment.has_alternatives`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flashlab.analysis.conclusions.quoting import Known, Told, build_conclusion, in_units, tell
+from flashlab.analysis.conclusions.quoting import (
+    Known,
+    Told,
+    build_conclusion,
+    in_units,
+    off_and_on,
+    tell,
+)
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import SITTINGS_DIFFER, Experiment, Row, metrics_of
+from flashlab.analysis.experiment import SITTINGS_DIFFER, Experiment, Row, Variant, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.choice import place
 from flashlab.analysis.ratios import exceeds_margin, ratio, rounded
 from flashlab.analysis.replication import UNREPLICATED
-from flashlab.benchmarks.model import Benchmark, Metric, Parameter
+from flashlab.benchmarks.model import Metric, Parameter
 from flashlab.statistics import Estimate
 from flashlab.telling.values import (
     Listed,
@@ -60,15 +67,12 @@ MOST_NAMED = 6
 
 @dataclass(frozen=True)
 class _Alternative:
-    """A run that has numbers, and its estimate of the decisive metric."""
+    """A run that has numbers, its estimate of the decisive metric, and how it is told."""
 
     run: Row
     estimate: Estimate
-    where: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        return str(self.run["implementation"])
+    told: Run
+    is_plain: bool
 
 
 def _alternatives(
@@ -79,9 +83,11 @@ def _alternatives(
         _Alternative(
             run,
             estimates.of_metric(experiment, run, metric.name),
-            experiment.telling(experiment.variant_of(run)),
+            _run(experiment, run["implementation"], variant),
+            not any(experiment.telling(variant).values()),
         )
         for run in experiment.ordered
+        for variant in [experiment.variant_of(run)]
         if run["status"] == "ok" and experiment.value_of(run) == experiment.values[0]
     ]
     sign = -1 if metric.higher_is_better else 1
@@ -104,8 +110,6 @@ def alternative_conclusions(known: Known, estimates: Estimates) -> Iterator[Find
 def _answer(known: Known, experiment: Experiment, estimates: Estimates) -> Iterator[Finding]:
     """What is best by the decisive metric, and its share of the device's ceiling."""
     metric = known.decisive
-    if metric is None:
-        return
     found = _alternatives(experiment, metric, estimates)
     if not found:
         yield build_conclusion("answer", "no_numbers", [tell("conclusion.front.no_numbers")])
@@ -114,59 +118,58 @@ def _answer(known: Known, experiment: Experiment, estimates: Estimates) -> Itera
     choice = place(0, by_position, metric.higher_is_better)  # None of one alone
     first = [e for i, e in enumerate(found) if e is best or (choice and str(i) in choice.possible)]
     naive = _naive(found, known.benchmark.naive)
-    told = [_best(known.benchmark, metric, first, len(found))]
+    told = [_best(metric, first, len(found))]
     told += _busy_times(known, experiment, first)
-    against = [*_against_naive(known.benchmark, first, naive, metric)]
+    against = [*_against_naive(first, naive, metric)]
     told += [*against, *_share_of_ceiling(known, experiment, first)]
     told += _least(experiment, found, naive)
     told += _doubts(known, experiment, [*first, *([naive] if naive and against else [])])
-    about: dict[str, Any] = {"implementation": best.name, "metric": metric.name}
+    about: dict[str, Any] = {"implementation": best.told.name, "metric": metric.name}
     yield _in_words(build_conclusion("answer", "best", told, **about))
 
 
-def _run(benchmark: Benchmark, each: _Alternative) -> Run:
-    return Run(each.name, settings(benchmark, each.where))
+def _run(experiment: Experiment, name: str, variant: Variant) -> Run:
+    """A run by what tells it from others."""
+    return Run(name, settings(experiment.benchmark, experiment.telling(variant)))
 
 
-def _runs(benchmark: Benchmark, several: Sequence[_Alternative]) -> Tellable:
+def _runs(several: Sequence[_Alternative]) -> Tellable:
     """Several, with what all of them have in common told once."""
-    where = several[0].where
-    if len(several) == 1 or not where or any(each.where != where for each in several):
-        return Listed([_run(benchmark, each) for each in several])
-    names = Listed([each.name for each in several])
-    return say("conclusion.each.alike", names=names, where=Listed(settings(benchmark, where)))
+    where = several[0].told.settings
+    if len(several) == 1 or not where or any(each.told.settings != where for each in several):
+        return Listed([each.told for each in several])
+    names = Listed([each.told.name for each in several])
+    return say("conclusion.each.alike", names=names, where=Listed(where))
 
 
-def _best(benchmark: Benchmark, metric: Metric, first: Sequence[_Alternative], count: int) -> Told:
+def _best(metric: Metric, first: Sequence[_Alternative], count: int) -> Told:
     """The best of so many, or those that are not decided to be worse than the best."""
     medians = [rounded(each.estimate.median) for each in first]
+    key = "conclusion.alternatives.best.level" if len(first) > 1 else "conclusion.alternatives.best"
+    values: dict[str, Tellable] = {
+        "best_names": _runs(first),
+        "best_value": Range(Measured(min(medians)), Measured(max(medians))),
+        "best_unit": metric.unit,
+    }
     if len(first) > MOST_NAMED:
-        return tell(
-            "conclusion.alternatives.best.many",
-            metric.quantity.name,
-            level_count=len(first),
-            alternatives=count,
-            best_names=_run(benchmark, first[0]),
-            best_value=Range(Measured(min(medians)), Measured(max(medians))),
-            best_unit=metric.unit,
-        )
-    return tell(
-        "conclusion.alternatives.best.level" if len(first) > 1 else "conclusion.alternatives.best",
-        metric.quantity.name,
-        best_names=_runs(benchmark, first),
-        best_value=Range(Measured(min(medians)), Measured(max(medians))),
-        best_unit=metric.unit,
-    )
+        key = "conclusion.alternatives.best.many"
+        values = {
+            "level_count": len(first),
+            "alternatives": count,
+            **values,
+            "best_names": first[0].told,
+        }
+    return Told(Statement(key, values, (metric.quantity.name,)))
 
 
 def _findings_of(
     known: Known, kind: str, experiment: Experiment, several: Sequence[_Alternative]
 ) -> list[Finding]:
     """The findings of a kind that are about some of the alternatives."""
-    variants = [(each.name, experiment.variant_of(each.run)) for each in several]
+    variants = [(each.told.name, experiment.variant_of(each.run)) for each in several]
     return [
         finding
-        for finding in known.every(kind, experiment.name)
+        for finding in known.every(kind, experiment)
         if (finding.subject["implementation"], finding.variant) in variants
     ]
 
@@ -193,11 +196,11 @@ def _busy_times(
 
 def _naive(found: Sequence[_Alternative], naive: str | None) -> _Alternative | None:
     """The naive implementation in its plainest variant."""
-    return next((e for e in found if e.name == naive and not any(e.where.values())), None)
+    return next((e for e in found if e.told.name == naive and e.is_plain), None)
 
 
 def _against_naive(
-    benchmark: Benchmark, first: Sequence[_Alternative], naive: _Alternative | None, metric: Metric
+    first: Sequence[_Alternative], naive: _Alternative | None, metric: Metric
 ) -> Iterator[Told]:
     """How many times as good as the naive implementation they are, where each decidedly differs."""
     if naive is None or naive in first:
@@ -210,7 +213,7 @@ def _against_naive(
     yield tell(
         "conclusion.alternatives.naive",
         metric.quantity.name,
-        naive=_run(benchmark, naive),
+        naive=naive.told,
         naive_value=Measured(rounded(naive.estimate.median)),
         best_times=span(min(times), max(times)),
         best_unit=metric.unit,
@@ -230,14 +233,12 @@ def _share_of_ceiling(
         "ceiling_share": _shares(shares),
         "ceiling_rate": Measured(rate),
     }
-    if sustained is None:
-        yield tell("conclusion.alternatives.ceiling", sources=found[:1], **values)
-        return
-    values |= {
-        "sustained_share": _shares([share * rate / sustained for share in shares]),
-        "sustained_rate": Measured(sustained),
-    }
-    yield tell("conclusion.alternatives.ceiling.sustained", sources=found[:1], **values)
+    key = "conclusion.alternatives.ceiling"
+    if sustained is not None:
+        key = "conclusion.alternatives.ceiling.sustained"
+        values["sustained_share"] = _shares([share * rate / sustained for share in shares])
+        values["sustained_rate"] = Measured(sustained)
+    yield tell(key, sources=found[:1], **values)
 
 
 def _shares(shares: Sequence[float]) -> Range:
@@ -261,22 +262,17 @@ def _least(
     least = [each for each, is_near in zip(found, near, strict=True) if is_near]
     if naive in least:
         return
-    whole = {e.name for e in least} - {e.name for e in found if e not in least}
-    names: dict[Any, Tellable] = {
-        (each.name if each.name in whole else id(each)): (
-            each.name if each.name in whole else _run(experiment.benchmark, each)
-        )
-        for each in least
-    }
+    in_part = {each.told.name for each in found if each not in least}
+    names = [each.told if each.told.name in in_part else each.told.name for each in least]
     ends = [value for value, is_near in zip(values, near, strict=True) if is_near]
     yield tell(
         "conclusion.alternatives.least",
         exact_metric=MetricName(metric.name),
         exact_unit=metric.unit,
-        least_names=Listed([*names.values()]),
+        least_names=Listed([name for i, name in enumerate(names) if name not in names[:i]]),
         least_value=Range(in_units(min(ends)), in_units(max(ends))),
         least_naive=in_units(of_naive),
-        naive=_run(experiment.benchmark, naive),
+        naive=naive.told,
         least_share=_shares([end / of_naive for end in (min(ends), max(ends))]),
     )
 
@@ -290,11 +286,11 @@ def _doubts(
         for each in compared:
             cards.setdefault(_cards(experiment, each.run), []).append(each)
         told = clauses(
-            Listed([f"({number}) ", _runs(known.benchmark, of_card)], "")
+            Listed([f"({number}) ", _runs(of_card)], "")
             for number, of_card in enumerate(cards.values(), start=1)
         )
         yield tell(CARDS, cards=told)
-    processes = known.find("processes", None)
+    processes = known.find("processes")
     single = [each for each in compared if len(experiment.processes_of(each.run)) == 1]
     if processes is None or not single:
         return
@@ -305,8 +301,8 @@ def _doubts(
         key = "conclusion.alternatives.single.many"
         yield tell(key, sources=[processes], single_count=len(single))
     else:
-        names = _runs(known.benchmark, single)
-        yield tell("conclusion.alternatives.single.some", sources=[processes], single_names=names)
+        key = "conclusion.alternatives.single.some"
+        yield tell(key, sources=[processes], single_names=_runs(single))
 
 
 def _cards(experiment: Experiment, run: Row) -> frozenset[str]:
@@ -338,16 +334,20 @@ def _effects(known: Known, experiment: Experiment) -> Iterator[Told]:
     for switched in experiment.varying_variants:
         found = [
             finding
-            for finding in known.every("variant_effect", experiment.name, switched=switched.name)
-            if metric is not None and finding.metric == metric.name and finding.facts["count"]
+            for finding in known.every(
+                "variant_effect", experiment, switched=switched.name, metric=metric.name
+            )
+            if finding.facts["count"]
         ]
         if not found:
             continue
-        by_verdict: dict[str, list[Finding]] = {}
+        gains: dict[str, list[Tellable]] = {}
         for finding in sorted(found, key=lambda each: -each.facts["low"]):
+            name, times = finding.subject["implementation"], Measured(finding.facts["low"])
             verdict = finding.verdict if finding.verdict in OUTCOMES else "inconclusive"
-            by_verdict.setdefault(verdict, []).append(finding)
-        helped = by_verdict.get("better", ())
+            told_gain = say("conclusion.each.gain", name=name, times=times)
+            gains.setdefault(verdict, []).append(told_gain)
+        helped = [finding for finding in found if finding.verdict == "better"]
         key = "conclusion.alternatives.effect.none"
         if helped:
             key = "conclusion.alternatives.effect.some"
@@ -360,38 +360,27 @@ def _effects(known: Known, experiment: Experiment) -> Iterator[Told]:
             told["effect_times"] = span(min(factors), max(factors))
         yield tell(key, sources=found, **told)
         outcomes = clauses(
-            say(key, effects=Listed(list(map(_told_effect, by_verdict[verdict]))))
+            say(key, effects=Listed(gains[verdict]))
             for verdict, key in OUTCOMES.items()
-            if verdict in by_verdict
+            if verdict in gains
         )
         yield tell("conclusion.alternatives.effect.each", sources=found, effect_outcomes=outcomes)
-        yield from _broken_graphs(experiment, switched, found)
+        yield from _broken_graphs(experiment, found)
         yield from _apart(experiment, switched, found)
         yield from _break_even(experiment, switched, metric, found)
 
 
-def _pair(experiment: Experiment, switched: Parameter, finding: Finding) -> list[Row]:
+def _pair(experiment: Experiment, finding: Finding) -> list[Row]:
     """The two runs that an effect is of: without the variant, and with it."""
-    name, rest = finding.subject["implementation"], dict(finding.variant or ())
-    found = []
-    for is_on in (False, True):
-        variant = tuple(
-            (p.name, is_on if p == switched else rest[p.name])
-            for p in experiment.benchmark.variants
-        )
-        run = experiment.run_at(name, variant, experiment.values[0])
-        assert run is not None  # the effect was taken of both
-        found.append(run)
-    return found
+    name = finding.subject["implementation"]
+    return [experiment.run_rows(name, each)[0] for each in off_and_on(experiment, finding)]
 
 
-def _broken_graphs(
-    experiment: Experiment, switched: Parameter, found: Sequence[Finding]
-) -> Iterator[Told]:
+def _broken_graphs(experiment: Experiment, found: Sequence[Finding]) -> Iterator[Told]:
     """Whose model is not compiled whole, by the graph breaks that torch.compile counted."""
     breaks = {}
     for finding in found:
-        processes = experiment.processes_of(_pair(experiment, switched, finding)[1])
+        processes = experiment.processes_of(_pair(experiment, finding)[1])
         if most := max((process["graph_breaks"] or 0 for process in processes), default=0):
             breaks[finding.subject["implementation"]] = (finding, most)
     if breaks:
@@ -405,34 +394,28 @@ def _broken_graphs(
 
 def _apart(experiment: Experiment, switched: Parameter, found: Sequence[Finding]) -> Iterator[Told]:
     """Of whom the two runs were measured on different cards."""
-    pairs = {f.subject["implementation"]: _pair(experiment, switched, f) for f in found}
+    pairs = {f.subject["implementation"]: _pair(experiment, f) for f in found}
     apart = [name for name, pair in pairs.items() if _are_cards_different(experiment, pair)]
     if apart:
         off, on = (setting(switched, is_on) for is_on in (False, True))
         yield tell(PAIR_CARDS, apart=Listed(apart), off=off, on=on)
 
 
-def _told_effect(finding: Finding) -> Statement:
-    """``Pytorch 1.92×``."""
-    name, times = finding.subject["implementation"], Measured(finding.facts["low"])
-    return say("conclusion.each.gain", name=name, times=times)
-
-
 def _break_even(
-    experiment: Experiment, switched: Parameter, metric: Metric | None, found: Sequence[Finding]
+    experiment: Experiment, switched: Parameter, metric: Metric, found: Sequence[Finding]
 ) -> Iterator[Told]:
     """From which step on the time that a variant costs at the start is made up for.
 
     Where the benchmark measures a start in seconds and chooses by a time in ms.
     """
     starts = [m for m in experiment.benchmark.measured if m.quantity.once and m.unit == "s"]
-    if metric is None or metric.unit != "ms" or not starts:
+    if metric.unit != "ms" or not starts:
         return
     steps: dict[str, int] = {}
     for finding in (finding for finding in found if finding.verdict == "better"):
         (start_off, time_off), (start_on, time_on) = (
             [experiment.metric_row(run, m.name)["value"] for m in (starts[0], metric)]
-            for run in _pair(experiment, switched, finding)
+            for run in _pair(experiment, finding)
         )
         count = math.ceil((start_on - start_off) * 1e3 / (time_off - time_on))
         if count > 0:
@@ -458,7 +441,7 @@ def _break_even(
 
 def _limits(known: Known, experiment: Experiment) -> Iterator[Told]:
     """Whom the host limits, and whom the power limit of the device, as far as it was measured."""
-    found = known.every("device_use", experiment.name) if experiment.has_alternatives else []
+    found = known.every("device_use", experiment) if experiment.has_alternatives else []
     waiting = sorted(
         (f for f in found if f.verdict == "host_bound"), key=lambda f: float(f.facts["share"])
     )
@@ -487,9 +470,8 @@ def _limits(known: Known, experiment: Experiment) -> Iterator[Told]:
 
 
 def _run_of(experiment: Experiment, finding: Finding) -> Run:
-    """The run that a finding is about, by what tells it from others."""
-    where = settings(experiment.benchmark, experiment.telling(finding.variant or ()))
-    return Run(finding.subject["implementation"], where)
+    """The run that a finding is about."""
+    return _run(experiment, finding.subject["implementation"], finding.variant or ())
 
 
 # Curves
@@ -497,9 +479,8 @@ def _run_of(experiment: Experiment, finding: Finding) -> Run:
 
 def _curves(known: Known, experiment: Experiment) -> Iterator[Told]:
     """Whether all curves lie within the spread of the naive implementation's, with both numbers."""
-    found = known.every("curve", experiment.name)
-    differing = [finding for finding in found if finding.verdict == "differs"]
-    judged = [finding for finding in found if finding.verdict in ("within", "differs")]
+    judged = known.every("curve", experiment, verdicts=["within", "differs"])
+    differing = [finding for finding in judged if finding.verdict == "differs"]
     if not judged:
         return
     farthest = max(differing or judged, key=lambda f: float(f.facts["distance"]))

@@ -4,12 +4,17 @@ A place is a setting with the evidence of the choice there (`kinds.choice`): who
 being the best or within the margin of whoever is, and of whom it is not decided. Several places are
 told by stretches of the row, such as N. Where nobody suffices at all places of a row, the parameter
 that decides it splits the row. A choice is never told of a place where it is not decided.
+
+Over the whole dataset, places make a map: a row is a value of the size that has the most values and
+fills the most cells; a column is a value of each derived size and variant, for which a kernel is
+written. A cell of the map holds all settings with its row and column, whatever their other sizes.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +89,7 @@ def sufficient(places: Sequence[Place]) -> list[str]:
     return sorted(everywhere, key=rank)
 
 
-def told_lead(places: Sequence[Place]) -> Statement:
+def _told_lead(places: Sequence[Place]) -> Statement:
     """The lowest and highest lead by the medians, in percent, or as factors where one doubles."""
     leads = [place.lead for place in places]
     if max(leads) >= 1:
@@ -119,15 +124,6 @@ def cell(places: Sequence[Place]) -> dict[str, Any]:
 
 
 # By stretches of the row
-
-
-@dataclass(frozen=True)
-class _Stretch:
-    """Neighbouring rows of one column, and who suffices at all of their places."""
-
-    column: Column
-    rows: Sequence[int]
-    names: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -199,78 +195,71 @@ class Decided:
         return say(key, where=self.where(rest), names=Listed(names))
 
 
-def _columns(places: Sequence[Place]) -> list[tuple[Column, list[Place]]]:
+def _columns(places: Sequence[Place]) -> dict[Column, list[Place]]:
     """The places of a row by who suffices: together, or by the parameter that decides the most."""
     if sufficient(places):
-        return [(None, list(places))]
-    best: list[tuple[Column, list[Place]]] = []
+        return {None: list(places)}
+    best: dict[Column, list[Place]] = {}
     for name in places[0].where:
-        values = sorted({place.where[name] for place in places})
-        split = [((name, v), [p for p in places if p.where[name] == v]) for v in values]
-        found = [(column, mine) for column, mine in split if sufficient(mine)]
-        if sum(len(mine) for _, mine in found) > sum(len(mine) for _, mine in best):
-            best = [*found]
+        found: dict[Column, list[Place]] = {}
+        for place in sorted(places, key=lambda place: place.where[name]):
+            found.setdefault((name, place.where[name]), []).append(place)
+        found = {column: mine for column, mine in found.items() if sufficient(mine)}
+        if sum(map(len, found.values())) > sum(map(len, best.values())):
+            best = found
     return best
+
+
+_Stretch = tuple[Column, list[Place]]
+"""The places in neighbouring rows of one column."""
 
 
 def _stretches(places: Sequence[Place]) -> list[_Stretch]:
     """Who suffices where: neighbouring rows of a column are one as long as anyone does at all."""
     found: list[_Stretch] = []
-    open_ones: dict[Column, tuple[list[int], list[Place]]] = {}
-
-    def close(column: Column) -> None:
-        rows, mine = open_ones.pop(column)
-        found.append(_Stretch(column, rows, sufficient(mine)))
-
+    open_ones: dict[Column, list[Place]] = {}
     for row in sorted({place.row for place in places}):
-        columns = dict(_columns([place for place in places if place.row == row]))
+        columns = _columns([place for place in places if place.row == row])
         for column in [*open_ones]:
-            if column not in columns or not sufficient([*open_ones[column][1], *columns[column]]):
-                close(column)
+            if column not in columns or not sufficient([*open_ones[column], *columns[column]]):
+                found.append((column, open_ones.pop(column)))
         for column, mine in columns.items():
-            rows, before = open_ones.setdefault(column, ([], []))
-            rows.append(row)
-            before += mine
-    for column in [*open_ones]:
-        close(column)
-    return found
+            open_ones.setdefault(column, []).extend(mine)
+    return [*found, *open_ones.items()]
 
 
 def _told_rows(rows: Sequence[int], every: Sequence[int], parameter: Parameter) -> list[Statement]:
     """Where rows are, by stretches: up to one, from one on, between two, or at one."""
-    return [
-        _told_stretch([every[position] for position in stretch], every, parameter.symbol)
-        for stretch in neighbours(map(every.index, rows))
-    ]
-
-
-def _told_stretch(rows: Sequence[int], every: Sequence[int], symbol: str) -> Statement:
-    first, last = rows[0], rows[-1]
-    if len(rows) == 1:
-        return say("conclusion.stretch.at", symbol=symbol, low=first)
-    if (first, last) == (every[0], every[-1]):
-        return say("conclusion.stretch.all", symbol=symbol)
-    if first == every[0]:
-        return say("conclusion.stretch.to", symbol=symbol, high=last)
-    if last == every[-1]:
-        return say("conclusion.stretch.from", symbol=symbol, low=first)
-    return say("conclusion.stretch.span", symbol=symbol, low=first, high=last)
+    symbol, told = parameter.symbol, []
+    for stretch in neighbours(map(every.index, rows)):
+        first, last = every[stretch[0]], every[stretch[-1]]
+        if first == last:
+            told.append(say("conclusion.stretch.at", symbol=symbol, low=first))
+        elif (first, last) == (every[0], every[-1]):
+            told.append(say("conclusion.stretch.all", symbol=symbol))
+        elif first == every[0]:
+            told.append(say("conclusion.stretch.to", symbol=symbol, high=last))
+        elif last == every[-1]:
+            told.append(say("conclusion.stretch.from", symbol=symbol, low=first))
+        else:
+            told.append(say("conclusion.stretch.span", symbol=symbol, low=first, high=last))
+    return told
 
 
 def decide(benchmark: Benchmark, row: Parameter, places: Sequence[Place]) -> Decided:
     """Who to use where, at most `MOST_CLAUSES` of them, those of the most places first chosen."""
     grouped: dict[tuple[str, ...], list[_Stretch]] = {}
-    for stretch in _stretches(places):
-        grouped.setdefault(tuple(stretch.names), []).append(stretch)
+    for column, stretch in _stretches(places):
+        grouped.setdefault(tuple(sufficient(stretch)), []).append((column, stretch))
     found = []
     for names, stretches in grouped.items():
         where, mine = [], []
-        for stretch in stretches:
-            column, of_column = stretch.column, list(places)
+        for column, stretch in stretches:
+            rows, of_column = sorted({place.row for place in stretch}), list(places)
             if column is not None:
                 of_column = [p for p in places if p.where[column[0]] == column[1]]
-            mine += [place for place in of_column if place.row in stretch.rows]
-            told = _told_rows(stretch.rows, sorted({place.row for place in of_column}), row)
+            mine += stretch
+            told = _told_rows(rows, sorted({place.row for place in of_column}), row)
             if column is not None:
                 of = Listed(settings(benchmark, dict([column])))
                 told = [say("conclusion.stretch.of", where=each, of=of) for each in told]
@@ -280,18 +269,17 @@ def decide(benchmark: Benchmark, row: Parameter, places: Sequence[Place]) -> Dec
     return Decided(benchmark, row, places, [clause for clause in found if clause in most])
 
 
-def told_wins(places: Sequence[Place]) -> Tellable | None:
-    """Who is decidedly the best at how many places, by how much; None for nobody."""
+def _told_wins(places: Sequence[Place]) -> list[Statement]:
+    """Who is decidedly the best at how many places, by how much."""
     wins: dict[str, list[Place]] = {}
     for place in places:
         if place.is_alone:
             wins.setdefault(place.choice["best"], []).append(place)
     most = sorted(wins.items(), key=lambda item: (-len(item[1]), item[0]))[:MOST_NAMED]
-    listed = [
-        say("conclusion.each.lead", name=name, count=len(mine), range=told_lead(mine))
+    return [
+        say("conclusion.each.lead", name=name, count=len(mine), range=_told_lead(mine))
         for name, mine in most
     ]
-    return Listed(listed) if listed else None
 
 
 FRONT = {
@@ -329,7 +317,7 @@ def told_decision(
     if names:
         verdict, values["name"] = "near", names[0]
         if all(place.is_alone for place in places):
-            verdict, values["lead"] = "best", told_lead(places)
+            verdict, values["lead"] = "best", _told_lead(places)
     elif decided.is_brief if brief else decided.clauses:
         verdict, values["winners"] = "changes", decided.winners()
     else:
@@ -338,10 +326,83 @@ def told_decision(
         near = [say("choice.count", name=name, count=count[name]) for name in most]
         verdict, values["near"] = "varies", Listed(near)
     told = [tell(messages[verdict], *about, sources=sources, **values)]
-    wins = told_wins(places)
-    if wins is not None and verdict != "best":
-        told.append(tell("conclusion.choice.wins", leads=wins, of=len(places)))
-    rest = decided.open_rows()
-    if rest is not None and verdict == "changes":
+    if (wins := _told_wins(places)) and verdict != "best":
+        told.append(tell("conclusion.choice.wins", leads=Listed(wins), of=len(places)))
+    if verdict == "changes" and (rest := decided.open_rows()):
         told.append(tell("conclusion.choice.open", rest=Heading(rest)))
     return verdict, told
+
+
+# The map
+
+Cell = tuple[tuple[Any, ...], int]
+"""A column, by its values of derived sizes and variants, and a row."""
+
+
+def _cells(
+    benchmark: Benchmark, row: Parameter, estimates: Sequence[Mapping[str, Any]]
+) -> dict[Cell, list[Mapping[str, Any]]]:
+    """The evidence of each column and row."""
+    found: dict[Cell, list[Mapping[str, Any]]] = {}
+    for each in estimates:
+        columns = [*benchmark.derived_parameters, *benchmark.variants]
+        column = tuple(each["setting"][p.name] for p in columns)
+        found.setdefault((column, each["setting"][row.name]), []).append(each)
+    return found
+
+
+class ChoiceMap:
+    """The settings of the choice over the whole dataset, by row and column.
+
+    The rarer columns have only one row.
+    """
+
+    def __init__(self, benchmark: Benchmark, choice: Finding) -> None:
+        def extent(size: Parameter) -> tuple[int, int]:
+            cells = _cells(benchmark, size, choice.estimates)
+            rows = Counter(column for column, _ in cells)
+            return len({row for _, row in cells}), sum(n for n in rows.values() if n > 1)
+
+        self.benchmark = benchmark
+        self.row = max((p for p in benchmark.given if not p.is_variant), key=extent)
+        self._cells = _cells(benchmark, self.row, choice.estimates)
+
+    def _places(self, estimates: Iterable[Mapping[str, Any]], metric: str) -> list[Place]:
+        """Settings by a metric, each with what may tell it from others: variants first."""
+        columns = [*self.benchmark.variants, *self.benchmark.derived_parameters]
+        return [
+            Place(setting[self.row.name], {p.name: setting[p.name] for p in columns}, each[metric])
+            for each in estimates
+            for setting in [each["setting"]]
+        ]
+
+    def decided(self, metric: str) -> Decided:
+        """Who to use where by a metric, as far as it is decided."""
+        every = itertools.chain.from_iterable(self._cells.values())
+        return decide(self.benchmark, self.row, self._places(every, metric))
+
+    def facts(self, metrics: Sequence[str]) -> dict[str, Any]:
+        """The map as facts: all cells row by row, and the rarer columns apart."""
+        count = Counter(column for column, _ in self._cells)
+        columns = [column for column in sorted(count) if count[column] > 1] or sorted(count)
+        rows = sorted({row for column, row in self._cells if column in columns})
+        charts = []
+        for metric in metrics:
+            at = {key: cell(self._places(found, metric)) for key, found in self._cells.items()}
+            cells = [[at.get((column, row)) for column in columns] for row in rows]
+            rare = [
+                {"column": list(column), "row": row, **at[column, row]}
+                for column, row in sorted(at)
+                if column not in columns
+            ]
+            charts.append({"metric": metric, "cells": cells, "rare": rare})
+        shown = [list(column) for column in columns]
+        return {"row": self.row.name, "rows": rows, "columns": shown, "charts": charts}
+
+    def varying(self) -> list[str]:
+        """Symbols of the sizes in which the settings of one place differ."""
+        return [
+            p.symbol
+            for p in self.benchmark.given
+            if any(len({e["setting"][p.name] for e in group}) > 1 for group in self._cells.values())
+        ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flashlab.analysis.conclusions.quoting import Known, Told, part_name, tell
+from flashlab.analysis.conclusions.quoting import Known, Told, off_and_on, part_name, tell
 from flashlab.analysis.counted_passes import EXCESS
 from flashlab.analysis.experiment import Experiment, Variant
 from flashlab.analysis.finding import Finding
@@ -34,10 +34,16 @@ def _telling_first(finding: Finding) -> tuple[int, float]:
     return TELLING_CAUSES.index(finding.verdict), -busiest
 
 
-def tell_cause(known: Known, experiments: Sequence[Experiment], name: str) -> Iterator[Told]:
-    """What was counted of an implementation's pass, of the most telling verdict, where it holds."""
-    every = known.across(experiments, "cause", *TELLING_CAUSES, implementation=name)
-    finding = min(every, key=_telling_first, default=None)
+def tell_cause(known: Known, experiments: Sequence[Experiment], *names: str) -> Iterator[Told]:
+    """What was counted of a pass of the first of these of which anything was.
+
+    It is the pass of the most telling verdict, where that holds.
+    """
+    every = (
+        known.every("cause", *experiments, verdicts=TELLING_CAUSES, implementation=name)
+        for name in names
+    )
+    finding = min(next(filter(None, every), ()), key=_telling_first, default=None)
     if finding is None:
         return
     figures, metric = finding.estimates[-1], known.benchmark.metric(str(finding.metric))
@@ -46,7 +52,7 @@ def tell_cause(known: Known, experiments: Sequence[Experiment], name: str) -> It
         return percent(figures[f"{of}_percent"] / 100)
 
     values: dict[str, Tellable] = {
-        "cause_name": name,
+        "cause_name": finding.subject["implementation"],
         "cause_metric": part_name(metric),
         "cause_where": Listed(settings(known.benchmark, _place(known, finding))),
         "cause_idle": share("idle"),
@@ -103,15 +109,6 @@ def _place(known: Known, finding: Finding) -> dict[str, Any]:
     return {experiment.parameter.name: value, **experiment.telling(finding.variant or ())}
 
 
-def _counted_at(
-    known: Known, experiment: Experiment, name: str, metric: str, variant: Variant, value: int
-) -> Mapping[str, Any] | None:
-    """What was counted of a pass of one run; None where nothing was."""
-    about = {"implementation": name, "metric": metric, "variant": dict(variant)}
-    every = (each for f in known.every("cause", experiment.name, **about) for each in f.estimates)
-    return next((each for each in every if each["value"] == value), None)
-
-
 def tell_changed_pass(
     known: Known,
     experiment: Experiment,
@@ -128,19 +125,19 @@ def tell_changed_pass(
             if estimate["value"] == value and estimate["verdict"] == "below"
         }
         for metric in sorted(set(worse) & {m.name for m in known.parts}, key=worse.__getitem__):
-            finding = effects[name][metric]
-            switched = finding.subject["switched"]
-            on, off = (
-                next(v for v in experiment.variants if dict(v)[switched] is is_on)
-                for is_on in (True, False)
-            )
-            after, before = (
-                _counted_at(known, experiment, name, metric, variant, value)
-                for variant in (on, off)
-            )
-            if after is None or before is None or "kernels" not in after:
+            finding, about = effects[name][metric], {"implementation": name, "metric": metric}
+            variants = off_and_on(experiment, finding)
+            counted = [
+                each
+                for variant in variants
+                for cause in known.every("cause", experiment, variant=dict(variant), **about)
+                for each in cause.estimates
+                if each["value"] == value and "kernels" in each
+            ]
+            if len(counted) < len(variants):
                 continue
-            grown = _grown(experiment, name, metric, (off, on), value)
+            before, after = counted
+            grown = _grown(experiment, name, metric, variants, value)
             yield tell(
                 "conclusion.variant.changed.kernels" if grown else "conclusion.variant.changed",
                 sources=[finding],
@@ -186,10 +183,8 @@ def tell_jump(known: Known, experiments: Sequence[Experiment]) -> Iterator[Told]
     plain = [e for e in experiments if not {p.derive for p in e.varying} - {None}]
     found = [
         finding
-        for experiment in plain
-        for finding in known.across(
-            [experiment], "jump", *JUMPS, implementation=experiment.baseline
-        )
+        for each in plain
+        for finding in known.every("jump", each, verdicts=JUMPS, implementation=each.baseline)
     ]
     others = {name for experiment in plain for name in experiment.implementations}
     if found and len(others) >= MIN_CHOICES:

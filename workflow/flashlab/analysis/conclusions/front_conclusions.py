@@ -10,19 +10,16 @@ the naive implementation is a heading there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flashlab.analysis.conclusions.choice_map import ChoiceMap
-from flashlab.analysis.conclusions.choosing import FRONT, told_decision
+from flashlab.analysis.conclusions.choosing import FRONT, ChoiceMap, told_decision
 from flashlab.analysis.conclusions.explaining import tell_cause
 from flashlab.analysis.conclusions.quoting import (
     Known,
     Told,
     build_conclusion,
     in_units,
-    median_at,
-    medians_along,
     part_name,
     ratio_of,
     tell,
@@ -30,9 +27,10 @@ from flashlab.analysis.conclusions.quoting import (
 )
 from flashlab.analysis.experiment import metrics_of
 from flashlab.analysis.finding import Finding
-from flashlab.analysis.kinds.comparison import describe_range, verdict_of
-from flashlab.analysis.ratios import Ratio
+from flashlab.analysis.kinds.comparison import VERDICTS, describe_range
+from flashlab.analysis.ratios import shared_verdict, with_verdict
 from flashlab.analysis.select import MIN_CHOICES
+from flashlab.analysis.series import Series
 from flashlab.telling.codes import by_code
 from flashlab.telling.values import (
     Heading,
@@ -74,9 +72,14 @@ MAP_SIGNS = by_code(
 
 def front_conclusions(known: Known) -> Iterator[Finding]:
     """The conclusions of page one, in their order."""
-    overall = known.find("choice", None)
+    overall = known.find("choice")
     if overall is None:
-        yield from _answer_without_choice(known)
+        runs = [run for experiment in known.experiments for run in experiment.runs]
+        if good := {run["implementation"] for run in runs if run["status"] == "ok"}:
+            told = tell("conclusion.front.alone", able=Listed(sorted(good)))
+            yield build_conclusion("answer", "alone", [told])
+        else:
+            yield build_conclusion("answer", "no_numbers", [tell("conclusion.front.no_numbers")])
     elif overall.facts["of"] < MIN_CHOICES:
         yield from _answer_pair(known, overall)
     else:
@@ -91,44 +94,24 @@ def front_conclusions(known: Known) -> Iterator[Finding]:
 # One or two implementations
 
 
-def _answer_without_choice(known: Known) -> Iterator[Finding]:
-    runs = [run for experiment in known.experiments for run in experiment.runs]
-    good = {run["implementation"] for run in runs if run["status"] == "ok"}
-    if not good:
-        yield build_conclusion("answer", "no_numbers", [tell("conclusion.front.no_numbers")])
-    else:
-        told = tell("conclusion.front.alone", able=Listed(sorted(good)))
-        yield build_conclusion("answer", "alone", [told])
-
-
-def _places(overall: Finding, ratios: list[Ratio], verdict: str) -> list[dict[str, Any]]:
-    """The settings at which the ratio has a verdict, by what varies among all of them."""
-    found = [estimate["setting"] for estimate in overall.estimates]
-    varying = [name for name in found[0] if len({s[name] for s in found}) > 1]
-    return [
-        {name: found[ratio.value][name] for name in varying}
-        for ratio in ratios
-        if ratio.verdict == verdict
-    ]
-
-
 def _answer_pair(known: Known, overall: Finding) -> Iterator[Finding]:
-    assert known.decisive is not None
     places = [estimate[known.decisive.name] for estimate in overall.estimates]
     names = sorted({place[rank] for place in places for rank in ("best", "runner_up")})
-    baseline = known.experiments[0].baseline
-    other = next((name for name in names if name != baseline), names[0])
+    other = next(name for name in names if name != known.experiments[0].baseline)
     baseline = next(name for name in names if name != other)
     ratios = [ratio_of(at, place, other) for at, place in enumerate(places)]
-    verdict = verdict_of(ratios)
+    verdict = shared_verdict(ratios, VERDICTS)
     span = describe_range(ratios)
+    standings = {key: len(with_verdict(ratios, code)) for code, key in STANDINGS.items()}
     values: dict[str, Tellable] = {
         "metric": MetricName(known.decisive.name),
         "implementation": other,
         "baseline": baseline,
         "count": len(ratios),
         "ratio_range": Range(Measured(span["low"]), Measured(span["high"])),
-        "standings": _standings(known, ratios),
+        "standings": Listed(
+            [say(key, *known.about, count=count) for key, count in standings.items() if count]
+        ),
     }
     shares = _shares(known, other, baseline)
     key = PAIR_HEADINGS[verdict]
@@ -137,16 +120,18 @@ def _answer_pair(known: Known, overall: Finding) -> Iterator[Finding]:
     told = [tell(key, *known.about, sources=[overall], **values, **shares)]
     if verdict == "better":
         told.append(tell("conclusion.front.pair.everywhere", count=len(ratios)))
-    worse = _places(overall, ratios, "below")
+    every = [estimate["setting"] for estimate in overall.estimates]
+    varying = [name for name in every[0] if len({setting[name] for setting in every}) > 1]
+    worse = [every[ratio.value] for ratio in ratios if ratio.verdict == "below"]
     if worse and verdict == "mixed":
-        told_first = (Listed(settings(known.benchmark, at)) for at in worse[:MOST_EXCEPTIONS])
-        where: Tellable = clauses(told_first)
+        where: Tellable = clauses(
+            Listed(settings(known.benchmark, {name: at[name] for name in varying}))
+            for at in worse[:MOST_EXCEPTIONS]
+        )
         if more := len(worse[MOST_EXCEPTIONS:]):
             where = say("conclusion.more", items=where, count=more)
         told.append(tell("conclusion.front.pair.where_not", *known.about, places=where))
-    told += [*tell_cause(known, known.sections, baseline)] or tell_cause(
-        known, known.sections, other
-    )
+    told += tell_cause(known, known.sections, baseline, other)
     yield build_conclusion(
         "answer",
         verdict,
@@ -155,12 +140,6 @@ def _answer_pair(known: Known, overall: Finding) -> Iterator[Finding]:
         baseline=baseline,
         metric=known.decisive.name,
     )
-
-
-def _standings(known: Known, ratios: Sequence[Ratio]) -> Listed:
-    """``faster at 5, undecided at 2``: at how many settings, of those verdicts that there are."""
-    counts = {key: sum(r.verdict == verdict for r in ratios) for verdict, key in STANDINGS.items()}
-    return Listed([say(key, *known.about, count=n) for key, n in counts.items() if n])
 
 
 def _shares(known: Known, name: str, baseline: str) -> dict[str, Tellable]:
@@ -172,7 +151,7 @@ def _shares(known: Known, name: str, baseline: str) -> dict[str, Tellable]:
     for experiment in known.sections:
         for variant in experiment.variants:
             mine, theirs = (
-                medians_along(experiment, who, variant, metric.name) for who in (name, baseline)
+                Series(experiment, who, variant, metric).medians for who in (name, baseline)
             )
             shares += [mine[value] / theirs[value] for value in mine if theirs.get(value)]
     if not shares or max(shares) >= 1:
@@ -188,7 +167,6 @@ def _shares(known: Known, name: str, baseline: str) -> dict[str, Tellable]:
 
 def _map(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Finding]:
     """The map itself: by the first part of the total, if there is one, and by the total."""
-    assert known.decisive is not None
     facts = chart.facts([metric.name for metric in (*known.parts[:1], known.decisive)])
     cells = [c for each in facts["charts"] for row in each["cells"] for c in row if c]
     cells += [c for each in facts["charts"] for c in each["rare"]]
@@ -205,8 +183,8 @@ def _map(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Finding]:
 
 
 def _choices(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Finding]:
-    """Which one to use by each metric of the map."""
-    assert known.decisive is not None
+    """Which one to use by each metric of the map, and what it costs to choose by a part."""
+    facts = overall.facts
     for metric in [*known.parts[:1], known.decisive]:
         label = Heading(MetricName(metric.name, part=True))
         verdict, told = told_decision(
@@ -217,23 +195,12 @@ def _choices(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Findi
             brief=True,
             use=say("use", metric.name, metric=label),
         )
-        if metric == known.decisive and "wrong" in overall.facts:
-            told.append(_wrong_choice(known, overall))
+        if metric == known.decisive and "wrong" in facts:
+            wrong: dict[str, Tellable] = {name: facts[name] for name in ("wrong", "wrong_count")}
+            wrong["wrong_part"] = facts["part"]
+            wrong["wrong_range"] = Range(Measured(facts["low"]), Measured(facts["high"]))
+            told.append(Told(say("conclusion.front.wrong", *known.about, **wrong), [overall]))
         yield build_conclusion("choice", verdict, told, metric=metric.name)
-
-
-def _wrong_choice(known: Known, overall: Finding) -> Told:
-    """What it costs to choose by a part."""
-    facts = overall.facts
-    return tell(
-        "conclusion.front.wrong",
-        *known.about,
-        sources=[overall],
-        wrong=facts["wrong"],
-        wrong_count=facts["wrong_count"],
-        wrong_part=facts["part"],
-        wrong_range=Range(Measured(facts["low"]), Measured(facts["high"])),
-    )
 
 
 def _at_least(ratio: float) -> Number:
@@ -245,15 +212,17 @@ def _at_least(ratio: float) -> Number:
 def _cost_of_naive(known: Known) -> Iterator[Finding]:
     """What the naive implementation needs of an exact metric, at the setting where it is most."""
     naive = known.benchmark.naive
-    found = known.across(known.sections, "exact_comparison", "less", baseline=naive)
+    found = known.every("exact_comparison", *known.sections, verdicts=["less"], baseline=naive)
     if not found or naive is None:
         return
     finding = min(found, key=lambda finding: float(finding.facts["low"]))
     experiment, metric = known.experiment_of(finding), known.benchmark.metric(str(finding.metric))
-    variant, at, other = finding.variant or (), finding.facts["low_at"], finding.subject
-    mine = median_at(experiment, other["implementation"], variant, at, metric.name)
-    theirs = median_at(experiment, naive, variant, at, metric.name)
-    assert mine is not None and theirs is not None  # the ratio was taken of both
+    variant, at, name = (
+        finding.variant or (),
+        finding.facts["low_at"],
+        finding.subject["implementation"],
+    )
+    mine, theirs = (Series(experiment, who, variant, metric).medians[at] for who in (name, naive))
     symbol = experiment.parameter.symbol
     told = [
         tell(
@@ -264,7 +233,7 @@ def _cost_of_naive(known: Known) -> Iterator[Finding]:
             exact_at=at,
             exact_metric=MetricName(metric.name),
             exact_times=_at_least(theirs / mine),
-            exact_name=other["implementation"],
+            exact_name=name,
         ),
         tell(
             "conclusion.front.naive.figures",
@@ -275,7 +244,7 @@ def _cost_of_naive(known: Known) -> Iterator[Finding]:
         *tell_account(known, experiment, naive, variant, at),
     ]
     alike = [section for section in known.sections if section.parameter == experiment.parameter]
-    limits = known.across(alike, "out_of_memory", "limit_found", implementation=naive)
+    limits = known.every("out_of_memory", *alike, verdicts=["limit_found"], implementation=naive)
     if limits:
         smallest = limits[0].facts["smallest"]
         key = "conclusion.front.naive.limit"
@@ -286,7 +255,7 @@ def _cost_of_naive(known: Known) -> Iterator[Finding]:
         told,
         section=experiment.name,
         metric=metric.name,
-        implementation=other["implementation"],
+        implementation=name,
         baseline=naive,
     )
 
@@ -297,11 +266,10 @@ LIMITS = ("conclusion.front.limit.vendor", "conclusion.front.limit.sustained")
 
 def _limit(known: Known) -> Iterator[Finding]:
     """How near the best one comes to the device's matrix-product rate, and what holds it there."""
-    every = known.across(known.sections, "roofline")
     packed = {name for experiment in known.sections for name in experiment.packed}
     found = [
         finding
-        for finding in every
+        for finding in known.every("roofline", *known.sections)
         if finding.verdict != "model_error" and finding.subject["implementation"] not in packed
     ]
     if not found:
@@ -357,7 +325,7 @@ def _tell_matrix(known: Known) -> Iterator[Told]:
     """How busy the matrix units are at most, in any pass that was counted on a GPU."""
     found = [
         (each["matrix_percent"], each["value"], finding)
-        for finding in known.across(known.sections, "cause")
+        for finding in known.every("cause", *known.sections)
         for each in finding.estimates
         if "matrix_percent" in each
     ]
@@ -377,9 +345,8 @@ def _tell_matrix(known: Known) -> Iterator[Told]:
 
 def _avoid(known: Known) -> Iterator[Finding]:
     """What is slower than the naive implementation by the decisive metric."""
-    assert known.decisive is not None
-    every = known.every("worse_than_naive", None, metric=known.decisive.name)
-    found = [finding for finding in every if finding.verdict == "worse"]
+    metric = known.decisive.name
+    found = known.every("worse_than_naive", verdicts=["worse"], metric=metric)
     if not found:
         return
     found.sort(key=lambda f: (-f.facts["count"] / f.facts["of"], f.subject["implementation"]))
@@ -392,7 +359,7 @@ def _avoid(known: Known) -> Iterator[Finding]:
             sources=[worst],
             avoid=worst.subject["implementation"],
             naive=worst.subject["baseline"],
-            avoid_metric=MetricName(known.decisive.name),
+            avoid_metric=MetricName(metric),
             avoid_count=facts["count"],
             avoid_of=facts["of"],
         ),
@@ -404,4 +371,4 @@ def _avoid(known: Known) -> Iterator[Finding]:
         ),
     ]
     told += tell_cause(known, known.sections, worst.subject["implementation"])
-    yield build_conclusion("avoid", "avoid", told, metric=known.decisive.name)
+    yield build_conclusion("avoid", "avoid", told, metric=metric)

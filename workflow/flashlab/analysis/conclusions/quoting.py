@@ -5,7 +5,7 @@ A conclusion quotes other findings and the tables; it decides nothing that they 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.experiment import Experiment, Row, Variant, chosen_metrics, metrics_of
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded
+from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.telling.values import (
     Label,
@@ -70,47 +71,42 @@ class Known:
         return self.experiments[0].benchmark
 
     @property
-    def decisive(self) -> Metric | None:
-        """The metric that one chooses by: a total where there is one; None if none is sampled."""
-        metrics = chosen_metrics(self.benchmark)
-        return metrics[-1] if metrics else None
+    def decisive(self) -> Metric:
+        """The metric that one chooses by."""
+        return chosen_metrics(self.benchmark)[-1]
 
     @property
-    def about(self) -> tuple[str, ...]:
+    def about(self) -> tuple[str]:
         """What statements on the decisive metric are about: its quantity."""
-        return (self.decisive.quantity.name,) if self.decisive else ()
+        return (self.decisive.quantity.name,)
 
     @property
     def parts(self) -> list[Metric]:
         """The measured metrics that the decisive one is the total of; empty if it is none."""
-        decisive = self.decisive
-        if decisive is None or decisive.derived is None:
-            return []
-        return [self.benchmark.metric(name) for name in decisive.derived.of]
+        derived = self.decisive.derived
+        return [self.benchmark.metric(name) for name in derived.of] if derived else []
 
     @property
     def sections(self) -> list[Experiment]:
         """The experiments, without the headline."""
         return [experiment for experiment in self.experiments if not experiment.is_summary]
 
-    def every(self, kind: str, experiment: str | None, **subject: Any) -> list[Finding]:
-        """The findings of a kind about a subject, in an experiment or on the whole dataset."""
+    def every(
+        self, kind: str, *experiments: Experiment, verdicts: Collection[str] = (), **subject: Any
+    ) -> list[Finding]:
+        """The findings of a kind about a subject, with these verdicts if any are named.
+
+        In the experiments, one after the other; on the whole dataset where none is given.
+        """
+        names: list[str | None] = [experiment.name for experiment in experiments]
         return [
             finding
+            for name in names or [None]
             for finding in self.findings
-            if finding.kind == kind
-            and finding.experiment == experiment
+            if (finding.kind, finding.experiment) == (kind, name)
             and finding.is_about(**subject)
+            and (not verdicts or finding.verdict in verdicts)
         ]
-
-    def across(
-        self, experiments: Iterable[Experiment], kind: str, *verdicts: str, **subject: Any
-    ) -> list[Finding]:
-        """The findings of a kind about a subject in several experiments, by these verdicts."""
-        found = (
-            f for experiment in experiments for f in self.every(kind, experiment.name, **subject)
-        )
-        return [finding for finding in found if not verdicts or finding.verdict in verdicts]
 
     def experiment_of(self, finding: Finding) -> Experiment:
         """The experiment that a finding is about."""
@@ -118,9 +114,9 @@ class Known:
             experiment for experiment in self.experiments if experiment.name == finding.experiment
         )
 
-    def find(self, kind: str, experiment: str | None, **subject: Any) -> Finding | None:
+    def find(self, kind: str, *experiments: Experiment, **subject: Any) -> Finding | None:
         """The first of them, None for none."""
-        return next(iter(self.every(kind, experiment, **subject)), None)
+        return next(iter(self.every(kind, *experiments, **subject)), None)
 
 
 def build_conclusion(
@@ -171,25 +167,13 @@ def ratio_of(value: int, place: Mapping[str, Any], name: str) -> Ratio:
     return Ratio(value, estimate, low, high, place["n"])
 
 
-def median_at(
-    experiment: Experiment, name: str, variant: Variant, value: int, metric: str
-) -> float | None:
-    """The value of a metric of one run, None for a run without numbers."""
-    run = experiment.run_at(name, variant, value)
-    if run is None or run["status"] != "ok":
-        return None
-    found: float | None = experiment.metric_row(run, metric)["value"]
-    return found
-
-
-def medians_along(
-    experiment: Experiment, name: str, variant: Variant, metric: str
-) -> dict[int, float]:
-    """The values of a metric along a sweep, those of runs with numbers."""
-    found = {
-        value: median_at(experiment, name, variant, value, metric) for value in experiment.values
-    }
-    return {value: median for value, median in found.items() if median is not None}
+def off_and_on(experiment: Experiment, effect: Finding) -> list[Variant]:
+    """The two variants that an effect is of: without what is switched, and with it."""
+    shared = dict(effect.variant or ())
+    return [
+        tuple((p.name, shared.get(p.name, is_on)) for p in experiment.benchmark.variants)
+        for is_on in (False, True)
+    ]
 
 
 # Exact metrics
@@ -200,27 +184,26 @@ def tell_exact(known: Known, experiment: Experiment, name: str, variant: Variant
     symbol = experiment.parameter.symbol
     for metric in metrics_of(experiment.benchmark, exact=True):
         about = {"implementation": name, "metric": metric.name, "variant": dict(variant)}
-        found = known.across([experiment], "exact_comparison", "less", "more", "equal", **about)
-        if not found:
+        found = known.every("exact_comparison", experiment, **about)
+        if not found or found[0].verdict == "withheld":
             continue
-        label = heading(metric.labels)
+        label: dict[str, Tellable] = {"exact_metric_heading": heading(metric.labels)}
         if len(found) > 1:
-            yield tell(
-                "conclusion.exact.varies", sources=found, exact_metric_heading=label, symbol=symbol
-            )
+            yield tell("conclusion.exact.varies", sources=found, **label, symbol=symbol)
             continue
         if found[0].verdict == "equal":
-            yield tell("conclusion.exact.equal", sources=found, exact_metric_heading=label)
+            yield tell("conclusion.exact.equal", sources=found, **label)
             continue
         facts, is_less = found[0].facts, found[0].verdict == "less"
         at = facts["low_at"] if is_less else facts["high_at"]
-        mine = median_at(experiment, name, variant, at, metric.name)
-        theirs = median_at(experiment, experiment.baseline, variant, at, metric.name)
-        assert mine is not None and theirs is not None  # the ratio was taken of both
+        mine, theirs = (
+            Series(experiment, who, variant, metric).medians[at]
+            for who in (name, experiment.baseline)
+        )
         yield tell(
             "conclusion.exact.less" if is_less else "conclusion.exact.more",
             sources=found,
-            exact_metric_heading=label,
+            **label,
             exact_share=Range(percent(facts["low"]), percent(facts["high"])),
             baseline=experiment.baseline,
             exact_mine=in_units(mine),
@@ -239,7 +222,7 @@ def tell_account(
     Nothing where the exact model does not give it.
     """
     about = {"implementation": name, "variant": dict(variant)}
-    for finding in known.across([experiment], "exact_account", "explained", **about)[:1]:
+    for finding in known.every("exact_account", experiment, verdicts=["explained"], **about)[:1]:
         account = known.benchmark.metric(str(finding.metric)).account
         value = at or finding.facts["value"]
         parts = {each["value"]: each["parts"] for each in finding.estimates}.get(value)
@@ -259,7 +242,7 @@ def tell_account(
 
 def tell_limits(known: Known, experiments: Sequence[Experiment]) -> Iterator[Told]:
     """Who runs out of memory, and from which value on."""
-    found = known.across(experiments, "out_of_memory", "limit_found")
+    found = known.every("out_of_memory", *experiments, verdicts=["limit_found"])
     if not found:
         return
     smallest = min(finding.facts["smallest"] for finding in found)
@@ -292,7 +275,7 @@ def tell_checks(
     for kind, (clean, key) in CHECKS.items():
         if kind == "crossover" and len(names) < 2:
             continue  # of the others' pairs alone
-        found = [f for f in known.across(experiments, kind) if f.implementations <= set(names)]
+        found = [f for f in known.every(kind, *experiments) if f.implementations <= set(names)]
         if found and all(finding.verdict == clean for finding in found):
             absent.append(say(key))
             sources += found[:1]
@@ -303,31 +286,27 @@ def tell_checks(
 # One implementation by itself
 
 
-def _works(experiment: Experiment, metric: Metric) -> set[float]:
-    """The operations behind a metric at each value of a sweep; empty where they are not known."""
-    timed = [
-        experiment.benchmark.metric(name)
-        for name in experiment.benchmark.measured_behind(metric.name)
-    ]
-    if not all(m.work for m in timed):
-        return set()
-    return {
-        rounded(sum(m.work.operations(run) for m in timed if m.work), 6) for run in experiment.runs
-    }
-
-
 def tell_equal_work(
     known: Known, experiment: Experiment, name: str, variant: Variant
 ) -> Iterator[Told]:
-    """Where the operations stay the same along the sweep: the best value, and the worst one."""
-    metric = known.decisive
-    if metric is None or len(_works(experiment, metric)) != 1:
-        return
-    found = medians_along(experiment, name, variant, metric.name)
-    if len(found) < 2 or metric.higher_is_better:
+    """Where the operations stay the same along the sweep: the best value, and the worst one.
+
+    If even the near ends of their 95% intervals differ by more than the margin.
+    """
+    metric, benchmark = known.decisive, experiment.benchmark
+    measured = [benchmark.metric(each) for each in benchmark.measured_behind(metric.name)]
+    works = [each.work for each in measured if each.work]
+    amounts = {rounded(sum(w.operations(run) for w in works), 6) for run in experiment.runs}
+    found = Series(experiment, name, variant, metric).medians
+    if len(works) < len(measured) or len(amounts) > 1 or len(found) < 2:
         return
     best, worst = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
-    if not _is_surely_longer(experiment, name, variant, metric, worst, best):
+    runs = {experiment.value_of(run): run for run in experiment.run_rows(name, variant)}
+    low, high = (
+        [experiment.metric_row(runs[at], each.name)[end] for each in measured]
+        for at, end in ((worst, "low"), (best, "high"))
+    )
+    if None in (*low, *high) or not exceeds_margin(sum(low) / sum(high)):
         return
     yield tell(
         "conclusion.equal_work",
@@ -335,32 +314,14 @@ def tell_equal_work(
         work_name=name,
         work_unit=metric.unit,
         work_best=Measured(rounded(found[best])),
-        work_best_where=_sizes(experiment, name, variant, best),
-        work_worst_where=_sizes(experiment, name, variant, worst),
+        work_best_where=_sizes(experiment, runs[best]),
+        work_worst_where=_sizes(experiment, runs[worst]),
         work_percent=percent(found[worst] / found[best] - 1),
     )
 
 
-def _is_surely_longer(
-    experiment: Experiment, name: str, variant: Variant, metric: Metric, value: int, other: int
-) -> bool:
-    """Whether even the near ends of the 95% intervals differ by more than the margin."""
-
-    def end(at: int, column: str) -> float | None:
-        run = experiment.run_at(name, variant, at)
-        assert run is not None  # it has numbers
-        measured = experiment.benchmark.measured_behind(metric.name)
-        ends = [experiment.metric_row(run, each)[column] for each in measured]
-        return None if None in ends else sum(ends)
-
-    low, high = end(value, "low"), end(other, "high")
-    return low is not None and high is not None and exceeds_margin(low / high)
-
-
-def _sizes(experiment: Experiment, name: str, variant: Variant, value: int) -> Listed:
-    """The swept parameter at a value, and what derives from it."""
-    run: Row | None = experiment.run_at(name, variant, value)
-    assert run is not None
+def _sizes(experiment: Experiment, run: Row) -> Listed:
+    """The swept parameter of a run, and what derives from it."""
     derived = [p for p in experiment.varying if p != experiment.parameter and p.derive is not None]
     sizes = {p.name: run[p.name] for p in (experiment.parameter, *derived)}
     return Listed(settings(experiment.benchmark, sizes))

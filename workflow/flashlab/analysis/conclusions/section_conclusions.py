@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from flashlab.analysis.conclusions.choosing import (
@@ -32,7 +33,6 @@ from flashlab.analysis.conclusions.quoting import (
     Told,
     build_conclusion,
     in_units,
-    medians_along,
     part_name,
     ratio_of,
     tell,
@@ -45,8 +45,10 @@ from flashlab.analysis.conclusions.quoting import (
 from flashlab.analysis.conclusions.step_conclusions import section_steps, without_times
 from flashlab.analysis.experiment import Experiment, Variant, metrics_of, sections_of
 from flashlab.analysis.finding import Finding, Reason
-from flashlab.analysis.kinds.comparison import clauses_of, describe_range, trend_of, verdict_of
-from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded
+from flashlab.analysis.kinds.comparison import VERDICTS, clauses_of, describe_range, trend_of
+from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded, shared_verdict
+from flashlab.analysis.series import Series
+from flashlab.analysis.settings import implementations_of
 from flashlab.benchmarks.model import Metric
 from flashlab.files import canonical
 from flashlab.telling.codes import by_code
@@ -86,8 +88,8 @@ def section_conclusions(known: Known) -> Iterator[Finding]:
     """The conclusion of every section, in their order."""
     told: set[str] = set()
     for group in sections_of(known.sections):
-        verdict, statements, subject, reasons = _conclude(known, group)
-        heading, *others = statements
+        section = _conclude(known, group)
+        heading, *others = section.told
         fresh = [each for each in others if _content(each) not in told]
         told |= {_content(each) for each in fresh} - {""}
         checked = [each for each in fresh if each.key == "conclusion.checked"]
@@ -95,11 +97,12 @@ def section_conclusions(known: Known) -> Iterator[Finding]:
         limits = any(each.key == "conclusion.out_of_memory" for each in kept)
         yield build_conclusion(
             "section",
-            verdict,
+            section.verdict,
             [heading, *kept, *checked],
             experiment=group[0].name,
-            **subject,
-            reasons=[each for each in reasons if not (limits and each.status == "oom")],
+            **section.subject,
+            metric=known.decisive.name,
+            reasons=[each for each in section.reasons if not (limits and each.status == "oom")],
         )
 
 
@@ -111,27 +114,30 @@ def _content(told: Told) -> str:
     return ""
 
 
-Conclusion = tuple[str, Sequence[Told], Mapping[str, Any], Sequence[Reason]]
-"""Verdict, statements, subject and reasons."""
+@dataclass(frozen=True)
+class _Section:
+    """What a section comes to: a heading with all that follows from it."""
+
+    verdict: str
+    told: Sequence[Told]
+    subject: Mapping[str, Any] = field(default_factory=dict)
+    reasons: Sequence[Reason] = ()
 
 
-def _conclude(known: Known, group: Sequence[Experiment]) -> Conclusion:
+def _conclude(known: Known, group: Sequence[Experiment]) -> _Section:
     good = [run for experiment in group for run in experiment.runs if run["status"] == "ok"]
-    names = sorted({name for experiment in group for name in experiment.implementations})
-    names.sort(key=lambda name: name != group[0].baseline)
+    names = sorted(implementations_of(group), key=lambda name: name != group[0].baseline)
     able = [name for name in names if any(run["implementation"] == name for run in good)]
-    metric = known.decisive
     if group[0].is_simulated:
-        return _build(known, "simulated", without_times(group))
+        return _Section("simulated", without_times(group))
     if not good:
         count = sum(len(experiment.runs) for experiment in group)
-        told = [tell("conclusion.no_numbers", count=count)]
-        return _build(known, "no_numbers", told)
-    if metric is None or len(able) < 2:
+        return _Section("no_numbers", [tell("conclusion.no_numbers", count=count)])
+    if len(able) < 2:
         told = list(_tell_alone(known, group, able[0]))
-        return _build(known, "alone", told, {"implementation": able[0]})
+        return _Section("alone", told, {"implementation": able[0]})
     if group[0].steps and not group[0].is_ordered:
-        return _build(known, "steps", section_steps(known, group[0]))
+        return _Section("steps", section_steps(group[0]))
     if len(group) == 1 and any(p.kind is bool for p in group[0].varying_variants):
         return _conclude_variant(known, group[0], able)
     if group[0].packed:
@@ -141,29 +147,15 @@ def _conclude(known: Known, group: Sequence[Experiment]) -> Conclusion:
     return _conclude_choice(known, group, names)
 
 
-def _build(
-    known: Known,
-    verdict: str,
-    told: Sequence[Told],
-    subject: Mapping[str, Any] | None = None,
-    reasons: Sequence[Reason] = (),
-) -> Conclusion:
-    metric = {"metric": known.decisive.name} if known.decisive else {}
-    return verdict, told, {**(subject or {}), **metric}, reasons
-
-
 # One implementation
 
 
 def _tell_alone(known: Known, group: Sequence[Experiment], name: str) -> Iterator[Told]:
     """How the only implementation with numbers does, in the first series that has any."""
-    metric = known.decisive or metrics_of(known.benchmark, exact=True)[0]
-    each_series = (
-        (experiment, medians_along(experiment, name, variant, metric.name))
-        for experiment in group
-        for variant in experiment.variants
-    )
-    experiment, found = next((experiment, found) for experiment, found in each_series if found)
+    metric = known.decisive
+    every = (Series(e, name, variant, metric) for e in group for variant in e.variants)
+    series = next(series for series in every if series.measured_rows)
+    experiment, found = series.experiment, series.medians
     first, last = min(found), max(found)
     yield tell(
         "conclusion.alone",
@@ -187,21 +179,19 @@ def pair_ratios(
     known: Known, experiment: Experiment, name: str, variant: Variant, metric: str
 ) -> tuple[list[Ratio], Finding | None]:
     """How many times as good as the baseline the other one is at each value, and the choice."""
-    choice = known.find("choice", experiment.name, metric=metric, variant=dict(variant))
+    choice = known.find("choice", experiment, metric=metric, variant=dict(variant))
     places = choice.estimates if choice else ()
     return [ratio_of(place["value"], place, name) for place in places], choice
 
 
 def tell_parts(known: Known, experiment: Experiment, name: str, variant: Variant) -> Iterator[Told]:
     """The ratios of the metrics that the decisive one is the total of."""
-    parts: list[Tellable] = []
-    sources = []
+    parts, sources = list[Tellable](), []
     for metric in known.parts:
         ratios, choice = pair_ratios(known, experiment, name, variant, metric.name)
         if choice is None or not ratios:
             return
-        span = describe_range(ratios)
-        parts.append(_part(metric, span))
+        parts.append(_part(metric, describe_range(ratios)))
         sources.append(choice)
     if parts:
         yield tell("conclusion.parts", sources=sources, parts=Listed(parts))
@@ -238,7 +228,7 @@ def _pair_heading(
     if not ratios:
         told = tell("conclusion.pair.missing", sources=[choice], symbol=symbol, **names)
         return "inconclusive", told
-    verdict = verdict_of(ratios)
+    verdict = shared_verdict(ratios, VERDICTS)
     trend = trend_of(ratios) if len(ratios) > 1 else "one"
     span = describe_range(ratios)
     low, high = Measured(span["low"]), Measured(span["high"])
@@ -260,8 +250,7 @@ def _pair_heading(
     )
 
 
-def _conclude_pair(known: Known, experiment: Experiment) -> Conclusion:
-    assert known.decisive is not None
+def _conclude_pair(known: Known, experiment: Experiment) -> _Section:
     (other,) = (name for name in experiment.implementations if name != experiment.baseline)
     variant = experiment.variants[0]
     ratios, choice = pair_ratios(known, experiment, other, variant, known.decisive.name)
@@ -278,31 +267,25 @@ def _conclude_pair(known: Known, experiment: Experiment) -> Conclusion:
         told += tell_account(known, experiment, experiment.baseline, variant)
         told += tell_checks(known, [experiment], experiment.implementations)
     subject = {"implementation": other, "baseline": experiment.baseline, "variant": dict(variant)}
-    return _build(known, verdict, told, subject, choice.reasons)
+    return _Section(verdict, told, subject, choice.reasons)
 
 
 # Packed inputs
 
-PACKED_OUTCOMES = {
-    "better": "conclusion.packed.better",
-    "worse": "conclusion.packed.worse",
-    "equivalent": "conclusion.packed.equivalent",
-    "mixed": "conclusion.packed.mixed",
-    "inconclusive": "conclusion.packed.inconclusive",
-}
+PACKED_OUTCOMES = by_code(
+    *("conclusion.packed.better", "conclusion.packed.worse", "conclusion.packed.equivalent"),
+    *("conclusion.packed.mixed", "conclusion.packed.inconclusive"),
+)
 """What packed inputs do to an implementation, by the verdict on the decisive metric."""
 
 
-def _conclude_packed(known: Known, experiment: Experiment) -> Conclusion:
+def _conclude_packed(known: Known, experiment: Experiment) -> _Section:
     """Whom packed inputs make faster or slower than separate ones, and by how much in each pass."""
-    assert known.decisive is not None
     groups: dict[str, list[str]] = {}
     sources, effects = [], []
     for name, other in experiment.packed.items():
-        found = {
-            str(finding.metric): finding
-            for finding in known.across([experiment], "packed", implementation=name, baseline=other)
-        }
+        every = known.every("packed", experiment, implementation=name, baseline=other)
+        found = {str(finding.metric): finding for finding in every}
         whole = found[known.decisive.name]
         decided = {each["verdict"] for each in whole.estimates} & {"above", "below"}
         verdict = whole.verdict if decided or whole.verdict == "equivalent" else "inconclusive"
@@ -326,22 +309,10 @@ def _conclude_packed(known: Known, experiment: Experiment) -> Conclusion:
     if effects:
         told.append(tell("conclusion.packed.effects", effects=clauses(effects)))
     told += tell_checks(known, [experiment], experiment.implementations)
-    verdict = next(iter(groups)) if len(groups) == 1 else "mixed"
-    return _build(known, verdict, told)
+    return _Section(next(iter(groups)) if len(groups) == 1 else "mixed", told)
 
 
 # A variant
-
-
-def _gains(known: Known, experiment: Experiment, name: str, switched: str) -> dict[str, Finding]:
-    """The effects of a variant on an implementation, by metric."""
-    return {
-        str(finding.metric): finding
-        for finding in known.across(
-            [experiment], "variant_effect", implementation=name, switched=switched
-        )
-        if finding.estimates
-    }
 
 
 OUTCOMES = {
@@ -355,12 +326,14 @@ OUTCOMES = {
 VARIANT_VERDICTS = {"above": "gains", "below": "loses", "equal": "level"}
 
 
-def _conclude_variant(known: Known, experiment: Experiment, names: Sequence[str]) -> Conclusion:
-    assert known.decisive is not None
+def _conclude_variant(known: Known, experiment: Experiment, names: Sequence[str]) -> _Section:
     switched = next(p for p in experiment.varying_variants if p.kind is bool)
-    effects = {
-        name: found for name in names if (found := _gains(known, experiment, name, switched.name))
-    }
+    effects: dict[str, dict[str, Finding]] = {}
+    for name in names:
+        of_name = {"implementation": name, "switched": switched.name}
+        for finding in known.every("variant_effect", experiment, **of_name):
+            if finding.estimates:
+                effects.setdefault(name, {})[str(finding.metric)] = finding
     metric = known.decisive.name
     whole = {name: found[metric] for name, found in effects.items() if metric in found}
     last = max((e["value"] for f in whole.values() for e in f.estimates), default=0)
@@ -400,7 +373,7 @@ def _conclude_variant(known: Known, experiment: Experiment, names: Sequence[str]
     told += tell_changed_pass(known, experiment, effects, groups.get("below", ()), last)
     told += _tell_exact_effect(experiment, switched.name)
     told += tell_checks(known, [experiment], names)
-    return _build(known, verdict, told, {"switched": switched.name})
+    return _Section(verdict, told, {"switched": switched.name})
 
 
 def _tell_effects(
@@ -415,7 +388,7 @@ def _tell_effects(
     parts = [metric.name for metric in known.parts]
     effects = {n: {m: f for m, f in found.items() if m in (parts or found)}
                for n, found in effects.items()}  # fmt: skip
-    gains = known.every("variant_gain", None, switched=switched)[:1]
+    gains = known.every("variant_gain", switched=switched)[:1]
     ideal = {"ideal": Number(gains[0].facts["ideal"])} if gains else {}
     if len(effects) > MOST_EFFECTS:
         if most := _most_gain(known, effects):
@@ -457,7 +430,6 @@ def _tell_both_leads(
     known: Known, experiment: Experiment, other: str, with_it: Variant, without: Variant
 ) -> Iterator[Told]:
     """The lead of the other implementation with the variant, and without it."""
-    assert known.decisive is not None
     spans: dict[str, Tellable] = {}
     sources = []
     for name, variant in (("on_range", with_it), ("off_range", without)):
@@ -480,8 +452,7 @@ def _tell_both_leads(
 def _tell_variants_choice(known: Known, experiment: Experiment, variant: Variant) -> Iterator[Told]:
     """Who is the best with the variant, or suffices where."""
     metric = known.decisive
-    assert metric is not None
-    choice = known.find("choice", experiment.name, metric=metric.name, variant=dict(variant))
+    choice = known.find("choice", experiment, metric=metric.name, variant=dict(variant))
     if choice is None or not choice.estimates:
         return
     decided = _decided(known, [experiment], [choice])
@@ -515,9 +486,8 @@ def _tell_exact_effect(experiment: Experiment, switched: str) -> Iterator[Told]:
 # Several implementations
 
 
-def _conclude_choice(known: Known, group: Sequence[Experiment], names: Sequence[str]) -> Conclusion:
+def _conclude_choice(known: Known, group: Sequence[Experiment], names: Sequence[str]) -> _Section:
     metric = known.decisive
-    assert metric is not None
     choices, leading = _choices_of(known, group, metric.name), set[str]()
     verdict, told = "missing", [tell("conclusion.choice.missing", symbol=group[0].parameter.symbol)]
     if choices:
@@ -528,30 +498,24 @@ def _conclude_choice(known: Known, group: Sequence[Experiment], names: Sequence[
         found = _choices_of(known, group, part.name)
         of_part = _decided(known, group, found)
         if of_part.names - leading:
-            winners = of_part.winners()
-            told.append(
-                tell(
-                    "conclusion.choice.part",
-                    sources=found,
-                    part=part_name(part),
-                    part_winners=winners,
-                )
-            )
+            winners = {"part": part_name(part), "part_winners": of_part.winners()}
+            told.append(tell("conclusion.choice.part", sources=found, **winners))
             break
     told += tell_limits(known, group)
     told += tell_jump(known, group)
     told += _tell_extremes(group)
-    leader = _leader(choices)
-    explained = list(tell_cause(known, group, leader)) if leader else []
-    told += explained or tell_cause(known, group, group[0].baseline)
+    # Of whoever is the best most often, by the medians.
+    wins = Counter(estimate["best"] for choice in choices for estimate in choice.estimates)
+    leaders = [max(sorted(wins), key=lambda name: wins[name])] if wins else []
+    told += tell_cause(known, group, *leaders, group[0].baseline)
     told += tell_account(known, group[0], group[0].baseline, group[0].variants[0])
     told += tell_checks(known, group, names)
     reasons = list({str(r): r for choice in choices for r in choice.reasons}.values())
-    return _build(known, verdict, told, {}, reasons)
+    return _Section(verdict, told, reasons=reasons)
 
 
 def _choices_of(known: Known, group: Sequence[Experiment], metric: str) -> list[Finding]:
-    return [choice for choice in known.across(group, "choice", metric=metric) if choice.estimates]
+    return [choice for choice in known.every("choice", *group, metric=metric) if choice.estimates]
 
 
 def _decided(known: Known, group: Sequence[Experiment], choices: Sequence[Finding]) -> Decided:
@@ -571,23 +535,10 @@ def _decided(known: Known, group: Sequence[Experiment], choices: Sequence[Findin
             for each in choice.estimates
             for value in [each["value"]]
         ]
-    telling = [name for name in names if _tells_apart(places, name)]
+    rows = {place.row for place in places}
+    telling = [n for n in names if len({(p.row, p.where[n]) for p in places}) > len(rows)]
     places = [Place(p.row, {name: p.where[name] for name in telling}, p.choice) for p in places]
     return decide(benchmark, group[0].parameter, places)
-
-
-def _tells_apart(places: Sequence[Place], name: str) -> bool:
-    """Whether places of one row differ in a parameter."""
-    found: dict[int, set[Any]] = {}
-    for place in places:
-        found.setdefault(place.row, set()).add(place.where[name])
-    return any(len(values) > 1 for values in found.values())
-
-
-def _leader(choices: Sequence[Finding]) -> str | None:
-    """Who is the best most often, by the medians."""
-    wins = Counter(estimate["best"] for choice in choices for estimate in choice.estimates)
-    return max(sorted(wins), key=lambda name: wins[name]) if wins else None
 
 
 def _tell_extremes(group: Sequence[Experiment]) -> Iterator[Told]:

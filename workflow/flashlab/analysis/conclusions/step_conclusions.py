@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from flashlab.analysis.conclusions.quoting import (
-    Known,
-    Told,
-    build_conclusion,
-    in_units,
-    median_at,
-    tell,
-)
+from flashlab.analysis.conclusions.quoting import Known, Told, build_conclusion, in_units, tell
 from flashlab.analysis.experiment import Experiment, ladder_of, step_metric
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import rounded
+from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Metric
 from flashlab.devices import find_device
 from flashlab.telling.values import (
@@ -58,25 +53,25 @@ def step_conclusions(known: Known) -> Iterator[Finding]:
     experiment = ladder_of(known.experiments)
     assert experiment is not None
     every = (
-        _whole(known, experiment),
+        [*_whole(known, experiment)],
         [*_climb(known, experiment), *_top(known, experiment), *_first(experiment)],
-        _verdicts(known, experiment, known.sections),
+        _verdicts(known, experiment),
     )
     for told in [without_times(known.experiments)] if experiment.is_simulated else every:
         if told:
             topic = told[0].key.rpartition(".")[2]
-            metric = step_metric(experiment).name
-            yield build_conclusion(topic, topic, told, section=experiment.name, metric=metric)
+            about: dict[str, Any] = {"section": experiment.name, "metric": known.decisive.name}
+            yield build_conclusion(topic, topic, told, **about)
 
 
 def _medians(experiment: Experiment, value: int, metric: Metric | None = None) -> dict[str, float]:
     """A metric, the decisive one, of every step that has it at a value, in the steps' order."""
-    variant, measured = experiment.variants[0], (metric or step_metric(experiment)).name
-    medians = {
-        name: median_at(experiment, name, variant, value, measured)
+    measured = metric or step_metric(experiment)
+    along = {
+        name: Series(experiment, name, experiment.variants[0], measured).medians
         for name in experiment.step_names
     }
-    return {name: median for name, median in medians.items() if median is not None}
+    return {name: medians[value] for name, medians in along.items() if value in medians}
 
 
 def _gain(experiment: Experiment, worse: float, better: float) -> float:
@@ -84,56 +79,47 @@ def _gain(experiment: Experiment, worse: float, better: float) -> float:
     return better / worse if step_metric(experiment).higher_is_better else worse / better
 
 
-def _climb(known: Known, experiment: Experiment) -> list[Told]:
+def _climb(known: Known, experiment: Experiment) -> Iterator[Told]:
     value = experiment.values[-1]
     medians = _medians(experiment, value)
-    if len(medians) < 2:
-        return []
-    first = next(iter(medians))
-    best = _best(experiment, medians)
-    found = known.every("step", experiment.name, metric=step_metric(experiment).name)
-    return [
-        tell(
+    if len(medians) > 1:
+        first, best = next(iter(medians)), _best(experiment, medians)
+        yield tell(
             "conclusion.front.climb",
-            sources=found,
+            sources=known.every("step", experiment, metric=known.decisive.name),
             climb_where=_where(experiment, best, value),
             climb_first=first,
             climb_best=best,
             climb_total=Short(_gain(experiment, medians[first], medians[best])),
             climb_before=in_units(medians[first]),
             climb_after=in_units(medians[best]),
-            climb_unit=step_metric(experiment).unit,
+            climb_unit=known.decisive.unit,
         )
-    ]
 
 
-def _whole(known: Known, experiment: Experiment) -> list[Told]:
+def _whole(known: Known, experiment: Experiment) -> Iterator[Told]:
     """Who ends first as a whole program, what fills its time, and how the fastest kernel fares."""
-    found = known.every("whole", experiment.name)
+    found = known.every("whole", experiment)
     if not found:
-        return []
+        return
     facts, unit = found[0].facts, experiment.benchmark.metric(found[0].subject["metric"]).unit
     best, *fastest = facts["told"]
     near = [n for n in dict.fromkeys([*facts["level"], *facts["open"]]) if n != best["name"]]
-    told = [
-        tell(
-            WHOLES[bool(near)],
-            sources=found,
-            whole_where=_where(experiment, best["name"], facts["at"]),
-            whole_best=best["name"],
-            whole_time=in_units(best["median"]),
-            whole_unit=unit,
-            whole_near=Listed(near),
-        )
-    ]
+    yield tell(
+        WHOLES[bool(near)],
+        sources=found,
+        whole_where=_where(experiment, best["name"], facts["at"]),
+        whole_best=best["name"],
+        whole_time=in_units(best["median"]),
+        whole_unit=unit,
+        whole_near=Listed(near),
+    )
     for each in fastest:
-        told.append(
-            tell(
-                "conclusion.front.whole.fastest",
-                fastest=each["name"],
-                fastest_time=in_units(each["median"]),
-                fastest_unit=unit,
-            )
+        yield tell(
+            "conclusion.front.whole.fastest",
+            fastest=each["name"],
+            fastest_time=in_units(each["median"]),
+            fastest_unit=unit,
         )
     parts = []
     for each in (best, *fastest):
@@ -147,7 +133,7 @@ def _whole(known: Known, experiment: Experiment) -> list[Told]:
             for name, share in longest
         ]
         parts.append(say("conclusion.each.shares", shares_of=each["name"], shares=Listed(shares)))
-    return [*told, tell("conclusion.front.whole.parts", parts=clauses(parts))]
+    yield tell("conclusion.front.whole.parts", parts=clauses(parts))
 
 
 def _best(experiment: Experiment, medians: Mapping[str, float]) -> str:
@@ -155,17 +141,17 @@ def _best(experiment: Experiment, medians: Mapping[str, float]) -> str:
     return choose(medians, key=lambda name: medians[name])
 
 
-def _verdicts(known: Known, experiment: Experiment, every: Sequence[Experiment]) -> list[Told]:
-    """Which steps of an experiment help, and what the others do in every experiment of these."""
-    metric = step_metric(experiment).name
-    found = known.every("step", experiment.name, metric=metric)
+def _verdicts(known: Known, experiment: Experiment) -> list[Told]:
+    """Which steps of an experiment help, and what the others do in every experiment."""
+    metric = known.decisive.name
+    found = known.every("step", experiment, metric=metric)
     if not found:
         return []
     alike: dict[str, list[str]] = {key: [] for key in OUTCOMES}
     others: list[Told] = []
     for step in found:
         about = {"implementation": step.subject["implementation"], "other": step.subject["other"]}
-        places = _places(known, known.across(every, "step", metric=metric, **about))
+        places = _places(known, known.every("step", *known.sections, metric=metric, **about))
         decided = places.keys() - {"undecided_at"} or places.keys()
         if len(decided) == 1:
             alike[next(iter(decided))].append(about["implementation"])
@@ -173,7 +159,7 @@ def _verdicts(known: Known, experiment: Experiment, every: Sequence[Experiment])
             step_name, outcomes = about["implementation"], _outcomes(places)
             others.append(tell("conclusion.front.steps.mixed", step=step_name, outcomes=outcomes))
         if "helps_at" not in places:
-            others += _elsewhere(known, experiment, every, about)
+            others += _elsewhere(known, experiment, about)
     counts = {"step_count": len(found), "helping": len(alike["helps_at"])}
     told = [tell("conclusion.front.steps", sources=found, **counts)]
     told += [tell(ALIKE[key], steps=Listed(alike[key])) for key in ALIKE if alike[key]]
@@ -210,15 +196,13 @@ def _outcomes(places: Mapping[str, list[Setting]]) -> Listed:
     return Listed(told)
 
 
-def _elsewhere(
-    known: Known, experiment: Experiment, every: Sequence[Experiment], about: Mapping[str, str]
-) -> Iterator[Told]:
+def _elsewhere(known: Known, experiment: Experiment, about: Mapping[str, str]) -> Iterator[Told]:
     """What a step does to the other metrics that it improves at the experiment's last value."""
     value = experiment.values[-1]
-    for finding in known.every("step", experiment.name, **about):
+    for finding in known.every("step", experiment, **about):
         if value in finding.facts["helps_at"]:
             metric = experiment.benchmark.metric(str(finding.metric))
-            found = known.across(every, "step", metric=metric.name, **about)
+            found = known.every("step", *known.sections, metric=metric.name, **about)
             medians = _medians(experiment, value, metric)
             yield tell(
                 "conclusion.front.steps.elsewhere",
@@ -273,62 +257,52 @@ PEAKS = {
 }
 
 
-def _top(known: Known, experiment: Experiment) -> list[Told]:
+def _top(known: Known, experiment: Experiment) -> Iterator[Told]:
     """The best step's rate, which follows from the decisive metric, beside the device's peak."""
-    value, base = experiment.values[-1], (step_metric(experiment).name,)
+    value, base = experiment.values[-1], (known.decisive.name,)
     derived = [m for m in experiment.benchmark.metrics if m.derived and m.derived.of == base]
     rates = _medians(experiment, value, derived[0]) if derived else {}
     if not rates:
-        return []
+        return
     best = max(rates, key=lambda name: rates[name])
-    found = known.every("step", experiment.name, metric=step_metric(experiment).name)
     near = [
         finding
-        for finding in found
+        for finding in known.every("step", experiment, metric=known.decisive.name)
         if best in (finding.subject["implementation"], finding.subject["other"])
         and value in (*finding.facts["equal_at"], *finding.facts["undecided_at"])
     ]
     names = {f.subject[role] for f in near for role in ("implementation", "other")} | {best}
-    told = [
-        tell(
-            "conclusion.front.top",
-            sources=near,
-            top_names=Listed([name for name in rates if name in names]),
-            top_rate=Measured(rounded(rates[best])),
-            top_at=setting(experiment.parameter, value),
-        )
-    ]
+    yield tell(
+        "conclusion.front.top",
+        sources=near,
+        top_names=Listed([name for name in rates if name in names]),
+        top_rate=Measured(rounded(rates[best])),
+        top_at=setting(experiment.parameter, value),
+    )
     if peak := _peak(known, experiment, rates[best]):
         dtype, source, limit = peak
-        told.append(
-            tell(
-                PEAKS[source],
-                top_dtype=dtype,
-                top_peak=Measured(rounded(limit)),
-                top_percent=percent(rates[best] / limit),
-            )
+        yield tell(
+            PEAKS[source],
+            top_dtype=dtype,
+            top_peak=Measured(rounded(limit)),
+            top_percent=percent(rates[best] / limit),
         )
-    return [*told, *_tell_busiest(experiment, best, value)]
-
-
-def _tell_busiest(experiment: Experiment, name: str, value: int) -> Iterator[Told]:
-    """The unit of the device that a step keeps busiest, by its counters in percent."""
-    run = experiment.run_at(name, experiment.variants[0], value)
+    # The unit of the device that it keeps busiest, by its counters in percent.
+    run = experiment.run_at(best, experiment.variants[0], value)
     assert run is not None  # it has a rate
-    metric = step_metric(experiment)
-    counted = experiment.counters_of(run, metric.name)
+    counted, kind = experiment.counters_of(run, known.decisive.name), run["device"]
     units = [
-        counter
-        for counter in experiment.benchmark.counters_on(run["device"]).get(metric.name, ())
+        (counted[counter.quantity.name], counter.labels)
+        for counter in experiment.benchmark.counters_on(kind).get(known.decisive.name, ())
         if counter.quantity.name.endswith("_activity") and counter.quantity.name in counted
     ]
     if units:
-        busiest = max(units, key=lambda counter: counted[counter.quantity.name])
+        most, labels = max(units, key=lambda unit: unit[0])
         yield tell(
             "conclusion.front.top.busiest",
-            busiest=Label(busiest.labels),
-            busiest_of=name,
-            busiest_percent=Short(counted[busiest.quantity.name]),
+            busiest=Label(labels),
+            busiest_of=best,
+            busiest_percent=Short(most),
         )
 
 
@@ -356,7 +330,7 @@ def without_times(experiments: Sequence[Experiment]) -> list[Told]:
     return [tell("conclusion.front.simulated", simulated_ok=good, simulated_of=len(runs))]
 
 
-def section_steps(known: Known, experiment: Experiment) -> list[Told]:
+def section_steps(experiment: Experiment) -> list[Told]:
     """What a section says of steps: from the first to the best. Page one tells of each step."""
     gains = []
     for value in experiment.values:

@@ -14,7 +14,7 @@ import numpy as np
 
 from flashlab import statistics
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, Row, metrics_of
+from flashlab.analysis.experiment import Experiment, Row, metrics_of, with_warnings
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, SWEEPS, Given, Kind
 from flashlab.analysis.kinds.scaling import bends
@@ -92,33 +92,26 @@ def drift(experiment: Experiment, row: Row, estimates: Estimates) -> Ratio | Non
     return max(drifts, key=lambda found: max(found.ratio, 1 / found.ratio), default=None)
 
 
-def _is_warned_of_drift(run: Row, metric: str) -> bool:
-    return any(
-        warning["code"] == "drift" and warning.get("metric") == metric
-        for warning in run["warnings"] or ()
-    )
-
-
 def with_doubts(experiment: Experiment, estimates: Estimates) -> Experiment:
     """The sweep with a warning on each metric of a run whose halves differ by more than the margin.
 
     So every finding that rests on such a run carries the doubt. The warning of drift that the
     measuring gives compares the first third with the last, and may miss it.
     """
-    drifted: dict[Any, list[str]] = {}
-    for series in each_series(experiment, metrics_of(experiment.benchmark, exact=False)):
+    warned = {
+        (*experiment.key_of(run), warning.get("metric"))
+        for run in experiment.runs
+        for warning in run["warnings"] or ()
+        if warning["code"] == "drift"
+    }
+    added: dict[Any, list[dict[str, str]]] = {}
+    sampled = metrics_of(experiment.benchmark, exact=False)
+    for series in each_series(experiment, sorted(sampled, key=lambda metric: metric.name)):
         for row in series.measured_rows:
-            if drift(experiment, row, estimates):
-                drifted.setdefault(experiment.key_of(row), []).append(series.metric.name)
-    runs = []
-    for run in experiment.runs:
-        added = [
-            {"code": HALVES_DIFFER, "metric": metric}
-            for metric in sorted(drifted.get(experiment.key_of(run), ()))
-            if not _is_warned_of_drift(run, metric)
-        ]
-        runs.append({**run, "warnings": [*(run["warnings"] or ()), *added]} if added else run)
-    return replace(experiment, runs=runs)
+            key, metric = experiment.key_of(row), series.metric.name
+            if (*key, metric) not in warned and drift(experiment, row, estimates):
+                added.setdefault(key, []).append({"code": HALVES_DIFFER, "metric": metric})
+    return replace(experiment, runs=with_warnings(experiment.benchmark, experiment.runs, added))
 
 
 Sign = tuple[Mapping[str, Any], Ratio]

@@ -8,15 +8,15 @@ decides nothing. `counted_passes` has the rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.counted_passes import CountedKernels, CountedOperators, CountedPass, spans_of
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, Row
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
+from flashlab.analysis.settings import timed_metrics
 from flashlab.telling.values import Listed, Statement, say
 
 
@@ -28,30 +28,25 @@ def _statements(series: Series, verdict: str, group: Sequence[CountedPass]) -> l
     return [say(group[0].MESSAGES[verdict], **values, **spans_of(group))]
 
 
-def _counted(
-    series: Series, row: Row, estimates: Estimates, ceilings: Ceilings | None
-) -> CountedPass | None:
-    """What was counted of the pass behind a row; None where nothing was.
+def causes(experiment: Experiment, given: Given) -> Iterator[Finding]:
+    """What was counted of a sweep's runs tells of their times; a finding for each verdict.
 
     Of a GPU nothing is stated without its ceilings, or under those of another device.
     """
-    experiment = series.experiment
-    if {run["device"] for run in experiment.runs} == {"cpu"}:
-        return CountedOperators.of(series, row, estimates)
     names = {run["device_name"] for run in experiment.runs if run["status"] == "ok"}
-    if ceilings and names == {ceilings.device_name}:
-        copied = ceilings.copy.rate / 1e3
-        return CountedKernels.of(series, row, estimates, copy_bytes_per_ms=copied)
-    return None
-
-
-def causes(experiment: Experiment, given: Given) -> Iterator[Finding]:
-    """What was counted of a sweep's runs tells of their times; a finding for each verdict."""
-    timed = [metric for metric in experiment.benchmark.measured if metric.work]
-    for series in each_series(experiment, timed):
+    if {run["device"] for run in experiment.runs} == {"cpu"}:
+        counted: Callable[[Series, Row], CountedPass | None] = partial(
+            CountedOperators.of, estimates=given.estimates
+        )
+    elif given.ceilings and names == {given.ceilings.device_name}:
+        copied = given.ceilings.copy.rate / 1e3
+        counted = partial(CountedKernels.of, estimates=given.estimates, copy_bytes_per_ms=copied)
+    else:
+        return
+    for series in each_series(experiment, timed_metrics(experiment.benchmark)):
         groups: dict[str, list[CountedPass]] = {}
         for row in series.measured_rows:
-            if found := _counted(series, row, given.estimates, given.ceilings):
+            if found := counted(series, row):
                 groups.setdefault(found.verdict, []).append(found)
         for verdict, group in sorted(groups.items()):
             values = [counted.value for counted in group]

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flashlab.analysis.experiment import Experiment, chosen_metrics
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Experiment, chosen_metrics, comparison_warnings
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, SWEEPS, Given, Kind
 from flashlab.analysis.kinds.comparison import describe_range, quoted_range
 from flashlab.analysis.ratios import Ratio, advantages, interval_json, rounded, without_samples
 from flashlab.analysis.series import Series, build_finding, quoted
-from flashlab.analysis.settings import dataset_finding, settings_of
+from flashlab.analysis.settings import settings_of
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.statistics import Estimate
 from flashlab.telling.codes import by_code
@@ -102,6 +103,17 @@ def place(value: int, by_name: Mapping[str, Estimate], higher_is_better: bool) -
     return Choice(best, prices, rivals)
 
 
+def places_along(estimates: Estimates, series: Sequence[Series]) -> dict[int, Choice]:
+    """Who is best by series of one metric, at each value where there are two to choose from."""
+    along = {one.implementation: estimates.along(one) for one in series}
+    found = {}
+    for value in series[0].experiment.values:
+        by_name = {name: medians[value] for name, medians in along.items() if value in medians}
+        if chosen := place(value, by_name, series[0].metric.higher_is_better):
+            found[value] = chosen
+    return found
+
+
 def _verdict(places: Sequence[Choice]) -> tuple[str, str | None]:
     """What the places amount to, and the one implementation that does everywhere, if one does."""
     if not places:
@@ -154,12 +166,7 @@ def choices(experiment: Experiment, given: Given) -> Iterator[Finding]:
     metrics = chosen_metrics(experiment.benchmark)
     for variant, metric in itertools.product(experiment.variants, metrics):
         series = [Series(experiment, name, variant, metric) for name in names]
-        along = {one.implementation: given.estimates.along(one) for one in series}
-        places: dict[int, Choice] = {}
-        for value in experiment.values:
-            by_name = {name: found[value] for name, found in along.items() if value in found}
-            if found := place(value, by_name, metric.higher_is_better):
-                places[value] = found
+        places = places_along(given.estimates, series)
         verdict, name = _verdict(list(places.values()))
         leads = [place.lead for place in places.values()]
         facts = {
@@ -240,9 +247,8 @@ def overall_choice(experiments: Sequence[Experiment], given: Given) -> Iterator[
     benchmark, metrics = experiments[0].benchmark, chosen_metrics(experiments[0].benchmark)
     # Who has its inputs packed is no further choice, beside the same with separate ones.
     packed = {name for experiment in experiments for name in experiment.packed}
-    every = [setting.without(packed) for setting in settings_of(experiments)]
-    chosen = [setting for setting in every if len(setting.runs) > 1]
-    if not chosen or not metrics:
+    chosen = [s for s in settings_of(experiments, without=packed) if len(s.runs) > 1]
+    if not chosen:
         return
     places: dict[str, dict[tuple[Any, ...], Choice]] = {metric.name: {} for metric in metrics}
     for setting, metric in itertools.product(chosen, metrics):
@@ -252,11 +258,12 @@ def overall_choice(experiments: Sequence[Experiment], given: Given) -> Iterator[
         places[metric.name][setting.key] = found
     decisive = metrics[-1]  # a total, where there is one
     verdict, name = _verdict(list(places[decisive.name].values()))
-    yield dataset_finding(
+    compared = [[row for _, row in setting.runs.values()] for setting in chosen]
+    yield Finding(
         "choice",
-        experiments,
+        None,
+        {"metric": decisive.name},
         verdict,
-        subject={"metric": decisive.name},
         facts={
             "count": len(chosen),
             "of": len({name for setting in chosen for name in setting.runs}),
@@ -273,7 +280,7 @@ def overall_choice(experiments: Sequence[Experiment], given: Given) -> Iterator[
             }
             for setting in chosen
         ],
-        compared=[[row for _, row in setting.runs.values()] for setting in chosen],
+        warnings=comparison_warnings(benchmark, decisive.name, compared),
     )
 
 

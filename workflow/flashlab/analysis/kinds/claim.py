@@ -22,13 +22,7 @@ import numpy as np
 
 from flashlab import statistics
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import (
-    Experiment,
-    Row,
-    comparison_doubts,
-    device_of,
-    warning_codes,
-)
+from flashlab.analysis.experiment import Experiment, Row, comparison_warnings, device_of
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import MEASURED, Given, Kind
 from flashlab.analysis.ratios import (
@@ -100,17 +94,6 @@ class _Dataset:
     device: str
     estimates: Estimates
 
-    @classmethod
-    def of(
-        cls, experiments: Sequence[Experiment], benchmark: Benchmark, estimates: Estimates
-    ) -> _Dataset:
-        runs: dict[tuple[Run, str], tuple[Experiment, Row]] = {}
-        for experiment in sorted(experiments, key=lambda experiment: experiment.name):
-            for row in experiment.runs:
-                runs.setdefault((Run.of(benchmark, row), str(row["protocol"])), (experiment, row))
-        device = device_of(row for experiment in experiments for row in experiment.runs)
-        return cls(benchmark, runs, device, estimates)
-
     def lacks(self, run: Run, protocol: str) -> Reason | None:
         """Why a run cannot be compared, None where it can be."""
         if (run, protocol) not in self.runs:
@@ -118,10 +101,9 @@ class _Dataset:
         status = self.runs[run, protocol][1]["status"]
         return None if status == "ok" else Reason("excluded", run.to_json(), status)
 
-    def records_of(self, found: Sequence[_Comparison]) -> list[str]:
-        """The records of the runs that are compared."""
-        keys = {(run, c.reading.protocol) for c in found for run in c.runs}
-        return sorted({self.runs[key][1]["record"] for key in keys})
+    def rows_of(self, compared: _Comparison) -> list[Row]:
+        """The runs that are compared."""
+        return [self.runs[run, compared.reading.protocol][1] for run in compared.runs]
 
     def is_exact(self, metric: str) -> bool:
         """Whether a metric has no scatter."""
@@ -170,19 +152,15 @@ class _Comparison:
         }
 
 
-def _times(*values: Floats) -> Floats:
+def _times(a: Floats, b: Floats | float = 1, c: Floats | float = 1, d: Any = 1) -> Floats:
     """a, a / b, or (a / b) / (c / d)."""
-    first, *others = values
-    result = np.asarray(first, dtype=float)
-    for power, value in zip((-1, -1, 1), others, strict=False):
-        result = result * value**power
-    return result
+    found: Floats = a / b / (c / d)
+    return found
 
 
-def _amounts(*values: Floats) -> Floats:
+def _amounts(a: Floats, b: Floats, c: Floats, d: Floats) -> Floats:
     """(a - b) / (c - d)."""
-    a, b, c, d = values
-    rises: Floats = np.subtract(a, b) / np.subtract(c, d)
+    rises: Floats = (a - b) / (c - d)
     return rises
 
 
@@ -260,15 +238,6 @@ def _of_whole_work(benchmark: Benchmark, rate: str, runs: tuple[Run, ...], found
     return replace(found, ratio=found.ratio * factor, low=low, high=high)
 
 
-def _given(keys: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The parameters that are given, each with its values."""
-    return {
-        name: value if isinstance(value, list) else [value]
-        for name, value in keys.items()
-        if name != "implementation"
-    }
-
-
 def _ways_to_compare(test: Mapping[str, Any]) -> list[str]:
     """How a test's terms are compared, the document's most likely sense first."""
     ways = test.get("compare", "times")
@@ -286,14 +255,18 @@ Readings = Mapping[Reading, Sequence[_Comparison]]
 """The comparisons by each way to read a claim, the one to show first at the front."""
 
 
+def _leaning(readings: Readings) -> set[str]:
+    """Where readings point, whether or not they decide."""
+    return {_summed_up([c.leans for c in found]) for found in readings.values()}
+
+
 def _verdict(readings: Readings) -> str:
     """What the first reading that decides comes to, unless another one points the other way."""
     held = [_summed_up([c.holds for c in found]) for found in readings.values()]
-    leaning = {_summed_up([c.leans for c in found]) for found in readings.values()}
     decided = [verdict for verdict in held if verdict in DECIDED]
     if not decided:
         return "inconclusive"
-    return "ambiguous" if leaning >= set(DECIDED) else decided[0]
+    return "ambiguous" if _leaning(readings) >= set(DECIDED) else decided[0]
 
 
 def _read_claim(
@@ -363,8 +336,7 @@ def _terms_compared(test: Mapping[str, Any], benchmark: Benchmark) -> Tellable:
     A test of several implementations in turn names them once, and none in its terms.
     """
     terms = [
-        ToldRun(term.get("implementation", ""), settings(benchmark, _given(term)))
-        for term in test["terms"]
+        ToldRun(term.get("implementation", ""), settings(benchmark, term)) for term in test["terms"]
     ]
     *before, after = FORMULAS[len(terms), _ways_to_compare(test)[0]].split("{}")
     pieces = [piece for pair in zip(before, terms, strict=True) for piece in pair]
@@ -392,10 +364,9 @@ def _figure(found: Sequence[_Comparison], digits: int) -> Tellable:
     return say(key, ours_lowest=lowest, ours_highest=highest, **counts)
 
 
-def _ends(found: Sequence[_Comparison], digits: int) -> tuple[Tellable, Tellable]:
+def _ends(found: Sequence[_Comparison], digits: int) -> list[Tellable]:
     estimates = [each.estimate for each in found if each.estimate is not None]
-    ends = (min(estimates, default=None), max(estimates, default=None))
-    return _printed(ends[0], digits), _printed(ends[1], digits)
+    return [_printed(choose(estimates, default=None), digits) for choose in (min, max)]
 
 
 def _printed(figure: float | None, digits: int) -> Tellable:
@@ -429,10 +400,8 @@ def _readings_to_show(
     """
     every = list(readings.items())
     first = [each for each in every if each[0].protocol == every[0][0].protocol]
-    leaning = {_summed_up([comparison.leans for comparison in found]) for _, found in first}
-    if is_published or (verdict == "ambiguous" and not set(DECIDED) <= leaning):
-        return every
-    return first
+    told_by_first = verdict != "ambiguous" or set(DECIDED) <= _leaning(dict(first))
+    return first if told_by_first and not is_published else every
 
 
 def _how(test: Mapping[str, Any], reading: Reading, protocols: Collection[str]) -> list[Tellable]:
@@ -506,7 +475,12 @@ def claims(experiments: Sequence[Experiment], given: Given) -> Iterator[Finding]
     """One finding a published claim, whether it could be tested here or not."""
     document = given.published
     benchmark = find_benchmark(document["benchmark"])
-    dataset = _Dataset.of(experiments, benchmark, given.estimates)
+    runs: dict[tuple[Run, str], tuple[Experiment, Row]] = {}
+    for experiment in sorted(experiments, key=lambda experiment: experiment.name):
+        for row in experiment.runs:
+            runs.setdefault((Run.of(benchmark, row), str(row["protocol"])), (experiment, row))
+    device = device_of(row for experiment in experiments for row in experiment.runs)
+    dataset = _Dataset(benchmark, runs, device, given.estimates)
     for claim in document["claims"]:
         source = document["sources"][claim["source"]]
         verdict, readings, reasons = _decide(document, claim, dataset)
@@ -521,7 +495,8 @@ def claims(experiments: Sequence[Experiment], given: Given) -> Iterator[Finding]
         if readings:
             facts["compared"] = _terms_compared(claim["test"], benchmark)
             facts |= _told_readings(claim, readings, verdict, benchmark)
-            facts["records"] = dataset.records_of(found)
+            rows = itertools.chain.from_iterable(map(dataset.rows_of, found))
+            facts["records"] = sorted({row["record"] for row in rows})
         yield Finding(
             "claim",
             None,
@@ -539,9 +514,8 @@ def _warnings(dataset: _Dataset, found: Sequence[_Comparison]) -> list[str]:
     codes: set[str] = set()
     for comparison in found:
         if not dataset.is_exact(comparison.metric):
-            rows = [dataset.runs[run, comparison.reading.protocol][1] for run in comparison.runs]
-            measured = dataset.benchmark.measured_behind(comparison.metric)
-            codes.update(warning_codes(rows, *measured), comparison_doubts([rows]))
+            rows = [dataset.rows_of(comparison)]
+            codes.update(comparison_warnings(dataset.benchmark, comparison.metric, rows))
     return sorted(codes)
 
 

@@ -56,12 +56,6 @@ CLAUSES = {
 """What a mixed finding is at some values of the sweep, by the verdict there."""
 
 
-def verdict_of(ratios: Sequence[Ratio]) -> str:
-    """What ratios amount to: one of `VERDICTS`, ``mixed`` or ``inconclusive``."""
-    shared = shared_verdict(ratios)
-    return VERDICTS.get(shared, shared)
-
-
 def message_for(messages: Messages, verdict: str, count: int) -> str:
     """The message of a verdict over so many values of the sweep."""
     several, *fewer = messages[verdict]
@@ -156,7 +150,7 @@ def ratio_finding(
 ) -> Finding:
     """A finding on the ratios of two series; `named` is what its statement names besides."""
     quantity, symbol = pair[0].metric.quantity.name, pair[0].experiment.parameter.symbol
-    verdict, facts = verdict_of(ratios), describe_range(ratios)
+    verdict, facts = shared_verdict(ratios, VERDICTS), describe_range(ratios)
     values = {**quoted(pair, **named), **quoted_range(facts, symbol)}
     if verdict == "mixed":
         values["clauses"] = clauses_of(ratios, [quantity], symbol)

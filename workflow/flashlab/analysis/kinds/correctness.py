@@ -9,7 +9,8 @@ from flashlab.analysis.experiment import Experiment, Row
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
-from flashlab.analysis.settings import dataset_finding, distinct_runs, given_parameters
+from flashlab.analysis.settings import distinct_runs, given_parameters
+from flashlab.benchmarks.model import Benchmark
 from flashlab.telling.values import Label, Measured, Tellable, say
 
 
@@ -26,10 +27,7 @@ def _worst(row: Row) -> tuple[str, float] | None:
     return name, float(known[name])
 
 
-def _wrong(
-    experiments: Sequence[Experiment], name: str, mine: Sequence[tuple[Experiment, Row]]
-) -> Finding:
-    benchmark = experiments[0].benchmark
+def _wrong(benchmark: Benchmark, name: str, mine: Sequence[tuple[Experiment, Row]]) -> Finding:
     wrong = [(experiment, row) for experiment, row in mine if row["status"] == "incorrect"]
     reasons, estimates, errors = [], [], []
     for experiment, row in wrong:
@@ -59,15 +57,9 @@ def _wrong(
             error=Measured(rounded(error)),
             tolerance=f"{tolerance:g}",
         )
-    return dataset_finding(
-        "correctness",
-        experiments,
-        "wrong",
-        subject={"implementation": name},
-        statements=[told],
-        estimates=estimates,
-        compared=[[row] for _, row in wrong],
-        reasons=reasons,
+    about = {"implementation": name}
+    return Finding(
+        "correctness", None, about, "wrong", [told], estimates=estimates, reasons=reasons
     )
 
 
@@ -76,9 +68,8 @@ def correctness(experiments: Sequence[Experiment], _: Given) -> Iterator[Finding
     runs = distinct_runs(experiments)
     names = sorted({row["implementation"] for _, row in runs if row["status"] == "incorrect"})
     for name in names:
-        yield _wrong(
-            experiments, name, [pair for pair in runs if pair[1]["implementation"] == name]
-        )
+        mine = [pair for pair in runs if pair[1]["implementation"] == name]
+        yield _wrong(experiments[0].benchmark, name, mine)
     if right := sum(row["status"] == "ok" for _, row in runs):
         yield Finding("correctness", None, {}, "none", facts={"checked": right})
 

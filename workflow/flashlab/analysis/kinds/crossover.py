@@ -15,23 +15,14 @@ from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.telling.values import Statement, say
 
 
-def _changes(found: Sequence[Ratio]) -> list[tuple[Ratio, Ratio]]:
-    """Neighbours, among the sizes at which one is better, of which not the same one is."""
-    decided = [ratio for ratio in found if ratio.verdict in ("above", "below")]
-    return [pair for pair in itertools.pairwise(decided) if pair[0].verdict != pair[1].verdict]
-
-
-def _may_change(found: Sequence[Ratio]) -> bool:
-    """Whether each of the two may somewhere be worse than the other by more than the margin."""
-    return any(r.may_be_below for r in found) and any(r.may_be_above for r in found)
-
-
 def _verdicts(
     pair: Sequence[Series], found: Sequence[Ratio]
 ) -> Iterator[tuple[str, list[Statement], dict[str, Any]]]:
     """Verdict, statements and facts of each change, or that it is open whether there is one."""
     names = [series.implementation for series in pair]
-    for before, after in (changes := _changes(found)):
+    decided = [ratio for ratio in found if ratio.verdict in ("above", "below")]
+    changes = [(a, b) for a, b in itertools.pairwise(decided) if a.verdict != b.verdict]
+    for before, after in changes:
         facts: dict[str, Any] = {
             "low_at": before.value,
             "high_at": after.value,
@@ -44,7 +35,7 @@ def _verdicts(
     if len(found) < 2:
         told = say("crossover.inconclusive.missing", **quoted(pair, other=names[1]))
         yield "inconclusive", [told], {}
-    elif _may_change(found):
+    elif any(r.may_be_below for r in found) and any(r.may_be_above for r in found):
         ends = {"first": found[0].value, "last": found[-1].value}
         told = say("crossover.inconclusive", **quoted(pair, other=names[1], **ends))
         yield "inconclusive", [told], {}

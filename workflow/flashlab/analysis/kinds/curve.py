@@ -50,38 +50,27 @@ def _is_reference(benchmark: Benchmark, run: Row) -> bool:
     return run["implementation"] == benchmark.naive and plain
 
 
-def _references(
-    benchmark: Benchmark, experiments: Sequence[Experiment], curve: Curve
-) -> dict[Key, dict[Key, list[float]]]:
-    """The curves of the naive implementation in its first variant, by problem and nominal value."""
-    found: dict[Key, dict[Key, list[float]]] = {}
-    for experiment in experiments:
-        for run in experiment.runs:
-            if not _is_reference(benchmark, run) or run["status"] != "ok":
-                continue
-            if values := experiment.curve_of(run, curve.name):
-                of_problem = found.setdefault(_problem(benchmark, run), {})
-                of_problem.setdefault(_names(benchmark, run), values)
-    return found
-
-
 def curve_differences(experiments: Sequence[Experiment], _: Given) -> Iterator[Finding]:
     """A finding for each run that has a curve, but the naive ones that it is compared with."""
-    if not experiments:
-        return
     benchmark = experiments[0].benchmark
     for curve in benchmark.curves:
-        references = _references(benchmark, experiments, curve)
-        for experiment in experiments:
-            runs = [] if experiment.is_summary else experiment.ordered
-            for run in (run for run in runs if not _is_reference(benchmark, run)):
-                values = experiment.curve_of(run, curve.name)
-                of_problem = references.get(_problem(benchmark, run), {})
-                reference = of_problem.get(_names(benchmark, run))
-                if run["status"] == "ok" and values and reference:
-                    yield _finding(
-                        experiment, run, curve, values, reference, [*of_problem.values()]
-                    )
+        found = [
+            (experiment, run, values)
+            for experiment in experiments
+            for run in experiment.ordered
+            if run["status"] == "ok" and (values := experiment.curve_of(run, curve.name))
+        ]
+        references: dict[Key, dict[Key, list[float]]] = {}  # by problem and nominal values
+        for _experiment, run, values in found:
+            if _is_reference(benchmark, run):
+                of_problem = references.setdefault(_problem(benchmark, run), {})
+                of_problem.setdefault(_names(benchmark, run), values)
+        for experiment, run, values in found:
+            of_problem = references.get(_problem(benchmark, run), {})
+            reference = of_problem.get(_names(benchmark, run))
+            if reference and not (experiment.is_summary or _is_reference(benchmark, run)):
+                others = [*of_problem.values()]
+                yield _finding(experiment, run, curve, values, reference, others)
 
 
 def _finding(
@@ -94,8 +83,8 @@ def _finding(
 ) -> Finding:
     steps = min(map(len, [values, *others]))
     away = distance(values, reference, steps)
-    pairs = [distance(*pair, steps) for pair in itertools.combinations(others, 2)]
-    spread = max(pairs, default=None)
+    pairs = itertools.combinations(others, 2)
+    spread = max((distance(*pair, steps) for pair in pairs), default=None)
     verdict = "withheld"
     if spread is not None and len(others) >= FEWEST:
         verdict = "differs" if away > spread else "within"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, Given, Kind
-from flashlab.analysis.kinds.comparison import verdict_of
+from flashlab.analysis.kinds.comparison import VERDICTS
 from flashlab.analysis.settings import (
     Pair,
     Setting,
@@ -65,10 +65,10 @@ def derived_sizes(experiments: Sequence[Experiment], given: Given) -> Iterator[F
             about = {"parameter": parameter.name, "step": f"{low} to {high}"}
             yield pair_finding(
                 "derived_size",
-                experiments,
+                benchmark,
                 given.estimates,
                 pairs,
-                judge=verdict_of,
+                verdicts=VERDICTS,
                 messages=MESSAGES,
                 metric=metric,
                 subject={"implementation": name, **about},

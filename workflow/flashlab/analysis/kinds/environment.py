@@ -14,27 +14,17 @@ MUST_AGREE = ("device_name", "driver", "torch", "dtype", "protocol")
 provider of any one implementation."""
 
 
-def _runs(experiments: Sequence[Experiment]) -> list[Row]:
-    """Every record of the dataset once."""
-    found = {row["record"]: row for experiment in experiments for row in experiment.records}
-    return [found[record] for record in sorted(found)]
-
-
 def environments(experiments: Sequence[Experiment], _: Given) -> Iterator[Finding]:
     """One finding for each field: ``agrees``, ``unstated`` by some records, or ``differs``."""
-    runs = _runs(experiments)
+    every = {row["record"]: row for experiment in experiments for row in experiment.records}
+    runs = [every[record] for record in sorted(every)]
     # A run that failed may have ended before it was known who would run it.
     measured = [run for run in runs if run["status"] == "ok"]
-    fields: list[tuple[dict[str, str], list[Row]]] = [
-        ({"field": column}, runs) for column in MUST_AGREE
-    ]
-    fields += [
-        ({"field": "provider", "implementation": name}, mine)
-        for name in sorted({run["implementation"] for run in measured})
-        if (mine := [run for run in measured if run["implementation"] == name])
-    ]
-    for subject, rows in fields:
-        yield _finding(subject, rows)
+    for column in MUST_AGREE:
+        yield _finding({"field": column}, runs)
+    for name in sorted({run["implementation"] for run in measured}):
+        mine = [run for run in measured if run["implementation"] == name]
+        yield _finding({"field": "provider", "implementation": name}, mine)
 
 
 def _finding(subject: dict[str, str], rows: Sequence[Row]) -> Finding:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from flashlab.analysis.experiment import EXACT_DIGITS, Experiment, Row, metrics_of
@@ -17,45 +19,38 @@ from flashlab.telling.values import Label, Listed, Measured, Number, Statement, 
 FULL_DIGITS = 3
 """Significant digits, rounded down, of the size at which a device is full."""
 
+LARGEST_SIZE = 2**40
+"""What fits even so does not fill the device."""
+
 
 def _parts(experiment: Experiment, account: Account, row: Row) -> dict[str, float] | None:
     found = account.parts(Run.of(experiment.benchmark, row), row["provider"], row["device_name"])
     return None if found is None else dict(found)
 
 
-def _floored(value: int) -> int:
-    """The first significant digits of a number, the others zero."""
-    unit: int = 10 ** max(0, len(str(value)) - FULL_DIGITS)
-    return value // unit * unit
-
-
 def _full_at(experiment: Experiment, account: Account, row: Row) -> int | None:
     """The largest value of the sweep's parameter that the device would hold, by the model.
 
     The other given parameters stay as in `row`. None where the capacity is not known, the model
-    does not describe the sizes on the way, or the parameter does not fill the device.
+    does not describe such sizes, or the parameter does not fill the device.
     """
     capacity, parameter = account.capacity(row["device_name"]), experiment.parameter
     if capacity is None or parameter.derive is not None:
         return None
 
-    def needed(value: int) -> float | None:
+    def excess(value: int) -> float:
         parts = _parts(experiment, account, {**row, parameter.name: value})
-        return None if parts is None else sum(parts.values())
+        return math.nan if parts is None else sum(parts.values()) - capacity
 
-    low = experiment.value_of(row)
-    high = low
-    while (size := needed(high)) is not None and size <= capacity and high < 2**40:
+    low = high = experiment.value_of(row)
+    while excess(high) <= 0 and high < LARGEST_SIZE:
         low, high = high, 2 * high
-    if size is None or size <= capacity or low == high:
+    if not excess(high) > 0 or low == high:
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        size = needed(middle)
-        if size is None:
-            return None
-        low, high = (middle, high) if size <= capacity else (low, middle)
-    return _floored(low)
+    full = bisect.bisect_right(range(high), 0.0, lo=low, key=excess) - 1
+    # The first significant digits, the others zero.
+    unit: int = 10 ** max(0, len(str(full)) - FULL_DIGITS)
+    return full // unit * unit
 
 
 _Explained = tuple[int, Row, dict[str, float]]
@@ -108,34 +103,29 @@ def _statements(
         yield say("exact_account.differs", symbol=symbol, model_differs_at=Listed(differing))
 
 
-def _finding(series: Series, account: Account) -> Finding | None:
-    equal, differing = _explained(series, account)
-    if not equal:
-        return build_finding("exact_account", [series], "unexplained") if differing else None
-    value, run, last = equal[-1]
-    largest = min(last, key=lambda name: (-last[name], name))
-    share = rounded(100 * last[largest] / sum(last.values()))
-    return build_finding(
-        "exact_account",
-        [series],
-        "explained",
-        statements=list(_statements(series, account, run, last, largest, differing)),
-        facts={"value": value, "share": share},
-        estimates=[
-            {"value": at, "parts": {k: rounded(v, EXACT_DIGITS) for k, v in of_run.items()}}
-            for at, _, of_run in equal
-        ],
-    )
-
-
 def accounts(experiment: Experiment, _: Given) -> Iterator[Finding]:
     """What an exact metric consists of, for each series whose values its model gives."""
-    metrics = [m for m in metrics_of(experiment.benchmark, exact=True) if m.account]
-    for series in each_series(experiment, metrics):
-        assert series.metric.account is not None
-        found = _finding(series, series.metric.account)
-        if found is not None:
-            yield found
+    for series in each_series(experiment, metrics_of(experiment.benchmark, exact=True)):
+        if (account := series.metric.account) is None:
+            continue
+        equal, differing = _explained(series, account)
+        if equal:
+            value, run, last = equal[-1]
+            largest = min(last, key=lambda name: (-last[name], name))
+            share = rounded(100 * last[largest] / sum(last.values()))
+            yield build_finding(
+                "exact_account",
+                [series],
+                "explained",
+                statements=list(_statements(series, account, run, last, largest, differing)),
+                facts={"value": value, "share": share},
+                estimates=[
+                    {"value": at, "parts": {k: rounded(v, EXACT_DIGITS) for k, v in of_run.items()}}
+                    for at, _, of_run in equal
+                ],
+            )
+        elif differing:
+            yield build_finding("exact_account", [series], "unexplained")
 
 
 def _strength(finding: Finding) -> float:

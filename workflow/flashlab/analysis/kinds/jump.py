@@ -12,7 +12,6 @@ from flashlab.analysis.kind import SWEEPS, Given, Kind
 from flashlab.analysis.ratios import Ratio, function_of, interval_json, ratio, rounded
 from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.analysis.settings import operations, timed_metrics
-from flashlab.benchmarks.model import Metric
 from flashlab.statistics import Estimate, Floats
 from flashlab.telling.values import Measured, say, span
 
@@ -20,12 +19,6 @@ LEAST_JUMP = 1.5
 """Least factor between neighbours that is a jump of the rate."""
 
 MESSAGES = {"rises": "jump.rises", "falls": "jump.falls"}
-
-
-def _rate_metrics(experiment: Experiment) -> list[Metric]:
-    """The sampled metrics of which there is a rate."""
-    rates = [m for m in metrics_of(experiment.benchmark, exact=False) if m.higher_is_better]
-    return [*timed_metrics(experiment.benchmark), *rates]
 
 
 def _step(series: Series, estimates: Mapping[int, Estimate], value: int, before: int) -> Ratio:
@@ -55,8 +48,10 @@ def _is_calm(step: Ratio) -> bool:
 def jumps(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """A rate that changes between neighbours for one implementation and for none of the others."""
     checks = hits = 0
-    names = sorted(experiment.implementations)
-    for variant, metric in itertools.product(experiment.variants, _rate_metrics(experiment)):
+    names, benchmark = sorted(experiment.implementations), experiment.benchmark
+    rates = [metric for metric in metrics_of(benchmark, exact=False) if metric.higher_is_better]
+    metrics = [*timed_metrics(benchmark), *rates]
+    for variant, metric in itertools.product(experiment.variants, metrics):
         of = {name: Series(experiment, name, variant, metric) for name in names}
         along = {name: given.estimates.along(series) for name, series in of.items()}
         for before, value in itertools.pairwise(experiment.values):

@@ -5,25 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from flashlab.analysis.experiment import Experiment, Variant
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.series import excluded_runs
-from flashlab.telling.values import InBrackets, Listed, Statement, Tellable, say, settings
-
-
-def _statement(
-    experiment: Experiment, name: str, variant: Variant, fitted: list[int], failed: list[int]
-) -> Statement:
-    values: dict[str, Tellable] = {
-        "implementation": name,
-        "variant": InBrackets(settings(experiment.benchmark, dict(variant))),
-        "symbol": experiment.parameter.symbol,
-        "failed": Listed(failed),
-    }
-    if not fitted:
-        return say("out_of_memory.limit_found.nothing", **values)
-    return say("out_of_memory.limit_found", largest=max(fitted), **values)
+from flashlab.telling.values import InBrackets, Listed, Tellable, say, settings
 
 
 def memory_limits(experiment: Experiment, _: Given) -> Iterator[Finding]:
@@ -36,12 +22,21 @@ def memory_limits(experiment: Experiment, _: Given) -> Iterator[Finding]:
         rows = experiment.run_rows(name, variant)
         fitted = [experiment.value_of(row) for row in rows if row["status"] == "ok"]
         failed = [experiment.value_of(row) for row in rows if row["status"] == "oom"]
+        told: dict[str, Tellable] = {
+            "implementation": name,
+            "variant": InBrackets(settings(experiment.benchmark, dict(variant))),
+            "symbol": experiment.parameter.symbol,
+            "failed": Listed(failed),
+        }
+        statement = say("out_of_memory.limit_found.nothing", **told)
+        if fitted:
+            statement = say("out_of_memory.limit_found", largest=max(fitted), **told)
         yield Finding(
             "out_of_memory",
             experiment.name,
             {"implementation": name, "variant": dict(variant)},
             "limit_found" if failed else "none",
-            [_statement(experiment, name, variant, fitted, failed)] if failed else [],
+            [statement] if failed else [],
             {"smallest": min(failed, default=None), "failed": failed},
             [{"value": experiment.value_of(row), "estimate": row["status"]} for row in rows],
             excluded_runs(experiment, (row for row in rows if row["status"] != "oom")),

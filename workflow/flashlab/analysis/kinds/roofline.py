@@ -12,7 +12,7 @@ run that saturates neither does so in both states.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,13 @@ from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.ratios import Ratio, function_of, interval_json, rounded
 from flashlab.analysis.series import Series, build_finding, each_series, quoted
+from flashlab.analysis.settings import timed_metrics
 from flashlab.benchmarks.model import FLOPS
 from flashlab.devices import find_device
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, Floats
 from flashlab.telling.codes import by_code
-from flashlab.telling.values import Listed, Measured, Span, Statement, say, span
+from flashlab.telling.values import Listed, Measured, Span, Statement, Tellable, say, span
 
 BOUND_SHARE = 80.0
 """Least percentage of a ceiling at which a run is called bound by it; under it of both: neither."""
@@ -39,11 +40,12 @@ MESSAGES = by_code(
     *("roofline.model_error", "roofline.inconclusive"),
 )
 COUNTED = {
-    "compute_bound": "roofline.compute_bound.counted",
-    "memory_bound": "roofline.memory_bound.counted",
-    "neither": "roofline.neither.counted",
-    "model_error": "roofline.model_error.counted",
-    "inconclusive": "roofline.inconclusive.counted",
+    key.split(".")[1]: key
+    for key in (
+        *("roofline.compute_bound.counted", "roofline.memory_bound.counted"),
+        *("roofline.neither.counted", "roofline.model_error.counted"),
+        "roofline.inconclusive.counted",
+    )
 }
 """The same where the bytes were counted."""
 
@@ -104,7 +106,6 @@ def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list
         if time.quantiles is None or row["dtype"] not in ceilings.matrix or work is None:
             continue
         operations, product = work.operations(row), ceilings.matrix[row["dtype"]]
-        compulsory = work.compulsory_bytes(row, row["dtype"])
         fewest = work.fewest_bytes(Run.of(experiment.benchmark, row), ceilings.device_name)
         counted = experiment.counters_of(row, series.metric.name).get("dram_bytes")
         found.append(
@@ -114,41 +115,18 @@ def _standings(series: Series, ceilings: Ceilings, estimates: Estimates) -> list
                 _share(value, operations, time, product.work, product.sustained or product.time),
                 _share(value, counted or fewest, time, ceilings.copy.work, ceilings.copy.time),
                 bytes_counted=bool(counted),
-                moves_more=not counted and fewest > compulsory,
+                moves_more=not counted and fewest > work.compulsory_bytes(row, row["dtype"]),
             )
         )
     return found
 
 
-@dataclass(frozen=True)
-class _Rate:
-    """The measured matrix-product rate of a dtype, in TFLOP/s, before it fell where it fell.
-
-    `sustained` is what it fell to, and `vendor` the peak rate that the vendor states. `unit` is
-    that in which it is told where no vendor states one.
-    """
-
-    dtype: str
-    state: str
-    rate: float
-    sustained: float | None
-    vendor: float | None
-    unit: str
-
-    @classmethod
-    def of(cls, ceilings: Ceilings, dtype: str, unit: str) -> _Rate:
-        ceiling, device = ceilings.matrix[dtype], find_device(ceilings.device_name)
-        vendor = device.peak_tflops.get(dtype) if device else None
-        fell_to = ceiling.sustained_rate and rounded(ceiling.sustained_rate / 1e12)
-        return cls(dtype, ceiling.state, rounded(ceiling.rate / 1e12), fell_to, vendor, unit)
-
-    @property
-    def told(self) -> Statement:
-        """The rate that a share is of, and the one that the vendor states."""
-        if self.vendor is None:
-            in_unit = rounded(self.rate * FLOPS["TFLOP/s"] / FLOPS[self.unit])
-            return say("ceiling.rate", rate=Measured(in_unit), unit=self.unit)
-        return say("ceiling.rate.vendor", rate=Measured(self.rate), vendor=Measured(self.vendor))
+def _told_rate(rate: float, vendor: float | None, unit: str) -> Statement:
+    """The rate that a share is of with the one that the vendor states, or in a benchmark's unit."""
+    if vendor is None:
+        in_unit = rounded(rate * FLOPS["TFLOP/s"] / FLOPS[unit])
+        return say("ceiling.rate", rate=Measured(in_unit), unit=unit)
+    return say("ceiling.rate.vendor", rate=Measured(rate), vendor=Measured(vendor))
 
 
 def _statements(
@@ -156,7 +134,7 @@ def _statements(
     verdict: str,
     found: Sequence[_Standing],
     along: Sequence[_Standing],
-    ceiling: _Rate,
+    ceiling: Mapping[str, Tellable],
 ) -> Iterator[Statement]:
     """The verdict, how it is at the other values, and what the bytes are."""
     symbol = series.experiment.parameter.symbol
@@ -165,9 +143,7 @@ def _statements(
         **quoted([series], values=Listed([standing.value for standing in found])),
         matrix=_span(standing.matrix for standing in found),
         copy=_span(standing.copy for standing in found),
-        ceiling=say(STATES[ceiling.state]),
-        ceiling_rate=ceiling.told,
-        dtype=ceiling.dtype,
+        **ceiling,
     )
     if others := [standing for standing in along if standing not in found]:
         yield say(
@@ -199,10 +175,23 @@ def rooflines(experiment: Experiment, given: Given) -> Iterator[Finding]:
     dtypes = (row["dtype"] for row in experiment.runs if row["dtype"] in given.ceilings.matrix)
     if (dtype := next(dtypes, None)) is None:
         return
-    ceiling = _Rate.of(given.ceilings, dtype, experiment.benchmark.rate_unit)
+    ceiling, device = given.ceilings.matrix[dtype], find_device(given.ceilings.device_name)
+    rates: dict[
+        str, Any
+    ] = {  # in TFLOP/s: before it fell where it fell, what it fell to, and the data sheet's
+        "ceiling": rounded(ceiling.rate / 1e12),
+        "sustained": ceiling.sustained_rate and rounded(ceiling.sustained_rate / 1e12),
+        "vendor": device.peak_tflops.get(dtype) if device else None,
+    }
+    told: dict[str, Tellable] = {
+        "ceiling": say(STATES[ceiling.state]),
+        "ceiling_rate": _told_rate(
+            rates["ceiling"], rates["vendor"], experiment.benchmark.rate_unit
+        ),
+        "dtype": dtype,
+    }
     drifted = [Reason("ceiling_drifted")] if {dtype, COPY} & given.ceilings.drifted else []
-    timed = [metric for metric in experiment.benchmark.measured if metric.work]
-    for series in each_series(experiment, timed):
+    for series in each_series(experiment, timed_metrics(experiment.benchmark)):
         groups: dict[tuple[str, bool], list[_Standing]] = {}
         along = _standings(series, given.ceilings, given.estimates)
         for standing in along:
@@ -214,13 +203,11 @@ def rooflines(experiment: Experiment, given: Given) -> Iterator[Finding]:
                 "roofline",
                 [series],
                 verdict,
-                statements=list(_statements(series, verdict, found, along, ceiling)),
+                statements=list(_statements(series, verdict, found, along, told)),
                 facts={
                     "values": [standing.value for standing in found],
                     "matrix_high": max(rounded(standing.matrix.ratio) for standing in found),
-                    "ceiling": ceiling.rate,
-                    "sustained": ceiling.sustained,
-                    "vendor": ceiling.vendor,
+                    **rates,
                 },
                 estimates=[standing.to_json() for standing in found],
                 reasons=[*above, *drifted],

@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import scipy.stats
 from flashlab.analysis.experiment import EXACT_DIGITS, Experiment
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import SWEEPS, Given, Kind
-from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, ratio, rounded
+from flashlab.analysis.ratios import EVIDENCE_DIGITS, exceeds_margin, ratio, rounded
 from flashlab.analysis.series import Series, build_finding, each_series, quoted, told_covaried
 from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_interval
 from flashlab.telling.codes import by_code
@@ -59,20 +60,14 @@ def local_exponents(sizes: Sequence[int], medians: Sequence[float]) -> list[floa
     ]
 
 
-def _bend_interval(
-    ends: tuple[float, float], estimates: Sequence[Estimate]
-) -> tuple[float, float] | None:
-    """Interval of the difference of two local exponents, from the times at both steps' ends.
+def _bend(one: float, other: float, *times: Floats) -> Floats:
+    """The difference of two local exponents, from the times at both steps' ends.
 
-    `ends` are the logs of the sizes' ratios of the two steps. Steps that meet share a time.
+    By the logs of the sizes' ratios of the two steps. Steps that meet share a time.
     """
-
-    def bend(*times: Floats) -> Floats:
-        first, second = np.log(times[1] / times[0]), np.log(times[-1] / times[-2])
-        difference: Floats = second / ends[1] - first / ends[0]
-        return difference
-
-    return function_interval(bend, estimates)
+    first, second = np.log(times[1] / times[0]), np.log(times[-1] / times[-2])
+    difference: Floats = second / other - first / one
+    return difference
 
 
 def bends(sizes: Sequence[int], estimates: Sequence[Estimate], exact: bool = False) -> str:
@@ -86,9 +81,9 @@ def bends(sizes: Sequence[int], estimates: Sequence[Estimate], exact: bool = Fal
         if exact:
             low = high = local[j] - local[i]
         else:
-            ends = (math.log(sizes[i + 1] / sizes[i]), math.log(sizes[j + 1] / sizes[j]))
+            one, other = (math.log(sizes[k + 1] / sizes[k]) for k in (i, j))
             at = sorted({i, i + 1, j, j + 1})
-            interval = _bend_interval(ends, [estimates[k] for k in at])
+            interval = function_interval(partial(_bend, one, other), [estimates[k] for k in at])
             if interval is None:
                 return "unknown"
             low, high = interval
@@ -112,10 +107,9 @@ def _fit(sizes: Sequence[int], medians: Sequence[float]) -> tuple[float, float, 
 def _is_level(estimates: Sequence[Estimate], exact: bool) -> bool:
     """Whether the highest is within the margin of the lowest, interval included."""
     highest, lowest = (choose(estimates, key=lambda found: found.median) for choose in (max, min))
-    if exact:
-        change = highest.median / lowest.median
-        return Ratio(0, change, change, change, 1).verdict == "equal"
-    return highest is lowest or ratio(0, highest, lowest).verdict == "equal"
+    if exact or highest is lowest:
+        return not exceeds_margin(highest.median / lowest.median)
+    return ratio(0, highest, lowest).verdict == "equal"
 
 
 def _growth(by_size: Mapping[int, Estimate], exact: bool, varies_alone: bool) -> _Growth:

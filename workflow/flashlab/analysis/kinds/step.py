@@ -66,8 +66,6 @@ def steps(experiment: Experiment, given: Given) -> Iterator[Finding]:
     for variant, names, metric in itertools.product(experiment.variants, experiment.steps, metrics):
         pair = [Series(experiment, name, variant, metric) for name in reversed(names)]
         ratios, at = compared_ratios(given, pair), experiment.values[-1]
-        shared = shared_verdict(ratios)
-        verdict = VERDICTS.get(shared, shared)
         facts = {
             **describe_range(ratios),
             "helps_at": with_verdict(ratios, "above"),
@@ -77,7 +75,7 @@ def steps(experiment: Experiment, given: Given) -> Iterator[Finding]:
         }
         if at in facts["helps_at"]:
             facts |= _moved_counter(experiment, names[1], at, metric)
-        subject = {"other": names[0]}
+        verdict, subject = shared_verdict(ratios, VERDICTS), {"other": names[0]}
         yield build_finding("step", pair, verdict, facts=facts, ratios=ratios, subject=subject)
 
 

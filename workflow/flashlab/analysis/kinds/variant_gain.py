@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, Given, Kind
-from flashlab.analysis.ratios import Ratio, rounded, shared_verdict
+from flashlab.analysis.ratios import rounded
 from flashlab.analysis.settings import (
     implementations_of,
     operations,
@@ -24,13 +24,8 @@ MESSAGES = by_code(
     "variant_gain.as_operations", "variant_gain.above", "variant_gain.below", "variant_gain.mixed"
 )
 
-AGAINST_IDEAL = {"equal": "as_operations", "above": "above", "below": "below"}
-
-
-def _verdict_of(shares: Sequence[Ratio]) -> str:
-    """What ratios amount to as shares of what operations say."""
-    shared = shared_verdict(shares)
-    return AGAINST_IDEAL.get(shared, shared)
+AGAINST_IDEAL = {"equal": "as_operations"}
+"""What ratios amount to as shares of what operations say."""
 
 
 def variant_gains(experiments: Sequence[Experiment], given: Given) -> Iterator[Finding]:
@@ -52,10 +47,10 @@ def variant_gains(experiments: Sequence[Experiment], given: Given) -> Iterator[F
                 continue
             yield pair_finding(
                 "variant_gain",
-                experiments,
+                benchmark,
                 given.estimates,
                 pairs,
-                judge=_verdict_of,
+                verdicts=AGAINST_IDEAL,
                 messages=MESSAGES,
                 metric=metric,
                 ideal=ideal,

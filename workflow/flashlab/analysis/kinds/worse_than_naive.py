@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Experiment, chosen_metrics
+from flashlab.analysis.experiment import Experiment, chosen_metrics, comparison_warnings
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import MEASURED, Given, Kind
 from flashlab.analysis.ratios import advantages, rounded, with_verdict, without_samples
-from flashlab.analysis.settings import at_settings, dataset_finding, in_short, settings_of
+from flashlab.analysis.settings import at_settings, in_short, settings_of
 from flashlab.benchmarks.model import Metric
 from flashlab.telling.values import Heading, MetricName, Statement, say, span
 
@@ -53,23 +53,21 @@ def worse_than_naive(experiments: Sequence[Experiment], given: Given) -> Iterato
             ends = (choose(ratio.ratio for ratio in worse) for choose in (min, max))
             facts["low"], facts["high"] = map(rounded, ends)
         # Where it is worse everywhere, naming the places tells nothing.
-        reasons = [
-            Reason(
-                "worse", {"implementation": name, **in_short(benchmark, places[at.value], settings)}
-            )
-            for at in (worse if len(worse) < len(ratios) else [])
-        ]
+        named = worse if len(worse) < len(ratios) else []
+        where = [in_short(benchmark, places[at.value], settings) for at in named]
+        reasons = [Reason("worse", {"implementation": name, **at}) for at in where]
         undecided = with_verdict(ratios, "inconclusive")
-        yield dataset_finding(
+        compared = [[setting.runs[who][1] for who in (name, naive)] for setting in places]
+        yield Finding(
             "worse_than_naive",
-            experiments,
+            None,
+            {"implementation": name, "baseline": naive, "metric": metric.name},
             "worse" if worse else "inconclusive" if undecided else "none",
-            subject={"implementation": name, "baseline": naive, "metric": metric.name},
             statements=[_statement(name, naive, metric, facts)] if worse else [],
             facts=facts,
             estimates=at_settings(benchmark, places, ratios),
-            compared=[[setting.runs[who][1] for who in (name, naive)] for setting in places],
             reasons=[*reasons, *without_samples(ratios)],
+            warnings=comparison_warnings(benchmark, metric.name, compared),
         )
 
 
