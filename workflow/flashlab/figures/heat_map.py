@@ -82,7 +82,6 @@ def compare(experiments: Sequence[Experiment], findings: Sequence[Finding]) -> C
         for experiment in experiments
         if not experiment.is_summary and experiment.name in names
     ]
-    metrics = {metric.name: metric for s in compared for metric in s.benchmark.compared}
     entries = {
         entry["name"]: entry
         for experiment in compared
@@ -92,7 +91,7 @@ def compare(experiments: Sequence[Experiment], findings: Sequence[Finding]) -> C
     return Comparisons(
         experiments=compared,
         entries=sorted(entries.values(), key=lambda entry: entry["style"]),
-        metrics=[metric for metric in metrics.values() if not metric.exact],
+        metrics=[metric for metric in experiments[0].benchmark.compared if not metric.exact],
         estimates={
             (run["record"], f.metric): estimate
             for experiment in compared
@@ -226,16 +225,7 @@ def draw_heat_map(
             _draw_column(axes, compared, runs, metric, column)
     for begin, title in zip(begins, titles, strict=False):
         at, coords = (0.0, begin), ("figure fraction", "data")
-        write(
-            panels[0],
-            title,
-            at,
-            (0, 0),
-            coords,
-            va="top",
-            linespacing=1.35,
-            in_layout=False,
-            **bold,
-        )
+        style: Style = {"va": "top", "linespacing": 1.35, "in_layout": False, **bold}
+        write(panels[0], title, at, (0, 0), coords, **style)
     lay_out(figure, ROW_INCHES * (begins[-1] - GAP_ROWS), TITLE_INCHES, max(0.0, free))
     return figure

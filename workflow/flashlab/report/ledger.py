@@ -67,7 +67,7 @@ class _LedgerRenderer:
         for claim in decided:
             sign, tone = SIGNS.get(claim.verdict, UNDECIDED)
             told = [claim.facts[key] for key in ("compared", "in_short")]
-            rows.append(Row([self._claim(claim), *told, Cell(sign)], tone=tone))
+            rows.append(Row([self._claim(claim), *told, sign], tone=tone))
         keys = ("column.claim", "column.compared", "column.ours", "column.verdict")
         return table_of(keys, rows)
 
@@ -121,9 +121,9 @@ class _LedgerRenderer:
                 claim.facts["published"],
                 claim.facts["figure"],
                 Listed([f"{sign} ", verdict], ""),
-                Cell(str(runs[0]) + (" …" if len(runs) > 1 else ""), target=f"run-{runs[0]}")
+                Cell(f"{runs[0]}{' …' * (len(runs) > 1)}", target=f"run-{runs[0]}")
                 if runs
-                else Cell("–"),
+                else "–",
             ],
             id=f"claim-{claim.subject['claim']}",
             tone=tone,
