@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from flashlab.analysis.experiment import Experiment, metrics_of
-from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.benchmarks.model import Metric
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.labels import covaried, label_parameter, said, title_with_unit
 from flashlab.figures.panel import (
@@ -144,11 +144,6 @@ def draw_lines(
 # The small figures
 
 
-def compared_metric(benchmark: Benchmark) -> Metric | None:
-    """What a speedup is of: the total of the sampled metrics, or the first of them."""
-    return next(iter([*benchmark.totals, *metrics_of(benchmark, exact=False)]), None)
-
-
 def _ratios(experiment: Experiment, metric: Metric, languages: Sequence[str]) -> pd.DataFrame:
     """How many times as good as the baseline the others are, and the runs without a result.
 
@@ -215,7 +210,8 @@ def draw_small(experiment: Experiment, languages: Sequence[str]) -> Iterator[tup
     """
     names = experiment.implementations
     exact = metrics_of(experiment.benchmark, exact=True)[:1]
-    timed = compared_metric(experiment.benchmark)
+    sampled = metrics_of(experiment.benchmark, exact=False)
+    timed = next(iter([*experiment.benchmark.totals, *sampled]), None)  # what a speedup is of
     alternatives = experiment.has_alternatives and len(names) > 1
     if not alternatives and (len(names) != 2 or experiment.baseline not in names):
         return
