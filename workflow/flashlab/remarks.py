@@ -160,17 +160,14 @@ def remark_of(
     return Remark(experiment, language, file, content, images)
 
 
-def read_remarks(config: Mapping[str, Any], root: Path | None = None) -> list[Remark]:
-    """The remarks that the configuration names, with their images.
+def read_remarks(config: Mapping[str, Any]) -> list[Remark]:
+    """The remarks that the resolved configuration names, with their images.
 
-    Args:
-        config: the resolved configuration.
-        root: the project's folder, which holds the images; by default the current folder.
+    The images are in the project's folder, which is the current one.
 
     Raises:
         RemarkError: one message that lists all that is missing or cannot be shown.
     """
-    project = root or Path.cwd()
     found, problems = [], []
     named = (
         (experiment, language, Path(file))
@@ -180,7 +177,7 @@ def read_remarks(config: Mapping[str, Any], root: Path | None = None) -> list[Re
     for experiment, language, path in named:
 
         def picture(address: str, remark: Path = path) -> Picture:
-            image = _contained(address, remark, project)
+            image = _contained(address, remark, Path.cwd())
             try:
                 return picture_of(image.read_bytes())
             except OSError as error:

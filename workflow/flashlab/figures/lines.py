@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from flashlab.analysis.experiment import Experiment, metrics_of
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.bars import draw_bars
-from flashlab.figures.labels import covaried, label_parameter, said, title_with_unit
+from flashlab.figures.labels import capitalised, covaried, in_languages, said, title_with_unit
 from flashlab.figures.panel import (
     GROUND,
     LINE,
@@ -107,7 +107,8 @@ def _draw_along(
         head: Style = {"ha": "right", "va": "top", "color": GREY}
         write(axes, symbol, (0, 0), (-left, -3.8 - row * LINE_POINTS), "axes fraction", **head)
     if not is_small:
-        axes.set_xlabel(label_parameter(experiment.parameter, languages))
+        label = in_languages(capitalised(experiment.parameter.labels), languages)
+        axes.set_xlabel(f"{label} {experiment.parameter.symbol}")
     draw_legend(figure, explain_missing(data, experiment, looks, languages), columns=1)
     lay_out(figure, height)
     return figure

@@ -262,7 +262,7 @@ def _label_ends(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], heigh
         return
     places = (axes.transData - axes.transAxes).transform(ends[["place", "value"]].to_numpy())
     ends = ends.assign(x=places[:, 0], y=places[:, 1]).sort_values("y", kind="stable")
-    heights = spread(ends["y"].tolist(), LINE_POINTS / POINTS / height, 0.0, 1.0)
+    heights = spread(ends["y"].tolist(), LINE_POINTS / POINTS / height)
     for end, y in zip(ends.to_dict("records"), heights, strict=True):
         look = looks[end["implementation"]]
         if end["place"] == data["place"].max():

@@ -136,6 +136,11 @@ def _facts(data: ReportData) -> list[Tellable]:
         for run in experiment.runs
     }
     processes = {len(each.processes_of(run)) for each in shown for run in each.runs} - {0}
+    origin: Tellable = f"data/{data.config['dataset']}"
+    if "import" in data.config:
+        origin = say("warning.imported")
+    elif data.config["dataset"] == "local":
+        origin = say("dataset.local")
     return [
         ", ".join(devices) if devices else say("device.unknown"),
         *([say("front.power_limit", watts=limits)] if limits else []),
@@ -147,16 +152,8 @@ def _facts(data: ReportData) -> list[Tellable]:
             else []
         ),
         Range(days[0], days[-1]),
-        _origin(data),
+        origin,
     ]
-
-
-def _origin(data: ReportData) -> Tellable:
-    """Where the records come from: this machine, the course's script, or a recorded dataset."""
-    if "import" in data.config:
-        return say("warning.imported")
-    name = data.config["dataset"]
-    return say("dataset.local") if name == "local" else f"data/{name}"
 
 
 def _distinct(data: ReportData) -> Mapping[str, Mapping[str, Any]]:

@@ -225,12 +225,10 @@ def _collapse(parent: Element) -> None:
             children.append(child[0])
         else:
             children.append(child)
-    grouped = itertools.groupby(children, key=_whose)
+    grouped = itertools.groupby(
+        children, lambda node: {k: node.attrib[k] for k in WHOSE if k in node.attrib}
+    )
     parent[:] = [node for whose, near in grouped for node in _said_once(whose, list(near))]
-
-
-def _whose(node: Element) -> dict[str, str]:
-    return {key: node.attrib[key] for key in WHOSE if key in node.attrib}
 
 
 def _said_once(whose: dict[str, str], near: list[Element]) -> list[Element]:
