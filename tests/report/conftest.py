@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from flashlab.analysis.derive import write_findings
-from flashlab.analysis.experiment import run_keys
+from flashlab.analysis.experiment import TABLES, run_keys
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures.stage import draw_figures, draw_overview
@@ -68,37 +69,24 @@ class Results:
     def edit_table(self, experiment: str, table: str, edit: Callable[[Rows], Rows]) -> None:
         """Rewrite the rows of one of an experiment's tables."""
         path = self.local / "tables" / experiment / f"{table}.csv"
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = edit(list(csv.DictReader(file)))
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, rows[0].keys())
-            writer.writeheader()
-            writer.writerows(rows)
+        rows = edit(list(csv.DictReader(path.read_text("utf-8").splitlines())))
+        pd.DataFrame(rows).to_csv(path, index=False)
 
     def change_runs(
         self, experiment: str, change: dict[str, str], first: int | None = None
     ) -> None:
         """Write these cells into an experiment's first runs, all by default, in all its tables."""
-        changed: set[tuple[str, ...]] = set()
-
-        def key_of(row: dict[str, str]) -> tuple[str, ...]:
-            return tuple(row[column] for column in run_keys(ATTENTION))
-
-        def edit_runs(rows: Rows) -> Rows:
-            changed.update(map(key_of, rows[:first]))
-            return edit(rows)
-
-        def edit(rows: Rows) -> Rows:
-            return [
-                {name: change.get(name, cell) for name, cell in row.items()}
-                if key_of(row) in changed
-                else row
-                for row in rows
-            ]
-
-        self.edit_table(experiment, "runs", edit_runs)
-        for table in ("metrics", "samples"):
-            self.edit_table(experiment, table, edit)
+        folder, keys = self.local / "tables" / experiment, [*run_keys(ATTENTION)]
+        tables = {
+            table: pd.read_csv(folder / f"{table}.csv", dtype=str, keep_default_na=False)
+            for table in TABLES
+        }
+        changed = tables["runs"][:first].set_index(keys).index
+        for table, rows in tables.items():
+            columns = [column for column in change if column in rows]
+            is_changed = rows.set_index(keys).index.isin(changed)
+            rows.loc[is_changed, columns] = [change[column] for column in columns]
+            rows.to_csv(folder / f"{table}.csv", index=False)
 
     def change_all_runs(self, change: dict[str, str]) -> None:
         """Write these cells into every run of every experiment."""

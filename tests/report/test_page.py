@@ -253,15 +253,19 @@ def place_of(tab: Tab, line: int, point: int) -> tuple[float, float]:
     return box["x"] + at["x"], box["y"] + at["y"]
 
 
+def rows_of(page: Path, experiment: str, **cells: Any) -> list[dict[str, str]]:
+    """The rows of tables of metrics that have these cells."""
+    return [
+        row
+        for table in page.parents[1].glob(f"results/local/tables/{experiment}/metrics.csv")
+        for row in csv.DictReader(table.read_text("utf-8").splitlines())
+        if {key: json.dumps(cell).strip('"') for key, cell in cells.items()}.items() <= row.items()
+    ]
+
+
 def measured(page: Path, name: str, size: int, metric: str) -> dict[str, str]:
     """A row of the first experiment's table of metrics."""
-    table = page.parents[1] / "results" / "local" / "tables" / "seq_len" / "metrics.csv"
-    with table.open(encoding="utf-8", newline="") as file:
-        return next(
-            row
-            for row in csv.DictReader(file)
-            if (row["implementation"], row["seq_len"], row["metric"]) == (name, str(size), metric)
-        )
+    return rows_of(page, "seq_len", implementation=name, seq_len=size, metric=metric)[0]
 
 
 def test_a_point_tells_its_value_interval_run_and_record(explored: Tab, page: Path) -> None:
@@ -572,18 +576,6 @@ def find_mark(tab: Tab, field: str, mark: str) -> tuple[float, float]:
     return x, y
 
 
-def row_of(page: Path, record: str, metric: str) -> dict[str, str]:
-    """The row of a record's run in the tables of metrics."""
-    run = json.loads((page.parent / record).read_text("utf-8"))["record"]["run"]
-    for table in page.parents[1].glob("results/local/tables/*/metrics.csv"):
-        with table.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                cells = {key: json.dumps(value).strip('"') for key, value in run.items()}
-                if row["metric"] == metric and cells.items() <= row.items():
-                    return row
-    raise AssertionError(f"{record} is in no table")
-
-
 def test_a_mark_of_the_roofline_tells_its_value_interval_run_and_record(
     open_page: Callable[..., Tab], page: Path
 ) -> None:
@@ -597,7 +589,9 @@ def test_a_mark_of_the_roofline_tells_its_value_interval_run_and_record(
     tab.mouse.click(x, y)
     assert not tab.locator("dialog").is_visible()
     run, record = tip.locator("a").all()
-    row = row_of(page, str(record.get_attribute("href")), "forward_time")
+    named = page.parent / str(record.get_attribute("href"))
+    of = json.loads(named.read_text("utf-8"))["record"]["run"]
+    row = rows_of(page, "*", metric="forward_time", **of)[0]
     assert text.startswith(row["implementation"]) and "FLOP/byte" in text
     told = float(re.search(r"Forward time ([\d.]+) ms", text)[1])  # type: ignore[index]
     assert told == pytest.approx(float(row["value"]), rel=0.06)  # in the digits that it has

@@ -49,7 +49,7 @@ def describe_method(data: ReportData) -> list[Tellable]:
             if key.startswith(beginning) and others.isdisjoint(key.split("."))
         ),
         *of_protocols,
-        *(told for f in data.findings if f.kind == "processes" for told in f.statements),
+        *(told for f in data.of_kind("processes") for told in f.statements),
         *map(say, ("method.difference", "method.growth", "method.conclusions")),
     ]
 

@@ -112,10 +112,8 @@ def _roofline_row(data: ReportData, name: str, metric: Metric) -> Row | None:
     """An implementation's nearest approach to either ceiling, and how its runs are bound."""
     bound: dict[str, set[int]] = {verdict: set() for verdict in BOUNDS}
     nearest: dict[str, tuple[float, int]] = {}
-    for finding in data.findings:
-        if finding.kind != "roofline" or not finding.is_about(
-            implementation=name, metric=metric.name
-        ):
+    for finding in data.of_kind("roofline"):
+        if not finding.is_about(implementation=name, metric=metric.name):
             continue
         for estimate in finding.estimates:
             number = data.number_of(data.run_of(finding, estimate["value"]))
@@ -153,9 +151,7 @@ def _crossovers(data: ReportData) -> Table | None:
     """Where the better one of any two implementations changes, beyond what the prose tells."""
     rows: dict[str, Row] = {}
     before: tuple[Tellable, Metric] | None = None
-    for finding in data.findings:
-        if finding.kind != "crossover" or finding.verdict != "crosses":
-            continue
+    for finding in data.of_kind("crossover", "crosses"):
         if finding.implementations <= set(data.headline):
             continue
         experiment = data.experiment(str(finding.experiment))

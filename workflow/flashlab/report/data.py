@@ -171,6 +171,10 @@ class ReportData:
         found = self._found.get((experiment.name, kind), [])
         return next((finding for finding in found if finding.is_about(**subject)), None)
 
+    def of_kind(self, kind: str, verdict: str | None = None) -> list[Finding]:
+        """The findings of a kind, those that came to a verdict, if one is given."""
+        return [f for f in self.findings if f.kind == kind and verdict in (None, f.verdict)]
+
     @property
     def on_cpu(self) -> bool:
         """Whether everything was measured on a CPU."""

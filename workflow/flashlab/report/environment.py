@@ -61,9 +61,9 @@ def render_environment(data: ReportData) -> Environment:
         notices.append(
             say("environment.of_claims", count=len(of_claims), total=total, protocols=protocols)
         )
-    verdicts = {finding.verdict for finding in data.findings if finding.kind == "environment"}
+    verdicts = {finding.verdict for finding in data.of_kind("environment")}
     for kind in ("sittings", "counters"):
-        notices += [t for f in data.findings if f.kind == kind for t in f.statements]
+        notices += [t for f in data.of_kind(kind) for t in f.statements]
     return Environment(
         facts=[
             (say(key), ", ".join(values))
@@ -157,8 +157,8 @@ def _disagreements(data: ReportData) -> Table | None:
     """What the records state differently or not at all, and which of them."""
     rows = []
     by_record = {record["record"]: record for record in data.records}
-    for finding in data.findings:
-        if finding.kind != "environment" or finding.verdict == "agrees":
+    for finding in data.of_kind("environment"):
+        if finding.verdict == "agrees":
             continue
         column = finding.subject["field"]
         name = say(FIELDS[column], implementation=finding.subject.get("implementation", ""))
@@ -193,8 +193,8 @@ def _warnings(data: ReportData) -> Table | None:
 def _anomalies(data: ReportData) -> Table | None:
     """Metrics of runs that are unstable in themselves, or that their neighbours contradict."""
     rows: dict[str, Row] = {}  # a run may stand in several experiments
-    for finding in data.findings:
-        if finding.kind != "anomaly" or finding.verdict == "none":
+    for finding in data.of_kind("anomaly"):
+        if finding.verdict == "none":
             continue
         facts, name = finding.facts, finding.subject["implementation"]
         figure = facts.get("ratio") or facts["half_width"]

@@ -357,17 +357,12 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
     notices = []
     if data.on_cpu:
         notices.append(say("no_gpu", *data.implementations))
-    if any(f.kind == "environment" and f.verdict == "differs" for f in data.findings):
+    if data.of_kind("environment", "differs"):
         notices.append(say("disagree"))
-    wrong = [f for f in data.findings if f.kind == "correctness" and f.verdict == "wrong"]
     ranked = sorted((f for f in data.findings if f.rank is not None), key=lambda f: f.rank or 0)
-    by_topic: dict[str, list[Finding]] = {}
-    for finding in ranked:
-        by_topic.setdefault(finding.subject["topic"], []).append(finding)
-    maps, answers = by_topic.pop("map", []), by_topic.pop("answer", [])
+    maps = [finding for finding in ranked if finding.subject["topic"] == "map"]
+    answers = [finding for finding in ranked if finding.subject["topic"] == "answer"]
     others = [finding for finding in ranked if finding not in [*maps, *answers]]
-    conclusions = [render_conclusion(data, finding) for finding in others]
-    experiments = _experiments(data, chapters) if answers else []
     steps = render_steps(data)  # which say what each implementation is
     return Front(
         title=say("title", benchmark=data.benchmark.name),
@@ -380,11 +375,11 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         facts=_facts(data),
         names=None if steps else _names(data),
         notices=notices,
-        wrong=render_statements(data, wrong).entries,
+        wrong=render_statements(data, data.of_kind("correctness", "wrong")).entries,
         answer=render_conclusion(data, answers[0]) if answers else None,
         map=_choice_map(data, maps[0]) if maps else None,
-        conclusions=conclusions,
-        experiments=experiments,
+        conclusions=[render_conclusion(data, finding) for finding in others],
+        experiments=_experiments(data, chapters) if answers else [],
         figure=overview_figures(data).get(SUMMARY_FIGURE) if maps else None,
         headline=steps or (render_headline(data) if answers else None),
     )

@@ -24,7 +24,7 @@ def render_ledger(data: ReportData) -> Ledger | None:
 
     On a CPU the claims without a figure of ours, which are about GPUs, are only counted.
     """
-    every = [finding for finding in data.findings if finding.kind == "claim"]
+    every = data.of_kind("claim")
     if not every:
         return None
     claims = [claim for claim in every if "figure" in claim.facts or not data.on_cpu]

@@ -99,10 +99,10 @@ def _range(
     data: ReportData, experiment: Experiment, runs: Sequence[RunRow], metric: Metric, several: bool
 ) -> Tellable:
     """The lowest and the highest of several runs in one metric, by the medians, and whose it is."""
-    values = {run["record"]: experiment.metric_row(run, metric.name)["value"] for run in runs}
-    measured = [run for run in runs if values[run["record"]] is not None]
-    measured.sort(key=lambda run: values[run["record"]])
     told: dict[str, Tellable] = {"metric": Label(metric.labels), "unit": metric.unit}
+
+    def value(run: RunRow) -> Any:
+        return experiment.metric_row(run, metric.name)["value"]
 
     def label(run: RunRow) -> Tellable:
         variant = data.variant(experiment.variant_of(run))
@@ -110,6 +110,7 @@ def _range(
             return say("of_variant", implementation=run["implementation"], variant=variant)
         return run["implementation"] if several else variant
 
+    measured = sorted((run for run in runs if value(run) is not None), key=value)
     for end, run in (("low", measured[0]), ("high", measured[-1])):
         told[end] = printed_value(data, experiment, run, metric).text
         told[f"{end}_of"] = label(run)

@@ -227,7 +227,7 @@ def _doubts_of(data: ReportData, finding: Finding) -> list[Tellable]:
     Those that put comparisons in doubt come first, then those of single records' precision; each
     with how many runs carry it by themselves.
     """
-    told = [f for f in data.findings if f.kind == "conclusion" and f.verdict != "map"]
+    told = [f for f in data.of_kind("conclusion") if f.verdict != "map"]
     told.sort(key=lambda f: (f.rank is None, f.rank))
     before = {code for f in told[: told.index(finding)] for code in f.warnings}
     new = [code for code in finding.warnings if code not in before]
