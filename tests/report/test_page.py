@@ -420,19 +420,12 @@ def test_a_link_to_a_figure_shows_the_chart_of_its_metric(open_page: Callable[..
     assert label == "Chart: Experiment 1: Sequence length, Peak memory (MiB)"
 
 
-@pytest.fixture
-def with_a_failure(results: Any) -> Path:
-    """A page on which the first run of the first experiment ran out of memory."""
-    without = {"value": "", "low": "", "high": "", "deviation": "", "freedom": ""}
-    results.change_runs("seq_len", {"status": "oom", **without}, first=1)
-    made: Path = results.write_page()
-    return made
-
-
 def test_a_run_without_a_result_is_a_point_that_says_so(
-    with_a_failure: Path, open_page: Callable[..., Tab]
+    results: Any, open_page: Callable[..., Tab]
 ) -> None:
-    tab = at_chart(open_page(with_a_failure, language="en"))
+    without = dict.fromkeys(("value", "low", "high", "deviation"), "")
+    results.change_runs("seq_len", {"status": "oom", **without}, first=1)
+    tab = at_chart(open_page(results.write_page(), language="en"))
     failed = state(tab, "chart.lines.findIndex((line) => line.points[0].status)")
     tab.mouse.move(*place_of(tab, line=failed, point=0))
     assert "out of memory" in tab.locator(".tip").first.inner_text()
@@ -459,21 +452,6 @@ def test_a_table_is_sorted_up_down_and_back_with_a_sign_that_says_so(
     assert up == ("ascending", '" ▲"', sorted(up[2]))
     assert down == ("descending", '" ▼"', sorted(up[2], reverse=True))
     assert back[:2] == ("none", '" ↕"') and sorted(back[2]) == up[2] != back[2]
-
-
-@pytest.fixture
-def with_crossovers(results: Any) -> Path:
-    """A page on which three implementations overtake another in one experiment and metric."""
-    found = results.findings()
-    crossovers = (each for each in found if each["kind"] == "crossover")
-    template = next(c for c in crossovers if c["subject"]["metric"] == "forward_time")
-    for low, name in enumerate(("Pytorch", "Flash2", "Flash2"), start=16):
-        subject = template["subject"] | {"implementation": name, "other": "Flex"}
-        facts = {"low_at": low, "high_at": 64, "before": "Flex", "after": "Flash2"}
-        found.append({**template, "subject": subject, "verdict": "crosses", "facts": facts})
-    write_json(results.local / "findings.json", found)
-    made: Path = results.write_page()
-    return made
 
 
 def labels(tab: Tab) -> list[list[str]]:
@@ -509,9 +487,18 @@ def test_a_copied_link_opens_what_was_searched_left_out_sorted_and_switched_off(
 
 
 def test_a_groups_labels_are_in_the_first_row_shown_and_in_all_of_a_sorted_table(
-    with_crossovers: Path, open_page: Callable[..., Tab]
+    results: Any, open_page: Callable[..., Tab]
 ) -> None:
-    tab = open_page(with_crossovers, language="en")
+    """Of three implementations that overtake another in one experiment and metric."""
+    found = results.findings()
+    crossovers = (each for each in found if each["kind"] == "crossover")
+    template = next(c for c in crossovers if c["subject"]["metric"] == "forward_time")
+    for low, name in enumerate(("Pytorch", "Flash2", "Flash2"), start=16):
+        subject = template["subject"] | {"implementation": name, "other": "Flex"}
+        facts = {"low_at": low, "high_at": 64, "before": "Flex", "after": "Flash2"}
+        found.append({**template, "subject": subject, "verdict": "crosses", "facts": facts})
+    write_json(results.local / "findings.json", found)
+    tab = open_page(results.write_page(), language="en")
     tab.locator(".crossovers").scroll_into_view_if_needed()
     first = labels(tab)[0]
     assert first[1] == "Forward time"
@@ -622,19 +609,12 @@ def test_marks_are_reached_with_the_keyboard_alone(open_page: Callable[..., Tab]
     assert field.evaluate("(svg) => document.activeElement === svg")
 
 
-@pytest.fixture
-def with_a_map(results: Any) -> Path:
-    """A page with a third implementation, faster than the others, and so with a map of choices."""
-
-    results.add_implementations(["Flex"])
-    made: Path = results.write_page()
-    return made
-
-
 def test_a_place_of_the_map_of_choices_leads_to_its_runs(
-    with_a_map: Path, open_page: Callable[..., Tab]
+    results: Any, open_page: Callable[..., Tab]
 ) -> None:
-    tab = open_page(with_a_map, language="en")
+    """It is there with a third implementation, faster than the others."""
+    results.add_implementations(["Flex"])
+    tab = open_page(results.write_page(), language="en")
     tab.mouse.move(*find_mark(tab, ".map", "[data-runs]"))
     name = tab.evaluate("details.mark.firstChild.data.trim()")
     symbol, size = tab.evaluate(

@@ -104,8 +104,7 @@ def describe_runs(data: ReportData) -> Tellable:
 
 
 def _warning_letters(data: ReportData) -> dict[str, str]:
-    codes = {w["code"] for run in data.runs for w in run["warnings"] or ()}
-    return dict(zip(sorted(codes), string.ascii_lowercase, strict=False))
+    return dict(zip(sorted(data.warned), string.ascii_lowercase, strict=False))
 
 
 def list_runs(data: ReportData) -> Table:

@@ -140,6 +140,15 @@ class ReportData:
         """The number in the appendix of a run, or of the run that a record is of."""
         return self._numbers[run["record"]]
 
+    @cached_property
+    def warned(self) -> dict[str, list[int]]:
+        """The numbers of the runs that carry each warning, by its code."""
+        found: dict[str, list[int]] = {}
+        for run in self.runs:
+            for code in {warning["code"] for warning in run["warnings"] or ()}:
+                found.setdefault(code, []).append(self.number_of(run))
+        return found
+
     @property
     def headline(self) -> list[str]:
         """The implementations of the headline table, which the sections describe in prose."""

@@ -178,13 +178,9 @@ def _disagreements(data: ReportData) -> Table | None:
 
 def _warnings(data: ReportData) -> Table | None:
     """Each warning, how many runs carry it, and which."""
-    runs_of: dict[str, list[int]] = {}
-    for run in data.runs:
-        for code in {warning["code"] for warning in run["warnings"] or ()}:
-            runs_of.setdefault(code, []).append(data.number_of(run))
     rows = [
         Row([say(WARNINGS[code]), len(numbers), _name_runs(numbers)])
-        for code, numbers in sorted(runs_of.items(), key=lambda item: (-len(item[1]), item[0]))
+        for code, numbers in sorted(data.warned.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
     keys = ("column.warning", "column.count", "column.which_runs")
     return table_of(keys, rows, numeric=range(1, 2))

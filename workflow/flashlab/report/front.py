@@ -169,14 +169,10 @@ def _names(data: ReportData) -> Tellable:
         label: Tellable = Label(entry["label"])
         if name == data.baseline:  # what every ratio is relative to
             label = say("baseline", name, label=label)
-        if any(_letters(text) != _letters(name) for text in data.told(label)):
+        # Without case and spaces, ``SDPA math`` says no more than ``SdpaMath``.
+        if {text.casefold().replace(" ", "") for text in data.told(label)} != {name.casefold()}:
             named.append(say("front.name", name=name, label=label))
     return clauses(named)
-
-
-def _letters(text: str) -> str:
-    """A name without case and spaces, for ``SDPA math`` says no more than ``SdpaMath``."""
-    return text.casefold().replace(" ", "")
 
 
 # The choice map

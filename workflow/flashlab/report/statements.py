@@ -231,13 +231,12 @@ def _doubts_of(data: ReportData, finding: Finding) -> list[Tellable]:
     told.sort(key=lambda f: (f.rank is None, f.rank))
     before = {code for f in told[: told.index(finding)] for code in f.warnings}
     new = [code for code in finding.warnings if code not in before]
-    carried = [{w["code"] for w in run["warnings"] or ()} for run in data.runs]
 
     def counted(code: str) -> Tellable:
-        count, warning = sum(code in codes for codes in carried), say(WARNINGS[code])
+        count, warning = len(data.warned.get(code, ())), say(WARNINGS[code])
         if not count:
             return warning
-        return say("warned.counted", warning=warning, count=count, total=len(carried))
+        return say("warned.counted", warning=warning, count=count, total=len(data.runs))
 
     doubts = [counted(code) for code in DOUBTS if code in new]
     others = [counted(code) for code in new if code not in DOUBTS]
