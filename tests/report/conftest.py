@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from contextlib import chdir
@@ -28,6 +27,11 @@ from flashlab.report.render import write_page, write_report
 
 Rows = list[dict[str, str]]
 CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
+
+
+def read_cells(table: Path) -> pd.DataFrame:
+    """A table's cells as they are written."""
+    return pd.read_csv(table, dtype=str, keep_default_na=False)
 
 
 class Results:
@@ -69,7 +73,7 @@ class Results:
     def edit_table(self, experiment: str, table: str, edit: Callable[[Rows], Rows]) -> None:
         """Rewrite the rows of one of an experiment's tables."""
         path = self.local / "tables" / experiment / f"{table}.csv"
-        rows = edit(list(csv.DictReader(path.read_text("utf-8").splitlines())))
+        rows = edit(read_cells(path).to_dict("records"))  # type: ignore[arg-type]
         pd.DataFrame(rows).to_csv(path, index=False)
 
     def change_runs(
@@ -77,10 +81,7 @@ class Results:
     ) -> None:
         """Write these cells into an experiment's first runs, all by default, in all its tables."""
         folder, keys = self.local / "tables" / experiment, [*run_keys(ATTENTION)]
-        tables = {
-            table: pd.read_csv(folder / f"{table}.csv", dtype=str, keep_default_na=False)
-            for table in TABLES
-        }
+        tables = {table: read_cells(folder / f"{table}.csv") for table in TABLES}
         changed = tables["runs"][:first].set_index(keys).index
         for table, rows in tables.items():
             columns = [column for column in change if column in rows]
@@ -121,25 +122,20 @@ class Results:
 
     def add_implementations(self, names: Sequence[str]) -> None:
         """Add implementations that do as Flash2 does, each one faster than the one before."""
-
-        def more(rows: Rows) -> Rows:
-            copies = []
-            for step, name in enumerate(names, start=1):
-                for row in rows:
-                    if row["implementation"] != "Flash2":
-                        continue
-                    copy = {
-                        k: c.replace("Flash2", name).replace("flash2", name) for k, c in row.items()
-                    }
-                    for column in {"value", "low", "high"} & copy.keys():
-                        if copy[column] and copy["metric"].endswith("time"):
-                            copy[column] = str(float(copy[column]) * 0.7**step)
-                    copies.append(copy)
-            return rows + copies
-
         for path in self.local.glob("tables/*/runs.csv"):
-            for table in ("runs", "metrics", "samples"):
-                self.edit_table(path.parent.name, table, more)
+            for file in (path.with_name(f"{table}.csv") for table in TABLES):
+                rows = read_cells(file)
+                copies = [rows]
+                for step, name in enumerate(names, start=1):
+                    copy = rows[rows["implementation"] == "Flash2"]
+                    copy = copy.replace({"Flash2": name, "flash2": name}, regex=True)
+                    for column in copy.columns.intersection(["value", "low", "high"]):
+                        faster = copy[column].map(lambda c, s=step: c and str(float(c) * 0.7**s))
+                        copy[column] = faster.where(
+                            copy["metric"].str.endswith("time"), copy[column]
+                        )
+                    copies.append(copy)
+                pd.concat(copies).to_csv(file, index=False)
             plan = experiment_file(self.local, path.parent.name)
             if not plan.is_file():
                 continue
