@@ -6,7 +6,6 @@ The ratios are those that the findings give, so that figures and sentences agree
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -165,7 +164,7 @@ def _draw_column(
     """The cells of an implementation by their places, with their numbers."""
     name = compared.entries[column]["name"]
     estimates = [compared.estimates.get((r["record"], metric.name), {}) for r in runs.values()]
-    ratios = np.array([estimate.get("estimate", math.nan) for estimate in estimates])
+    ratios = np.array([estimate.get("estimate", np.nan) for estimate in estimates])
     shares = np.ma.masked_invalid(Normalize(-DOUBLINGS, DOUBLINGS)(np.log2(ratios)))
     bars = axes.barh(list(runs), 0.97, 0.92, column + 0.015, color=SHADES(shares), linewidth=0)
     cells = zip(runs.items(), estimates, bars, shares.filled(0.5), strict=True)

@@ -48,8 +48,7 @@ ROOF: Style = {"color": GREY, "zorder": 1.5}
 
 def _point_frame(experiments: Sequence[Experiment]) -> pd.DataFrame:
     """Intensity in operations a byte and rate in operations a second of each run with a time."""
-    variants = variants_of(experiments)
-    points = {}
+    variants, points = variants_of(experiments), {}
     for experiment in experiments:
         records = {experiment.key_of(run): run["record"] for run in experiment.runs}
         for row in experiment.metrics:
