@@ -12,11 +12,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
-from matplotlib.transforms import offset_copy
+from matplotlib.transforms import ScaledTranslation
 
 from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.model import Metric
@@ -184,23 +185,35 @@ def draw_series(
     ``high``. The markers are `size` times as large as by default; `style` are properties of all
     lines, in place of those of their looks.
     """
-    drawn = []
-    for (name, variant), rows in data.dropna(subset="value").groupby(LINE, sort=False):
-        look, position = looks[str(name)], int(str(variant))
-        rows = rows.sort_values(["place", "value"])
-        line: Style = {"color": look.shade, "marker": look.marker}
-        (artist,) = axes.plot(rows["place"], rows["value"], **line)
-        if dashes := DASHES[position % len(DASHES)]:
-            artist.set_dashes(dashes)
-        artist.set(**(look.weight(position, size) | style))
-        drawn.append((artist, rows))
-    for artist, rows in drawn:
+    lines = {
+        f"{name} {variant}": (looks[str(name)], int(str(variant)), rows)
+        for (name, variant), rows in data.dropna(subset="value").groupby(LINE, sort=False)
+    }
+    if not lines:
+        return []
+    sns.lineplot(
+        pd.concat([rows.assign(line=line) for line, (_, _, rows) in lines.items()]),
+        x="place",
+        y="value",
+        hue="line",
+        palette={line: look.shade for line, (look, _, _) in lines.items()},
+        style="line",
+        markers={line: look.marker for line, (look, _, _) in lines.items()},
+        dashes={line: DASHES[variant % len(DASHES)] for line, (_, variant, _) in lines.items()},
+        estimator=None,
+        legend=False,
+        ax=axes,
+    )
+    axes.set(xlabel="", ylabel="")
+    drawn = list(zip(axes.lines[-len(lines) :], lines.values(), strict=True))
+    for artist, (look, variant, rows) in drawn:
+        artist.set(**(look.weight(variant, size) | style))
         named: list[Artist] = [artist]
         if rows["low"].notna().any():
             bounds = rows["place"], rows["low"], rows["high"]
-            named.append(axes.vlines(*bounds, color=str(artist.get_color()), linewidth=0.8))
+            named.append(axes.vlines(*bounds, color=look.shade, linewidth=0.8))
         name_artists(rows["implementation"].iloc[0], named)
-    return drawn
+    return [(artist, rows) for artist, (_, _, rows) in drawn]
 
 
 def _scale_places(axes: Axes, experiment: Experiment, ticks: Sequence[str]) -> None:
@@ -217,12 +230,15 @@ def _scale_places(axes: Axes, experiment: Experiment, ticks: Sequence[str]) -> N
     axes.xaxis.set_minor_locator(NullLocator())
 
 
+def _points(axes: Axes, across: float, up: float) -> ScaledTranslation:
+    return ScaledTranslation(across / POINTS, up / POINTS, axes.figure.dpi_scale_trans)
+
+
 def _mark_missing(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """Mark each run without a result above the upper edge, clear of the data: a row a line."""
     for _, runs in data[data["status"] != "ok"].groupby("level"):
         name, level = str(runs["implementation"].iloc[0]), float(runs["level"].iloc[0])
-        up, edge = MARK_POINTS * (level + 0.5), axes.get_xaxis_transform()
-        above = offset_copy(edge, axes.get_figure(root=True), y=up, units="points")
+        above = axes.get_xaxis_transform() + _points(axes, 0, MARK_POINTS * (level + 0.5))
         marks = {**MARK, "color": looks[name].text, "clip_on": False, "transform": above}
         name_artists(name, axes.plot(runs["place"], [1.0] * len(runs), **marks))
 
@@ -244,9 +260,7 @@ def _label_ends(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], heigh
             style: Style = {"color": look.shade, "linewidth": 0.5, "zorder": 1.5}
             drawn = axes.plot([end["x"], 1], [end["y"], y], transform=axes.transAxes, **style)
         else:
-            at = offset_copy(
-                axes.transAxes, axes.get_figure(root=True), x=-MARK_POINTS / 2, units="points"
-            )
+            at = axes.transAxes + _points(axes, -MARK_POINTS / 2, 0)
             drawn = axes.plot(1, y, transform=at, clip_on=False, **look.sample(end["variant"]))
         style = {"color": look.text, "fontweight": "bold" if look.stands_out else "normal"}
         label = write(axes, end["label"], (1, y), (2, 0), "axes fraction", **style)
