@@ -66,13 +66,13 @@ def test_no_text_of_page_ones_figures_covers_another_or_leaves_it(
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=9).map(sorted))
 def test_labels_keep_their_order_and_their_distance(wanted: list[float]) -> None:
-    places = spread(wanted, 0.1, 0.0, 1.0)
+    places = spread(wanted, 0.1)
     assert all(b - a >= 0.1 - 1e-9 for a, b in itertools.pairwise(places))
     assert places[0] >= 0.05 - 1e-9 and places[-1] <= 0.95 + 1e-9
 
 
 def test_labels_that_do_not_collide_stay_where_they_are_wanted() -> None:
-    assert spread([0.2, 0.5, 0.9], 0.1, 0.0, 1.0).tolist() == pytest.approx([0.2, 0.5, 0.9])
+    assert spread([0.2, 0.5, 0.9], 0.1).tolist() == pytest.approx([0.2, 0.5, 0.9])
 
 
 def test_ticks_are_thinned_evenly_and_the_last_stays() -> None:

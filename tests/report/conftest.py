@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import shutil
 from collections.abc import Callable, Collection, Sequence
 from contextlib import chdir
@@ -10,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from flashlab.analysis.derive import write_findings
-from flashlab.analysis.experiment import run_keys
+from flashlab.analysis.experiment import TABLES, run_keys
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures.stage import draw_figures, draw_overview
@@ -27,6 +27,11 @@ from flashlab.report.render import write_page, write_report
 
 Rows = list[dict[str, str]]
 CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
+
+
+def read_cells(table: Path) -> pd.DataFrame:
+    """A table's cells as they are written."""
+    return pd.read_csv(table, dtype=str, keep_default_na=False)
 
 
 class Results:
@@ -68,37 +73,21 @@ class Results:
     def edit_table(self, experiment: str, table: str, edit: Callable[[Rows], Rows]) -> None:
         """Rewrite the rows of one of an experiment's tables."""
         path = self.local / "tables" / experiment / f"{table}.csv"
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = edit(list(csv.DictReader(file)))
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, rows[0].keys())
-            writer.writeheader()
-            writer.writerows(rows)
+        rows = edit(read_cells(path).to_dict("records"))  # type: ignore[arg-type]
+        pd.DataFrame(rows).to_csv(path, index=False)
 
     def change_runs(
         self, experiment: str, change: dict[str, str], first: int | None = None
     ) -> None:
         """Write these cells into an experiment's first runs, all by default, in all its tables."""
-        changed: set[tuple[str, ...]] = set()
-
-        def key_of(row: dict[str, str]) -> tuple[str, ...]:
-            return tuple(row[column] for column in run_keys(ATTENTION))
-
-        def edit_runs(rows: Rows) -> Rows:
-            changed.update(map(key_of, rows[:first]))
-            return edit(rows)
-
-        def edit(rows: Rows) -> Rows:
-            return [
-                {name: change.get(name, cell) for name, cell in row.items()}
-                if key_of(row) in changed
-                else row
-                for row in rows
-            ]
-
-        self.edit_table(experiment, "runs", edit_runs)
-        for table in ("metrics", "samples"):
-            self.edit_table(experiment, table, edit)
+        folder, keys = self.local / "tables" / experiment, [*run_keys(ATTENTION)]
+        tables = {table: read_cells(folder / f"{table}.csv") for table in TABLES}
+        changed = tables["runs"][:first].set_index(keys).index
+        for table, rows in tables.items():
+            columns = [column for column in change if column in rows]
+            is_changed = rows.set_index(keys).index.isin(changed)
+            rows.loc[is_changed, columns] = [change[column] for column in columns]
+            rows.to_csv(folder / f"{table}.csv", index=False)
 
     def change_all_runs(self, change: dict[str, str]) -> None:
         """Write these cells into every run of every experiment."""
@@ -133,25 +122,20 @@ class Results:
 
     def add_implementations(self, names: Sequence[str]) -> None:
         """Add implementations that do as Flash2 does, each one faster than the one before."""
-
-        def more(rows: Rows) -> Rows:
-            copies = []
-            for step, name in enumerate(names, start=1):
-                for row in rows:
-                    if row["implementation"] != "Flash2":
-                        continue
-                    copy = {
-                        k: c.replace("Flash2", name).replace("flash2", name) for k, c in row.items()
-                    }
-                    for column in {"value", "low", "high"} & copy.keys():
-                        if copy[column] and copy["metric"].endswith("time"):
-                            copy[column] = str(float(copy[column]) * 0.7**step)
-                    copies.append(copy)
-            return rows + copies
-
         for path in self.local.glob("tables/*/runs.csv"):
-            for table in ("runs", "metrics", "samples"):
-                self.edit_table(path.parent.name, table, more)
+            for file in (path.with_name(f"{table}.csv") for table in TABLES):
+                rows = read_cells(file)
+                copies = [rows]
+                for step, name in enumerate(names, start=1):
+                    copy = rows[rows["implementation"] == "Flash2"]
+                    copy = copy.replace({"Flash2": name, "flash2": name}, regex=True)
+                    for column in copy.columns.intersection(["value", "low", "high"]):
+                        faster = copy[column].map(lambda c, s=step: c and str(float(c) * 0.7**s))
+                        copy[column] = faster.where(
+                            copy["metric"].str.endswith("time"), copy[column]
+                        )
+                    copies.append(copy)
+                pd.concat(copies).to_csv(file, index=False)
             plan = experiment_file(self.local, path.parent.name)
             if not plan.is_file():
                 continue

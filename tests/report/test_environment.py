@@ -8,7 +8,6 @@ from report.reading import cells, en
 from flashlab.devices import known_devices
 from flashlab.files import read_json, write_json
 from flashlab.report import environment
-from flashlab.report.data import stretches
 from flashlab.report.document import Environment, Report
 
 
@@ -29,30 +28,6 @@ def warns(report: Report) -> bool:
     return any("differ" in en(notice) for notice in report.front.notices)
 
 
-ANOTHER = {
-    "Driver": ("driver", "another"),
-    "torch": ("torch", "another"),
-    "Number format": ("dtype", "bfloat16"),
-    "Protocol": ("protocol", "lab5"),
-    "Device": ("device_name", "another"),
-}
-
-
-def test_records_that_disagree_are_listed_with_what_each_states(results: Any) -> None:
-    report = composed(results)
-    assert disagreements(report.environment) == [] and not warns(report)
-    assert en(report.environment.agreement).startswith("The records of the experiments agree")
-    results.change_all_runs({"driver": "580.1"})  # which a machine without a GPU has none of
-    results.change_runs("num_heads", dict(ANOTHER.values()), first=2)
-    report = composed(results)
-    rows = disagreements(report.environment)
-    assert {row[0] for row in rows if row[0]} == set(ANOTHER)
-    assert [row[2] for row in rows if row[1] in dict(ANOTHER.values()).values()] == ["2"] * 5
-    assert all(row[3] for row in rows)
-    assert en(report.environment.agreement).startswith("The records disagree")
-    assert warns(report)
-
-
 UNSTATED = dict.fromkeys(["device_name", "driver", "torch", "provider", "commit"], "")
 
 
@@ -65,9 +40,14 @@ def test_a_record_that_states_nothing_contradicts_no_other(results: Any) -> None
     rows = disagreements(report.environment)
     assert [row[0] for row in rows] == ["Device", "", "torch", ""]
     assert [row[1] for row in rows].count("not recorded") == 2
-    results.change_runs("emb_dim", {"torch": "1.0"}, first=2)
+    another = {"torch": "1.0", "driver": "580.1", "dtype": "bfloat16", "protocol": "lab5"}
+    results.change_runs("emb_dim", another, first=2)
     report = composed(results)
-    assert [row[0] for row in disagreements(report.environment)] == ["Device", "", "torch", "", ""]
+    rows = disagreements(report.environment)
+    fields = {"Device", "Driver", "torch", "Number format", "Protocol"}
+    assert {row[0] for row in rows if row[0]} == fields
+    assert [row[2] for row in rows if row[1] in another.values()] == ["2"] * len(another)
+    assert en(report.environment.agreement).startswith("The records disagree")
     assert warns(report)
 
 
@@ -121,8 +101,3 @@ def test_both_states_of_a_ceiling_are_listed(results: Any) -> None:
     rates = [float(row[1].replace(",", "")) for row in (initial, sustained)]
     assert rates[0] / rates[1] == pytest.approx(1.1, rel=0.01)
     assert initial[2] == sustained[2]  # the copy did not fall
-
-
-def test_numbers_are_told_in_stretches() -> None:
-    assert stretches([7, 1, 2, 3, 9, 8, 5, 5]) == {1: "1–3", 5: "5", 7: "7–9"}
-    assert stretches([]) == {}

@@ -253,15 +253,19 @@ def place_of(tab: Tab, line: int, point: int) -> tuple[float, float]:
     return box["x"] + at["x"], box["y"] + at["y"]
 
 
+def rows_of(page: Path, experiment: str, **cells: Any) -> list[dict[str, str]]:
+    """The rows of tables of metrics that have these cells."""
+    return [
+        row
+        for table in page.parents[1].glob(f"results/local/tables/{experiment}/metrics.csv")
+        for row in csv.DictReader(table.read_text("utf-8").splitlines())
+        if {key: json.dumps(cell).strip('"') for key, cell in cells.items()}.items() <= row.items()
+    ]
+
+
 def measured(page: Path, name: str, size: int, metric: str) -> dict[str, str]:
     """A row of the first experiment's table of metrics."""
-    table = page.parents[1] / "results" / "local" / "tables" / "seq_len" / "metrics.csv"
-    with table.open(encoding="utf-8", newline="") as file:
-        return next(
-            row
-            for row in csv.DictReader(file)
-            if (row["implementation"], row["seq_len"], row["metric"]) == (name, str(size), metric)
-        )
+    return rows_of(page, "seq_len", implementation=name, seq_len=size, metric=metric)[0]
 
 
 def test_a_point_tells_its_value_interval_run_and_record(explored: Tab, page: Path) -> None:
@@ -416,19 +420,12 @@ def test_a_link_to_a_figure_shows_the_chart_of_its_metric(open_page: Callable[..
     assert label == "Chart: Experiment 1: Sequence length, Peak memory (MiB)"
 
 
-@pytest.fixture
-def with_a_failure(results: Any) -> Path:
-    """A page on which the first run of the first experiment ran out of memory."""
-    without = {"value": "", "low": "", "high": "", "deviation": "", "freedom": ""}
-    results.change_runs("seq_len", {"status": "oom", **without}, first=1)
-    made: Path = results.write_page()
-    return made
-
-
 def test_a_run_without_a_result_is_a_point_that_says_so(
-    with_a_failure: Path, open_page: Callable[..., Tab]
+    results: Any, open_page: Callable[..., Tab]
 ) -> None:
-    tab = at_chart(open_page(with_a_failure, language="en"))
+    without = dict.fromkeys(("value", "low", "high", "deviation"), "")
+    results.change_runs("seq_len", {"status": "oom", **without}, first=1)
+    tab = at_chart(open_page(results.write_page(), language="en"))
     failed = state(tab, "chart.lines.findIndex((line) => line.points[0].status)")
     tab.mouse.move(*place_of(tab, line=failed, point=0))
     assert "out of memory" in tab.locator(".tip").first.inner_text()
@@ -455,21 +452,6 @@ def test_a_table_is_sorted_up_down_and_back_with_a_sign_that_says_so(
     assert up == ("ascending", '" ▲"', sorted(up[2]))
     assert down == ("descending", '" ▼"', sorted(up[2], reverse=True))
     assert back[:2] == ("none", '" ↕"') and sorted(back[2]) == up[2] != back[2]
-
-
-@pytest.fixture
-def with_crossovers(results: Any) -> Path:
-    """A page on which three implementations overtake another in one experiment and metric."""
-    found = results.findings()
-    crossovers = (each for each in found if each["kind"] == "crossover")
-    template = next(c for c in crossovers if c["subject"]["metric"] == "forward_time")
-    for low, name in enumerate(("Pytorch", "Flash2", "Flash2"), start=16):
-        subject = template["subject"] | {"implementation": name, "other": "Flex"}
-        facts = {"low_at": low, "high_at": 64, "before": "Flex", "after": "Flash2"}
-        found.append({**template, "subject": subject, "verdict": "crosses", "facts": facts})
-    write_json(results.local / "findings.json", found)
-    made: Path = results.write_page()
-    return made
 
 
 def labels(tab: Tab) -> list[list[str]]:
@@ -505,9 +487,18 @@ def test_a_copied_link_opens_what_was_searched_left_out_sorted_and_switched_off(
 
 
 def test_a_groups_labels_are_in_the_first_row_shown_and_in_all_of_a_sorted_table(
-    with_crossovers: Path, open_page: Callable[..., Tab]
+    results: Any, open_page: Callable[..., Tab]
 ) -> None:
-    tab = open_page(with_crossovers, language="en")
+    """Of three implementations that overtake another in one experiment and metric."""
+    found = results.findings()
+    crossovers = (each for each in found if each["kind"] == "crossover")
+    template = next(c for c in crossovers if c["subject"]["metric"] == "forward_time")
+    for low, name in enumerate(("Pytorch", "Flash2", "Flash2"), start=16):
+        subject = template["subject"] | {"implementation": name, "other": "Flex"}
+        facts = {"low_at": low, "high_at": 64, "before": "Flex", "after": "Flash2"}
+        found.append({**template, "subject": subject, "verdict": "crosses", "facts": facts})
+    write_json(results.local / "findings.json", found)
+    tab = open_page(results.write_page(), language="en")
     tab.locator(".crossovers").scroll_into_view_if_needed()
     first = labels(tab)[0]
     assert first[1] == "Forward time"
@@ -572,18 +563,6 @@ def find_mark(tab: Tab, field: str, mark: str) -> tuple[float, float]:
     return x, y
 
 
-def row_of(page: Path, record: str, metric: str) -> dict[str, str]:
-    """The row of a record's run in the tables of metrics."""
-    run = json.loads((page.parent / record).read_text("utf-8"))["record"]["run"]
-    for table in page.parents[1].glob("results/local/tables/*/metrics.csv"):
-        with table.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                cells = {key: json.dumps(value).strip('"') for key, value in run.items()}
-                if row["metric"] == metric and cells.items() <= row.items():
-                    return row
-    raise AssertionError(f"{record} is in no table")
-
-
 def test_a_mark_of_the_roofline_tells_its_value_interval_run_and_record(
     open_page: Callable[..., Tab], page: Path
 ) -> None:
@@ -597,7 +576,9 @@ def test_a_mark_of_the_roofline_tells_its_value_interval_run_and_record(
     tab.mouse.click(x, y)
     assert not tab.locator("dialog").is_visible()
     run, record = tip.locator("a").all()
-    row = row_of(page, str(record.get_attribute("href")), "forward_time")
+    named = page.parent / str(record.get_attribute("href"))
+    of = json.loads(named.read_text("utf-8"))["record"]["run"]
+    row = rows_of(page, "*", metric="forward_time", **of)[0]
     assert text.startswith(row["implementation"]) and "FLOP/byte" in text
     told = float(re.search(r"Forward time ([\d.]+) ms", text)[1])  # type: ignore[index]
     assert told == pytest.approx(float(row["value"]), rel=0.06)  # in the digits that it has
@@ -628,19 +609,12 @@ def test_marks_are_reached_with_the_keyboard_alone(open_page: Callable[..., Tab]
     assert field.evaluate("(svg) => document.activeElement === svg")
 
 
-@pytest.fixture
-def with_a_map(results: Any) -> Path:
-    """A page with a third implementation, faster than the others, and so with a map of choices."""
-
-    results.add_implementations(["Flex"])
-    made: Path = results.write_page()
-    return made
-
-
 def test_a_place_of_the_map_of_choices_leads_to_its_runs(
-    with_a_map: Path, open_page: Callable[..., Tab]
+    results: Any, open_page: Callable[..., Tab]
 ) -> None:
-    tab = open_page(with_a_map, language="en")
+    """It is there with a third implementation, faster than the others."""
+    results.add_implementations(["Flex"])
+    tab = open_page(results.write_page(), language="en")
     tab.mouse.move(*find_mark(tab, ".map", "[data-runs]"))
     name = tab.evaluate("details.mark.firstChild.data.trim()")
     symbol, size = tab.evaluate(

@@ -31,16 +31,14 @@ def test_the_processes_of_a_run_are_one_planned_run(
     assert [part.path.name for part in entry.processes] == ["1.json", "2.json", "0.json"]
 
 
-def test_the_same_process_twice_is_refused(run: Run, record_of: Build, tmp_path: Path) -> None:
-    with pytest.raises(AttachmentError, match="is attached twice"):
-        rebuild._write_records(attached(record_of, run, 0, 1, 1), tmp_path)
-
-
-@pytest.mark.parametrize("process", [-1, "1", None])
-def test_a_process_that_is_no_number_is_refused(
-    run: Run, record_of: Build, tmp_path: Path, process: object
+@pytest.mark.parametrize(
+    ("process", "why"),
+    [(0, "is attached twice"), *((each, r"sources\.process") for each in (-1, "1", None))],
+)
+def test_a_process_that_is_there_already_or_no_number_is_refused(
+    run: Run, record_of: Build, tmp_path: Path, process: object, why: str
 ) -> None:
-    documents = attached(record_of, run, 0)
-    documents["0.json"]["record"]["sources"]["process"] = process  # type: ignore[index]
-    with pytest.raises(AttachmentError, match=r"sources\.process"):
+    documents = attached(record_of, run, 0, 1)
+    documents["1.json"]["record"]["sources"]["process"] = process  # type: ignore[index]
+    with pytest.raises(AttachmentError, match=why):
         rebuild._write_records(documents, tmp_path)

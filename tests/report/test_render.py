@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import os
 import re
 import shutil
@@ -14,9 +16,11 @@ from typing import Any
 
 import jinja2
 import pikepdf
+import pypdfium2 as pdfium
+import pypdfium2.raw as pdfium_c
 import pytest
 from report.conftest import Results
-from report.reading import depths, texts
+from report.reading import depths, is_cut_off, texts
 
 from flashlab.remarks import read_remarks
 from flashlab.report import render
@@ -169,10 +173,24 @@ def test_it_is_sound_tagged_and_says_that_it_is_an_archive(finished: Any) -> Non
 # How many pages it has, and how full they are
 
 
-def test_the_students_report_has_at_most_ten_pages_at_least_half_full(finished: Any) -> None:
+def test_the_students_report_has_at_most_ten_pages_of_which_one_may_be_half_empty(
+    finished: Any,
+) -> None:
     found = depths(finished.pdf)
     assert len(found) <= 10
-    assert min(found[:-1]) >= 0.5
+    assert min(found[:-1]) >= 0.5 and sum(depth < 0.7 for depth in found) <= 1
+
+
+def test_no_text_is_cut_off_at_a_side_or_smaller_than_six_points(finished: Any) -> None:
+    matrix = pdfium_c.FS_MATRIX()
+    for page in pdfium.PdfDocument(finished.pdf):
+        assert not is_cut_off(page)
+        text = page.get_textpage()
+        for i in range(text.count_chars()):
+            letter = chr(pdfium_c.FPDFText_GetUnicode(text, i))
+            if not letter.isspace() and pdfium_c.FPDFText_GetMatrix(text, i, ctypes.byref(matrix)):
+                size = pdfium_c.FPDFText_GetFontSize(text, i) * math.hypot(matrix.c, matrix.d)
+                assert size >= 5.95, letter
 
 
 @pytest.mark.parametrize(

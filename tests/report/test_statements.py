@@ -10,7 +10,7 @@ from report.reading import en
 
 from flashlab.analysis.finding import read_findings
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.report import statements
+from flashlab.report import data
 from flashlab.report.evidence import statement_lines
 from flashlab.telling.teller import Teller
 
@@ -18,7 +18,7 @@ from flashlab.telling.teller import Teller
 def test_of_thousands_of_runs_each_section_has_one_figure_on_paper(
     results: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statements, "MOST_RUNS", 0)
+    monkeypatch.setattr(data, "MOST_RUNS", 0)
     chapters = results.compose().chapters
     printed = [en(figure.label) for chapter in chapters for figure in chapter.figures]
     assert printed == [f"Figure {n}" for n in range(1, len(chapters) + 1)]

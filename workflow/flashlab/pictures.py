@@ -45,20 +45,6 @@ class Picture:
         return f"data:{self.media_type};name={name};base64,{content}"
 
 
-def picture_of(content: bytes) -> Picture:
-    """Check a picture file.
-
-    Raises:
-        PictureError: it is too large, damaged, of another format, or would load something.
-    """
-    if len(content) > MAX_BYTES:
-        raise PictureError(
-            f"it has {len(content) / 1024**2:.1f} MiB, and the most is {MAX_BYTES // 1024**2} MiB; "
-            "scale it down"
-        )
-    return Picture(content, _raster_type(content))
-
-
 @contextmanager
 def _strictly_decoded() -> Iterator[None]:
     """In the block, undo WeasyPrint's process-wide setting; Pillow's warnings become errors."""
@@ -72,8 +58,17 @@ def _strictly_decoded() -> Iterator[None]:
         ImageFile.LOAD_TRUNCATED_IMAGES = before
 
 
-def _raster_type(content: bytes) -> str:
-    """The media type of a PNG or JPEG that decodes whole; PictureError for anything else."""
+def picture_of(content: bytes) -> Picture:
+    """Check a picture file.
+
+    Raises:
+        PictureError: it is too large, damaged, of another format, or would load something.
+    """
+    if len(content) > MAX_BYTES:
+        raise PictureError(
+            f"it has {len(content) / 1024**2:.1f} MiB, and the most is {MAX_BYTES // 1024**2} MiB; "
+            "scale it down"
+        )
     try:
         with (
             _strictly_decoded(),
@@ -99,7 +94,7 @@ def _raster_type(content: bytes) -> str:
         raise PictureError(
             f"it cannot be read as PNG or JPEG ({error}); save it again as one of them"
         ) from error
-    return "image/png" if kind == "PNG" else "image/jpeg"
+    return Picture(content, "image/png" if kind == "PNG" else "image/jpeg")
 
 
 def suffix_of(name: str) -> str:

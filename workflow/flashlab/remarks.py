@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -16,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from flashlab.pictures import MAX_BYTES, SUFFIXES, Picture, PictureError, picture_of, suffix_of
+from flashlab.pictures import SUFFIXES, Picture, PictureError, picture_of, suffix_of
 
 
 class RemarkError(Exception):
@@ -65,18 +64,9 @@ def image_names(experiment: str, language: str, addresses: Mapping[str, object])
 # Markdown
 
 
-@cache
 def markdown() -> MarkdownIt:
     """Markdown with tables and without raw HTML."""
     return MarkdownIt("commonmark", {"html": False}).enable("table")
-
-
-@cache
-def _any_address() -> MarkdownIt:
-    """The same parser, but accepting an image at any address, so that it can be refused."""
-    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    parser.validateLink = lambda url: True  # type: ignore[method-assign]
-    return parser
 
 
 def lines_of(block: Token) -> Iterator[tuple[Token, int]]:
@@ -90,7 +80,9 @@ def lines_of(block: Token) -> Iterator[tuple[Token, int]]:
 def image_addresses(text: str) -> dict[str, int]:
     """The address of every image in the Markdown, with the line where it first appears."""
     found: dict[str, int] = {}
-    for block in _any_address().parse(text):
+    parser = markdown()
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]  # so that it is refused
+    for block in parser.parse(text):
         for token, line in lines_of(block):
             if token.type == "image":
                 found.setdefault(str(token.attrs["src"]), line)
@@ -132,21 +124,6 @@ def _contained(address: str, remark: Path, root: Path) -> Path:
     return path
 
 
-def _read_image(path: Path) -> Picture:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-            size = path.stat().st_size
-    except OSError as error:
-        raise PictureError(f"it cannot be read: {error.strerror}") from error
-    if size > MAX_BYTES:
-        raise PictureError(
-            f"it has {size / 1024**2:.1f} MiB, and the most is {MAX_BYTES // 1024**2} MiB; "
-            "scale it down"
-        )
-    return picture_of(content)
-
-
 def remark_of(
     experiment: str,
     language: str,
@@ -183,28 +160,28 @@ def remark_of(
     return Remark(experiment, language, file, content, images)
 
 
-def _located(config: Mapping[str, Any]) -> Iterator[tuple[str, str, Path]]:
-    for experiment, by_language in config["remarks"].items():
-        for language, path in by_language.items():
-            yield experiment, language, Path(path)
+def read_remarks(config: Mapping[str, Any]) -> list[Remark]:
+    """The remarks that the resolved configuration names, with their images.
 
-
-def read_remarks(config: Mapping[str, Any], root: Path | None = None) -> list[Remark]:
-    """The remarks that the configuration names, with their images.
-
-    Args:
-        config: the resolved configuration.
-        root: the project's folder, which holds the images; by default the current folder.
+    The images are in the project's folder, which is the current one.
 
     Raises:
         RemarkError: one message that lists all that is missing or cannot be shown.
     """
-    project = root or Path.cwd()
     found, problems = [], []
-    for experiment, language, path in _located(config):
+    named = (
+        (experiment, language, Path(file))
+        for experiment, by_language in config["remarks"].items()
+        for language, file in by_language.items()
+    )
+    for experiment, language, path in named:
 
         def picture(address: str, remark: Path = path) -> Picture:
-            return _read_image(_contained(address, remark, project))
+            image = _contained(address, remark, Path.cwd())
+            try:
+                return picture_of(image.read_bytes())
+            except OSError as error:
+                raise PictureError(f"it cannot be read: {error.strerror}") from error
 
         if not path.is_file():
             problems.append(f"config: remarks.{experiment}.{language}: there is no file {path}")

@@ -6,7 +6,6 @@ The ratios are those that the findings give, so that figures and sentences agree
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -82,7 +81,6 @@ def compare(experiments: Sequence[Experiment], findings: Sequence[Finding]) -> C
         for experiment in experiments
         if not experiment.is_summary and experiment.name in names
     ]
-    metrics = {metric.name: metric for s in compared for metric in s.benchmark.compared}
     entries = {
         entry["name"]: entry
         for experiment in compared
@@ -92,7 +90,7 @@ def compare(experiments: Sequence[Experiment], findings: Sequence[Finding]) -> C
     return Comparisons(
         experiments=compared,
         entries=sorted(entries.values(), key=lambda entry: entry["style"]),
-        metrics=[metric for metric in metrics.values() if not metric.exact],
+        metrics=[metric for metric in experiments[0].benchmark.compared if not metric.exact],
         estimates={
             (run["record"], f.metric): estimate
             for experiment in compared
@@ -166,7 +164,7 @@ def _draw_column(
     """The cells of an implementation by their places, with their numbers."""
     name = compared.entries[column]["name"]
     estimates = [compared.estimates.get((r["record"], metric.name), {}) for r in runs.values()]
-    ratios = np.array([estimate.get("estimate", math.nan) for estimate in estimates])
+    ratios = np.array([estimate.get("estimate", np.nan) for estimate in estimates])
     shares = np.ma.masked_invalid(Normalize(-DOUBLINGS, DOUBLINGS)(np.log2(ratios)))
     bars = axes.barh(list(runs), 0.97, 0.92, column + 0.015, color=SHADES(shares), linewidth=0)
     cells = zip(runs.items(), estimates, bars, shares.filled(0.5), strict=True)
@@ -226,16 +224,7 @@ def draw_heat_map(
             _draw_column(axes, compared, runs, metric, column)
     for begin, title in zip(begins, titles, strict=False):
         at, coords = (0.0, begin), ("figure fraction", "data")
-        write(
-            panels[0],
-            title,
-            at,
-            (0, 0),
-            coords,
-            va="top",
-            linespacing=1.35,
-            in_layout=False,
-            **bold,
-        )
+        style: Style = {"va": "top", "linespacing": 1.35, "in_layout": False, **bold}
+        write(panels[0], title, at, (0, 0), coords, **style)
     lay_out(figure, ROW_INCHES * (begins[-1] - GAP_ROWS), TITLE_INCHES, max(0.0, free))
     return figure

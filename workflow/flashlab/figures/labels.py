@@ -7,7 +7,7 @@ from typing import Any
 
 from flashlab.analysis.ceilings import Ceiling
 from flashlab.analysis.experiment import Experiment, Variant
-from flashlab.benchmarks.model import FLOPS, Benchmark, Metric, Parameter, Texts
+from flashlab.benchmarks.model import FLOPS, Benchmark, Metric, Texts
 from flashlab.figures.style import as_number
 from flashlab.telling.catalogs import message
 
@@ -35,11 +35,6 @@ def in_languages(texts: Texts, languages: Sequence[str]) -> str:
 def capitalised(texts: Texts) -> dict[str, str]:
     """Words for use within a sentence, as they begin one."""
     return {language: text[:1].upper() + text[1:] for language, text in texts.items()}
-
-
-def label_parameter(parameter: Parameter, languages: Sequence[str]) -> str:
-    """``序列長度 Sequence length N``."""
-    return f"{in_languages(capitalised(parameter.labels), languages)} {parameter.symbol}"
 
 
 def title_metric(metric: Metric, languages: Sequence[str]) -> str:

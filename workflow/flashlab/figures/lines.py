@@ -17,9 +17,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from flashlab.analysis.experiment import Experiment, metrics_of
-from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.benchmarks.model import Metric
 from flashlab.figures.bars import draw_bars
-from flashlab.figures.labels import covaried, label_parameter, said, title_with_unit
+from flashlab.figures.labels import capitalised, covaried, in_languages, said, title_with_unit
 from flashlab.figures.panel import (
     GROUND,
     LINE,
@@ -107,7 +107,8 @@ def _draw_along(
         head: Style = {"ha": "right", "va": "top", "color": GREY}
         write(axes, symbol, (0, 0), (-left, -3.8 - row * LINE_POINTS), "axes fraction", **head)
     if not is_small:
-        axes.set_xlabel(label_parameter(experiment.parameter, languages))
+        label = in_languages(capitalised(experiment.parameter.labels), languages)
+        axes.set_xlabel(f"{label} {experiment.parameter.symbol}")
     draw_legend(figure, explain_missing(data, experiment, looks, languages), columns=1)
     lay_out(figure, height)
     return figure
@@ -142,11 +143,6 @@ def draw_lines(
 
 
 # The small figures
-
-
-def compared_metric(benchmark: Benchmark) -> Metric | None:
-    """What a speedup is of: the total of the sampled metrics, or the first of them."""
-    return next(iter([*benchmark.totals, *metrics_of(benchmark, exact=False)]), None)
 
 
 def _ratios(experiment: Experiment, metric: Metric, languages: Sequence[str]) -> pd.DataFrame:
@@ -215,7 +211,8 @@ def draw_small(experiment: Experiment, languages: Sequence[str]) -> Iterator[tup
     """
     names = experiment.implementations
     exact = metrics_of(experiment.benchmark, exact=True)[:1]
-    timed = compared_metric(experiment.benchmark)
+    sampled = metrics_of(experiment.benchmark, exact=False)
+    timed = next(iter([*experiment.benchmark.totals, *sampled]), None)  # what a speedup is of
     alternatives = experiment.has_alternatives and len(names) > 1
     if not alternatives and (len(names) != 2 or experiment.baseline not in names):
         return

@@ -69,22 +69,17 @@ def run_frame(
 
     ``variant`` is the variant's position in the sweep, ``size`` the value of the swept parameter.
     """
+    measured = ["metric", "status", "value", "low", "high"]
     rows = [
-        {
-            "implementation": name,
-            "variant": position,
-            "size": experiment.value_of(row),
-            **{key: row[key] for key in ("metric", "status", "value", "low", "high")},
-        }
+        (name, position, experiment.value_of(row), *(row[column] for column in measured))
         for name in experiment.implementations
         if name in names
         for position, variant in enumerate(experiment.variants)
         for metric in metrics
         for row in experiment.metric_rows(name, variant, metric.name)
     ]
-    columns = [*LINE, "size", "metric", "status", "value", "low", "high"]
-    data = pd.DataFrame(rows, columns=columns)
-    return data.astype({"value": float, "low": float, "high": float})
+    data = pd.DataFrame(rows, columns=[*LINE, "size", *measured])
+    return data.astype(dict.fromkeys(("value", "low", "high"), float))
 
 
 def line_frame(
@@ -104,12 +99,8 @@ def line_frame(
         said = values.apply(lambda rows: rows.to_json(orient="values")).reset_index(name="said")
         data = data.merge(said.drop_duplicates(["implementation", "said"])[LINE])
     shown, several = data["implementation"], data.groupby("implementation")["variant"]
-    words = data["variant"].map(
-        {
-            i: label_variant(experiment.benchmark, v, languages)
-            for i, v in enumerate(experiment.variants)
-        }
-    )
+    labels = [label_variant(experiment.benchmark, v, languages) for v in experiment.variants]
+    words = data["variant"].map(dict(enumerate(labels)))
     words = words.where(several.transform("nunique") > 1, "")
     alone = (words != "") & (shown.nunique() == 1)
     return data.assign(
@@ -262,7 +253,7 @@ def _label_ends(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], heigh
         return
     places = (axes.transData - axes.transAxes).transform(ends[["place", "value"]].to_numpy())
     ends = ends.assign(x=places[:, 0], y=places[:, 1]).sort_values("y", kind="stable")
-    heights = spread(ends["y"].tolist(), LINE_POINTS / POINTS / height, 0.0, 1.0)
+    heights = spread(ends["y"].tolist(), LINE_POINTS / POINTS / height)
     for end, y in zip(ends.to_dict("records"), heights, strict=True):
         look = looks[end["implementation"]]
         if end["place"] == data["place"].max():

@@ -31,15 +31,15 @@ def text_inches(text: str, points: float, bold: bool = False) -> float:
     return float(max(widths, default=0.0)) / POINTS
 
 
-def spread(wanted: Sequence[float], extent: float, low: float, high: float) -> Any:
+def spread(wanted: Sequence[float], extent: float) -> Any:
     """Centres for labels in ascending order, as near to where they are wanted as can be.
 
-    Each takes `extent`. They do not overlap, and stay between `low` and `high` where these leave
-    room for all of them.
+    Each takes `extent`. They do not overlap, and stay between 0 and 1 where there is room for all
+    of them.
     """
     below = extent * np.arange(len(wanted))
     places = isotonic_regression(np.asarray(wanted, dtype=float) - extent / 2 - below).x
-    return np.clip(places, low, max(low, high - extent * len(wanted))) + extent / 2 + below
+    return np.clip(places, 0, max(0, 1 - extent * len(wanted))) + extent / 2 + below
 
 
 def sparse(centres: Sequence[float], widths: Sequence[float], gap: float) -> list[int]:

@@ -48,8 +48,7 @@ ROOF: Style = {"color": GREY, "zorder": 1.5}
 
 def _point_frame(experiments: Sequence[Experiment]) -> pd.DataFrame:
     """Intensity in operations a byte and rate in operations a second of each run with a time."""
-    variants = variants_of(experiments)
-    points = {}
+    variants, points = variants_of(experiments), {}
     for experiment in experiments:
         records = {experiment.key_of(run): run["record"] for run in experiment.runs}
         for row in experiment.metrics:
@@ -147,35 +146,6 @@ def _title(benchmark: Benchmark, metric: Metric, languages: Sequence[str]) -> st
     return title_metric(rate, languages)
 
 
-def draw_roofline(
-    data: pd.DataFrame,
-    experiments: Sequence[Experiment],
-    product: Ceiling,
-    copy: Ceiling,
-    emphasised: Sequence[str],
-    languages: Sequence[str],
-) -> Figure:
-    """A panel for each metric whose work is declared; of many, those `emphasised` stand out."""
-    benchmark = experiments[0].benchmark
-    metrics = [metric for metric in benchmark.metrics if metric.work]
-    entries = {e["name"]: e for s in experiments for e in s.plan["implementations"]}.values()
-    looks = looks_of(sorted(entries, key=lambda entry: entry["style"]), emphasised)
-    figure, (panels,) = new_panels(PAGE_INCHES, 1, len(metrics), sharey=True)
-    unit = benchmark.rate_unit
-    data = data.assign(value=data["value"] / FLOPS[unit])
-    for axes, metric in zip(panels, metrics, strict=True):
-        _draw_points(axes, data[data["metric"] == metric.name], looks)
-        _draw_roofs(axes, data, product, copy, unit, languages)
-        title_panel(axes, [f"{_title(benchmark, metric, languages)} ({unit})"])
-        axes.set_xlabel(f"{in_words('intensity', languages)} (FLOP/byte)")
-    variants = [
-        label_variant(benchmark, variant, languages) for variant in variants_of(experiments)
-    ]
-    draw_legend(figure, _handles(data, looks, variants, languages))
-    lay_out(figure, PANEL_INCHES)
-    return figure
-
-
 def draw_rooflines(
     experiments: Sequence[Experiment],
     ceilings: Ceilings,
@@ -184,13 +154,29 @@ def draw_rooflines(
 ) -> Iterator[tuple[str, Figure]]:
     """The roofline of each dtype that has ceilings, which is hardly ever more than one.
 
-    None where all runs have one intensity: the bars of their times say the same.
+    It has a panel for each metric whose work is declared; of many implementations, those
+    `emphasised` stand out. None where all runs have one intensity: the bars of their times say the
+    same.
     """
     points = _point_frame(experiments)
     if points.empty:  # every run failed, or the benchmark declares no work
         return
+    benchmark, variants = experiments[0].benchmark, variants_of(experiments)
+    metrics, unit = [metric for metric in benchmark.metrics if metric.work], benchmark.rate_unit
+    entries = {e["name"]: e for s in experiments for e in s.plan["implementations"]}.values()
+    looks = looks_of(sorted(entries, key=lambda entry: entry["style"]), emphasised)
+    labels = [label_variant(benchmark, variant, languages) for variant in variants]
     for dtype, data in points.groupby("dtype"):
         product = ceilings.matrix.get(str(dtype))
-        if product and data["place"].nunique() > 1:
-            of = (data, experiments, product, ceilings.copy, emphasised, languages)
-            yield f"roofline-{dtype}", draw_roofline(*of)
+        if product is None or data["place"].nunique() == 1:
+            continue
+        figure, (panels,) = new_panels(PAGE_INCHES, 1, len(metrics), sharey=True)
+        data = data.assign(value=data["value"] / FLOPS[unit])
+        for axes, metric in zip(panels, metrics, strict=True):
+            _draw_points(axes, data[data["metric"] == metric.name], looks)
+            _draw_roofs(axes, data, product, ceilings.copy, unit, languages)
+            title_panel(axes, [f"{_title(benchmark, metric, languages)} ({unit})"])
+            axes.set_xlabel(f"{in_words('intensity', languages)} (FLOP/byte)")
+        draw_legend(figure, _handles(data, looks, labels, languages))
+        lay_out(figure, PANEL_INCHES)
+        yield f"roofline-{dtype}", figure

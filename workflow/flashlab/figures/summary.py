@@ -76,18 +76,14 @@ def joined(chain: Sequence[Series]) -> Experiment:
 
 def longest_experiment(experiments: Sequence[Experiment]) -> Experiment:
     """What has the most implementations, then values, among sweeps that go on from one another."""
-    series = [
-        (experiment, variant) for experiment in experiments for variant in experiment.variants
-    ]
+    series = [(each, variant) for each in experiments for variant in each.variants]
     chains = []
     for first in series:
         chain = [first]
         while following := next((s for s in series if _goes_on(chain[-1], s)), None):
             chain.append(following)
         chains.append(joined(chain))
-    return max(
-        chains, key=lambda experiment: (len(experiment.implementations), len(experiment.values))
-    )
+    return max(chains, key=lambda chain: (len(chain.implementations), len(chain.values)))
 
 
 def shown_metrics(benchmark: Benchmark) -> list[Metric]:
@@ -103,11 +99,7 @@ def _out_of_memory(experiments: Sequence[Experiment]) -> Experiment | None:
     """The first sweep, in one variant, in which some run is out of memory and another is not."""
     for experiment in experiments:
         for variant in experiment.variants:
-            runs = [
-                run
-                for name in experiment.implementations
-                for run in experiment.run_rows(name, variant)
-            ]
+            runs = [run for run in experiment.runs if experiment.variant_of(run) == variant]
             if {"oom", "ok"} <= {run["status"] for run in runs}:
                 return joined([(experiment, variant)])
     return None

@@ -49,7 +49,7 @@ def describe_method(data: ReportData) -> list[Tellable]:
             if key.startswith(beginning) and others.isdisjoint(key.split("."))
         ),
         *of_protocols,
-        *(told for f in data.findings if f.kind == "processes" for told in f.statements),
+        *(told for f in data.of_kind("processes") for told in f.statements),
         *map(say, ("method.difference", "method.growth", "method.conclusions")),
     ]
 
@@ -64,8 +64,8 @@ def list_symbols(data: ReportData) -> Table:
         if parameter.derived_from:
             sources = [data.benchmark.parameter(name).symbol for name in parameter.derived_from]
             meaning = say("symbol.derived", meaning=meaning, symbols=Listed(sources))
-        rows.append(Row([Cell(parameter.symbol), meaning]))
-    rows += [Row([Cell(sign), say(key)]) for sign, key in SIGNS.items()]
+        rows.append(Row([parameter.symbol, meaning]))
+    rows += [Row([sign, say(key)]) for sign, key in SIGNS.items()]
     return Table([say("column.symbol"), say("column.meaning")], rows)
 
 
@@ -85,9 +85,9 @@ def count_checks(data: ReportData) -> Table:
             for verdict, count in verdicts.most_common()
         ]
         total = sum(verdicts.values())
-        rows.append(Row([say(KINDS[kind].label), Cell(str(total)), Listed(listed)]))
-    columns = [*map(say, ("column.check", "column.count", "column.verdicts"))]
-    return Table(columns, rows, numeric=range(1, 2))
+        rows.append(Row([say(KINDS[kind].label), total, Listed(listed)]))
+    keys = ("column.check", "column.count", "column.verdicts")
+    return Table([*map(say, keys)], rows, numeric=range(1, 2))
 
 
 def describe_runs(data: ReportData) -> Tellable:
@@ -104,8 +104,7 @@ def describe_runs(data: ReportData) -> Tellable:
 
 
 def _warning_letters(data: ReportData) -> dict[str, str]:
-    codes = {w["code"] for run in data.runs for w in run["warnings"] or ()}
-    return dict(zip(sorted(codes), string.ascii_lowercase, strict=False))
+    return dict(zip(sorted(data.warned), string.ascii_lowercase, strict=False))
 
 
 def list_runs(data: ReportData) -> Table:
@@ -127,7 +126,7 @@ def list_runs(data: ReportData) -> Table:
             for record, more in zip(records, [of_run, *[[]] * (len(records) - 1)], strict=True)
         ]
         cells: list[Cell | Tellable] = [
-            Cell(str(number)),
+            number,
             Cell("", files=[*zip(names, files, strict=True)]),
             Cell(_of_each([record["status"].replace("ok", "") for record in records])),
             Cell(_of_each(warnings)),

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from flashlab.analysis.experiment import Experiment, sections_of
-from flashlab.analysis.finding import Finding
 from flashlab.report.compact import compact_table, records_of
 from flashlab.report.data import BETTER, ReportData
 from flashlab.report.document import Chapter, FigureEntry, Section, Table
 from flashlab.report.sections import values_along
-from flashlab.report.statements import FindingRenderer, printed_figures
+from flashlab.report.statements import render_conclusion
 from flashlab.telling.values import (
     Heading,
     Label,
@@ -62,53 +61,37 @@ def _printed_figures(
     data: ReportData, group: Sequence[Experiment], sections: Sequence[Section]
 ) -> list[FigureEntry]:
     """The figures on paper; those of several experiments differ in the experiment alone."""
-    found = []
-    entries = {
-        (experiment.name, figure["id"]): (section, figure, entry)
-        for experiment, section in zip(group, sections, strict=True)
-        for figure, entry in zip(experiment.plan["figures"], section.figures, strict=True)
-    }
-    for section, figure, entry in (entries[key] for key in printed_figures(data, group)):
-        quantity = data.benchmark.quantities.get(figure["quantity"])
-        if len(group) > 1 and quantity:
-            short = say(
-                "caption.of",
-                title=section.title,
-                better=say(BETTER[quantity.better]),
-            )
-            entry = replace(entry, short=short)
-        found.append(entry)
+    found, printed = [], data.printed_figures(group)
+    for experiment, section in zip(group, sections, strict=True):
+        for figure, entry in zip(experiment.plan["figures"], section.figures, strict=True):
+            quantity = data.benchmark.quantities.get(figure["quantity"])
+            if (experiment.name, figure["id"]) not in printed:
+                continue
+            if len(group) > 1 and quantity:
+                better = say(BETTER[quantity.better])
+                short = say("caption.of", title=section.title, better=better)
+                entry = replace(entry, short=short)
+            found.append(entry)
     return found
 
 
-def render_chapters(
-    data: ReportData, renderer: FindingRenderer, sections: Sequence[Section]
-) -> list[Chapter]:
+def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapter]:
     """The chapters, of the sections on the experiments in their order."""
-    by_name = {
-        experiment.name: section
-        for experiment, section in zip(data.experiments, sections, strict=True)
-    }
-    conclusions: dict[str | None, Finding] = {
-        finding.experiment: finding
-        for finding in data.findings
-        if finding.kind == "conclusion" and finding.subject["topic"] == "section"
-    }
     found: list[Chapter] = []
     told: dict[frozenset[str], int] = {}
     first = 1
     for number, group in enumerate(sections_of(data.experiments), start=1):
-        members = [by_name[experiment.name] for experiment in group]
+        members = sections[first - 1 : first - 1 + len(group)]
         table = compact_table(data, group, told)
         figures = _printed_figures(data, group, members)
-        conclusion = conclusions.get(group[0].name)
+        conclusion = data.find(group[0], "conclusion", topic="section")
         found.append(
             Chapter(
                 id=f"chapter-{group[0].name}",
                 number=number,
                 title=_title(data, group, first),
                 setting=members[0].setting if len(group) == 1 else _settings(data, group),
-                conclusion=renderer.conclusion(conclusion) if conclusion else None,
+                conclusion=render_conclusion(data, conclusion) if conclusion else None,
                 figures=figures,
                 table=table and replace(table, caption=None),
                 table_label=say("table", number=number),

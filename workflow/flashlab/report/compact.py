@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,9 +18,9 @@ from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics, me
 from flashlab.analysis.experiment import Row as RunRow
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import exceeds_margin
-from flashlab.benchmarks.model import Metric, Parameter
+from flashlab.benchmarks.model import Metric
 from flashlab.report.data import ReportData, with_unit
-from flashlab.report.document import Cell, Row, Table
+from flashlab.report.document import Cell, Row, Table, grouped
 from flashlab.telling.values import (
     Label,
     Listed,
@@ -29,7 +29,6 @@ from flashlab.telling.values import (
     in_turn,
     say,
     setting,
-    settings,
 )
 
 MOST_VALUES = 6
@@ -44,7 +43,7 @@ FAR = 20.0
 FAILED = {"oom": "OOM"}
 """What stands in place of a number, by status; × for the others."""
 
-_NUMBER = re.compile(r"^\D*?[\d,]*\d(\.\d+)?")
+_NUMBER = re.compile(r"\D*?[\d,]*\d(\.\d+)?")
 
 
 def _aligned(table: Table) -> Table:
@@ -64,12 +63,9 @@ def _aligned(table: Table) -> Table:
 
 def _places(cell: Cell | Tellable) -> int | None:
     """Digits after the point; None for what is no number, or has something behind it."""
-    if not isinstance(cell, Cell) or cell.note:
-        return None
-    found = _NUMBER.match(cell.text)
-    if found is None or found.end() != len(cell.text):
-        return None
-    return len(found[1]) - 1 if found[1] else 0
+    text = cell.text if isinstance(cell, Cell) and not cell.note else cell
+    found = _NUMBER.fullmatch(text) if isinstance(text, str) else None
+    return len(found[1] or ".") - 1 if found else None
 
 
 def printed_value(
@@ -111,10 +107,14 @@ def _caption(
 # Two implementations
 
 
+def estimate_at(finding: Finding | None, value: int) -> Mapping[str, Any] | None:
+    """What a finding, if there is one, says of a value of the sweep."""
+    return next((e for e in finding.estimates if e["value"] == value), None) if finding else None
+
+
 def _ratio_cell(data: ReportData, choice: Finding | None, value: int, name: str) -> Cell:
     """How many times as good as the other one an implementation is at a value."""
-    estimates = choice.estimates if choice else ()
-    found = next((each for each in estimates if each["value"] == value), None)
+    found = estimate_at(choice, value)
     if found is None:
         return Cell("–")
     ratio = found["estimate"] if found["best"] == name else 1 / found["estimate"]
@@ -134,53 +134,52 @@ def ratio_cell(data: ReportData, ratio: float, verdict: str) -> Cell:
 
 def _pair_row(
     data: ReportData, experiment: Experiment, variant: Variant, value: int, names: Sequence[str]
-) -> list[Cell | Tellable]:
+) -> Iterator[Cell]:
+    """Each metric of both implementations, and how they compare."""
     runs = [experiment.run_at(name, variant, value) for name in names]
-    other = next(name for name in names if name != data.baseline)
-    cells: list[Cell | Tellable] = []
-    for metric in chosen_metrics(experiment.benchmark):
-        cells += [printed_value(data, experiment, run, metric) for run in runs]
-        choice = data.find(experiment, "choice", metric=metric.name, variant=dict(variant))
-        cells.append(_ratio_cell(data, choice, value, other))
-    for metric in metrics_of(experiment.benchmark, exact=True):
-        cells += [printed_value(data, experiment, run, metric) for run in runs]
+    for metric in _metrics_of_pair(experiment):
+        yield from (printed_value(data, experiment, run, metric) for run in runs)
+        if not metric.exact:
+            choice = data.find(experiment, "choice", metric=metric.name, variant=dict(variant))
+            yield _ratio_cell(data, choice, value, names[1])
+            continue
         values = [
             experiment.metric_row(run, metric.name)["value"]
             for run in runs
             if run is not None and run["status"] == "ok"
         ]
-        cell = Cell("–")
         if len(values) == 2:
             ratio = data.ratio(values[1] / values[0])
-            cell = Cell(f"{ratio}×", strong=_is_beyond(*values))
-        cells.append(cell)
-    return cells
+            yield Cell(f"{ratio}×", strong=_is_beyond(*values))
+        else:
+            yield Cell("–")
+
+
+def _metrics_of_pair(experiment: Experiment) -> list[Metric]:
+    return [*chosen_metrics(experiment.benchmark), *metrics_of(experiment.benchmark, exact=True)]
 
 
 def _pair_table(
     data: ReportData, experiment: Experiment, names: Sequence[str], variants: Sequence[Variant]
 ) -> Table:
-    benchmark = experiment.benchmark
+    """A row for each variant and value of the sweep; `names` are the baseline and the other one."""
     sizes = [experiment.parameter, *(p for p in experiment.varying if p != experiment.parameter)]
     several = experiment.varying_variants if len(variants) > 1 else []
-    metrics: list[Metric] = [*chosen_metrics(benchmark), *metrics_of(benchmark, exact=True)]
-    groups: list[tuple[Tellable, int]] = [("", len(several) + len(sizes))]
+    metrics = _metrics_of_pair(experiment)
     columns: list[Tellable] = [
         *(heading(parameter.labels) for parameter in several),
         *(size.symbol for size in sizes),
+        *[*names, ""] * len(metrics),
     ]
-    for metric in metrics:
-        label = metric.labels if metric.exact or not metric.part else metric.part
-        groups.append((with_unit(heading(label), metric), 3))
-        columns += [*names, ""]
+    groups: list[tuple[Tellable, int]] = [("", len(several) + len(sizes))]
+    groups += [(data.heading_in_short(metric), 3) for metric in metrics]
     rows = []
     for variant in variants:
         for value in experiment.values:
-            run = next((r for r in experiment.runs if experiment.value_of(r) == value), None)
-            assert run is not None  # every value of a sweep has a run
+            run = next(r for r in experiment.runs if experiment.value_of(r) == value)
             cells: list[Cell | Tellable] = [
                 *(setting(p, dict(variant)[p.name]) for p in several),
-                *(Cell(str(run[size.name])) for size in sizes),
+                *(run[size.name] for size in sizes),
                 *_pair_row(data, experiment, variant, value, names),
             ]
             rows.append(Row(cells, first=value == experiment.values[0] and variant != variants[0]))
@@ -192,30 +191,19 @@ def _pair_table(
 # Several
 
 
-def _telling_apart(group: Sequence[Experiment]) -> list[Parameter]:
-    """The parameters that tell the experiments and variants of a chapter from one another."""
-    several = len({variant for each in group for variant in each.variants}) > 1
-    return [
-        parameter
-        for parameter in group[0].benchmark.parameters
-        if (parameter.is_variant and several)
-        or len({row[parameter.name] for each in group for row in each.runs}) > 1
-    ]
-
-
 def _differing(
-    data: ReportData, telling: Sequence[Parameter], experiment: Experiment, variant: Variant
+    data: ReportData, group: Sequence[Experiment], experiment: Experiment, variant: Variant
 ) -> Tellable:
     """An experiment and its variant, by the parameters that tell it from others of its chapter."""
+    several = len({variant for each in group for variant in each.variants}) > 1
     given: dict[str, Any] = {}
-    for parameter in telling:
-        mine = {row[parameter.name] for row in experiment.runs}
-        if parameter.is_variant:
+    for parameter in data.benchmark.parameters:
+        mine, *others = ({row[parameter.name] for row in e.runs} for e in (experiment, *group))
+        if parameter.is_variant and several:
             given[parameter.name] = dict(variant)[parameter.name]
-        elif len(mine) == 1:
+        elif len(mine) == 1 and len(set().union(*others)) > 1:
             given[parameter.name] = mine.pop()
-    found = settings(data.benchmark, given)
-    return Listed(found) if found else ""
+    return data.given(given)
 
 
 def _best(experiment: Experiment, variant: Variant, metric: Metric) -> dict[int, list[str]]:
@@ -240,32 +228,6 @@ def _is_beyond(value: float, best: float) -> bool:
     )
 
 
-def _rows_of(
-    data: ReportData,
-    group: Sequence[Experiment],
-    shown: Collection[tuple[str, Variant]],
-    metrics: Sequence[Metric],
-) -> Iterator[Row]:
-    several, telling = len(shown) > 1, _telling_apart(group)
-    for experiment in group:
-        for variant in experiment.variants:
-            if (experiment.name, variant) not in shown:
-                continue
-            label = _differing(data, telling, experiment, variant)
-            for position, name in enumerate(experiment.implementations):
-                cells: list[Cell | Tellable] = []
-                if several:
-                    cells.append(label if not position else Cell(""))
-                cells.append(Cell(name))
-                for metric in metrics:
-                    best = _best(experiment, variant, metric)
-                    for value in experiment.values:
-                        run = experiment.run_at(name, variant, value)
-                        cell = printed_value(data, experiment, run, metric)
-                        cells.append(replace(cell, strong=name in best.get(value, ())))
-                yield Row(cells, implementation=name, first=not position)
-
-
 def _alternatives_table(data: ReportData, experiment: Experiment) -> Table:
     """Of alternatives at one setting: a row an implementation and variant.
 
@@ -276,54 +238,61 @@ def _alternatives_table(data: ReportData, experiment: Experiment) -> Table:
     metrics = [
         metric
         for metric in experiment.benchmark.metrics
-        if not (metric.derived and len(metric.derived.of) == 1) and _is_known(experiment, metric)
+        if not (metric.derived and len(metric.derived.of) == 1)
+        and any(r["value"] is not None for r in experiment.metrics if r["metric"] == metric.name)
     ]
     columns = [
         say("column.implementation"),
         *(heading(variant.labels) for variant in variants),
-        *(with_unit(data.panel(metric), metric) for metric in metrics),
+        *(with_unit(metric, data.panel(metric)) for metric in metrics),
     ]
-    rows, name = [], ""
-    for run in experiment.ordered:
-        first = run["implementation"] != name
-        name = run["implementation"]
-        cells: list[Cell | Tellable] = [
-            Cell(name if first else ""),
-            *(setting(p, run[p.name]) for p in variants),
-        ]
-        cells += data.metric_cells(run, metrics, partial(printed_value, data, experiment))
-        rows.append(Row(cells, implementation=name, first=first))
+    rows = grouped(
+        Row(
+            [
+                run["implementation"],
+                *(setting(p, run[p.name]) for p in variants),
+                *data.metric_cells(run, metrics, partial(printed_value, data, experiment)),
+            ],
+            implementation=run["implementation"],
+        )
+        for run in experiment.ordered
+    )
     numeric = range(1 + len(variants), len(columns))
     caption = _caption(data, metrics, rows, "caption.compact.bold.best")
     return Table(columns, rows, numeric=numeric, caption=caption)
 
 
-def _is_known(experiment: Experiment, metric: Metric) -> bool:
-    """Whether any run has a metric."""
-    return any(
-        row["value"] is not None for row in experiment.metrics if row["metric"] == metric.name
-    )
-
-
 def _several_table(
-    data: ReportData, group: Sequence[Experiment], shown: Collection[tuple[str, Variant]]
+    data: ReportData, group: Sequence[Experiment], shown: Sequence[tuple[Experiment, Variant]]
 ) -> Table:
-    experiment, benchmark = group[0], data.benchmark
-    metrics = [*chosen_metrics(benchmark)[-1:], *metrics_of(benchmark, exact=True)]
-    if len(experiment.values) * len(metrics) > 2 * MOST_VALUES:
+    """A row for each experiment, variant and implementation; the sweep's values are columns."""
+    values, symbol = group[0].values, group[0].parameter.symbol
+    metrics = [*chosen_metrics(data.benchmark)[-1:], *metrics_of(data.benchmark, exact=True)]
+    if len(values) * len(metrics) > 2 * MOST_VALUES:
         metrics = metrics[:1]
     several = len(shown) > 1
-    columns: list[Tellable] = [*([say("column.setting")] if several else [])]
-    columns.append(say("column.implementation"))
-    groups: list[tuple[Tellable, int]] = [("", len(columns))]
-    for metric in metrics:
-        symbol = experiment.parameter.symbol
-        label = Listed([with_unit(heading(metric.labels), metric), f", {symbol} ="], "")
-        groups.append((label, len(experiment.values)))
-        columns += [str(value) for value in experiment.values]
-    rows = list(_rows_of(data, group, shown, metrics))
-    numeric = range(1 + several, len(columns))
+    columns: list[Tellable] = [
+        *([say("column.setting")] if several else []),
+        say("column.implementation"),
+        *map(str, values * len(metrics)),
+    ]
+    groups: list[tuple[Tellable, int]] = [("", 1 + several)]
+    groups += [(Listed([with_unit(m), f", {symbol} ="], ""), len(values)) for m in metrics]
+    rows = []
+    for experiment, variant in shown:
+        label = [_differing(data, group, experiment, variant)] if several else []
+        bests = [_best(experiment, variant, metric) for metric in metrics]
+        for name in experiment.implementations:
+            cells: list[Cell | Tellable] = [*label, name]
+            for metric, best in zip(metrics, bests, strict=True):
+                for value in experiment.values:
+                    run = experiment.run_at(name, variant, value)
+                    cell = printed_value(data, experiment, run, metric)
+                    cells.append(replace(cell, strong=name in best.get(value, ())))
+            rows.append(Row(cells, implementation=name))
+    rows = grouped(rows, int(several))
     caption = _caption(data, metrics, rows, "caption.compact.bold.best")
+    numeric = range(1 + several, len(columns))
     return Table(columns, rows, numeric=numeric, caption=caption, groups=groups)
 
 
@@ -345,7 +314,7 @@ def compact_table(
     names += [name for name in group[0].implementations if name != data.baseline]
     if len(group) == 1 and len(names) == 2 and data.baseline in names:
         return _aligned(_pair_table(data, group[0], names, [variant for _, variant in fresh]))
-    return _aligned(_several_table(data, group, [(experiment.name, v) for experiment, v in fresh]))
+    return _aligned(_several_table(data, group, fresh))
 
 
 def records_of(experiment: Experiment, variant: Variant) -> frozenset[str]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import chosen_metrics
-from flashlab.analysis.finding import Finding
+from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics
 from flashlab.analysis.select import MIN_CHOICES
 from flashlab.benchmarks.model import Metric
 from flashlab.report.data import ReportData
-from flashlab.report.document import Cell, Implementations, Row, Table, table_of
+from flashlab.report.document import Cell, Implementations, Row, Table, grouped, run_cell, table_of
 from flashlab.report.front import IN_OVERVIEW, SUMMARY_FIGURE, overview_figures
 from flashlab.report.kernels import render_kernels
 from flashlab.report.profile import render_profile
-from flashlab.report.statements import FindingRenderer
+from flashlab.report.statements import links, render_statements
 from flashlab.telling.stretches import ends_of_stretch
 from flashlab.telling.values import Label, Tellable, heading, in_turn, say
 
@@ -50,10 +49,10 @@ def _table(data: ReportData) -> Table:
         providers = sorted({run["provider"] for run in mine if run["provider"]})
         good = sum(run["status"] == "ok" for run in mine)
         cells: list[Cell | Tellable] = [
-            Cell(name),
+            name,
             Label(entry["label"]),
             Cell(", ".join(providers) or "–"),
-            Cell(f"{good} / {len(mine)}"),
+            f"{good} / {len(mine)}",
             *(_error_cell(records, compared) for compared in gated),
         ]
         rows.append(Row(cells, implementation=name))
@@ -68,56 +67,53 @@ def _table(data: ReportData) -> Table:
     return Table(columns, rows, numeric=range(3, len(columns)), caption=in_turn(told))
 
 
+def _title(data: ReportData, experiment: Experiment, variant: Variant) -> Tellable:
+    """An experiment's title, and the variant, if there is one."""
+    title = Label(experiment.plan["title"])
+    if not variant:
+        return title
+    return say("crossover.where", title=title, variant=data.variant(variant))
+
+
 # Which to choose
 
 
-def _winners(finding: Finding, symbol: str) -> Cell:
-    """Who is best where, the same in every language: ``N = 128–512: SdpaCudnn; 1024: Flash4``."""
-    stretches = [
-        f"{', '.join(ends_of_stretch(entry['values']))}: {', '.join(entry['names'])}"
-        for entry in finding.facts["winners"]
-    ]
-    return Cell(f"{symbol} = {'; '.join(stretches)}")
-
-
 def _choices(data: ReportData) -> Table | None:
-    """Who is best by each metric along each experiment, where there is a choice of several."""
+    """Who is best by each metric along each experiment, where there is a choice of several.
+
+    A cell is the same in every language: ``N = 128–512: SdpaCudnn; 1024: Flash4``.
+    """
     metrics = chosen_metrics(data.benchmark)
-    rows: list[Row] = []
+    rows: dict[str, Row] = {}
     for experiment in data.experiments:
         for variant in experiment.variants:
-            title: Tellable = Label(experiment.plan["title"])
-            if len(experiment.variants) > 1:
-                title = say("crossover.where", title=title, variant=data.variant(variant))
-            cells: list[Cell | Tellable] = [title]
+            several = len(experiment.variants) > 1
+            cells: list[Cell | Tellable] = [_title(data, experiment, variant if several else ())]
             for metric in metrics:
                 about = {"metric": metric.name, "variant": dict(variant)}
                 found = data.find(experiment, "choice", **about)
                 if found is None or found.facts["of"] < MIN_CHOICES or not found.facts["count"]:
                     break
-                cells.append(_winners(found, experiment.parameter.symbol))
-            else:
-                known = [row.cells[1:] for row in rows]  # one experiment's may be another's
-                if cells[1:] not in known:
-                    rows.append(Row(cells))
-    if not rows:
-        return None
-    columns: list[Tellable] = [say("column.experiment")]
-    columns += [heading(metric.labels) for metric in metrics]
-    return Table(columns, rows, caption=say("caption.choices"))
+                stretches = [
+                    f"{', '.join(ends_of_stretch(entry['values']))}: {', '.join(entry['names'])}"
+                    for entry in found.facts["winners"]
+                ]
+                cells.append(Cell(f"{experiment.parameter.symbol} = {'; '.join(stretches)}"))
+            else:  # one experiment's may be another's
+                rows.setdefault(str(cells[1:]), Row(cells))
+    columns = [say("column.experiment"), *(heading(metric.labels) for metric in metrics)]
+    return Table(columns, [*rows.values()], caption=say("caption.choices")) if rows else None
 
 
 # The roofline
 
 
-def _roofline_row(data: ReportData, name: str, metric: Metric, first: bool) -> Row | None:
+def _roofline_row(data: ReportData, name: str, metric: Metric) -> Row | None:
     """An implementation's nearest approach to either ceiling, and how its runs are bound."""
     bound: dict[str, set[int]] = {verdict: set() for verdict in BOUNDS}
     nearest: dict[str, tuple[float, int]] = {}
-    for finding in data.findings:
-        if finding.kind != "roofline" or not finding.is_about(
-            implementation=name, metric=metric.name
-        ):
+    for finding in data.of_kind("roofline"):
+        if not finding.is_about(implementation=name, metric=metric.name):
             continue
         for estimate in finding.estimates:
             number = data.number_of(data.run_of(finding, estimate["value"]))
@@ -128,13 +124,12 @@ def _roofline_row(data: ReportData, name: str, metric: Metric, first: bool) -> R
                     nearest[ceiling] = (share, number)
     if not nearest:
         return None
-    cells: list[Cell | Tellable] = [Cell(name if first else ""), heading(metric.labels)]
+    cells: list[Cell | Tellable] = [name, heading(metric.labels)]
     for ceiling in CEILINGS:
         share, number = nearest[ceiling]
-        cells.append(Cell(f"{data.number(share, 3)}%"))
-        cells.append(Cell(str(number), target=f"run-{number}"))
-    cells += [Cell(str(len(bound[verdict]))) for verdict in BOUNDS]
-    return Row(cells, implementation=name, first=first)
+        cells += [f"{data.number(share, 3)}%", run_cell(number)]
+    cells += [len(bound[verdict]) for verdict in BOUNDS]
+    return Row(cells, implementation=name)
 
 
 def _roofline(data: ReportData) -> Table | None:
@@ -143,76 +138,61 @@ def _roofline(data: ReportData) -> Table | None:
         row
         for name in data.implementations
         for metric in timed
-        if (row := _roofline_row(data, name, metric, first=metric == timed[0]))
+        if (row := _roofline_row(data, name, metric))
     ]
     numeric, caption = range(2, len(ROOFLINE_COLUMNS)), say("caption.roofline_table")
-    return table_of(ROOFLINE_COLUMNS, rows, numeric=numeric, caption=caption)
-
-
-def _told(data: ReportData) -> list[Finding]:
-    """What is told of the dataset as a whole and of the roofline; the tables have the rest.
-
-    Contradictions of the roofline's model come first.
-    """
-    told = [f for f in data.findings if f.told and (f.kind == "roofline" or f.experiment is None)]
-    return sorted(told, key=lambda f: (f.verdict != "model_error", f.kind == "roofline"))
+    return table_of(ROOFLINE_COLUMNS, grouped(rows), numeric=numeric, caption=caption)
 
 
 # Crossovers
 
 
-def _crossovers(data: ReportData, renderer: FindingRenderer) -> Table | None:
+def _crossovers(data: ReportData) -> Table | None:
     """Where the better one of any two implementations changes, beyond what the prose tells."""
-    rows = []
-    before: tuple[object, ...] = ()
-    known: set[str] = set()
-    for finding in data.findings:
-        if finding.kind != "crossover" or finding.verdict != "crosses":
-            continue
+    rows: dict[str, Row] = {}
+    before: tuple[Tellable, Metric] | None = None
+    for finding in data.of_kind("crossover", "crosses"):
         if finding.implementations <= set(data.headline):
             continue
         experiment = data.experiment(str(finding.experiment))
         facts, metric = finding.facts, data.benchmark.metric(str(finding.metric))
-        links = renderer.links(finding)
+        found = links(data, finding)
         # An experiment that shares its runs with an earlier one has the same crossovers.
-        runs = [link.target for link in links if link.target.startswith("run-")]
+        runs = [link.target for link in found if link.target.startswith("run-")]
         key = str([finding.subject, facts, runs])
-        if key in known:
+        if key in rows:
             continue
-        known.add(key)
-        group = (experiment.name, finding.variant, metric.name)
-        first = group[:2] != before[:2]
-        title: Tellable = Label(experiment.plan["title"])
-        if finding.variant:
-            variant = data.variant(finding.variant)
-            title = say("crossover.where", title=title, variant=variant)
+        title = _title(data, experiment, finding.variant or ())
+        group = (title, metric)
         span = f"{experiment.parameter.symbol} = {facts['low_at']} – {facts['high_at']}"
         cells: list[Cell | Tellable] = [
-            title if first else Cell(""),
-            heading(metric.labels) if group != before else Cell(""),
+            title,
+            heading(metric.labels) if group != before else "",
             Cell(f"{facts['before']} → {facts['after']}"),
-            Cell(span, target=links[-1].target),
+            Cell(span, target=found[-1].target),
         ]
-        name = finding.subject["implementation"]
-        rows.append(Row(cells, implementation=name, first=first))
+        rows[key] = Row(cells, implementation=finding.subject["implementation"])
         before = group
     keys = ("column.experiment", "column.quantity", "column.overtaking", "column.between")
-    return table_of(keys, rows, caption=say("caption.crossovers"))
+    return table_of(keys, grouped(rows.values()), caption=say("caption.crossovers"))
 
 
-def render_implementations(data: ReportData, renderer: FindingRenderer) -> Implementations:
+def render_implementations(data: ReportData) -> Implementations:
     """The section on the implementations."""
     shown_before = (SUMMARY_FIGURE, *IN_OVERVIEW)
     figures = [f for id, f in overview_figures(data).items() if not id.startswith(shown_before)]
     rooflines = [figure for figure in figures if figure.path.stem.startswith("roofline")]
+    # What is told of the dataset as a whole and of the roofline; the tables have the rest.
+    told = [f for f in data.findings if f.told and (f.kind == "roofline" or f.experiment is None)]
+    told.sort(key=lambda f: (f.verdict != "model_error", f.kind == "roofline"))
     return Implementations(
         table=_table(data),
         kernels=render_kernels(data),
         profile=render_profile(data),
         choices=_choices(data),
         rooflines=rooflines,
-        statements=renderer.render(_told(data), titled=True),
+        statements=render_statements(data, told, titled=True),
         roofline=_roofline(data),
         others=[figure for figure in figures if figure not in rooflines],
-        crossovers=_crossovers(data, renderer),
+        crossovers=_crossovers(data),
     )

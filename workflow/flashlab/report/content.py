@@ -17,7 +17,7 @@ from flashlab.report.appendix import (
 )
 from flashlab.report.chapters import render_chapters
 from flashlab.report.comparison import render_implementations
-from flashlab.report.data import ReportData
+from flashlab.report.data import MOST_RUNS, ReportData
 from flashlab.report.document import Report
 from flashlab.report.environment import render_environment
 from flashlab.report.exploration import explore
@@ -25,7 +25,6 @@ from flashlab.report.front import IN_OVERVIEW, overview_figures, render_front, r
 from flashlab.report.ledger import render_ledger
 from flashlab.report.published import render_published
 from flashlab.report.sections import render_section
-from flashlab.report.statements import MOST_RUNS, FindingRenderer
 from flashlab.telling.values import say
 
 
@@ -38,13 +37,12 @@ def compose(
     author's.
     """
     data = ReportData(config, results, ceilings)
-    renderer = FindingRenderer(data)
     sections = [
-        render_section(data, renderer, remarks, experiment, position)
+        render_section(data, remarks, experiment, position)
         for position, experiment in enumerate(data.experiments, start=1)
     ]
-    chapters = render_chapters(data, renderer, sections)
-    front = render_front(data, renderer, chapters)
+    chapters = render_chapters(data, sections)
+    front = render_front(data, chapters)
     is_of_few = front.map is not None and len(data.headline) < MIN_CHOICES  # the sections have it
     figures = overview_figures(data)
     overview = [figure for id, figure in figures.items() if id.startswith(IN_OVERVIEW)]
@@ -57,7 +55,7 @@ def compose(
         printed_overview=overview[:1] if len(data.runs) > MOST_RUNS else overview,
         chapters=chapters,
         sections=sections,
-        implementations=render_implementations(data, renderer),
+        implementations=render_implementations(data),
         published=render_published(data),
         ledger=render_ledger(data),
         method=describe_method(data),

@@ -15,7 +15,13 @@ from typing import Any
 
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, Row, Variant, read_planned_experiment
+from flashlab.analysis.experiment import (
+    Experiment,
+    Row,
+    Variant,
+    read_planned_experiment,
+    sections_of,
+)
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
@@ -26,7 +32,7 @@ from flashlab.plan.plan_files import (
     planned_experiments,
     titles_file,
 )
-from flashlab.report.document import Cell, Link
+from flashlab.report.document import Cell
 from flashlab.telling.codes import STATUSES
 from flashlab.telling.glyphs import legible, legible_plan
 from flashlab.telling.stretches import neighbours
@@ -44,6 +50,13 @@ from flashlab.telling.values import (
 
 SAMPLED_DIGITS = 4
 EXACT_DIGITS = 6
+
+FIGURES_OF_MANY = 2
+"""Figures of an experiment that are printed where its implementations are too many for all."""
+
+MOST_RUNS = 2000
+"""Runs of a report beyond which paper has one figure of each section."""
+
 BETTER = {"lower": "better.lower", "higher": "better.higher"}
 """The message for each way in which a metric is better."""
 
@@ -51,33 +64,13 @@ WRITTEN_BY_OTHERS = ("device_name", "driver", "torch", "provider", "message", "c
 """Columns of the run table whose text comes from records, and may hold any character."""
 
 
-def read_legible_experiment(
-    results: Path, name: str, titles: Mapping[str, Mapping[str, str]]
-) -> Experiment:
-    """The sweep of an experiment in the folder of a dataset's results, all of its text legible."""
-    experiment = read_planned_experiment(experiment_file(results, name), results / "tables")
-    known: dict[tuple[str, str], str] = {}  # what many records share is warned of once
-
-    def legible_row(row: Row) -> Row:
-        cells = dict(row)
-        for column in WRITTEN_BY_OTHERS:
-            if text := row[column]:
-                if (column, text) not in known:
-                    known[column, text] = legible(text, f"{Path(row['record']).name}: {column}")
-                cells[column] = known[column, text]
-        return cells
-
-    runs, records = ([*map(legible_row, rows)] for rows in (experiment.runs, experiment.records))
-    plan = legible_plan(experiment.plan, titles)
-    return replace(experiment, plan=plan, runs=runs, records=records)
-
-
 class ReportData:
     """All that the report's parts look up.
 
-    `experiments` are the sections in order, `summary` the headline's, `of_claims` the records that
-    only published claims are about; `ceilings` is the document of the device's measured ceilings,
-    None where there is none.
+    `experiments` are the sections in order, `summary` the headline's; `runs` has every run once, in
+    order of its number, those that only published claims are about last, and `records_of_runs` the
+    records of each, one for each process. `ceilings` is the document of the device's measured
+    ceilings, None where there is none.
     """
 
     def __init__(self, config: Mapping[str, Any], results: Path, ceilings: Path | None) -> None:
@@ -86,20 +79,21 @@ class ReportData:
         self.ceilings = read_json(ceilings) if ceilings else None
         self.languages: Sequence[str] = config["languages"]
         self.baseline: str = config["baseline"]
-        titles = read_json(titles_file(results))
-        self.summary = read_legible_experiment(results, SUMMARY, titles).in_order(
-            config["summary"]["implementations"]
-        )
+        self.summary = self._read(SUMMARY).in_order(config["summary"]["implementations"])
         self.benchmark = self.summary.benchmark
         self.tellers = [Teller(language, self.benchmark) for language in self.languages]
-        self.of_claims = [
-            read_legible_experiment(results, name, titles)
-            for name in planned_experiments(results)
-            if name.startswith(CLAIMS_PREFIX)
-        ]
-        self.experiments = [
-            read_legible_experiment(results, e["name"], titles) for e in config["experiments"]
-        ]
+        self.experiments = [self._read(experiment["name"]) for experiment in config["experiments"]]
+        names = planned_experiments(results)
+        of_claims = [self._read(name) for name in names if name.startswith(CLAIMS_PREFIX)]
+        found: dict[str, tuple[Row, list[Row]]] = {}
+        for experiment in (*self.experiments, self.summary, *of_claims):
+            records: dict[tuple[Any, ...], list[Row]] = {}
+            for record in experiment.records:
+                records.setdefault(experiment.key_of(record), []).append(record)
+            for run in experiment.ordered:
+                found.setdefault(run["record"], (run, records[experiment.key_of(run)]))
+        self.runs = [run for run, _ in found.values()]
+        self.records_of_runs = [records for _, records in found.values()]
         order = {experiment.name: position for position, experiment in enumerate(self.experiments)}
         # In the order of the sections; those about no experiment of the report come last.
         self.findings: list[Finding] = sorted(
@@ -107,26 +101,27 @@ class ReportData:
             key=lambda finding: order.get(finding.experiment or "", len(order)),
         )
 
-    @cached_property
-    def runs(self) -> list[Row]:
-        """Every run once, in order of its number."""
-        found: dict[str, Row] = {}
-        for experiment in (*self.experiments, self.summary, *self.of_claims):
-            for row in experiment.ordered:
-                found.setdefault(row["record"], row)
-        return list(found.values())
+    def _read(self, name: str) -> Experiment:
+        """An experiment, all of its text legible."""
+        results = self.results
+        experiment = read_planned_experiment(experiment_file(results, name), results / "tables")
+        known: dict[tuple[str, str], str] = {}  # what many records share is warned of once
 
-    @cached_property
-    def records_of_runs(self) -> list[list[Row]]:
-        """The records of each run, one for each process, in order of the runs' numbers."""
-        found: dict[str, list[Row]] = {}
-        for experiment in (*self.experiments, self.summary, *self.of_claims):
-            records: dict[tuple[Any, ...], list[Row]] = {}
-            for record in experiment.records:
-                records.setdefault(experiment.key_of(record), []).append(record)
-            for row in experiment.runs:
-                found.setdefault(row["record"], records[experiment.key_of(row)])
-        return [found[run["record"]] for run in self.runs]
+        def legible_row(row: Row) -> Row:
+            cells = dict(row)
+            for column in WRITTEN_BY_OTHERS:
+                if text := row[column]:
+                    if (column, text) not in known:
+                        known[column, text] = legible(text, f"{Path(row['record']).name}: {column}")
+                    cells[column] = known[column, text]
+            return cells
+
+        return replace(
+            experiment,
+            plan=legible_plan(experiment.plan, read_json(titles_file(results))),
+            runs=[*map(legible_row, experiment.runs)],
+            records=[*map(legible_row, experiment.records)],
+        )
 
     @cached_property
     def records(self) -> list[Row]:
@@ -145,6 +140,15 @@ class ReportData:
         """The number in the appendix of a run, or of the run that a record is of."""
         return self._numbers[run["record"]]
 
+    @cached_property
+    def warned(self) -> dict[str, list[int]]:
+        """The numbers of the runs that carry each warning, by its code."""
+        found: dict[str, list[int]] = {}
+        for run in self.runs:
+            for code in {warning["code"] for warning in run["warnings"] or ()}:
+                found.setdefault(code, []).append(self.number_of(run))
+        return found
+
     @property
     def headline(self) -> list[str]:
         """The implementations of the headline table, which the sections describe in prose."""
@@ -159,26 +163,26 @@ class ReportData:
             for entry in experiment.plan["implementations"]
         }
 
-    @cached_property
-    def _by_name(self) -> dict[str, Experiment]:
-        return {experiment.name: experiment for experiment in (self.summary, *self.experiments)}
-
-    def experiment(self, name: str) -> Experiment:
+    def experiment(self, name: str | None) -> Experiment:
         """The sweep of this name, the summary among them."""
-        return self._by_name[name]
+        return next(each for each in (self.summary, *self.experiments) if each.name == name)
 
     @cached_property
-    def _found(self) -> dict[str | None, dict[str, list[Finding]]]:
+    def _found(self) -> dict[tuple[str | None, str], list[Finding]]:
         """The findings by their experiment and their kind."""
-        found: dict[str | None, dict[str, list[Finding]]] = {}
+        found: dict[tuple[str | None, str], list[Finding]] = {}
         for finding in self.findings:
-            found.setdefault(finding.experiment, {}).setdefault(finding.kind, []).append(finding)
+            found.setdefault((finding.experiment, finding.kind), []).append(finding)
         return found
 
     def find(self, experiment: Experiment, kind: str, **subject: Any) -> Finding | None:
         """The first finding of this kind about a subject in an experiment, None for none."""
-        found = self._found.get(experiment.name, {}).get(kind, [])
+        found = self._found.get((experiment.name, kind), [])
         return next((finding for finding in found if finding.is_about(**subject)), None)
+
+    def of_kind(self, kind: str, verdict: str | None = None) -> list[Finding]:
+        """The findings of a kind, those that came to a verdict, if one is given."""
+        return [f for f in self.findings if f.kind == kind and verdict in (None, f.verdict)]
 
     @property
     def on_cpu(self) -> bool:
@@ -189,26 +193,78 @@ class ReportData:
         """The values of a column over all records, sorted, without the empty ones."""
         return sorted({str(row[column]) for row in self.records if row[column] is not None})
 
+    @cached_property
+    def measured_ceilings(self) -> Ceilings | None:
+        """The device's ceilings, if they were measured."""
+        return read_ceilings(self.ceilings, Estimates()) if self.ceilings else None
+
+    def run_of(self, finding: Finding, value: int) -> Row:
+        """The run that a finding about one implementation and variant has at a value."""
+        experiment = self.experiment(finding.experiment)
+        run = experiment.run_at(finding.subject["implementation"], finding.variant or (), value)
+        assert run is not None  # findings are about runs that were asked for
+        return run
+
+    def printed_figures(self, group: Sequence[Experiment]) -> list[tuple[str, str]]:
+        """The figures of a section that are on paper, by experiment and id.
+
+        All of one experiment with the headline's implementations alone, or of alternatives; the
+        first ones of another; of several experiments the first one of each. One of each section
+        where there are many runs.
+        """
+        figures = [
+            [(experiment.name, figure["id"]) for figure in experiment.plan["figures"]]
+            for experiment in group
+        ]
+        if len(self.runs) > MOST_RUNS:
+            return next((each[:1] for each in figures if each), [])
+        if len(group) > 1:
+            return [figure for each in figures for figure in each[:1]]
+        if set(self.implementations) <= set(self.headline) or group[0].has_alternatives:
+            return figures[0]
+        return figures[0][:FIGURES_OF_MANY]
+
+    @cached_property
+    def figure_numbers(self) -> dict[tuple[str, str], str]:
+        """Numbers of all figures, by experiment and id: 1, 2, … on paper.
+
+        S1, S2, … are those that the configuration calls supplements, and then those that only the
+        HTML page has, so that no number is missing on paper.
+        """
+        is_supplement = {
+            (experiment.name, figure["id"]): figure["supplement"]
+            for experiment in self.experiments
+            for figure in experiment.plan["figures"]
+        }
+        groups = map(self.printed_figures, sections_of(self.experiments))
+        printed = list(itertools.chain(*groups))
+        main = [key for key in printed if not is_supplement[key]]
+        others = [key for key in printed if is_supplement[key]]
+        others += [key for key in is_supplement if key not in printed]
+        return {key: str(n) for n, key in enumerate(main, start=1)} | {
+            key: f"S{n}" for n, key in enumerate(others, start=1)
+        }
+
     # Pieces in words
 
     def told(self, told: Tellable) -> list[str]:
         """A value in words, in each of the report's languages."""
         return [teller.tell(told) for teller in self.tellers]
 
-    @cached_property
-    def measured_ceilings(self) -> Ceilings | None:
-        """The device's ceilings, if they were measured."""
-        return read_ceilings(self.ceilings, Estimates()) if self.ceilings else None
-
-    def has_fallen(self, dtype: str) -> bool:
-        """Whether a dtype's matrix-product rate fell to a sustained one while it was measured."""
-        known = self.measured_ceilings.matrix if self.measured_ceilings else {}
-        return dtype in known and known[dtype].sustained is not None
-
     def variant(self, variant: Variant) -> Tellable:
         """A variant in words; empty where the benchmark has none."""
-        words = settings(self.benchmark, dict(variant))
+        return self.given(dict(variant))
+
+    def given(self, values: Mapping[str, Any]) -> Tellable:
+        """What is given of a run, in words; empty for nothing."""
+        words = settings(self.benchmark, values)
         return Listed(words) if words else ""
+
+    def shape(self, run: Row) -> Tellable:
+        """The given parameters of a run."""
+        return self.given(
+            {parameter.name: run[parameter.name] for parameter in self.benchmark.given}
+        )
 
     def panel(self, metric: Metric) -> Label:
         """A metric in short: what sets it apart within its quantity, or that quantity."""
@@ -217,7 +273,7 @@ class ReportData:
     def heading_in_short(self, metric: Metric) -> Tellable:
         """What sets a metric apart among those of its unit, or itself, with the unit."""
         label = metric.part if metric.part and not metric.exact else metric.labels
-        return with_unit(heading(label), metric)
+        return with_unit(metric, heading(label))
 
     def number(self, value: float | None, digits: int = SAMPLED_DIGITS) -> str:
         """A number; the languages of the report write numbers alike."""
@@ -260,24 +316,11 @@ class ReportData:
         """The status of a run, or of a row of the metric table."""
         return say(STATUSES[row["status"]])
 
-    def run_of(self, finding: Finding, value: int) -> Row:
-        """The run that a finding about one implementation and variant has at a value."""
-        experiment = self.experiment(str(finding.experiment))
-        run = experiment.run_at(finding.subject["implementation"], finding.variant or (), value)
-        assert run is not None  # findings are about runs that were asked for
-        return run
 
-    def run_links(self, rows: Iterable[Row]) -> list[Link]:
-        """Links to the runs in the appendix, one for each stretch of numbers: 3–6, 11."""
-        found = stretches(self.number_of(row) for row in rows)
-        return [Link(f"run-{first}", text) for first, text in found.items()]
-
-
-def with_unit(texts: Tellable, metric: Metric) -> Tellable:
-    """A heading with the unit of its metric, if it has one."""
-    if metric.unit == "1":
-        return texts
-    return Listed([texts, f" ({metric.unit})"], "")
+def with_unit(metric: Metric, label: Tellable | None = None) -> Tellable:
+    """The heading of a metric, or another label of it, with its unit if it has one."""
+    label = heading(metric.labels) if label is None else label
+    return label if metric.unit == "1" else Listed([label, f" ({metric.unit})"], "")
 
 
 def stretches(numbers: Iterable[int]) -> dict[int, str]:

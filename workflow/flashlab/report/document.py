@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,11 @@ class Cell:
     files: Sequence[tuple[str, str]] = ()
 
 
+def run_cell(number: int) -> Cell:
+    """A run's number, which leads to the appendix."""
+    return Cell(str(number), target=f"run-{number}")
+
+
 @dataclass(frozen=True)
 class Row:
     """A table row: its cells (`Tellable` where the languages differ), anchor, and whose it is.
@@ -69,6 +74,19 @@ class Table:
     groups: Sequence[tuple[Tellable, int]] = ()
 
 
+def grouped(rows: Iterable[Row], end: int = 1) -> list[Row]:
+    """Rows in groups that are alike in so many first cells, which the first of each has alone."""
+    found, before = list[Row](), None
+    for row in rows:
+        alike = [*row.cells[:end]]
+        if alike == before:
+            found.append(replace(row, cells=[*[""] * end, *row.cells[end:]]))
+        else:
+            found.append(replace(row, first=True))
+        before = alike
+    return found
+
+
 def table_of(keys: Iterable[str], rows: Sequence[Row], **more: Any) -> Table | None:
     """A table with these messages above its columns; None without any rows."""
     return Table([*map(say, keys)], rows, **more) if rows else None
@@ -96,7 +114,7 @@ class PrintedStatement:
     mark: str = ""
     lead: Tellable | None = None
     links: Sequence[Link] = ()
-    implementations: tuple[str, ...] = ()
+    implementations: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -121,7 +139,7 @@ class Conclusion:
     brief_length: int
     checked: Tellable | None
     links: Sequence[Link]
-    implementations: tuple[str, ...]
+    implementations: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -176,9 +194,9 @@ class MapCell:
 
     name: str
     lead: str = ""
-    styles: tuple[int, ...] = ()
+    styles: Sequence[int] = ()
     state: str = ""
-    runs: tuple[int, ...] = ()
+    runs: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -189,7 +207,7 @@ class ChoiceChart:
     metric: str
     corner: str
     columns: Sequence[Tellable]
-    rows: Sequence[tuple[str, Sequence[MapCell]]]
+    rows: Sequence[tuple[int, Sequence[MapCell]]]
 
 
 @dataclass(frozen=True)

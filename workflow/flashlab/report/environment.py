@@ -9,7 +9,7 @@ from flashlab.analysis.experiment import Row as RunRow
 from flashlab.benchmarks.model import FLOPS
 from flashlab.devices import find_device, known_devices
 from flashlab.report.data import ReportData, stretches
-from flashlab.report.document import Cell, Environment, Row, Table, table_of
+from flashlab.report.document import Cell, Environment, Row, Table, grouped, run_cell, table_of
 from flashlab.telling.codes import WARNINGS, by_code
 from flashlab.telling.values import Label, Listed, Tellable, say
 
@@ -25,7 +25,6 @@ AGREEMENT = by_code("environment.differs", "environment.unstated", "environment.
 STATES = by_code("peaks.initial", "peaks.sustained", "peaks.measured")
 """The name of each state that a ceiling was measured in."""
 
-PEAK_COLUMNS = ("column.bandwidth", "column.source")
 ANOMALIES = by_code("anomaly.sign.drift", "anomaly.sign.spread", "anomaly.sign.outlier")
 FIELDS = by_code(
     *("field.device_name", "field.driver", "field.torch", "field.dtype", "field.protocol"),
@@ -62,17 +61,17 @@ def render_environment(data: ReportData) -> Environment:
         notices.append(
             say("environment.of_claims", count=len(of_claims), total=total, protocols=protocols)
         )
-    verdicts = {finding.verdict for finding in data.findings if finding.kind == "environment"}
+    verdicts = {finding.verdict for finding in data.of_kind("environment")}
     for kind in ("sittings", "counters"):
-        notices += [t for f in data.findings if f.kind == kind for t in f.statements]
+        notices += [t for f in data.of_kind(kind) for t in f.statements]
     return Environment(
         facts=[
             (say(key), ", ".join(values))
             for column, key in FACTS.items()
             if (values := data.distinct(column))
         ],
-        peaks=_measured_peaks(data) if data.on_cpu else _vendors_peaks(data),
-        own_peaks=_measured_peaks(data) if data.on_cpu else _vendors_peaks(data, own_alone=True),
+        peaks=_peaks(data),
+        own_peaks=_peaks(data, own_alone=True),
         agreement=say(AGREEMENT[next((v for v in AGREEMENT if v in verdicts), "agrees")]),
         varying=_disagreements(data),
         notices=notices,
@@ -85,16 +84,16 @@ def render_environment(data: ReportData) -> Environment:
 # Ceilings
 
 
-def _ceilings(data: ReportData, dtypes: Sequence[str]) -> Iterator[tuple[Tellable, list[Cell]]]:
-    """Each state that a ceiling was measured in: its name, each dtype's rate, the bandwidth.
+def _measured(data: ReportData, dtypes: Sequence[str]) -> Iterator[list[Tellable]]:
+    """A row for each state that a ceiling was measured in: its name, each rate, the bandwidth.
 
     A ceiling whose rate did not fall has the same figure in every state.
     """
     ceilings = data.measured_ceilings
-    assert ceilings is not None
-    products = [ceilings.matrix.get(dtype) for dtype in dtypes]
+    if ceilings is None:
+        return
     unit = FLOPS[data.benchmark.rate_unit]
-    found = [(ceiling, unit) for ceiling in products] + [(ceilings.copy, 1e9)]
+    found = [(ceilings.matrix.get(dtype), unit) for dtype in dtypes] + [(ceilings.copy, 1e9)]
     falling = any(ceiling is not None and ceiling.sustained for ceiling, _ in found)
     for state in ("initial", "sustained") if falling else ("measured",):
         rates = [
@@ -102,96 +101,86 @@ def _ceilings(data: ReportData, dtypes: Sequence[str]) -> Iterator[tuple[Tellabl
             for ceiling, per in found
         ]
         name = say(STATES[state], device=", ".join(data.distinct("device_name")))
-        yield name, [Cell(data.number(rate, 3)) for rate in rates]
+        yield [name, *(data.number(rate, 3) for rate in rates)]
 
 
-def _peak_columns(data: ReportData, dtypes: Sequence[str]) -> list[Tellable]:
-    """The headings of devices and of each dtype's rate."""
-    unit = data.benchmark.rate_unit
-    return [say("column.gpu"), *(f"{dtype} ({unit})" for dtype in dtypes)]
+def _peaks(data: ReportData, own_alone: bool = False) -> Table | None:
+    """The measured ceilings, a row for each state.
 
-
-def _measured_peaks(data: ReportData) -> Table | None:
-    """The ceilings measured on this device, a row for each state."""
-    if data.ceilings is None:
-        return None
-    dtypes = list(data.ceilings["matrix_product"])
-    rows = [Row([name, *rates]) for name, rates in _ceilings(data, dtypes)]
-    columns = [*_peak_columns(data, dtypes), say("column.bandwidth")]
-    return Table(columns, rows, numeric=range(1, len(columns)), caption=say("caption.ceilings"))
-
-
-def _vendors_peaks(data: ReportData, own_alone: bool = False) -> Table | None:
-    """The measured ceilings above the peak figures that vendors publish of their GPUs.
-
-    With `own_alone` only those of the devices that were measured.
+    Those of GPUs stand above the peak figures that vendors publish, with `own_alone` only of the
+    devices that were measured.
     """
-    devices, rows = data.distinct("device_name"), list[Row]()
-    dtypes = [dtype for dtype in data.distinct("dtype") if dtype not in VENDORS_DTYPES]
-    dtypes += VENDORS_DTYPES
-    if data.ceilings is not None:
-        for name, rates in _ceilings(data, dtypes):
-            rows.append(Row([name, *rates, Cell("–")], first=not rows))
-    own = {device.name for device in map(find_device, devices) if device is not None}
-    for device in known_devices():
-        if own_alone and device.name not in own:
-            continue
-        figures = (*(device.peak_tflops.get(dtype) for dtype in dtypes), device.bandwidth)
-        name = say("peaks.vendor", device=device.name) if device.name in own else device.name
-        cells = [Cell(data.number(figure)) for figure in figures]
-        rows.append(Row([name, *cells, Cell(device.source)]))
-    columns = [*_peak_columns(data, dtypes), *map(say, PEAK_COLUMNS)]
-    return Table(columns, rows, numeric=range(1, len(columns) - 1), caption=say("caption.peaks"))
+    unit = data.benchmark.rate_unit
+    if data.on_cpu:
+        if data.ceilings is None:
+            return None
+        dtypes = list(data.ceilings["matrix_product"])
+        keys, caption = ["column.bandwidth"], "caption.ceilings"
+        rows = [Row(cells) for cells in _measured(data, dtypes)]
+    else:
+        dtypes = [each for each in data.distinct("dtype") if each not in VENDORS_DTYPES]
+        dtypes += VENDORS_DTYPES
+        keys, caption = ["column.bandwidth", "column.source"], "caption.peaks"
+        rows = grouped((Row([*cells, "–"]) for cells in _measured(data, dtypes)), 0)
+        own = {each.name for each in map(find_device, data.distinct("device_name")) if each}
+        for device in known_devices():
+            if own_alone and device.name not in own:
+                continue
+            figures = (*map(device.peak_tflops.get, dtypes), device.bandwidth)
+            name = say("peaks.vendor", device=device.name) if device.name in own else device.name
+            rows.append(Row([name, *map(data.number, figures), Cell(device.source)]))
+    columns: list[Tellable] = [
+        say("column.gpu"),
+        *(f"{dtype} ({unit})" for dtype in dtypes),
+        *map(say, keys),
+    ]
+    numeric = range(1, len(dtypes) + 2)
+    return Table(columns, rows, numeric=numeric, caption=say(caption))
 
 
 # What is to be doubted
 
 
-def _name_runs(numbers: Iterable[int]) -> Cell:
+def _name_runs(numbers: Iterable[int]) -> str:
     """Runs by their numbers: 1–4, 9."""
-    return Cell(", ".join(stretches(numbers).values()))
+    return ", ".join(stretches(numbers).values())
 
 
 def _run_cells(data: ReportData, run: RunRow) -> list[Cell]:
     """A run's number, which leads to the appendix, and what tells it from the others."""
-    number = data.number_of(run)
     # Dtype and device hardly ever vary.
     description = " ".join([run["implementation"], *data.benchmark.describe(run)])
-    return [Cell(str(number), target=f"run-{number}"), Cell(description)]
+    return [run_cell(data.number_of(run)), Cell(description)]
 
 
 def _disagreements(data: ReportData) -> Table | None:
     """What the records state differently or not at all, and which of them."""
     rows = []
     by_record = {record["record"]: record for record in data.records}
-    for finding in data.findings:
-        if finding.kind != "environment" or finding.verdict == "agrees":
+    for finding in data.of_kind("environment"):
+        if finding.verdict == "agrees":
             continue
         column = finding.subject["field"]
         name = say(FIELDS[column], implementation=finding.subject.get("implementation", ""))
-        for position, estimate in enumerate(finding.estimates):
+        for estimate in finding.estimates:
             runs = [by_record[record] for record in estimate["records"]]
             stated = runs[0][column]  # as it can be printed, which the finding's value may not be
             cells: list[Cell | Tellable] = [
-                Cell("") if position else name,
+                name,
                 Cell(stated) if stated else say("unknown"),
-                Cell(str(len(runs))),
+                len(runs),
                 _name_runs(map(data.number_of, runs)),
             ]
-            rows.append(Row(cells, first=not position))
+            rows.append(Row(cells))
     keys = ("column.field", "column.value", "column.count", "column.which_runs")
-    return table_of(keys, rows, numeric=range(2, 3))
+    return table_of(keys, grouped(rows), numeric=range(2, 3))
 
 
 def _warnings(data: ReportData) -> Table | None:
     """Each warning, how many runs carry it, and which."""
-    runs_of: dict[str, list[int]] = {}
-    for run in data.runs:
-        for code in {warning["code"] for warning in run["warnings"] or ()}:
-            runs_of.setdefault(code, []).append(data.number_of(run))
     rows = [
-        Row([say(WARNINGS[code]), Cell(str(len(numbers))), _name_runs(numbers)])
-        for code, numbers in sorted(runs_of.items(), key=lambda item: (-len(item[1]), item[0]))
+        Row([say(WARNINGS[code]), len(numbers), _name_runs(numbers)])
+        for code, numbers in sorted(data.warned.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
     keys = ("column.warning", "column.count", "column.which_runs")
     return table_of(keys, rows, numeric=range(1, 2))
@@ -200,8 +189,8 @@ def _warnings(data: ReportData) -> Table | None:
 def _anomalies(data: ReportData) -> Table | None:
     """Metrics of runs that are unstable in themselves, or that their neighbours contradict."""
     rows: dict[str, Row] = {}  # a run may stand in several experiments
-    for finding in data.findings:
-        if finding.kind != "anomaly" or finding.verdict == "none":
+    for finding in data.of_kind("anomaly"):
+        if finding.verdict == "none":
             continue
         facts, name = finding.facts, finding.subject["implementation"]
         figure = facts.get("ratio") or facts["half_width"]

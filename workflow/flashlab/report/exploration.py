@@ -11,21 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.experiment import Experiment, Row
-from flashlab.benchmarks.model import Metric
 from flashlab.report.data import EXACT_DIGITS, SAMPLED_DIGITS, ReportData
 from flashlab.report.document import Exploration, Section
 from flashlab.telling.catalogs import messages
 from flashlab.telling.values import Label, Tellable, heading
 
-FIGURE_MESSAGES = "figures"
-"""The catalog of the figures' texts."""
-
 
 def explore(data: ReportData, sections: Sequence[Section]) -> Exploration:
     """The charts of the report's experiments, each of which has its section."""
-    metrics = data.benchmark.metrics
     return Exploration(
-        metrics=[_metric(metric) for metric in metrics],
+        metrics=[
+            {
+                "name": metric.name,
+                "label": heading(metric.labels),
+                "unit": metric.unit,
+                "is_logarithmic": metric.quantity.logarithmic,
+                "digits": EXACT_DIGITS if metric.exact else SAMPLED_DIGITS,
+            }
+            for metric in data.benchmark.metrics
+        ],
         charts=[
             _chart(data, experiment, section)
             for experiment, section in zip(data.experiments, sections, strict=True)
@@ -34,17 +38,6 @@ def explore(data: ReportData, sections: Sequence[Section]) -> Exploration:
         runs={Path(run["record"]).name: data.number_of(run) for run in data.runs},
         figure_texts=list(_figure_texts(data)),
     )
-
-
-def _metric(metric: Metric) -> dict[str, Any]:
-    """A metric that a chart can show: its name, its unit, and how it is drawn and printed."""
-    return {
-        "name": metric.name,
-        "label": heading(metric.labels),
-        "unit": metric.unit,
-        "is_logarithmic": metric.quantity.logarithmic,
-        "digits": EXACT_DIGITS if metric.exact else SAMPLED_DIGITS,
-    }
 
 
 def _chart(data: ReportData, experiment: Experiment, section: Section) -> dict[str, Any]:
@@ -91,8 +84,7 @@ def _point(
     """
     others = (parameter for parameter in experiment.varying if parameter != experiment.parameter)
     succeeded = run["status"] == "ok"
-    held = {metric.name for metric in experiment.benchmark.metrics} if succeeded else set()
-    rows = [experiment.metric_row(run, name) if name in held else None for name in metrics]
+    rows = [experiment.metric_row(run, name) if succeeded else None for name in metrics]
     return {
         "at": experiment.value_of(run),
         "along": ", ".join(f"{size.symbol} = {run[size.name]:,}" for size in others),
@@ -120,8 +112,8 @@ def _figure_texts(data: ReportData) -> Iterator[Tellable]:
         if metric.part:
             yield Label(metric.part)
     languages = data.languages
-    for key in messages(languages[0], FIGURE_MESSAGES):
-        found = {language: messages(language, FIGURE_MESSAGES)[key] for language in languages}
+    for key in messages(languages[0], "figures"):
+        found = {language: messages(language, "figures")[key] for language in languages}
         if any("{metric}" in text for text in found.values()):
             for metric in benchmark.metrics:
                 for label in (Label(metric.labels), heading(metric.labels)):

@@ -27,7 +27,7 @@ from flashlab.report.document import (
 )
 from flashlab.report.profile import render_steps
 from flashlab.report.sections import sign_of
-from flashlab.report.statements import FindingRenderer
+from flashlab.report.statements import render_conclusion, render_statements, sentences
 from flashlab.telling.glyphs import legible
 from flashlab.telling.values import (
     Label,
@@ -69,15 +69,15 @@ def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
 
     An id is the kind of figure, and what tells several of a kind apart: ``roofline-float16``.
     """
-    folder = data.results / "overview"
-    found = {}
+    folder, ceilings, found = data.results / "overview", data.measured_ceilings, {}
     for figure in read_json(folder / "drawn.json"):
         kind, _, dtype = figure.partition("-")
         label, *captions = OVERVIEW[kind]
+        product = ceilings.matrix.get(dtype) if ceilings and kind == "roofline" else None
         if kind == "roofline" and not _are_bytes_counted(data):
             captions[-1] = "caption.roofline.short.uncounted"
         told: list[Tellable] = [say(key, baseline=data.baseline) for key in captions]
-        if kind == "roofline" and data.has_fallen(dtype):
+        if product is not None and product.sustained is not None:
             told = [in_turn([each, say("caption.roofline.fallen")]) for each in told]
         path = folder / f"{figure}.svg"
         found[figure] = FigureEntry(f"figure-{figure}", path, say(label), told[0], told[-1])
@@ -136,6 +136,11 @@ def _facts(data: ReportData) -> list[Tellable]:
         for run in experiment.runs
     }
     processes = {len(each.processes_of(run)) for each in shown for run in each.runs} - {0}
+    origin: Tellable = f"data/{data.config['dataset']}"
+    if "import" in data.config:
+        origin = say("warning.imported")
+    elif data.config["dataset"] == "local":
+        origin = say("dataset.local")
     return [
         ", ".join(devices) if devices else say("device.unknown"),
         *([say("front.power_limit", watts=limits)] if limits else []),
@@ -147,16 +152,8 @@ def _facts(data: ReportData) -> list[Tellable]:
             else []
         ),
         Range(days[0], days[-1]),
-        _origin(data),
+        origin,
     ]
-
-
-def _origin(data: ReportData) -> Tellable:
-    """Where the records come from: this machine, the course's script, or a recorded dataset."""
-    if "import" in data.config:
-        return say("warning.imported")
-    name = data.config["dataset"]
-    return say("dataset.local") if name == "local" else f"data/{name}"
 
 
 def _distinct(data: ReportData) -> Mapping[str, Mapping[str, Any]]:
@@ -172,14 +169,10 @@ def _names(data: ReportData) -> Tellable:
         label: Tellable = Label(entry["label"])
         if name == data.baseline:  # what every ratio is relative to
             label = say("baseline", name, label=label)
-        if any(_letters(text) != _letters(name) for text in data.told(label)):
+        # Without case and spaces, ``SDPA math`` says no more than ``SdpaMath``.
+        if {text.casefold().replace(" ", "") for text in data.told(label)} != {name.casefold()}:
             named.append(say("front.name", name=name, label=label))
     return clauses(named)
-
-
-def _letters(text: str) -> str:
-    """A name without case and spaces, for ``SDPA math`` says no more than ``SdpaMath``."""
-    return text.casefold().replace(" ", "")
 
 
 # The choice map
@@ -190,38 +183,20 @@ def map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
     if cell is None:
         return MapCell("·")
     names, state = cell["names"], cell["state"]
-    styles = tuple(data.implementations[name]["style"] for name in names[:2])
     low, high = cell["lead_low"], cell["lead_high"]
     lead = low if low == high else f"{low}–{high}"
     others = ", ".join([*names[1:2], *(["…"] if names[2:] else [])])
-    match state:
-        case "level":
-            if others or not cell["maybe"]:
-                return MapCell(names[0], f"≈ {others or '…'}", styles, state)
-            return MapCell(names[0], f"≈? {', '.join(cell['maybe'][:2])}", styles, state)
-        case "partly":
-            return MapCell(names[0], f"{lead}%", styles[:1], "level")
-        case "changes":
-            return MapCell(names[0], f"/ {others}", styles, state)
-        case "undecided" if others:
-            return MapCell(names[0], f"{others} ?", styles, state)
-        case "undecided":
-            return MapCell(names[0], f"{lead}% ?", styles[:1], state)
-    return MapCell(names[0], f"+{lead}%", styles[:1], state)
-
-
-def _with_runs(
-    data: ReportData, cell: Mapping[str, Any] | None, given: Mapping[str, Any]
-) -> MapCell:
-    """A cell with the numbers of its runs: at these settings, of the implementations it names."""
-    runs = [
-        data.number_of(run)
-        for run in data.runs
-        if cell
-        and run["implementation"] in cell["names"]
-        and all(run[name] == value for name, value in given.items())
-    ]
-    return replace(map_cell(data, cell), runs=tuple(runs))
+    told = {
+        "level": f"≈ {others or '…'}",
+        "partly": f"{lead}%",
+        "changes": f"/ {others}",
+        "undecided": f"{others or f'{lead}%'} ?",
+    }.get(state, f"+{lead}%")
+    if state == "level" and not others and cell["maybe"]:
+        told = f"≈? {', '.join(cell['maybe'][:2])}"
+    shown = names[:2] if state in ("level", "changes", "undecided") else names[:1]
+    styles = [data.implementations[name]["style"] for name in shown]
+    return MapCell(names[0], told, styles, "level" if state == "partly" else state)
 
 
 def _rare(data: ReportData, facts: Mapping[str, Any], columns: Sequence[str]) -> Tellable | None:
@@ -229,19 +204,20 @@ def _rare(data: ReportData, facts: Mapping[str, Any], columns: Sequence[str]) ->
     listed = []
     for entries in zip(*(chart["rare"] for chart in facts["charts"]), strict=True):
         cells = [map_cell(data, entry) for entry in entries]
-        given = dict(zip(columns, entries[0]["column"], strict=True))
-        given |= {facts["row"]: entries[0]["row"]}
+        given = dict(
+            zip(columns, entries[0]["column"], strict=True), **{facts["row"]: entries[0]["row"]}
+        )
         listed.append(
             say(
                 "conclusion.map.rare.each",
-                where=Listed(settings(data.benchmark, given)),
+                where=data.given(given),
                 cells=" | ".join(f"{cell.name} {cell.lead}".strip() for cell in cells),
             )
         )
     return clauses(listed) if listed else None
 
 
-def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -> PrintedMap:
+def _choice_map(data: ReportData, finding: Finding) -> PrintedMap:
     benchmark, facts = data.benchmark, finding.facts
     row = benchmark.parameter(facts["row"])
     columns = [*benchmark.derived_parameters, *benchmark.variants]
@@ -249,21 +225,30 @@ def _choice_map(data: ReportData, renderer: FindingRenderer, finding: Finding) -
     places = [dict(zip(names, each, strict=True)) for each in facts["columns"]]
     headings = [Listed(settings(benchmark, place), "line.break") for place in places]
     charts = []
+
+    def place(cell: Mapping[str, Any] | None, given: Mapping[str, Any]) -> MapCell:
+        """A cell with the numbers of its runs: at these settings, of those that it names."""
+        runs = [
+            data.number_of(run)
+            for run in data.runs
+            if cell
+            and run["implementation"] in cell["names"]
+            and all(run[name] == value for name, value in given.items())
+        ]
+        return replace(map_cell(data, cell), runs=runs)
+
     for chart in facts["charts"]:
         metric = benchmark.metric(chart["metric"])
         use = say("use", metric.name, metric=heading(metric.labels))
         rows = [
             (
-                str(value),
-                [
-                    _with_runs(data, cell, {**settings, row.name: value})
-                    for settings, cell in zip(places, cells, strict=True)
-                ],
+                value,
+                [place(c, {**at, row.name: value}) for at, c in zip(places, cells, strict=True)],
             )
             for value, cells in zip(facts["rows"], chart["cells"], strict=True)
         ]
         charts.append(ChoiceChart(use, metric.name, row.symbol, headings, rows))
-    notes = [renderer.sentences(finding)[0]]
+    notes = [sentences(data, finding)[0]]
     if rare := _rare(data, facts, names):
         metrics = Listed([Label(benchmark.metric(c.metric).labels) for c in charts])
         notes.append(say("conclusion.map.rare", rare=rare, metrics=metrics))
@@ -323,7 +308,7 @@ def render_headline(data: ReportData) -> Table:
     cell = partial(_with_ratio, data) if many else partial(printed_value, data, data.summary)
     names = [run["implementation"] for run in ordered]
     rows = [
-        Row([Cell(name), *data.metric_cells(run, metrics, cell)], implementation=name)
+        Row([name, *data.metric_cells(run, metrics, cell)], implementation=name)
         for name, run in zip(names, ordered, strict=True)
     ]
     if not many and data.baseline in names:
@@ -341,17 +326,6 @@ def render_headline(data: ReportData) -> Table:
 # The page
 
 
-def _row_figures(data: ReportData, chapter: Chapter, name: str) -> list[FigureEntry]:
-    """The small figures of a chapter's first experiment, those that were drawn."""
-    found = []
-    for figure, key in ROW_FIGURES.items():
-        path = data.results / "figures" / name / f"{figure}.svg"
-        if path.is_file():
-            caption = say(key, title=chapter.title)
-            found.append(FigureEntry(f"{figure}-{name}", path, "", caption))
-    return found
-
-
 def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]:
     """The experiments; of alternatives their headings alone, for the answer tells of them."""
     rows = []
@@ -363,28 +337,28 @@ def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[Experime
                 title = Label(experiment.plan["title"])
             if experiment.has_alternatives:
                 conclusion = replace(conclusion, brief=None)
-            figures = _row_figures(data, chapter, experiment.name)
+            folder = data.results / "figures" / experiment.name
+            figures = [
+                FigureEntry(f"{figure}-{experiment.name}", path, "", say(key, title=chapter.title))
+                for figure, key in ROW_FIGURES.items()
+                if (path := folder / f"{figure}.svg").is_file()
+            ]
             rows.append(ExperimentRow(chapter.number, chapter.id, title, conclusion, figures))
     return rows
 
 
-def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence[Chapter]) -> Front:
+def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
     """Page one."""
     author = data.config.get("author", {})
     notices = []
     if data.on_cpu:
         notices.append(say("no_gpu", *data.implementations))
-    if any(f.kind == "environment" and f.verdict == "differs" for f in data.findings):
+    if data.of_kind("environment", "differs"):
         notices.append(say("disagree"))
-    wrong = [f for f in data.findings if f.kind == "correctness" and f.verdict == "wrong"]
     ranked = sorted((f for f in data.findings if f.rank is not None), key=lambda f: f.rank or 0)
-    by_topic: dict[str, list[Finding]] = {}
-    for finding in ranked:
-        by_topic.setdefault(finding.subject["topic"], []).append(finding)
-    maps, answers = by_topic.pop("map", []), by_topic.pop("answer", [])
+    maps = [finding for finding in ranked if finding.subject["topic"] == "map"]
+    answers = [finding for finding in ranked if finding.subject["topic"] == "answer"]
     others = [finding for finding in ranked if finding not in [*maps, *answers]]
-    conclusions = [renderer.conclusion(finding) for finding in others]
-    experiments = _experiments(data, chapters) if answers else []
     steps = render_steps(data)  # which say what each implementation is
     return Front(
         title=say("title", benchmark=data.benchmark.name),
@@ -397,11 +371,11 @@ def render_front(data: ReportData, renderer: FindingRenderer, chapters: Sequence
         facts=_facts(data),
         names=None if steps else _names(data),
         notices=notices,
-        wrong=renderer.render(wrong).entries,
-        answer=renderer.conclusion(answers[0]) if answers else None,
-        map=_choice_map(data, renderer, maps[0]) if maps else None,
-        conclusions=conclusions,
-        experiments=experiments,
+        wrong=render_statements(data, data.of_kind("correctness", "wrong")).entries,
+        answer=render_conclusion(data, answers[0]) if answers else None,
+        map=_choice_map(data, maps[0]) if maps else None,
+        conclusions=[render_conclusion(data, finding) for finding in others],
+        experiments=_experiments(data, chapters) if answers else [],
         figure=overview_figures(data).get(SUMMARY_FIGURE) if maps else None,
         headline=steps or (render_headline(data) if answers else None),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from flashlab.report.document import FigureEntry
 
@@ -105,7 +105,13 @@ def inline(
             if child.tag in ("metadata", "style") or child.get("style") == WHITE:
                 parent.remove(child)
     _drop_idle_clips(root)
-    names = {old: f"{figure.id}-{n}" for n, old in enumerate(_referenced(root))}
+    referenced = (
+        old
+        for node in root.iter()
+        for key, value in node.items()
+        for old in ([value[1:]] if key == XLINK_HREF else _REFERENCE.findall(value))
+    )
+    names = {old: f"{figure.id}-{n}" for n, old in enumerate(dict.fromkeys(referenced))}
     for node in root.iter():
         _name_marks(node, runs)
         _shorten(node, names, styles)
@@ -142,17 +148,6 @@ def _drop_idle_clips(root: Element) -> None:
                 and max(down) <= bottom + HAIR
             ):
                 del path.attrib["clip-path"]
-
-
-def _referenced(root: Element) -> Iterator[str]:
-    """The ids that something in the figure refers to, each once."""
-    found: dict[str, None] = {}
-    for node in root.iter():
-        for key, value in node.items():
-            if key == XLINK_HREF:
-                found[value.removeprefix("#")] = None
-            found |= dict.fromkeys(_REFERENCE.findall(value))
-    return iter(found)
 
 
 def _name_marks(group: Element, runs: Mapping[str, int]) -> None:
@@ -230,12 +225,10 @@ def _collapse(parent: Element) -> None:
             children.append(child[0])
         else:
             children.append(child)
-    grouped = itertools.groupby(children, key=_whose)
+    grouped = itertools.groupby(
+        children, lambda node: {k: node.attrib[k] for k in WHOSE if k in node.attrib}
+    )
     parent[:] = [node for whose, near in grouped for node in _said_once(whose, list(near))]
-
-
-def _whose(node: Element) -> dict[str, str]:
-    return {key: node.attrib[key] for key in WHOSE if key in node.attrib}
 
 
 def _said_once(whose: dict[str, str], near: list[Element]) -> list[Element]:

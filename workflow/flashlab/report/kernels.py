@@ -5,8 +5,8 @@ from __future__ import annotations
 from flashlab.analysis.experiment import Row as RunRow
 from flashlab.analysis.launched import CLASS_LABELS, Launched, by_class, read_kernels
 from flashlab.report.data import ReportData
-from flashlab.report.document import Cell, Row, Table
-from flashlab.telling.values import Listed, Tellable, heading, say, settings
+from flashlab.report.document import Cell, Row, Table, grouped, table_of
+from flashlab.telling.values import Tellable, heading, say
 
 NEAR_PERCENT = 80.0
 """From here on a unit is near its peak."""
@@ -27,12 +27,12 @@ def _runs(data: ReportData) -> list[RunRow]:
 def _cells(found: Launched | None, total: float, least: float) -> list[Cell | Tellable]:
     """What the kernels of a class do in a pass; empty cells where it has none."""
     if found is None:
-        return [Cell("")] * len(OF_A_PASS)
+        return [""] * len(OF_A_PASS)
     return [
-        Cell(str(found.count)),
-        Cell(f"{100 * found.milliseconds / total:.0f}"),
-        Cell(f"{found.bytes / least:.1f}"),
-        Cell(f"{found.tensor:.0f}"),
+        found.count,
+        f"{100 * found.milliseconds / total:.0f}",
+        f"{found.bytes / least:.1f}",
+        f"{found.tensor:.0f}",
         *(
             Cell(f"{share:.0f}", strong=share >= NEAR_PERCENT)
             for share in (found.compute, found.memory)
@@ -52,24 +52,14 @@ def render_kernels(data: ReportData) -> Table | None:
         totals = [sum(kernel.milliseconds for kernel in each) for each in passes]
         least = [work.compulsory_bytes(run, run["dtype"]) for _, work in timed]
         both = by_class([kernel for each in passes for kernel in each])
-        for position, launched in enumerate(both):
-            cells: list[Cell | Tellable] = [
-                Cell("" if position else name),
-                say(CLASS_LABELS[launched.kind]),
-            ]
+        for launched in both:
+            cells: list[Cell | Tellable] = [name, say(CLASS_LABELS[launched.kind])]
             for found, total, bytes_ in zip(classes, totals, least, strict=True):
                 cells += _cells(found.get(launched.kind), total, bytes_)
-            rows.append(Row(cells, implementation=name, first=not position))
-    if not rows:
-        return None
-    shape = settings(data.benchmark, {p.name: runs[0][p.name] for p in data.benchmark.given})
+            rows.append(Row(cells, implementation=name))
     groups: list[tuple[Tellable, int]] = [("", 2)]
     groups += [(heading(metric.labels), len(OF_A_PASS)) for metric, _ in timed]
     keys = ("column.implementation", "column.kernels", *OF_A_PASS * len(timed))
-    return Table(
-        [*map(say, keys)],
-        rows,
-        numeric=range(2, len(keys)),
-        caption=say("caption.kernels", shape=Listed(shape)),
-        groups=groups,
-    )
+    caption = say("caption.kernels", shape=data.shape(runs[0])) if runs else None
+    numeric = range(2, len(keys))
+    return table_of(keys, grouped(rows), numeric=numeric, caption=caption, groups=groups)

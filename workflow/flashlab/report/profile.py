@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from flashlab.analysis.experiment import ladder_of, step_metric
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric
-from flashlab.report.compact import printed_value, ratio_cell
+from flashlab.report.compact import estimate_at, printed_value, ratio_cell
 from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table
-from flashlab.telling.values import Heading, Label, Listed, Short, Tellable, heading, say, settings
+from flashlab.telling.values import Heading, Short, Tellable, heading, say
 
 SHOWN_IN = {"B": (1e6, "GB/s"), "1": (1e6, "M"), "%": (1.0, "%"), "ms": (1.0, "ms")}
 """By a counter's unit: what its value is divided by, and the unit of the row. Bytes are shown per
@@ -18,19 +20,17 @@ second: those of a millisecond in millions are those of a second in billions."""
 PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def _cell(counter: Metric, counted: dict[str, float]) -> Cell:
+def _shown(counter: Metric, counted: Mapping[str, float]) -> Tellable:
     """A counter of a step as it is shown; bytes by the time in kernels."""
     divisor, _ = SHOWN_IN[counter.unit]
-    value = counted[counter.quantity.name] / divisor
-    if counter.unit == "B":
-        value /= counted["busy_time"]
-    return Cell(Short(value).text)
+    time = counted["busy_time"] if counter.unit == "B" else 1.0
+    return Short(counted[counter.quantity.name] / divisor / time)
 
 
 def _gain(data: ReportData, step: Finding | None, value: int) -> Cell:
     """How many times as good as the step before a step is at a value."""
-    found = [each for each in step.estimates if each["value"] == value] if step else []
-    return ratio_cell(data, found[0]["estimate"], found[0]["verdict"]) if found else Cell("–")
+    found = estimate_at(step, value)
+    return ratio_cell(data, found["estimate"], found["verdict"]) if found else Cell("–")
 
 
 def _scaled(value: float, unit: str) -> str:
@@ -43,7 +43,7 @@ def _moved(step: Finding | None) -> list[Cell | Tellable]:
     """What fell most with a step, and how far, where it helps and was counted."""
     moved = step.facts.get("moved") if step else None
     if moved is None:
-        return [Cell("–"), Cell("")]
+        return ["–", ""]
     before, after = (_scaled(moved[key], moved["unit"]) for key in ("before", "after"))
     return [Heading(moved["counter"]), Cell(f"{before} → {after}")]
 
@@ -60,9 +60,9 @@ def render_steps(data: ReportData) -> Table | None:
     for name in ladder.step_names:
         step = data.find(ladder, "step", implementation=name, metric=metric.name)
         run = ladder.run_at(name, ladder.variants[0], value)
-        cells = [
-            Cell(name),
-            Heading(Label(data.implementations[name]["label"])),
+        cells: list[Cell | Tellable] = [
+            name,
+            heading(data.implementations[name]["label"]),
             printed_value(data, ladder, run, metric),
             _gain(data, step, value),
             *_moved(step),
@@ -70,14 +70,12 @@ def render_steps(data: ReportData) -> Table | None:
         rows.append(Row(cells, implementation=name))
     columns = [
         *map(say, ("column.implementation", "column.label")),
-        with_unit(heading(metric.labels), metric),
+        with_unit(metric),
         *map(say, ("column.gain", "column.moved")),
         "",
     ]
-    at = settings(data.benchmark, {ladder.parameter.name: value})
-    return Table(
-        columns, rows, numeric=(2, 3, 5), caption=say("caption.steps.table", at=Listed(at))
-    )
+    caption = say("caption.steps.table", at=data.given({ladder.parameter.name: value}))
+    return Table(columns, rows, numeric=(2, 3, 5), caption=caption)
 
 
 def render_profile(data: ReportData) -> Table | None:
@@ -90,29 +88,23 @@ def render_profile(data: ReportData) -> Table | None:
         return None
     metric = step_metric(ladder)
     value = ladder.values[-1]
-    runs = {name: ladder.run_at(name, ladder.variants[0], value) for name in ladder.step_names}
-    counted = {
-        name: found
-        for name, run in runs.items()
-        if run is not None and (found := ladder.counters_of(run, metric.name))
-    }
-    if not counted:
+    counted, shape = dict[str, dict[str, float]](), None
+    for name in ladder.step_names:
+        run = ladder.run_at(name, ladder.variants[0], value)
+        if run is not None and (found := ladder.counters_of(run, metric.name)):
+            counted[name], shape = found, run
+    if shape is None:
         return None
-    first = next(iter(counted))
-    counters = data.benchmark.counters_on(ladder.runs[0]["device"])[metric.name]
     rows = []
-    for counter in counters:
-        if counter.quantity.name == "kernels":
-            continue
-        unit = SHOWN_IN[counter.unit][1]
-        label: Tellable = say("profile.row", label=Heading(Label(counter.labels)), unit=unit)
-        rows.append(Row([label, *(_cell(counter, each) for each in counted.values())]))
-    run = runs[first]
-    assert run is not None  # it was counted
-    shape = settings(data.benchmark, {p.name: run[p.name] for p in data.benchmark.given})
+    for counter in data.benchmark.counters_on(shape["device"])[metric.name]:
+        if counter.quantity.name != "kernels":
+            label = say(
+                "profile.row", label=heading(counter.labels), unit=SHOWN_IN[counter.unit][1]
+            )
+            rows.append(Row([label, *(_shown(counter, each) for each in counted.values())]))
     return Table(
         [say("column.counter"), *counted],
         rows,
         numeric=range(1, len(counted) + 1),
-        caption=say("caption.profile", shape=Listed(shape)),
+        caption=say("caption.profile", shape=data.shape(shape)),
     )

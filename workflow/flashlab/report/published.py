@@ -9,7 +9,7 @@ from flashlab.analysis.experiment import Row as RunRow
 from flashlab.plan.published import PublishedFigure, read_figures
 from flashlab.report.compact import printed_value
 from flashlab.report.data import ReportData, with_unit
-from flashlab.report.document import Cell, Row, Table
+from flashlab.report.document import Cell, Row, Table, grouped
 from flashlab.telling.values import Tellable, heading, say, setting
 
 
@@ -43,31 +43,28 @@ def _table(
     devices = list(dict.fromkeys(figure.device for figure in figures))
     published = {figure.metric for figure in figures}
     metrics = [metric for metric in data.benchmark.metrics if metric.name in published]
-    columns: list[Tellable] = [
-        say("column.implementation"),
-        say("column.named"),
-        *(heading(variant.labels) for variant in several),
-    ]
-    for _ in metrics:
-        columns += [*devices, say("column.here")]
     before = 2 + len(several)
+    of_each: list[Tellable] = [*devices, say("column.here")]
+    columns: list[Tellable] = [
+        *map(say, ("column.implementation", "column.named")),
+        *(heading(variant.labels) for variant in several),
+        *of_each * len(metrics),
+    ]
     groups: list[tuple[Tellable, int]] = [("", before)]
-    groups += [(with_unit(heading(m.labels), m), len(devices) + 1) for m in metrics]
-    rows, name = [], ""
+    groups += [(with_unit(m), len(of_each)) for m in metrics]
+    rows = []
     for run in runs:
         of_run = _of_run(figures, run)
         values = {(figure.metric, figure.device): figure.value for figure in of_run}
-        first, name = run["implementation"] != name, run["implementation"]
-        named = (name, of_run[0].named) if first else ("", "")
-        cells: list[Cell | Tellable] = [*map(Cell, named)]
+        cells: list[Cell | Tellable] = [run["implementation"], Cell(of_run[0].named)]
         cells += [setting(parameter, run[parameter.name]) for parameter in several]
         for metric in metrics:
-            cells += [Cell(data.number(values.get((metric.name, d)), 6)) for d in devices]
+            cells += [data.number(values.get((metric.name, d)), 6) for d in devices]
             cells.append(printed_value(data, experiment, run, metric))
-        rows.append(Row(cells, implementation=name, first=first))
+        rows.append(Row(cells, implementation=run["implementation"]))
     return Table(
         columns,
-        rows,
+        grouped(rows, 2),
         numeric=range(before, len(columns)),
         caption=say("caption.published", device=experiment.device),
         groups=groups,

@@ -43,18 +43,6 @@ from flashlab.runs import Run
 LANGUAGES = Path("plan", "languages.json")
 
 
-def _records_folder(config: Mapping[str, Any]) -> Path:
-    """The folder of the report's records, whose paths are in the tables."""
-    dataset = config["dataset"]
-    if dataset == LOCAL or "import" in config:
-        return _results(config) / "records"
-    return dataset_folder(Path("data"), dataset, find_benchmark(config["benchmark"])) / "records"
-
-
-def _results(config: Mapping[str, Any]) -> Path:
-    return results_of(config["dataset"], find_benchmark(config["benchmark"]))
-
-
 Attached = Mapping[tuple[Run, str], plan.PlannedRun]
 """The attached records, by run and protocol, each with those of the run's other processes."""
 
@@ -183,9 +171,13 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> bytes:
         attachment(attachments, RECORDS),
         rendered_by or software(),
     )
-    records, results = read_records(attachments), _results(config)
+    dataset, benchmark = config["dataset"], find_benchmark(config["benchmark"])
+    records, results = read_records(attachments), results_of(dataset, benchmark)
+    home = results  # of the records, whose paths are in the tables
+    if dataset != LOCAL and "import" not in config:
+        home = dataset_folder(Path("data"), dataset, benchmark)
     with chdir(folder):
-        written = _write_records(records, _records_folder(config))
+        written = _write_records(records, home / "records")
         ceilings = None
         if CEILINGS in attachments:
             ceilings = Path(CEILINGS)

@@ -11,13 +11,13 @@ from markupsafe import Markup
 from flashlab.analysis.experiment import Experiment, Variant, metrics_of
 from flashlab.analysis.experiment import Row as RunRow
 from flashlab.analysis.finding import Finding
-from flashlab.benchmarks.model import Curve, Metric, Parameter
+from flashlab.benchmarks.model import Metric, Parameter
 from flashlab.remarks import Remark
 from flashlab.report.compact import printed_value
 from flashlab.report.data import BETTER, ReportData, with_unit
-from flashlab.report.document import Cell, FigureEntry, Row, Section, Table
+from flashlab.report.document import Cell, FigureEntry, Row, Section, Table, grouped, run_cell
 from flashlab.report.remarks import rendered
-from flashlab.report.statements import FindingRenderer, row_id
+from flashlab.report.statements import render_statements, row_id
 from flashlab.telling.values import (
     Heading,
     Label,
@@ -99,10 +99,10 @@ def _range(
     data: ReportData, experiment: Experiment, runs: Sequence[RunRow], metric: Metric, several: bool
 ) -> Tellable:
     """The lowest and the highest of several runs in one metric, by the medians, and whose it is."""
-    values = {run["record"]: experiment.metric_row(run, metric.name)["value"] for run in runs}
-    measured = [run for run in runs if values[run["record"]] is not None]
-    measured.sort(key=lambda run: values[run["record"]])
     told: dict[str, Tellable] = {"metric": Label(metric.labels), "unit": metric.unit}
+
+    def value(run: RunRow) -> Any:
+        return experiment.metric_row(run, metric.name)["value"]
 
     def label(run: RunRow) -> Tellable:
         variant = data.variant(experiment.variant_of(run))
@@ -110,6 +110,7 @@ def _range(
             return say("of_variant", implementation=run["implementation"], variant=variant)
         return run["implementation"] if several else variant
 
+    measured = sorted((run for run in runs if value(run) is not None), key=value)
     for end, run in (("low", measured[0]), ("high", measured[-1])):
         told[end] = printed_value(data, experiment, run, metric).text
         told[f"{end}_of"] = label(run)
@@ -143,32 +144,26 @@ def _see(data: ReportData, experiment: Experiment, figure: Mapping[str, Any]) ->
     return [say("see", symbol=experiment.parameter.symbol, at=at, ranges=joined)]
 
 
-def _curve_caption(
-    data: ReportData, experiment: Experiment, curve: Curve, names: Tellable
-) -> Tellable:
-    """What a figure of curves shows, and what its lower panel is relative to."""
-    first = data.variant(experiment.variants[0])
-    if len(experiment.values) > 1:
-        first = setting(experiment.parameter, experiment.values[0])
-    return say(
-        "caption.curve",
-        curve=heading(curve.labels),
-        along=Label(curve.along),
-        implementations=names,
-        reference=Run(experiment.baseline, [first]),
-    )
-
-
-def _figure(
-    data: ReportData, renderer: FindingRenderer, experiment: Experiment, figure: Mapping[str, Any]
-) -> FigureEntry:
-    number = renderer.numbers[experiment.name, figure["id"]]
+def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any]) -> FigureEntry:
+    number = data.figure_numbers[experiment.name, figure["id"]]
     names = figure["implementations"]
     count = say("implementations.count", count=len(names))
     told: Tellable = count if len(names) > 2 else Listed(names, "and")
     curve = next((c for c in data.benchmark.curves if c.name == figure["quantity"]), None)
+    shown: set[str] = set()
     if curve is not None:
-        shown, caption = set(), [_curve_caption(data, experiment, curve, told)]
+        first = data.variant(experiment.variants[0])  # what the lower panel is relative to
+        if len(experiment.values) > 1:
+            first = setting(experiment.parameter, experiment.values[0])
+        caption: list[Tellable] = [
+            say(
+                "caption.curve",
+                curve=heading(curve.labels),
+                along=Label(curve.along),
+                implementations=told,
+                reference=Run(experiment.baseline, [first]),
+            )
+        ]
     else:
         panels = data.benchmark.panels(figure["quantity"])
         quantity, shown = panels[0].quantity, {metric.name for metric in panels}
@@ -213,7 +208,7 @@ def _data(data: ReportData, experiment: Experiment, number: int) -> Table:
         say("column.implementation"),
         *(heading(variant.labels) for variant in variants),
         *(size.symbol for size in sizes),
-        *(with_unit(data.panel(metric), metric) for metric in panels),
+        *(with_unit(metric, data.panel(metric)) for metric in panels),
         say("column.run"),
     ]
     rows: list[Row] = []
@@ -226,13 +221,12 @@ def _data(data: ReportData, experiment: Experiment, number: int) -> Table:
     for run in experiment.ordered:
         first = (run["implementation"], experiment.variant_of(run)) != (name, variant)
         cells: list[Cell | Tellable] = [
-            Cell(run["implementation"] if run["implementation"] != name else ""),
-            *(setting(p, run[p.name]) if first else Cell("") for p in variants),
-            *(Cell(str(run[size.name])) for size in sizes),
+            run["implementation"] if run["implementation"] != name else "",
+            *(setting(p, run[p.name]) if first else "" for p in variants),
+            *(run[size.name] for size in sizes),
             *data.metric_cells(run, panels, value),
+            run_cell(data.number_of(run)),
         ]
-        position = data.number_of(run)
-        cells.append(Cell(str(position), target=f"run-{position}"))
         rows.append(Row(cells, row_id(experiment, run), run["implementation"], first=first))
         name, variant = run["implementation"], experiment.variant_of(run)
     return Table(
@@ -257,11 +251,11 @@ def _ratio_cell(data: ReportData, finding: Finding | None) -> Cell:
 def _growth_cell(data: ReportData, finding: Finding | None) -> Cell | Tellable:
     """A finding about growth in short: the exponent, or how the local one runs."""
     if finding is None:
-        return Cell("–")
+        return "–"
     facts = finding.facts
     match finding.verdict:
         case "power_law" | "flat":
-            return Cell(data.number(facts["exponent"]))
+            return data.number(facts["exponent"])
         case "curved":
             local = facts["local"]
             return Cell(f"{data.number(local[0])} → {data.number(local[-1])}")
@@ -269,7 +263,7 @@ def _growth_cell(data: ReportData, finding: Finding | None) -> Cell | Tellable:
             return say("growth.covaried", times=data.ratio(facts["times"]))
         case "too_few_sizes":
             return say("growth.too_few_sizes")
-    return Cell("○")
+    return "○"
 
 
 Column = tuple[Tellable, Callable[[str, Variant], Cell | Tellable]]
@@ -285,23 +279,18 @@ def _overview_columns(data: ReportData, experiment: Experiment) -> Iterator[Colu
         values |= {"metric": Label(metric.labels), "panel": data.panel(metric)}
         return Heading(say(key, *about, baseline=data.baseline, **values))
 
-    def cell(kind: str, metric: Metric) -> Callable[[str, Variant], Cell | Tellable]:
+    def cell(
+        kind: str, metric: Metric, switched: str | None = None
+    ) -> Callable[[str, Variant], Cell | Tellable]:
         def told(name: str, variant: Variant) -> Cell | Tellable:
-            about = {"implementation": name, "variant": dict(variant), "metric": metric.name}
-            found = data.find(experiment, kind, **about)
-            return (_growth_cell if kind == "scaling" else _ratio_cell)(data, found)
-
-        return told
-
-    def effect(switched: str, metric: Metric) -> Callable[[str, Variant], Cell]:
-        def told(name: str, variant: Variant) -> Cell:
+            about: dict[str, Any] = {"implementation": name, "metric": metric.name}
             rest = dict(variant)
-            if not rest.pop(switched):
-                return Cell("")
-            about = {"implementation": name, "variant": rest, "metric": metric.name}
-            return _ratio_cell(
-                data, data.find(experiment, "variant_effect", switched=switched, **about)
-            )
+            if switched:
+                about["switched"] = switched
+                if not rest.pop(switched):
+                    return ""
+            found = data.find(experiment, kind, variant=rest, **about)
+            return (_growth_cell if kind == "scaling" else _ratio_cell)(data, found)
 
         return told
 
@@ -315,7 +304,7 @@ def _overview_columns(data: ReportData, experiment: Experiment) -> Iterator[Colu
         states = {"on": setting(switched, True), "off": setting(switched, False)}
         for metric in sampled:
             above = headed("column.variant_effect", metric, switched.name, **states)
-            yield above, effect(switched.name, metric)
+            yield above, cell("variant_effect", metric, switched.name)
 
 
 def _others(data: ReportData, experiment: Experiment) -> Table | None:
@@ -323,16 +312,18 @@ def _others(data: ReportData, experiment: Experiment) -> Table | None:
     if set(experiment.implementations) <= set(data.headline):
         return None
     variants, columns = experiment.varying_variants, list(_overview_columns(data, experiment))
-    rows = []
-    for name in experiment.implementations:
-        for variant in experiment.variants:
-            first = variant == experiment.variants[0]
-            cells: list[Cell | Tellable] = [
-                Cell(name if first else ""),
+    rows = grouped(
+        Row(
+            [
+                name,
                 *(setting(parameter, dict(variant)[parameter.name]) for parameter in variants),
                 *(cell(name, variant) for _, cell in columns),
-            ]
-            rows.append(Row(cells, implementation=name, first=first))
+            ],
+            implementation=name,
+        )
+        for name in experiment.implementations
+        for variant in experiment.variants
+    )
     headings = [
         say("column.implementation"),
         *(heading(parameter.labels) for parameter in variants),
@@ -369,7 +360,6 @@ def _remarks(data: ReportData, remarks: Sequence[Remark], experiment: str) -> di
 
 def render_section(
     data: ReportData,
-    renderer: FindingRenderer,
     remarks: Sequence[Remark],
     experiment: Experiment,
     position: int,
@@ -386,10 +376,8 @@ def render_section(
         title=Listed([ordinal, title], ""),
         question=_question(data, experiment),
         setting=_setting(data, experiment),
-        statements=renderer.render([f for f in mine if f.told and f.kind not in ELSEWHERE]),
-        figures=[
-            _figure(data, renderer, experiment, figure) for figure in experiment.plan["figures"]
-        ],
+        statements=render_statements(data, [f for f in mine if f.told and f.kind not in ELSEWHERE]),
+        figures=[_figure(data, experiment, figure) for figure in experiment.plan["figures"]],
         others=_others(data, experiment),
         silent=silent,
         remarks=_remarks(data, remarks, name),

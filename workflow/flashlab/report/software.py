@@ -54,16 +54,14 @@ def _harfbuzz() -> str:
     return "unknown"
 
 
-def _pango() -> str:
-    """The version of Pango, which breaks the lines: 5 digits or more, the last two its third."""
-    from weasyprint.text.ffi import pango
-
-    return str(pango.pango_version())
-
-
 @cache
 def software() -> dict[str, Any]:
-    """Version and digest of FlashLab, SHA-256 of its fonts, and versions of the libraries."""
+    """Version and digest of FlashLab, SHA-256 of its fonts, and versions of the libraries.
+
+    That of Pango, which breaks the lines, has 5 digits or more, the last two its third.
+    """
+    from weasyprint.text.ffi import pango
+
     return {
         "flashlab": __version__,
         "code": _code(),
@@ -71,7 +69,7 @@ def software() -> dict[str, Any]:
         "libraries": {
             **{package: metadata.version(package) for package in PACKAGES},
             "harfbuzz": _harfbuzz(),
-            "pango": _pango(),
+            "pango": str(pango.pango_version()),
         },
     }
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from flashlab.analysis.experiment import Experiment, Row, sections_of
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.benchmarks.model import Benchmark
-from flashlab.report.data import ReportData
+from flashlab.report.data import ReportData, stretches
 from flashlab.report.document import Conclusion, Link, PrintedStatement, Statements
 from flashlab.telling.codes import STATUSES, WARNINGS, by_code
 from flashlab.telling.values import Label, Listed, Run, Tellable, clauses, in_turn, say, settings
@@ -27,55 +27,6 @@ BRIEF_CHARACTERS = 150
 
 SHOWN_BY_RATES = frozenset({"roofline", "variant_effect", "jump"})
 """Kinds of finding that relate times to the operations behind them."""
-
-
-FIGURES_OF_MANY = 2
-"""Figures of an experiment that are printed where its implementations are too many for all."""
-
-
-MOST_RUNS = 2000
-"""Runs of a report beyond which paper has one figure of each section."""
-
-
-def printed_figures(data: ReportData, group: Sequence[Experiment]) -> list[tuple[str, str]]:
-    """The figures of a section that are on paper, by experiment and id.
-
-    All of one experiment with the headline's implementations alone, or of alternatives; the first
-    ones of another; of several experiments the first one of each. One of each section where there
-    are many runs.
-    """
-    figures = [
-        [(experiment.name, figure["id"]) for figure in experiment.plan["figures"]]
-        for experiment in group
-    ]
-    if len(data.runs) > MOST_RUNS:
-        return next((each[:1] for each in figures if each), [])
-    if len(group) > 1:
-        return [figure for each in figures for figure in each[:1]]
-    if set(data.implementations) <= set(data.headline) or group[0].has_alternatives:
-        return figures[0]
-    return figures[0][:FIGURES_OF_MANY]
-
-
-def number_figures(data: ReportData) -> dict[tuple[str, str], str]:
-    """Numbers of all figures, by experiment and id: 1, 2, … on paper.
-
-    S1, S2, … are those that the configuration calls supplements, and then those that only the HTML
-    page has, so that no number is missing on paper.
-    """
-    printed = [
-        key for group in sections_of(data.experiments) for key in printed_figures(data, group)
-    ]
-    every = {
-        (experiment.name, figure["id"]): figure["supplement"]
-        for experiment in data.experiments
-        for figure in experiment.plan["figures"]
-    }
-    main = [key for key in printed if not every[key]]
-    others = [key for key in printed if every[key]] + [key for key in every if key not in printed]
-    return {key: str(n) for n, key in enumerate(main, start=1)} | {
-        key: f"S{n}" for n, key in enumerate(others, start=1)
-    }
 
 
 def row_id(experiment: Experiment, run: Row) -> str:
@@ -126,176 +77,179 @@ def _named(benchmark: Benchmark, reason: Reason) -> Tellable:
     return say("reason.run", run=name, status=say(STATUSES[reason.status]))
 
 
-class FindingRenderer:
-    """Renders findings, and marks doubts with the letters a, b, … anew for each part."""
+def render_statements(
+    data: ReportData, findings: Iterable[Finding], titled: bool = False
+) -> Statements:
+    """Findings as statements, where `titled` after their experiment's title.
 
-    def __init__(self, data: ReportData) -> None:
-        self.data = data
-        self.numbers = number_figures(data)
-
-    def _quantities(self, finding: Finding) -> list[str]:
-        """The quantities whose figures show a finding, the best one first.
-
-        Its metric's, then those that follow from it, or the other way round for what is read off
-        rates; all for a finding about no metric, the exact ones first.
-        """
-        benchmark = self.data.benchmark
-        if finding.metric is None:
-            ordered = sorted(benchmark.quantities.values(), key=lambda found: not found.exact)
-            return [quantity.name for quantity in ordered]
-        own = benchmark.metric(finding.metric).quantity.name
-        following = [
-            metric.quantity.name
-            for metric in benchmark.metrics
-            if metric.derived and finding.metric in metric.derived.of
-        ]
-        return [*following, own] if finding.kind in SHOWN_BY_RATES else [own, *following]
-
-    def _figure(self, finding: Finding, experiment: Experiment) -> list[Link]:
-        """The first figure that shows the finding for one of its implementations."""
-        for quantity in self._quantities(finding):
-            for figure in experiment.plan["figures"]:
-                shown = finding.implementations & set(figure["implementations"])
-                if figure["quantity"] == quantity and shown:
-                    number = self.numbers[experiment.name, figure["id"]]
-                    label = say("figure", number=number)
-                    return [Link(f"figure-{number}", label)]
-        return []
-
-    def _rows(self, finding: Finding, experiment: Experiment) -> list[Row]:
-        """The runs behind a finding: at the values that its facts name, if they name any."""
-        names, variant = finding.implementations, finding.variant or ()
-        values = finding.facts.get("values", experiment.values)
-        return [
-            run
-            for run in experiment.ordered
-            if (not names or run["implementation"] in names)
-            and set(variant) <= set(experiment.variant_of(run))
-            and experiment.value_of(run) in values
-        ]
-
-    def links(self, finding: Finding) -> list[Link]:
-        """Links to the figure, the table's rows, and the runs in the appendix."""
-        if finding.experiment is None:
-            return self._dataset_links(finding)
-        experiment = self.data.experiment(finding.experiment)
-        rows = self._rows(finding, experiment)
-        found = self._figure(finding, experiment)
-        if rows and not experiment.is_summary:
-            found.append(Link(row_id(experiment, rows[0]), say("link.table")))
-        return found + self._run_links(rows)
-
-    def sentences(self, finding: Finding) -> list[Tellable]:
-        """A finding's sentences one by one, and at the end what to know about it."""
-        return [*finding.statements, *told_reasons(self.data.benchmark, finding.reasons)]
-
-    def _conclusion_links(self, finding: Finding) -> list[Link]:
-        """Links from a conclusion of page one to what shows it; a section's stands beside it."""
-        section = finding.subject.get("section")
+    Doubts are marked with the letters a, b, … anew for each part of the report.
+    """
+    entries: list[PrintedStatement] = []
+    marks: dict[tuple[str, ...], str] = {}
+    for finding in findings:
+        codes = tuple(finding.warnings)
+        if codes and codes not in marks:
+            marks[codes] = string.ascii_lowercase[len(marks)]
+        lead: Tellable = say("dataset.all")
         if finding.experiment is not None:
-            return []
-        if finding.subject["topic"] == "choice":
-            return [Link("map", say("link.map"))]
-        return [
-            Link(f"chapter-{group[0].name}", say("table", number=number))
-            for number, group in enumerate(sections_of(self.data.experiments), start=1)
-            if any(experiment.name == section for experiment in group)
-        ]
+            lead = Label(data.experiment(finding.experiment).plan["title"])
+        entries.append(
+            PrintedStatement(
+                text=in_turn(sentences(data, finding)),
+                mark=marks.get(codes, ""),
+                lead=lead if titled else None,
+                links=links(data, finding),
+                implementations=sorted(finding.implementations),
+            )
+        )
+    explained = [
+        say("warned.mark", mark=mark, warnings=Listed([say(WARNINGS[code]) for code in codes]))
+        for codes, mark in marks.items()
+    ]
+    return Statements(entries, say("warned", warnings=clauses(explained)) if marks else None)
 
-    def _run_links(self, rows: Iterable[Row]) -> list[Link]:
-        """Links to runs in the appendix, of which the first says what they are."""
-        runs = self.data.run_links(rows)
-        return [Link(link.target, say("link.runs", runs=link.text)) for link in runs[:1]] + runs[1:]
 
-    def _dataset_links(self, finding: Finding) -> list[Link]:
-        """Links to the runs that the reasons of a finding about the whole dataset name."""
+def sentences(data: ReportData, finding: Finding) -> list[Tellable]:
+    """A finding's sentences one by one, and at the end what to know about it."""
+    return [*finding.statements, *told_reasons(data.benchmark, finding.reasons)]
+
+
+# Links
+
+
+def links(data: ReportData, finding: Finding) -> list[Link]:
+    """Links to the figure, the table's rows, and the runs in the appendix.
+
+    Of a finding about the whole dataset, to the runs that its reasons name.
+    """
+    if finding.experiment is None:
         named: dict[tuple[str, ...], set[tuple[Any, ...]]] = {}  # values by the columns they are of
         for reason in finding.reasons:
             if reason.run is not None:
                 named.setdefault(tuple(reason.run), set()).add(tuple(reason.run.values()))
-        return self._run_links(
+        runs = [
             run
-            for run in self.data.runs
+            for run in data.runs
             if any(tuple(map(run.get, columns)) in values for columns, values in named.items())
-        )
+        ]
+        return _run_links(data, runs)
+    experiment = data.experiment(finding.experiment)
+    names, variant = finding.implementations, set(finding.variant or ())
+    values = finding.facts.get("values", experiment.values)
+    rows = [
+        run
+        for run in experiment.ordered
+        if (not names or run["implementation"] in names)
+        and variant <= set(experiment.variant_of(run))
+        and experiment.value_of(run) in values
+    ]
+    found = _figure_links(data, finding, experiment)
+    if rows and not experiment.is_summary:
+        found.append(Link(row_id(experiment, rows[0]), say("link.table")))
+    return found + _run_links(data, rows)
 
-    def conclusion(self, finding: Finding) -> Conclusion:
-        """A conclusion in words; what was looked for and not found stands apart."""
-        checked = next((told for told in finding.statements if told.key == CHECKED), None)
-        heading, *others = (told for told in finding.statements if told is not checked)
-        body = [*others, *told_reasons(self.data.benchmark, finding.reasons)]
-        body += self._doubts_of(finding)
-        brief = self._brief(others)
-        return Conclusion(
-            heading=heading,
-            body=in_turn(body) if body else None,
-            brief=brief,
-            brief_length=sum(map(len, self.data.told(brief))) if brief else 0,
-            checked=checked,
-            links=self._conclusion_links(finding),
-            implementations=tuple(sorted(finding.implementations)),
-        )
 
-    def _doubts_of(self, finding: Finding) -> list[Tellable]:
-        """The warnings that no conclusion before it has, page one's being the first.
+def _run_links(data: ReportData, rows: Sequence[Row]) -> list[Link]:
+    """Links to runs in the appendix, one for each stretch of numbers: 3–6, 11.
 
-        Those that put comparisons in doubt come first, then those of single records' precision.
-        """
-        told = [f for f in self.data.findings if f.kind == "conclusion" and f.verdict != "map"]
-        told.sort(key=lambda f: (f.rank is None, f.rank))
-        before = {code for f in told[: told.index(finding)] for code in f.warnings}
-        new = [code for code in finding.warnings if code not in before]
-        doubts = [self._counted(code) for code in DOUBTS if code in new]
-        others = [self._counted(code) for code in new if code not in DOUBTS]
-        lists = {"warned.here": doubts, "warned.others": others}
-        return [say(key, warnings=Listed(listed)) for key, listed in lists.items() if listed]
+    The first says what they are.
+    """
+    found = stretches(map(data.number_of, rows)).items()
+    return [
+        Link(f"run-{first}", text if position else say("link.runs", runs=text))
+        for position, (first, text) in enumerate(found)
+    ]
 
-    def _counted(self, code: str) -> Tellable:
-        """A warning, and how many runs carry it by themselves."""
-        warned = [{w["code"] for w in run["warnings"] or ()} for run in self.data.runs]
-        count, warning = sum(code in codes for codes in warned), say(WARNINGS[code])
+
+def _figure_links(data: ReportData, finding: Finding, experiment: Experiment) -> list[Link]:
+    """A link to the first figure that shows the finding for one of its implementations.
+
+    A figure of its metric's quantity, or then of one that follows from it; or the other way round
+    for what is read off rates. For a finding about no metric any will do, the exact ones first.
+    """
+    benchmark, metric = data.benchmark, finding.metric
+    if metric is None:
+        quantities = sorted(benchmark.quantities, key=lambda q: not benchmark.quantities[q].exact)
+    else:
+        own = [benchmark.metric(metric).quantity.name]
+        following = [
+            each.quantity.name
+            for each in benchmark.metrics
+            if each.derived and metric in each.derived.of
+        ]
+        quantities = following + own if finding.kind in SHOWN_BY_RATES else own + following
+    for quantity in quantities:
+        for figure in experiment.plan["figures"]:
+            shown = finding.implementations & set(figure["implementations"])
+            if figure["quantity"] == quantity and shown:
+                number = data.figure_numbers[experiment.name, figure["id"]]
+                return [Link(f"figure-{number}", say("figure", number=number))]
+    return []
+
+
+# Conclusions
+
+
+def render_conclusion(data: ReportData, finding: Finding) -> Conclusion:
+    """A conclusion in words; what was looked for and not found stands apart."""
+    checked = next((told for told in finding.statements if told.key == CHECKED), None)
+    heading, *others = (told for told in finding.statements if told is not checked)
+    body = [*others, *told_reasons(data.benchmark, finding.reasons), *_doubts_of(data, finding)]
+    brief = _brief(data, others)
+    return Conclusion(
+        heading=heading,
+        body=in_turn(body) if body else None,
+        brief=brief,
+        brief_length=sum(map(len, data.told(brief))) if brief else 0,
+        checked=checked,
+        links=_conclusion_links(data, finding),
+        implementations=sorted(finding.implementations),
+    )
+
+
+def _conclusion_links(data: ReportData, finding: Finding) -> list[Link]:
+    """Links from a conclusion of page one to what shows it; a section's stands beside it."""
+    section = finding.subject.get("section")
+    if finding.experiment is not None:
+        return []
+    if finding.subject["topic"] == "choice":
+        return [Link("map", say("link.map"))]
+    return [
+        Link(f"chapter-{group[0].name}", say("table", number=number))
+        for number, group in enumerate(sections_of(data.experiments), start=1)
+        if any(experiment.name == section for experiment in group)
+    ]
+
+
+def _doubts_of(data: ReportData, finding: Finding) -> list[Tellable]:
+    """The warnings that no conclusion before it has, page one's being the first.
+
+    Those that put comparisons in doubt come first, then those of single records' precision; each
+    with how many runs carry it by themselves.
+    """
+    told = [f for f in data.of_kind("conclusion") if f.verdict != "map"]
+    told.sort(key=lambda f: (f.rank is None, f.rank))
+    before = {code for f in told[: told.index(finding)] for code in f.warnings}
+    new = [code for code in finding.warnings if code not in before]
+
+    def counted(code: str) -> Tellable:
+        count, warning = len(data.warned.get(code, ())), say(WARNINGS[code])
         if not count:
             return warning
-        return say("warned.counted", warning=warning, count=count, total=len(warned))
+        return say("warned.counted", warning=warning, count=count, total=len(data.runs))
 
-    def _brief(self, sentences: Sequence[Tellable]) -> Tellable | None:
-        """The first sentences that fit, one at least; None where there are none."""
-        brief: Tellable | None = None
-        for count in range(1, len(sentences) + 1):
-            more = in_turn(sentences[:count])
-            if brief is not None and max(map(len, self.data.told(more))) > BRIEF_CHARACTERS:
-                break
-            brief = more
-        return brief
+    doubts = [counted(code) for code in DOUBTS if code in new]
+    others = [counted(code) for code in new if code not in DOUBTS]
+    lists = {"warned.here": doubts, "warned.others": others}
+    return [say(key, warnings=Listed(listed)) for key, listed in lists.items() if listed]
 
-    def render(self, findings: Iterable[Finding], titled: bool = False) -> Statements:
-        """The findings as statements, where `titled` after their experiment's title."""
-        entries: list[PrintedStatement] = []
-        marks: dict[tuple[str, ...], str] = {}
-        for finding in findings:
-            codes = tuple(finding.warnings)
-            if codes and codes not in marks:
-                marks[codes] = string.ascii_lowercase[len(marks)]
-            lead: Tellable = say("dataset.all")
-            if finding.experiment is not None:
-                lead = Label(self.data.experiment(finding.experiment).plan["title"])
-            entries.append(
-                PrintedStatement(
-                    text=in_turn(self.sentences(finding)),
-                    mark=marks.get(codes, ""),
-                    lead=lead if titled else None,
-                    links=self.links(finding),
-                    implementations=tuple(sorted(finding.implementations)),
-                )
-            )
-        return Statements(entries, self._doubts(marks))
 
-    def _doubts(self, marks: Mapping[tuple[str, ...], str]) -> Tellable | None:
-        """What the marks stand for; None without any."""
-        if not marks:
-            return None
-        explained = [
-            say("warned.mark", mark=mark, warnings=Listed([say(WARNINGS[code]) for code in codes]))
-            for codes, mark in marks.items()
-        ]
-        return say("warned", warnings=clauses(explained))
+def _brief(data: ReportData, sentences: Sequence[Tellable]) -> Tellable | None:
+    """The first sentences that fit, one at least; None where there are none."""
+    brief: Tellable | None = None
+    for count in range(1, len(sentences) + 1):
+        more = in_turn(sentences[:count])
+        if brief is not None and max(map(len, data.told(more))) > BRIEF_CHARACTERS:
+            break
+        brief = more
+    return brief

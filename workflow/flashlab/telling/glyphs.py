@@ -24,7 +24,7 @@ STAND_IN = "〓"
 SPACES = frozenset("\t\n\r")
 """Characters that need no glyph."""
 
-_VARIATION_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_VARIATIONS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 
 _logger = logging.getLogger(__name__)
 
@@ -41,14 +41,6 @@ def covered() -> frozenset[int]:
 
 def _lacking(character: str) -> bool:
     return ord(character) not in covered() and character not in SPACES
-
-
-def _is_invisible(character: str) -> bool:
-    """Whether a character only joins, marks or varies others, and is itself invisible."""
-    return (
-        unicodedata.category(character) == "Cf"
-        or _VARIATION_SELECTORS.fullmatch(character) is not None
-    )
 
 
 def _named(character: str) -> str:
@@ -70,7 +62,7 @@ def legible(text: str, place: str) -> str:
     for character in unicodedata.normalize("NFC", text):
         if not _lacking(character):
             shown.append(character)
-        elif not _is_invisible(character):
+        elif unicodedata.category(character) != "Cf" and not _VARIATIONS.fullmatch(character):
             shown.append(STAND_IN)
             if character not in warned:
                 warned.add(character)
