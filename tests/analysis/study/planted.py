@@ -1,4 +1,4 @@
-"""Datasets whose truth is planted: known times, peaks and failures, written as tables.
+"""Datasets whose truth is planted: known times and failures, written as tables.
 
 Each dataset is a sweep of two implementations. Its samples are drawn around known medians: 5% of
 them are 20% slow, each run drifts, some clocks are coarse, and some sweeps run out of memory.
@@ -60,7 +60,6 @@ class Planted:
 
     kind: str
     passes: dict[Key, Pass] = field(default_factory=dict)
-    peaks: dict[tuple[str, Shape], float] = field(default_factory=dict)
     failed: dict[tuple[str, Shape], str] = field(default_factory=dict)
     exponents: dict[tuple[str, bool, str], float] = field(default_factory=dict)
     spikes: dict[Key, float] = field(default_factory=dict)
@@ -135,7 +134,6 @@ def plant(
     Each run is off by up to 1%, and drifts by up to 2%; backward takes 2.5 times the forward.
     """
     spread = float(random.choice([0.003, 0.01, 0.02, 0.04]))
-    share, power = float(random.choice([0.4, 1.0, 1.7])), float(random.uniform(0, 2))
     for (name, causal), curve in curves.items():
         for size in sizes:
             shape = experiment_shape(size, causal, batch_size)
@@ -145,8 +143,6 @@ def plant(
                 dataset.passes[name, shape, timed] = Pass(
                     median, spread, drift, resolution=resolution
                 )
-            peak = 64 * (size / 128) ** power + (name == "Pytorch") * float(random.choice([0, 90]))
-            dataset.peaks[name, shape] = peak * (share if name == "Flash2" else 1)
 
 
 def _power(scale: float, exponent: float) -> Curve:
@@ -294,37 +290,6 @@ def tied(random: np.random.Generator) -> Planted:
     return dataset
 
 
-LAB = (
-    *(Shape(16, n, 32, 2048, mask) for n in (128, 256, 512, 1024) for mask in (False, True)),
-    *(Shape(b, 512, 32, 2048, True) for b in (8, 32, 64)),
-    *(Shape(32, 512, h, 2048, True) for h in (8, 16, 64)),
-    *(Shape(32, 512, 32, e, True) for e in (512, 1024, 4096)),
-)
-"""The shapes that the published claims are about."""
-
-
-def lab(random: np.random.Generator) -> Planted:
-    """The lab's shapes with times by some powers of their parameters: claims hold or do not."""
-    dataset = Planted("lab")
-    for name in NAMES:
-        powers = random.uniform([0, 0, 0, 0], [1.2, 2, 1.2, 1.2])
-        peaks = random.uniform([0.5, 0.5, 0, 0.1], [1, 2, 1, 1])
-        scale, masked = np.exp(random.uniform([-1.5, -0.7], [1, 0.7]))
-        for shape in LAB:
-            size = np.log2(
-                [
-                    *(shape.batch_size / 16, shape.seq_len / 512),
-                    *(shape.num_heads / 32, shape.emb_dim / 2048),
-                ]
-            )
-            dataset.peaks[name, shape] = float(f"{500 * scale * 2 ** (peaks @ size):.6g}")
-            time = scale * 2 ** (powers @ size) * (masked if shape.causal else 1)
-            for timed, factor in (("forward", 1.0), ("backward", 2.5)):
-                own = factor * float(random.uniform(0.97, 1.03))
-                dataset.passes[name, shape, timed] = Pass(float(time * own), 0.01)
-    return dataset
-
-
 PLANTS = (
     *(identical, faster, crossing, launch, cliff, spiked, unsteady, out_of_memory, tied),
     *(identical, faster, crossing),
@@ -335,10 +300,10 @@ PLANTS = (
 
 
 def records_of(
-    dataset: Planted, random: np.random.Generator, device: str = DEVICE
+    dataset: Planted, random: np.random.Generator
 ) -> dict[tuple[str, Shape], list[Record]]:
     """The records of each run, one for each process."""
-    environment = {"device_name": device, "packages": {}}
+    environment = {"device_name": DEVICE, "packages": {}}
     records: dict[tuple[str, Shape], list[Record]] = {}
     shapes = sorted({shape for _, shape, _ in dataset.passes})
     for implementation, shape, process in itertools.product(
@@ -355,7 +320,6 @@ def records_of(
             record_of(
                 attention_run(implementation, shape, "float16", "cuda"),
                 dataset.failed.get((implementation, shape), "ok"),
-                peak=dataset.peaks.get((implementation, shape), 10.0),
                 environment=environment,
                 sources={"process": process} if process else {},
                 **times,
@@ -365,14 +329,10 @@ def records_of(
 
 
 def write_dataset(
-    dataset: Planted,
-    folder: Path,
-    random: np.random.Generator,
-    device: str = DEVICE,
-    name: str = "sweep",
+    dataset: Planted, folder: Path, random: np.random.Generator, name: str = "sweep"
 ) -> Path:
     """Plan and tables of a planted sweep over seq_len; the plan's file."""
-    records = records_of(dataset, random, device).values()
+    records = records_of(dataset, random).values()
     return Planter(folder).write_plan([*itertools.chain(*records)], name)
 
 
