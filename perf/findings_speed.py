@@ -28,7 +28,7 @@ def write_many(folder: Path, records: int) -> list[Path]:
         random = np.random.default_rng(index)
         dataset = planted.Planted("many")
         curves = {
-            (name, mask): (lambda n, scale=scale: scale * (n / 128) ** 1.5)
+            (name, mask): planted.Power(scale, 1.5)
             for name, scale in zip(planted.NAMES, random.uniform(0.05, 0.2, 2), strict=True)
             for mask in (False, True)
         }

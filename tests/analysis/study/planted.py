@@ -119,6 +119,18 @@ def experiment_shape(size: int, causal: bool = False, batch_size: int = 4) -> Sh
 
 
 Curve = Callable[[int], float]
+"""Milliseconds of a forward pass by size."""
+
+
+@dataclass(frozen=True)
+class Power:
+    """A curve that is a power of the size."""
+
+    scale: float
+    exponent: float
+
+    def __call__(self, size: int) -> float:
+        return self.scale * (size / 128) ** self.exponent
 
 
 def plant(
@@ -129,7 +141,7 @@ def plant(
     resolution: float = 0.0,
     batch_size: int = 4,
 ) -> None:
-    """Plant a sweep over seq_len with these milliseconds of an implementation and a mask.
+    """Plant a sweep over seq_len with these curves of an implementation and a mask.
 
     Each run is off by up to 1%, and drifts by up to 2%; backward takes 2.5 times the forward.
     """
@@ -143,16 +155,8 @@ def plant(
                 dataset.passes[name, shape, timed] = Pass(
                     median, spread, drift, resolution=resolution
                 )
-
-
-def _power(scale: float, exponent: float) -> Curve:
-    return lambda n: scale * (n / 128) ** exponent
-
-
-def _remember(dataset: Planted, exponents: dict[tuple[str, bool], float]) -> None:
-    for (name, causal), exponent in exponents.items():
-        for timed in ("forward", "backward"):
-            dataset.exponents[name, causal, timed] = exponent
+                if isinstance(curve, Power) and not resolution:
+                    dataset.exponents[name, causal, timed] = curve.exponent
 
 
 def identical(random: np.random.Generator) -> Planted:
@@ -160,8 +164,7 @@ def identical(random: np.random.Generator) -> Planted:
     dataset = Planted("identical", identical=True)
     exponent = float(random.uniform(0, 2))
     keys = [(name, mask) for name in NAMES for mask in (False, True)]
-    plant(dataset, dict.fromkeys(keys, _power(0.05, exponent)), _sizes(random), random)
-    _remember(dataset, dict.fromkeys(keys, exponent))
+    plant(dataset, dict.fromkeys(keys, Power(0.05, exponent)), _sizes(random), random)
     return dataset
 
 
@@ -171,13 +174,11 @@ def faster(random: np.random.Generator) -> Planted:
     exponent, ratio = float(random.uniform(0.5, 2)), float(np.exp(random.uniform(-1.2, 1.2)))
     growth = float(random.choice([0.0, random.uniform(-0.3, 0.3)]))
     gain = float(np.exp(random.uniform(-0.5, 0.7)))
-    exponents, curves = {}, {}
+    curves = {}
     for name, mask in itertools.product(NAMES, (False, True)):
-        own = exponent - growth * (name == "Flash2")
         scale = 0.05 / (ratio if name == "Flash2" else 1) / (gain if mask else 1)
-        curves[name, mask], exponents[name, mask] = _power(scale, own), own
+        curves[name, mask] = Power(scale, exponent - growth * (name == "Flash2"))
     plant(dataset, curves, _sizes(random), random)
-    _remember(dataset, exponents)
     return dataset
 
 
@@ -188,11 +189,10 @@ def crossing(random: np.random.Generator) -> Planted:
     where = float(random.uniform(sizes[0], sizes[-1]))
     steep, flat = float(random.uniform(1.2, 2.2)), float(random.uniform(0.2, 1.0))
     curves = {
-        ("Pytorch", False): _power(0.05 * (where / 128) ** (flat - steep), steep),
-        ("Flash2", False): _power(0.05, flat),
+        ("Pytorch", False): Power(0.05 * (where / 128) ** (flat - steep), steep),
+        ("Flash2", False): Power(0.05, flat),
     }
     plant(dataset, curves, sizes, random)
-    _remember(dataset, {("Pytorch", False): steep, ("Flash2", False): flat})
     return dataset
 
 
@@ -226,7 +226,7 @@ def cliff(random: np.random.Generator) -> Planted:
     exponent = float(random.uniform(0, 2))
 
     def step(n: int) -> float:
-        return _power(0.05, exponent)(n) * (height if n >= edge else 1)
+        return Power(0.05, exponent)(n) * (height if n >= edge else 1)
 
     plant(dataset, {("Pytorch", False): step, ("Flash2", False): step}, sizes, random)
     return dataset
@@ -283,8 +283,8 @@ def tied(random: np.random.Generator) -> Planted:
     dataset = Planted("tied")
     ratio = float(random.choice([1.0, 1.5, 2.0]))
     curves = {
-        ("Pytorch", False): _power(0.064, 1.0),
-        ("Flash2", False): _power(0.064 / ratio, 1.0),
+        ("Pytorch", False): Power(0.064, 1.0),
+        ("Flash2", False): Power(0.064 / ratio, 1.0),
     }
     plant(dataset, curves, _sizes(random), random, resolution=0.0005)
     return dataset
