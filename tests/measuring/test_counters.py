@@ -56,7 +56,9 @@ def counted(
     return count
 
 
-def test_a_record_holds_the_counters_of_both_passes(counted: Counted) -> None:
+def test_a_record_holds_the_counters_of_both_passes_and_of_each_kernel(
+    counted: Counted, tmp_path: Path
+) -> None:
     record = counted()
     assert (record.status, record.message) == ("ok", None)
     assert record.has_counters
@@ -68,16 +70,14 @@ def test_a_record_holds_the_counters_of_both_passes(counted: Counted) -> None:
     assert values["backward_busy_time"] == pytest.approx(17.2)
     assert values["forward_matrix_activity"] == pytest.approx(63)
     assert record.to_json().keys() == {"record"}  # a reader of the course's keys finds no result
-
-
-def test_a_record_keeps_each_kernels_name_and_counters(counted: Counted) -> None:
-    details = counted().details
-    assert details is not None
-    kernels = details["kernels"]
-    assert [kernel["name"] for kernel in kernels["backward_time"]] == [
-        f"flash_bwd_kernel_{i}" for i in range(3)
-    ]
-    assert kernels["backward_time"][1]["busy_time"] == pytest.approx(17.1)
+    assert record.details is not None
+    kernels = record.details["kernels"]["backward_time"]
+    assert [kernel["name"] for kernel in kernels] == [f"flash_bwd_kernel_{i}" for i in range(3)]
+    assert kernels[1]["busy_time"] == pytest.approx(17.1)
+    called = json.loads((tmp_path / "bin" / "called").read_text())
+    program = called[called.index("-m") :]
+    assert program[1] == "flashlab.measuring.counters"
+    assert json.loads(program[2])["measure"] == ATTENTION.measure
 
 
 @pytest.mark.parametrize(
@@ -128,14 +128,6 @@ def test_without_nsight_compute_the_record_says_so(
     mine = kernel("return naive(qkv, causal)")
     record = measure_run(ATTENTION, RUN, PROTOCOL, mine, {}, tmp_path / "r.json")
     assert (record.status, record.message) == ("error", "Nsight Compute (ncu) is not on PATH")
-
-
-def test_the_program_is_told_what_to_run(counted: Counted, tmp_path: Path) -> None:
-    counted()
-    called = json.loads((tmp_path / "bin" / "called").read_text())
-    program = called[called.index("-m") :]
-    assert program[1] == "flashlab.measuring.counters"
-    assert json.loads(program[2])["measure"] == ATTENTION.measure
 
 
 def test_each_pass_runs_once_unseen_and_once_counted_after_its_marker(

@@ -52,7 +52,7 @@ def test_two_processes_that_claim_the_cpu_exclude_each_other(root: Path) -> None
         with another_claim(root) as second:
             assert second.stdout is not None
             os.set_blocking(second.stdout.fileno(), False)
-            time.sleep(1.0)
+            time.sleep(0.3)
             assert second.stdout.read() is None
             assert second.poll() is None
             os.set_blocking(second.stdout.fileno(), True)
