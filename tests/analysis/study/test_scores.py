@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from analysis.deriving import VALID
 from analysis.study import planted
 from analysis.study.scores import Score, Scores, score
 from analysis.study.truth import Truth
@@ -57,7 +56,6 @@ def test_a_verdict_against_the_truth_is_false() -> None:
         subject=subject | {"variant": {"causal": False}},
         verdict="better",
     )
-    assert VALID.is_valid([finding.to_json()])
     right = "above" if ratio > 1 else "below"
     for verdict in ("above", "below"):
         estimates = [estimate | {"verdict": verdict}]
