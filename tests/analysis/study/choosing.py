@@ -44,7 +44,7 @@ class Choices(Truth):
     """The truth of a dataset of experiments: each one's shapes by its name, in their order."""
 
     def __init__(self, dataset: Planted, experiments: Mapping[str, Sequence[Shape]]) -> None:
-        super().__init__(dataset, {})
+        super().__init__(dataset)
         self.experiments = experiments
 
     @property

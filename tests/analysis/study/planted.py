@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -20,7 +19,6 @@ import scipy.stats
 from planted.experiments import Planter
 from planted.records import record_of
 
-from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.records import Record
@@ -334,26 +332,3 @@ def write_dataset(
     """Plan and tables of a planted sweep over seq_len; the plan's file."""
     records = records_of(dataset, random).values()
     return Planter(folder).write_plan([*itertools.chain(*records)], name)
-
-
-def plant_ceilings(dataset: Planted, random: np.random.Generator) -> dict[str, Any]:
-    """Ceilings of which some run of the dataset reaches a share between 20% and 130%."""
-    chosen = list(dataset.passes)[int(random.integers(len(dataset.passes)))]
-    seconds = true_median(dataset.passes[chosen]) / 1e3
-    _, shape, timed = chosen
-    rate = costs.flops(shape)[timed] / seconds / float(random.uniform(0.2, 1.3))
-    moved = costs.compulsory_bytes(shape, "float16")[timed]
-    bandwidth = moved / seconds / float(random.uniform(0.2, 1.3))
-    size, copied = 8192, 2**32
-
-    def record(seconds: float, **more: Any) -> dict[str, Any]:
-        median = seconds / mixture_median(0.004)
-        return {"samples": draw(Pass(median, 0.004), random), "time(s)": seconds, **more}
-
-    return {
-        "device": "cuda",
-        "matrix_product": {"float16": record(2 * size**3 / rate, size=size)},
-        "copy": record(2 * copied / bandwidth, bytes=copied),
-        "environment": {"device_name": DEVICE},
-        "truth": {"rate": rate, "bandwidth": bandwidth},
-    }

@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 from analysis.deriving import NO_CLAIMS
-from analysis.study.planted import PLANTS, Planted, plant_ceilings, write_dataset
+from analysis.study.planted import PLANTS, Planted, write_dataset
 from analysis.study.truth import Truth, anomalies, claims_a_difference
 from planted.experiments import Planter
 
-from flashlab.analysis.ceilings import read_ceilings
 from flashlab.analysis.derive import derive
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding
@@ -31,7 +30,8 @@ UNSCORED = {
     *("correctness", "exact_account", "exact_comparison", "out_of_memory"),
 }
 """Kinds that say nothing of what is planted, those of exact values, and conclusions, which have a
-study of their own. A claim is a ratio of the figures that comparisons rest on."""
+study of their own. Published figures and ceilings, which claims and rooflines need, are not
+planted."""
 
 MOST_FALSE, MOST_MISSED, LEAST_HELD = 0.02, 0.1, 0.93
 """Bounds on every kind's shares: of decided findings, of plain effects, of intervals."""
@@ -121,12 +121,11 @@ def _is_scored(finding: Finding) -> bool:
 def _score_findings(
     scores: Scores, dataset: Planted, random: np.random.Generator, folder: Path
 ) -> None:
-    ceilings = plant_ceilings(dataset, random)
     experiment = Planter(folder).read(write_dataset(dataset, folder, random))
     estimates = Estimates([experiment])
-    derived = derive([experiment], estimates, NO_CLAIMS, read_ceilings(ceilings, estimates))
+    derived = derive([experiment], estimates, NO_CLAIMS, None)
     found = [finding for finding in derived if _is_scored(finding)]
-    truth = Truth(dataset, ceilings["truth"])
+    truth = Truth(dataset)
     for finding in found:
         if finding.kind != "anomaly":
             scores.add(finding.kind, finding.verdict, *getattr(truth, finding.kind)(finding))

@@ -23,10 +23,10 @@ def scores(tmp_path_factory: pytest.TempPathFactory) -> Scores:
 def test_what_is_planted_is_found_and_nothing_else(scores: Scores) -> None:
     assert scores.out_of_bounds() == []
     assert scores.identical_checks > 100
-    assert len(scores.kinds) == 12
+    assert len(scores.kinds) == 11
     for kind, found in scores.kinds.items():
         assert found.decided, kind
-    assert sum(found.intervals for found in scores.kinds.values()) > 5000
+    assert sum(found.intervals for found in scores.kinds.values()) > 3000
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_score_out_of_bounds_is_told(counted: Score, wrong: int) -> None:
 
 def test_a_verdict_against_the_truth_is_false() -> None:
     dataset = planted.faster(np.random.default_rng(1))
-    truth = Truth(dataset, {})
+    truth = Truth(dataset)
     mine, theirs = (truth.along(name, False, "forward_time") for name in ("Flash2", "Pytorch"))
     ratio = theirs[128] / mine[128]
     subject = {"implementation": "Flash2", "baseline": "Pytorch", "metric": "forward_time"}

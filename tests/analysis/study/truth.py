@@ -16,14 +16,10 @@ from analysis.study.planted import UNSTEADY, Planted, experiment_shape, true_med
 
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.jump import LEAST_JUMP
-from flashlab.analysis.kinds.roofline import BOUND_SHARE
-from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 
 MARGIN, BEND, OUTLIER = 1.05, 0.2, 1.25
 PLAIN = MARGIN**2
-L2_BYTES = 60 * 2**20
-"""Of the device that is planted, an H200."""
 
 Judged = tuple[bool, bool | None, Sequence[tuple[float, Mapping[str, Any]]]]
 
@@ -52,9 +48,8 @@ def _change_places(ratios: Iterable[float], limit: float) -> bool:
 class Truth:
     """The times of a planted dataset, in milliseconds."""
 
-    def __init__(self, dataset: Planted, ceilings: Mapping[str, float]) -> None:
+    def __init__(self, dataset: Planted) -> None:
         self.dataset = dataset
-        self.ceilings = ceilings
         self.times = {key: true_median(planted) for key, planted in dataset.passes.items()}
         self._names: dict[Shape, list[str]] = {shape: [] for _, shape, _ in self.times}
         for name, shape in sorted({key[:2] for key in self.times} - dataset.failed.keys()):
@@ -249,33 +244,6 @@ class Truth:
         mine = finding.subject["implementation"]
         false = any(_is_beyond(step, LEAST_JUMP) != (name == mine) for name, step in steps.items())
         return false, None, [(steps[e["implementation"]], e) for e in finding.estimates]
-
-    # What is held against the device
-
-    def roofline(self, finding: Finding) -> Judged:
-        name, causal = finding.subject["implementation"], finding.subject["variant"]["causal"]
-        truth, timed = self._along(finding), str(finding.metric).removesuffix("_time")
-        false, missed, intervals = False, None, []
-        for estimate in finding.estimates:
-            shape = experiment_shape(estimate["value"], causal)
-            fewest = costs.compulsory_bytes(shape, "float16")[timed]
-            if name == "Pytorch":
-                fewest = costs.naive_fewest_bytes(shape, "float16", L2_BYTES)[timed]
-            seconds = truth[estimate["value"]] / 1e3
-            matrix = 100 * costs.flops(shape)[timed] / self.ceilings["rate"] / seconds
-            copy = 100 * fewest / self.ceilings["bandwidth"] / seconds
-            near = "compute_bound" if matrix >= copy else "memory_bound"
-            near = near if max(matrix, copy) >= BOUND_SHARE else "neither"
-            right = "model_error" if matrix > 100 else near
-            # Above 100% is called an error only where the interval is wholly above it.
-            false |= finding.verdict not in (right, "inconclusive") and not (
-                100 < matrix <= 105 and finding.verdict != "neither"
-            )
-            away = min(abs(matrix / 100 - 1), abs(max(matrix, copy) / BOUND_SHARE - 1))
-            if min(away, abs(matrix / copy - 1)) > 2 * (MARGIN - 1):
-                missed = bool(missed) or finding.verdict != right
-            intervals += [(matrix, estimate["matrix_percent"]), (copy, estimate["copy_percent"])]
-        return false, missed, intervals
 
 
 def _is_false_place(place: Mapping[str, Any], times: Mapping[str, float]) -> bool:
