@@ -136,8 +136,8 @@ def test_the_order_of_rows_runs_and_experiments_changes_nothing(
     assert (tmp_path / "permuted.json").read_bytes() == before
 
 
-@pytest.mark.parametrize(("seed", "reverse"), [(1, False), (2, True), (3, True)])
-def test_no_order_breaks_a_tie(experiment: Plant, seed: int, reverse: bool) -> None:
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_order_breaks_a_tie(experiment: Plant, seed: int) -> None:
     """Of implementations that are the same to the last digit, in two experiments that are alike."""
     names = ("Pytorch", "Flash2", "Flash4")
 
@@ -158,7 +158,7 @@ def test_no_order_breaks_a_tie(experiment: Plant, seed: int, reverse: bool) -> N
         replace(each, **{n: shuffled(getattr(each, n)) for n in ("runs", "metrics", "records")})
         for each in planted
     ]
-    assert without_conclusions(permuted[:: -1 if reverse else 1]) == expected
+    assert without_conclusions(permuted[:: (-1) ** seed]) == expected
 
 
 def without_conclusions(experiments: Sequence[Experiment]) -> list[dict[str, Any]]:
