@@ -76,7 +76,6 @@ def random_qkv(*size: int, dtype: torch.dtype = torch.float16) -> torch.Tensor:
         (8, 300, False, True, torch.bfloat16, "forward backward"),
         (80, 530, False, False, torch.bfloat16, "forward prepare backward finish"),
         (128, 520, True, True, torch.float16, "forward queries backward"),
-        (160, 200, True, False, torch.float16, "forward queries wide"),
         (256, 100, False, False, torch.float16, "forward queries wide"),
     ],
 )
