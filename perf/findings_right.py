@@ -80,10 +80,7 @@ def of_identical(study: Callable[[int, int], Named]) -> Table:
     return table
 
 
-def of_scores(datasets: int, seed: int) -> Iterator[str]:
-    """Each kind's findings; ends the process with 1 where a share is out of bounds."""
-    with tempfile.TemporaryDirectory() as folder:
-        found = scores.score(datasets, seed, Path(folder))
+def _of_kinds(found: scores.Scores) -> Iterator[str]:
     yield "| kind | findings | decided | false | plain ones missed | intervals that hold |"
     yield "|---|---|---|---|---|---|"
     for kind, s in sorted(found.kinds.items()):
@@ -95,6 +92,13 @@ def of_scores(datasets: int, seed: int) -> Iterator[str]:
         yield f"| {' | '.join(map(str, cells))} |"
     planted = ", ".join(f"{count} {kind}" for kind, count in sorted(found.datasets.items()))
     yield f"\n{found.datasets.total()} datasets: {planted}."
+
+
+def of_scores(datasets: int, seed: int) -> Iterator[str]:
+    """Each kind's findings; ends the process with 1 where a share is out of bounds."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = scores.score(datasets, seed, Path(folder))
+    yield from _of_kinds(found)
     yield (
         f"Of identical implementations and variants, {found.identical_checks} findings, "
         f"{found.identical_differences} of which claim a difference."
@@ -107,7 +111,7 @@ def of_conclusions(datasets: int, seed: int) -> Iterator[str]:
     """Each kind of statement, the leads that page one tells, and statements that are false."""
     with tempfile.TemporaryDirectory() as folder:
         found = choosing.score(range(seed, seed + datasets), Path(folder))
-    yield found.text()
+    yield from _of_kinds(found)
     yield from (example[:1200] for example in found.examples[:10])
 
 

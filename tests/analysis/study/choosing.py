@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from analysis.deriving import NO_CLAIMS
 from analysis.study.planted import Pass, Planted, records_of
+from analysis.study.scores import Scores
 from analysis.study.truth import MARGIN, Truth
 from planted.experiments import Planter
 
@@ -149,36 +149,6 @@ def write(choices: Choices, folder: Path, seed: int, shuffled: bool = False) -> 
 # What is stated, judged
 
 
-@dataclass
-class Score:
-    """Statements judged, those that are false, and planted leads that page one tells or not."""
-
-    stated: Counter[str] = field(default_factory=Counter)
-    false: Counter[str] = field(default_factory=Counter)
-    plain: int = 0
-    told: int = 0
-    examples: list[str] = field(default_factory=list)
-
-    def count(self, kind: str, is_right: bool, example: Any = "") -> None:
-        self.stated[kind] += 1
-        if not is_right:
-            self.false[kind] += 1
-            self.examples.append(f"{kind}: {example}")
-
-    def text(self) -> str:
-        lines = [
-            f"{kind}: {self.false[kind]} of {n} false ({100 * self.false[kind] / n:.1f}%)"
-            for kind, n in sorted(self.stated.items())
-        ]
-        total, false = self.stated.total(), self.false.total()
-        lines.append(f"in all: {false} of {total} false ({100 * self.false_share():.2f}%)")
-        lines.append(f"leads of 10% told on page one: {self.told} of {self.plain}")
-        return "\n".join(lines)
-
-    def false_share(self) -> float:
-        return self.false.total() / max(1, self.stated.total())
-
-
 Judged = Iterator[tuple[bool, Sequence[Shape]]]
 """Whether each claim of a statement is right, and the places where it names one alone."""
 
@@ -209,7 +179,12 @@ class Judge:
 
     planted: Choices
     experiments: Sequence[Experiment]
-    score: Score
+    scores: Scores
+
+    def _count(self, kind: str, is_right: bool, example: Any) -> None:
+        self.scores.add(kind, "told", not is_right, None)
+        if not is_right:
+            self.scores.examples.append(f"{kind}: {example}")
 
     def conclusions(self, findings: Iterable[Finding]) -> None:
         """Judge every statement of page one and of the sections."""
@@ -232,8 +207,7 @@ class Judge:
             return
         for place in self.planted.shapes:
             if self.planted.lead(place, TOTAL)[1] >= PLAIN:
-                self.score.plain += 1
-                self.score.told += place in told
+                self.scores.add("front: leads of 10%", "", False, place not in told)
 
     def _fine(self, name: str, places: Iterable[Shape], metric: str) -> bool:
         return all(self.planted.price(place, name, metric) <= MARGIN for place in places)
@@ -262,7 +236,7 @@ class Judge:
                 right = all(name == names[0] and lead > MARGIN for name, lead in leads)
             else:
                 right = all(self._fine(name, places, metric) for name in names)
-            self.score.count(f"map.{state}", right, (places, cell))
+            self._count(f"map.{state}", right, (places, cell))
             if right and (state == "alone" or len(names) == 1):
                 yield from places
 
@@ -282,7 +256,7 @@ class Judge:
         for statement in finding.statements:
             key = statement.key.removeprefix("conclusion.")
             for right, named in self._judged(key, statement.values, places, metric):
-                self.score.count(f"{where}: {key}", right, (statement.values, places))
+                self._count(f"{where}: {key}", right, (statement.values, places))
                 told |= set(named if right else ())
         return told
 
@@ -315,11 +289,12 @@ class Judge:
             yield len(ahead) >= each.values["count"], ()
 
 
-def score(seeds: Iterable[int], folder: Path, into: Score | None = None) -> Score:
-    """The score of the datasets of these seeds."""
-    found = into or Score()
+def score(seeds: Iterable[int], folder: Path) -> Scores:
+    """The scores of the datasets of these seeds."""
+    found = Scores()
     for seed in seeds:
         planted = plant(seed)
+        found.datasets[planted.dataset.kind] += 1
         with tempfile.TemporaryDirectory(dir=folder) as home:
             experiments = write(planted, Path(home), seed)
             findings = derive(experiments, Estimates(experiments), NO_CLAIMS, None)

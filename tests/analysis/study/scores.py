@@ -83,10 +83,11 @@ class Score:
 
 @dataclass
 class Scores:
-    """All kinds' scores, and what was claimed of implementations that are identical."""
+    """All kinds' scores, what was claimed of what is identical, and statements that are false."""
 
     kinds: dict[str, Score] = field(default_factory=dict)
     datasets: Counter[str] = field(default_factory=Counter)
+    examples: list[str] = field(default_factory=list)
     identical_checks: int = 0
     identical_differences: int = 0
 
