@@ -31,16 +31,7 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Fault:
-    """One edit of a module that makes it wrong, and the tests that should say so.
-
-    Attributes:
-        name: what it is called on the command line.
-        breaks: what it does, in words.
-        file: the module, below ``workflow/``.
-        old: a text that stands in it once.
-        new: what takes its place.
-        tests: files and folders below ``tests/``, or single tests as pytest names them.
-    """
+    """An entry of the list: one edit of a module that makes it wrong, and who should say so."""
 
     name: str
     breaks: str
@@ -85,20 +76,10 @@ def copy_project(folder: Path) -> None:
     subprocess.run(command, cwd=folder, check=True)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What the tests made of a fault."""
-
-    fault: Fault
-    seconds: float
-    caught_by: str | None
-    said: str
-
-
 def run_tests(
     project: Path, temporary: str, tests: Sequence[str], *options: str
-) -> tuple[int, str]:
-    """Exit status and output of pytest, called in a copy of the project."""
+) -> tuple[list[str], str]:
+    """Which tests fail in a copy of the project, and the last line that pytest prints."""
     done = subprocess.run(
         [sys.executable, *PYTEST, *options, *tests],
         cwd=project,
@@ -107,11 +88,14 @@ def run_tests(
         stderr=subprocess.STDOUT,
         text=True,
     )
-    return done.returncode, done.stdout
+    return FAILED.findall(done.stdout), done.stdout.strip().rpartition("\n")[2]
 
 
-def try_fault(project: Path, fault: Fault) -> Outcome:
-    """Run a fault's tests on a copy of the project that has it, until one fails."""
+def try_fault(project: Path, fault: Fault) -> tuple[Fault, float, str | None, str]:
+    """Run a fault's tests on a copy of the project that has it, until one fails.
+
+    The fault, the seconds that it took, the test that fails, and pytest's last line.
+    """
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fault-") as temporary:
         folder = Path(temporary, "project")
@@ -122,18 +106,8 @@ def try_fault(project: Path, fault: Fault) -> Outcome:
         module.write_text(text.replace(fault.old, fault.new), encoding="utf-8")
         os.utime(module, (0, 0))  # or one compiled in the same second could stand for it
         tests = [f"tests/{name}" for name in fault.tests]
-        _, printed = run_tests(folder, temporary, tests, "-x")
-    failed = FAILED.search(printed)
-    said = printed.strip().rpartition("\n")[2]
-    return Outcome(fault, time.monotonic() - begin, failed[1] if failed else None, said)
-
-
-def unsound(project: Path, outcomes: Sequence[Outcome]) -> set[str]:
-    """The tests among those that caught a fault that fail on the project without any, too."""
-    tests = sorted({each.caught_by for each in outcomes if each.caught_by})
-    with tempfile.TemporaryDirectory(prefix="fault-") as temporary:
-        _, printed = run_tests(project, temporary, tests) if tests else (0, "")
-    return set(FAILED.findall(printed))
+        failed, said = run_tests(folder, temporary, tests, "-x")
+    return fault, time.monotonic() - begin, failed[0] if failed else None, said
 
 
 def main(words: Sequence[str]) -> int:
@@ -145,7 +119,7 @@ def main(words: Sequence[str]) -> int:
     if problems := [f"{f.name}: {found}" for f in faults if (found := problem_of(f))]:
         print(*problems, sep="\n", file=sys.stderr)
         return 2
-    outcomes: list[Outcome] = []
+    caught: dict[str, str | None] = {}
     with (
         tempfile.TemporaryDirectory(prefix="faults-") as temporary,
         ThreadPoolExecutor(AT_ONCE) as pool,
@@ -154,18 +128,18 @@ def main(words: Sequence[str]) -> int:
         copy_project(project)
         waiting = [pool.submit(try_fault, project, fault) for fault in faults]
         for number, done in enumerate(as_completed(waiting), start=1):
-            outcome = done.result()
-            outcomes.append(outcome)
-            verdict = "caught" if outcome.caught_by else "MISSED"
-            place = f"{number:3}/{len(faults)}"
-            print(f"{place} {verdict} {outcome.seconds:4.0f} s  {outcome.fault.name}")
-            print(f"{'':8}{outcome.caught_by or outcome.said}", flush=True)
+            fault, seconds, caught[fault.name], said = done.result()
+            verdict = "caught" if caught[fault.name] else "MISSED"
+            print(f"{number:3}/{len(faults)} {verdict} {seconds:4.0f} s  {fault.name}")
+            print(f"{'':8}{caught[fault.name] or said}", flush=True)
         print("The tests that caught them, without any fault ...", flush=True)
-        wrong = unsound(project, outcomes)
-    missed = [each for each in outcomes if each.caught_by is None or each.caught_by in wrong]
-    for each in missed:
-        why = f"; {each.caught_by} fails without it, too" if each.caught_by else ""
-        print(f"missed: {each.fault.name}: {each.fault.breaks} ({each.fault.file}){why}")
+        tests = sorted({test for test in caught.values() if test})
+        unsound = run_tests(project, temporary, tests)[0] if tests else []
+    missed = [fault for fault in faults if caught[fault.name] in (None, *unsound)]
+    for fault in missed:
+        test = caught[fault.name]
+        why = f"; {test} fails without it, too" if test else ""
+        print(f"missed: {fault.name}: {fault.breaks} ({fault.file}){why}")
     print(f"{len(faults) - len(missed)} of {len(faults)} caught")
     return 1 if missed else 0
 

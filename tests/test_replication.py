@@ -147,15 +147,6 @@ def test_processes_of_one_call_each_have_the_interval_of_students_t() -> None:
     assert math.log(high / low) / 2 == pytest.approx(half, rel=0.01)
 
 
-def test_a_disturbed_process_widens_its_own_run_alone() -> None:
-    calm = [[process(1.0), process(1.003), process(0.997)] for _ in range(4)]
-    alone = combine_processes(calm)
-    beside = combine_processes([*calm, [process(1.0), process(1.001), process(2.7)]])
-    assert [ends(found) for found in beside[:4]] == [ends(found) for found in alone]
-    low, high = ends(beside[4])
-    assert high / low > 2
-
-
 medians = st.floats(min_value=1e-6, max_value=1e6)
 
 

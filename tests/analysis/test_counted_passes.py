@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from flashlab.analysis.counted_passes import CountedKernels, CountedOperators, CountedPass
 from flashlab.benchmarks.attention import costs
@@ -113,36 +109,3 @@ def test_excess_and_traffic_are_those_of_the_pass() -> None:
     found = kernels(6, 1.78, 4.87e9, 8.2, 1.83)
     assert found.excess == pytest.approx(18.1, rel=0.01)
     assert found.memory == pytest.approx(64, rel=0.01)
-
-
-ON_GPU: dict[str, dict[str, Any]] = {
-    "matrix_bound": {"matrix": 84.0},
-    "unfused": {"parts": 5, "moved": 0.84 * COPY},
-    "launch_bound": {"parts": 40, "busy_ms": 0.4},
-}
-WAVERING = ("busy_ms", "moved", "matrix")
-
-
-@given(st.sampled_from(sorted(ON_GPU)), st.lists(st.floats(0.9, 1.1), min_size=3, max_size=3))
-def test_counters_that_are_off_by_a_tenth_give_no_contrary_cause(
-    expected: str, off: list[float]
-) -> None:
-    usual = {"busy_ms": 1.0, "moved": 1e8, "matrix": 20.0}
-    drawn = usual | ON_GPU[expected]
-    drawn |= {name: drawn[name] * factor for name, factor in zip(WAVERING, off, strict=True)}
-    drawn["busy_ms"] = min(drawn["busy_ms"], 1.0)
-    assert kernels(**drawn).verdict in {expected, "neither", "none"}
-
-
-ON_CPU = {"products": (62.0, 20.0, 0.0), "unfused": (38.0, 32.0, 0.0), "fused": (20.0, 10.0, 62.0)}
-
-
-@given(st.sampled_from(sorted(ON_CPU)), st.lists(st.floats(0.85, 1.15), min_size=4, max_size=4))
-def test_shares_that_are_off_by_some_percent_give_no_contrary_cause(
-    expected: str, off: list[float]
-) -> None:
-    shares = (*ON_CPU[expected], 100 - sum(ON_CPU[expected]))
-    times = [share * factor for share, factor in zip(shares, off, strict=True)]
-    product, softmax, fused, _ = (100 * time / sum(times) for time in times)
-    found = operators(product=product, softmax=softmax, fused=fused)
-    assert found.verdict in {expected, "none"}

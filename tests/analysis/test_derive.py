@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from analysis.deriving import NO_CLAIMS, Plant, check, excluded_run
+from analysis.deriving import NO_CLAIMS, Plant, check
 from planted.experiments import SIZES
 
 from flashlab.analysis import derive as stage
@@ -97,28 +97,6 @@ def numbers(value: Any) -> Iterator[float]:
         yield value
 
 
-def test_every_kind_is_found_in_an_experiment_ratios_in_the_summary_and_the_rest_in_neither(
-    dataset: list[Path], derive: Derive, ceilings: Path
-) -> None:
-    found = derive(dataset, ceilings)
-    kinds = {(finding.experiment, finding.kind) for finding in found}
-    every = {"scaling", "comparison", "exact_comparison", "variant_effect", "out_of_memory"}
-    every |= {"crossover", "monotonicity", "anomaly", "roofline"}
-    every |= {"choice", "jump", "conclusion"}
-    of_dataset = {"claim", "environment", "correctness", "choice", "variant_gain"}
-    of_dataset |= {"worse_than_naive", "counters", "processes", "sittings", "conclusion"}
-    by_experiment = {
-        name: {kind for experiment, kind in kinds if experiment == name}
-        for name in ("summary", "seq_len", None)
-    }
-    assert by_experiment["summary"] == {"comparison", "exact_comparison"}
-    assert by_experiment["seq_len"] >= every and by_experiment[None] >= of_dataset
-    assert {finding.device for finding in found} == {"Abacus"}
-    for finding in found:
-        if finding.kind in ("comparison", "variant_effect") and finding.experiment == "seq_len":
-            assert finding.warnings == ["drift"]
-
-
 def test_the_order_of_rows_runs_and_experiments_changes_nothing(
     dataset: list[Path], derive: Derive, tmp_path: Path
 ) -> None:
@@ -136,8 +114,8 @@ def test_the_order_of_rows_runs_and_experiments_changes_nothing(
     assert (tmp_path / "permuted.json").read_bytes() == before
 
 
-@pytest.mark.parametrize(("seed", "reverse"), [(1, False), (2, True), (3, True)])
-def test_no_order_breaks_a_tie(experiment: Plant, seed: int, reverse: bool) -> None:
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_order_breaks_a_tie(experiment: Plant, seed: int) -> None:
     """Of implementations that are the same to the last digit, in two experiments that are alike."""
     names = ("Pytorch", "Flash2", "Flash4")
 
@@ -158,7 +136,7 @@ def test_no_order_breaks_a_tie(experiment: Plant, seed: int, reverse: bool) -> N
         replace(each, **{n: shuffled(getattr(each, n)) for n in ("runs", "metrics", "records")})
         for each in planted
     ]
-    assert without_conclusions(permuted[:: -1 if reverse else 1]) == expected
+    assert without_conclusions(permuted[:: (-1) ** seed]) == expected
 
 
 def without_conclusions(experiments: Sequence[Experiment]) -> list[dict[str, Any]]:
@@ -211,18 +189,3 @@ def test_a_run_that_never_knew_its_device_leaves_the_others_device_and_ceilings(
     found = derive([plan], ceilings)
     assert {finding.device for finding in found} == {"Abacus"}
     assert "roofline" in {finding.kind for finding in found}
-
-
-def test_an_experiment_of_nothing_but_failures_still_has_its_findings_written(
-    write_experiment: Write, derive: Derive
-) -> None:
-    runs = {name: {128: "unsupported"} for name in ("Pytorch", "Flash2")}
-    found = [finding for finding in derive([write_experiment(runs)]) if finding.experiment]
-    assert {(finding.kind, finding.verdict) for finding in found} == {
-        *(("comparison", "inconclusive"), ("exact_comparison", "withheld")),
-        *(("out_of_memory", "none"), ("choice", "inconclusive")),
-        ("conclusion", "no_numbers"),
-    }
-    for finding in found:
-        if finding.kind in ("comparison", "exact_comparison"):
-            assert excluded_run("Flash2", 128, "unsupported") in finding.reasons

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from flashlab.analysis.launched import (
-    CLASSES,
     COUNTERS,
     Launched,
-    by_class,
     class_of,
     kernels_cell,
     read_kernels,
@@ -63,24 +59,3 @@ def test_the_cell_keeps_each_kernel_in_order_of_launch() -> None:
 def test_without_all_counters_or_of_operators_there_is_no_cell() -> None:
     assert kernels_cell({"kernels": {"forward_time": [{"name": "a", "busy_time": 1.0}]}}) is None
     assert kernels_cell({"operators": {}}) is None
-
-
-SHARES = st.floats(0, 100)
-KERNELS = st.builds(
-    Launched, st.sampled_from(CLASSES), st.just(1), st.floats(1e-3, 10), st.floats(0, 1e10),
-    SHARES, SHARES, SHARES,
-)  # fmt: skip
-
-
-@given(st.lists(KERNELS, min_size=1, max_size=20))
-def test_classes_add_up_to_the_pass_and_average_its_shares(kernels: list[Launched]) -> None:
-    found = by_class(kernels)
-    assert sum(each.count for each in found) == len(kernels)
-    for total in ("milliseconds", "bytes"):
-        whole = sum(getattr(kernel, total) for kernel in kernels)
-        assert sum(getattr(each, total) for each in found) == pytest.approx(whole)
-    weighted = sum(each.memory * each.milliseconds for each in found)
-    assert weighted == pytest.approx(sum(each.memory * each.milliseconds for each in kernels))
-    assert [each.milliseconds for each in found] == sorted(
-        (each.milliseconds for each in found), reverse=True
-    )

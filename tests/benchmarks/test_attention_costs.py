@@ -3,17 +3,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from flashlab.benchmarks.attention.costs import (
     MIB,
     compulsory_bytes,
-    compulsory_tensors,
     flash2_memory_is_exact,
     flash2_peak_memory,
     flops,
-    forward_flops,
     has_memory_model,
     naive_memory_is_exact,
     naive_memory_parts,
@@ -23,72 +19,24 @@ from flashlab.benchmarks.attention.shape import Shape
 
 HEADLINE = Shape(batch_size=32, seq_len=1024, num_heads=32, emb_dim=2048, causal=False)
 
-small = st.integers(1, 64)
 
-
-@st.composite
-def shapes(draw: st.DrawFn) -> Shape:
-    heads = draw(small)
-    return Shape(
-        draw(small), draw(st.integers(1, 4096)), heads, heads * draw(st.integers(1, 256)), False
-    )
-
-
-def test_flash2_holds_at_the_headline_shape_what_was_published() -> None:
+def test_the_peaks_at_the_headline_shape_are_those_that_were_published() -> None:
     assert flash2_peak_memory(HEADLINE) / MIB == 1288.00048828125
-
-
-def test_naive_holds_at_the_headline_shape_what_was_published() -> None:
     assert naive_peak_memory(HEADLINE, workspaces=64 * MIB) / MIB == 9408
-
-
-def test_the_naive_peak_at_the_headline_shape_is_scores_above_all() -> None:
     parts = naive_memory_parts(HEADLINE, workspaces=64 * MIB)
     assert {name: size / MIB for name, size in parts.items()} == {
         **{"scores": 8192, "inputs": 768, "output": 384, "workspaces": 64}
     }
 
 
-def test_a_forward_pass_takes_4bn2hd_operations_and_half_when_causal() -> None:
-    assert forward_flops(HEADLINE) == 4 * 32 * 1024**2 * 32 * 64
-    assert forward_flops(replace(HEADLINE, causal=True)) == 2 * 32 * 1024**2 * 32 * 64
-
-
-@given(shapes())
-def test_backward_takes_two_and_a_half_forwards(shape: Shape) -> None:
-    forward = forward_flops(shape)
-    assert flops(shape) == {
-        "forward": forward,
-        "backward": 2.5 * forward,
-        "forward_backward": 3.5 * forward,
-    }
-
-
-@given(shapes(), st.sampled_from(["batch_size", "seq_len", "emb_dim"]))
-def test_a_larger_shape_costs_more(shape: Shape, parameter: str) -> None:
-    step = shape.num_heads if parameter == "emb_dim" else 1
-    larger = replace(shape, **{parameter: getattr(shape, parameter) + step})
-    assert forward_flops(larger) > forward_flops(shape)
-    assert flash2_peak_memory(larger) > flash2_peak_memory(shape)
-    assert naive_peak_memory(larger, 0) > naive_peak_memory(shape, 0)
-
-
-@given(shapes())
-def test_batches_and_heads_of_one_size_are_interchangeable(shape: Shape) -> None:
-    doubled = replace(shape, batch_size=2 * shape.batch_size)
-    wider = replace(shape, num_heads=2 * shape.num_heads, emb_dim=2 * shape.emb_dim)
-    assert flops(doubled) == flops(wider)
-    assert flash2_peak_memory(doubled) == flash2_peak_memory(wider)
-    if shape.batch_size > 1 and shape.num_heads > 1:  # else one of the two needs no copies
-        assert naive_peak_memory(doubled, 0) == naive_peak_memory(wider, 0)
-
-
-@given(shapes())
-def test_naive_holds_four_score_matrices_beside_what_is_linear_in_n(shape: Shape) -> None:
-    scores = 2 * shape.batch_size * shape.num_heads * shape.seq_len**2
-    linear = shape.batch_size * shape.seq_len * shape.emb_dim
-    copies = 6 if shape.batch_size > 1 and shape.num_heads > 1 else 0
-    assert naive_peak_memory(shape, 7) == 4 * scores + (6 + copies + 3 * 2) * linear + 7
+@pytest.mark.parametrize(("causal", "forward"), [(False, 2**38), (True, 2**37)])
+def test_a_forward_pass_takes_4bn2hd_operations_and_backward_as_many_and_a_half_again(
+    causal: bool, forward: int
+) -> None:
+    found = flops(replace(HEADLINE, causal=causal))
+    assert [found[name] / forward for name in ("forward", "backward", "forward_backward")] == [
+        *(1, 2.5, 3.5)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -104,12 +52,6 @@ def test_the_dq_accumulator_is_padded_as_flash_attn_pads_it(head_dim: int, colum
 def test_each_input_and_output_moves_once_at_least(dtype: str, size: int) -> None:
     tensor = 32 * 1024 * 2048 * size
     assert compulsory_bytes(HEADLINE, dtype) == {"forward": 4 * tensor, "backward": 7 * tensor}
-
-
-@given(shapes(), st.sampled_from(["float16", "bfloat16", "float32"]))
-def test_what_must_move_is_the_sum_of_the_tensors_that_must(shape: Shape, dtype: str) -> None:
-    tensors = compulsory_tensors(shape, dtype)
-    assert compulsory_bytes(shape, dtype) == {name: sum(tensors[name]) for name in tensors}
 
 
 # Where the memory is exact. Peaks of the naive implementation as an H200 with torch 2.11.0 held

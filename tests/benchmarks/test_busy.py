@@ -41,12 +41,6 @@ def test_the_profiler_sees_when_a_device_works_and_not_when_it_waits() -> None:
     assert found.kernels >= 1
 
 
-def test_without_a_profiler_of_the_device_nothing_is_told() -> None:
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU")
-    assert busy_iteration(lambda: None, "cuda") is None
-
-
 def test_a_profiler_that_fails_or_sees_nothing_tells_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
+from planted.records import experiment_document
 
 from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.attention.declaration import ATTENTION
@@ -112,23 +113,7 @@ def experiment_of(
     A result is the value of each metric, or a status; in the second variant it is half as much
     again. An interval is `spread` wide on both sides, or there is none.
     """
-    document = {
-        "benchmark": benchmark.name,
-        "name": of,
-        "title": {"zh_TW": "調整", "en": "Sweep"},
-        "sweep": of,
-        "baseline": "Pytorch",
-        "emphasised": ["Pytorch", "Flash2"],
-        "implementations": [
-            {
-                "name": name,
-                "style": style,
-                "label": {"zh_TW": f"{name}實作", "en": f"{name} kernel"},
-            }
-            for style, name in enumerate(results)
-        ],
-        "figures": [],
-    }
+    document = experiment_document(benchmark.name, [*results], of, of)
     usual = {"seq_len": 64, "num_heads": 4, "emb_dim": 64}
     given = {p.name: usual.get(p.name, 1) for p in benchmark.given if not p.is_variant}
     stands_for = benchmark.parameter(of).stands_for or (lambda size: {of: size})

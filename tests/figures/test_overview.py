@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 from figures.drawn import BOTH, SVG, experiment_of, marks_of, texts, texts_of, width_mm
 from matplotlib.figure import Figure
+from planted.experiments import SIZES, Planter
+from planted.records import counters_of, record_of
 
 from flashlab.analysis.ceilings import Ceiling, read_ceilings
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
-from flashlab.analysis.tables import write_tables
-from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.figures.heat_map import (
     ROWS_OF_A_PAGE,
     Comparisons,
@@ -30,10 +32,7 @@ from flashlab.figures.heat_map import (
 from flashlab.figures.stage import draw_overview
 from flashlab.figures.summary import draw_summary, longest_experiment
 from flashlab.files import read_json, write_json
-from flashlab.runs import Run
 
-Build = Callable[..., Any]
-SIZES = (128, 256, 512, 1024)
 CEILINGS = {
     "device": "cpu",
     "matrix_product": {"float32": {"time(s)": 1e-3, "samples": [], "size": 1000}},
@@ -58,45 +57,43 @@ def comparison(name: str, ratios: dict[int, float], experiment: str = "seq_len")
     return Finding("comparison", experiment, of, "mixed", estimates=estimates)
 
 
-@pytest.fixture
 def overview(
-    tmp_path: Path, planned: Build, record_of: Build, counters_of: Build, run: Run
-) -> Callable[..., Path]:
+    folder: Path, *names: str, ceilings: bool = True, counted: int = 0, status: str = "ok"
+) -> Path:
     """Draws the overview of one experiment with Pytorch and these implementations.
 
     Flash2 runs out of memory at the last length; `counted` runs have counters.
     """
-
-    def drawn(*names: str, ceilings: bool = True, counted: int = 0, status: str = "ok") -> Path:
-        on = {"device": "cuda"} if counted else {}
-        records = [
-            record_of(
-                Run.of(ATTENTION, run.to_json() | {"implementation": name, "seq_len": size} | on),
-                "oom" if (name, size) == ("Flash2", 1024) else status,
-            )
-            for name in ("Pytorch", *names)
-            for size in SIZES
-        ]
-        counters = [counters_of(record) for record in records[:counted]]
-        found = [comparison(name, {n: n / 256 for n in SIZES[:3]}) for name in names]
-        write_json(tmp_path / "plan.json", planned(records, counters=counters))
-        write_json(tmp_path / "findings.json", [finding.to_json() for finding in found])
-        write_json(tmp_path / "ceilings.json", CEILINGS)
-        write_json(tmp_path / "titles.json", {"seq_len": {"zh_TW": "調整", "en": "Sweep"}})
-        write_json(tmp_path / "languages.json", BOTH)
-        write_tables(tmp_path / "plan.json", tmp_path / "tables" / "seq_len")
-        draw_overview(
-            [tmp_path / "plan.json"],
-            tmp_path / "tables",
-            tmp_path / "findings.json",
-            tmp_path / "ceilings.json" if ceilings else None,
-            tmp_path / "titles.json",
-            tmp_path / "languages.json",
-            tmp_path / "overview",
+    device = "cuda" if counted else "cpu"
+    records = [
+        record_of(
+            attention_run(name, Shape(2, size, 4, 64, False), "float32", device),
+            "oom" if (name, size) == ("Flash2", 1024) else status,
         )
-        return tmp_path / "overview"
-
-    return drawn
+        for name in ("Pytorch", *names)
+        for size in SIZES
+    ]
+    plan = Planter(folder).write_plan(records, counters=[*map(counters_of, records[:counted])])
+    found = [comparison(name, {n: n / 256 for n in SIZES[:3]}) for name in names]
+    documents = {
+        "findings": [finding.to_json() for finding in found],
+        "ceilings": CEILINGS,
+        "titles": {"seq_len": {"zh_TW": "調整", "en": "Sweep"}},
+        "languages": BOTH,
+    }
+    files = {name: folder / f"{name}.json" for name in documents}
+    for name, document in documents.items():
+        write_json(files[name], document)
+    draw_overview(
+        [plan],
+        folder / "tables",
+        files["findings"],
+        files["ceilings"] if ceilings else None,
+        files["titles"],
+        files["languages"],
+        folder / "overview",
+    )
+    return folder / "overview"
 
 
 def ids(folder: Path) -> list[str]:
@@ -105,29 +102,26 @@ def ids(folder: Path) -> list[str]:
     return drawn
 
 
-def test_what_is_drawn_is_what_there_is_to_compare(overview: Callable[..., Path]) -> None:
-    assert ids(overview("Flash2")) == ["summary", "roofline-float32"]
-    assert ids(overview("Flash2", "Flex", "Flash4")) == [
-        *("summary", "heat-map-1", "roofline-float32"),
-    ]
+@pytest.fixture(scope="module")
+def of_four(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of four implementations, and two counted runs of the first. To be read."""
+    folder = tmp_path_factory.mktemp("overview")
+    return overview(folder, "Flash2", "Flex", "Flash4", counted=2)
 
 
-def test_without_ceilings_there_is_no_roofline_and_without_a_result_nothing(
-    overview: Callable[..., Path],
-) -> None:
-    assert ids(overview(status="oom")) == []
-    assert ids(overview(ceilings=False)) == ["summary"]
+def test_what_is_drawn_is_what_there_is_to_compare(of_four: Path, tmp_path: Path) -> None:
+    assert ids(of_four) == ["summary", "heat-map-1", "roofline-float32"]
+    assert ids(overview(tmp_path / "a", "Flash2", ceilings=False)) == ["summary"]
+    assert ids(overview(tmp_path / "b", status="oom")) == []
 
 
 # The summary
 
 
-def test_the_summary_names_its_quantities_setting_and_implementations(
-    overview: Callable[..., Path],
-) -> None:
-    svg = overview("Flash2", "Flex") / "summary.svg"
+def test_the_summary_names_its_quantities_setting_and_implementations(of_four: Path) -> None:
+    svg = of_four / "summary.svg"
     for said in (
-        *("前向速率 Forward rate (GFLOP/s)", "反向速率 Backward rate (GFLOP/s)"),
+        *("前向速率 Forward rate (TFLOP/s)", "反向速率 Backward rate (TFLOP/s)"),
         *("峰值記憶體 Peak memory (MiB)", "B = 2, H = 4, d = 16, 無遮罩 Full", "N", "1024"),
         *("Pytorch", "Flash2", "Flex", "記憶體不足 out of memory"),
     ):
@@ -179,10 +173,8 @@ def test_experiments_that_go_on_from_one_another_are_one_line() -> None:
 # The heat map
 
 
-def test_the_heat_map_has_a_number_for_each_size_or_tells_why_it_has_none(
-    overview: Callable[..., Path],
-) -> None:
-    svg = overview("Flash2", "Flex", "Flash4") / "heat-map-1.svg"
+def test_the_heat_map_has_a_number_for_each_size_or_tells_why_it_has_none(of_four: Path) -> None:
+    svg = of_four / "heat-map-1.svg"
     said = texts(svg)
     assert [said.count(text) for text in ("0.500", "1.00", "2.00")] == [3, 3, 3]
     assert said.count("×") == 2  # Flash2 ran out of memory, in either pass
@@ -244,9 +236,9 @@ def faces(svg: Path, implementation: str) -> Counter[bool]:
 
 
 def test_points_by_counted_bytes_are_filled_and_those_by_the_least_bytes_hollow(
-    overview: Callable[..., Path],
+    of_four: Path,
 ) -> None:
-    svg = overview("Flash2", counted=2) / "roofline-float32.svg"
+    svg = of_four / "roofline-float32.svg"
     assert faces(svg, "Pytorch") == {True: 2, False: 2}  # in both panels
     assert faces(svg, "Flash2") == {True: 2}
     said = " ".join(texts(svg))
@@ -254,9 +246,11 @@ def test_points_by_counted_bytes_are_filled_and_those_by_the_least_bytes_hollow(
 
 
 def test_the_roofline_says_what_its_roofs_are_and_speaks_of_no_bytes_that_were_not_counted(
-    overview: Callable[..., Path],
+    tmp_path: Path,
 ) -> None:
-    svg = overview("Flash2") / "roofline-float32.svg"
+    drawn = overview(tmp_path, "Flash2")
+    assert ids(drawn) == ["summary", "roofline-float32"]
+    svg = drawn / "roofline-float32.svg"
     said = " ".join(texts(svg))
     for words in ("Matrix product 2,000 GFLOP/s", "100 GB/s", "運算強度 Arithmetic intensity"):
         assert words in said

@@ -6,7 +6,6 @@ import itertools
 from typing import Any
 
 import matplotlib.pyplot as plt
-import pytest
 from figures.drawn import BOTH, clipped, drawn, experiment_of, overlapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +14,7 @@ from matplotlib.figure import Figure
 from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures.lines import draw_small
-from flashlab.figures.placement import sparse, spread, text_inches, wrap_texts
+from flashlab.figures.placement import sparse, spread
 from flashlab.figures.summary import draw_summary
 
 NAMES = ("Pytorch", "Flash2", "SdpaMath", "SdpaEfficient", "SdpaCudnn", "Flex", "Flash4", "Own")
@@ -71,21 +70,9 @@ def test_labels_keep_their_order_and_their_distance(wanted: list[float]) -> None
     assert places[0] >= 0.05 - 1e-9 and places[-1] <= 0.95 + 1e-9
 
 
-def test_labels_that_do_not_collide_stay_where_they_are_wanted() -> None:
-    assert spread([0.2, 0.5, 0.9], 0.1).tolist() == pytest.approx([0.2, 0.5, 0.9])
-
-
 def test_ticks_are_thinned_evenly_and_the_last_stays() -> None:
     centres = [0.0, 1.0, 2.0, 3.0, 4.0]
     assert sparse(centres, [0.5] * 5, 0.1) == [0, 1, 2, 3, 4]
     assert sparse(centres, [1.2] * 5, 0.1) == [0, 2, 4]
     assert sparse(centres, [9.0] * 5, 0.1) == [4]
     assert sparse([], [], 0.1) == []
-
-
-def test_texts_are_parted_only_where_they_do_not_fit() -> None:
-    assert wrap_texts(["時間", "Time (ms)"], 7, 3.0) == ["時間 Time (ms)"]
-    assert wrap_texts(["時間", "Time (ms)"], 7, 0.5) == ["時間", "Time (ms)"]
-    parted = wrap_texts(["調整序列長度", "Long sequences"], 7, 0.45)
-    assert parted == ["調整序列", "長度", "Long", "sequences"]
-    assert 0 < text_inches("1,024", 6.5) < text_inches("1,024", 6.5, bold=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 from analysis.deriving import check
 from golden.statements import planted_texts
-from golden.texts import COMMAND, GOLDEN, LANGUAGE_TAGS, Made, golden_file
+from golden.texts import COMMAND, GOLDEN, Made, golden_file
 
 MOST_LINES = 200
 """Most lines of a difference that are printed."""
@@ -36,7 +36,7 @@ def golden(request: pytest.FixtureRequest) -> tuple[str, Made]:
 
 def test_a_report_says_what_it_said(golden: tuple[str, Made]) -> None:
     name, made = golden
-    assert_unchanged(name, {language: made.text(language) for language in LANGUAGE_TAGS})
+    assert_unchanged(name, made.texts())
 
 
 def test_every_finding_is_valid_and_can_be_told(golden: tuple[str, Made]) -> None:

@@ -16,7 +16,7 @@ from contextlib import chdir
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from golden.statements import planted_texts
 from markupsafe import Markup
@@ -52,29 +52,16 @@ class Made:
     findings: Sequence[Finding]
     html: str
 
-    def text(self, language: str) -> str:
-        """What the page says in a language."""
-        return read_text(self.html, language)
-
-
-class Golden(Protocol):
-    """A report whose text is kept.
-
-    `drawn` names its figures across experiments; whether they can be drawn is tested elsewhere.
-    """
-
-    @property
-    def name(self) -> str:
-        """The name of its files."""
-
-    def make(self) -> Made:
-        """Make it anew."""
+    def texts(self) -> dict[str, str]:
+        """What the page says, by language."""
+        return {language: read_text(self.html, language) for language in LANGUAGE_TAGS}
 
 
 @dataclass(frozen=True)
 class Recorded:
     """The report of a recorded dataset: its configuration files, and what the call gives besides.
 
+    `drawn` names its figures across experiments; whether they can be drawn is tested elsewhere.
     `data` is the folder that holds the dataset.
     """
 
@@ -116,7 +103,7 @@ class Planted:
             return _made(self.report.compose(home), home)
 
 
-GOLDEN: Sequence[Golden] = (
+GOLDEN: Sequence[Recorded | Planted] = (
     Recorded("attention", "config.yaml", drawn=("summary", "heat-map-1", "roofline-float16")),
     Recorded("lab5", "config.yaml", own=("config.yaml",), drawn=("summary", "roofline-float16")),
     Recorded("ladder", "ladder.yaml", drawn=("steps", "split", "profile", "roofline-float32")),
@@ -241,17 +228,12 @@ def golden_file(name: str, language: str) -> Path:
 def main() -> None:
     """Write the golden texts, or those that are named."""
     texts = {"planted": planted_texts}
-    for golden in GOLDEN:
-        texts[golden.name] = lambda golden=golden: _texts(golden.make())
+    texts |= {golden.name: lambda golden=golden: golden.make().texts() for golden in GOLDEN}
     for name in sys.argv[1:] or texts:
         for language, text in texts[name]().items():
             path = golden_file(name, language)
             path.write_text(text, encoding="utf-8")
             print(path.relative_to(ROOT))
-
-
-def _texts(made: Made) -> dict[str, str]:
-    return {language: made.text(language) for language in LANGUAGE_TAGS}
 
 
 if __name__ == "__main__":

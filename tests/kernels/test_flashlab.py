@@ -68,7 +68,7 @@ def test_both_plain_passes_agree_with_float64(
     assert max(errors[case]) < 1e-6
 
 
-@pytest.mark.parametrize("head_dim", [64, 80, 256])
+@pytest.mark.parametrize("head_dim", [80, 256])
 def test_the_plain_kernels_compile_and_fit_the_shared_memory_of_smaller_gpus(head_dim: int) -> None:
     import triton
     from triton.backends.compiler import GPUTarget

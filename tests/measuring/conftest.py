@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -12,8 +13,17 @@ from typing import Any
 
 import pytest
 
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import Implementation, read_implementation
 from flashlab.calls.watching import WORKFLOW_PID
+from flashlab.measuring.supervise import measure_run
+from flashlab.records import Record, read_record
+from flashlab.runs import Run
+
+RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
+Kernel = Callable[[str], Implementation]
+Measured = Callable[..., Record]
 
 HEAD = """
 NAME = "Mine"
@@ -94,3 +104,19 @@ def protocol() -> dict[str, Any]:
         "max_seconds": 0.02,
         "timeout_s": 60,
     }
+
+
+@pytest.fixture
+def measure(kernel: Kernel, protocol: dict[str, Any], tmp_path: Path) -> Measured:
+    """Measures a kernel, or one with this body, as a job does; reads the record from its file."""
+
+    def measured(of: str | Implementation, run: Run = RUN, **limits: Any) -> Record:
+        os.environ.pop("PYTEST_CURRENT_TEST", None)  # jobs have one environment
+        output = tmp_path / "records" / "r.json"
+        mine = kernel(of) if isinstance(of, str) else of
+        record = measure_run(ATTENTION, run, protocol | limits, mine, {"torch": "2"}, output)
+        assert read_record(output, run) == record
+        assert [path.name for path in output.parent.iterdir()] == ["r.json"]
+        return record
+
+    return measured

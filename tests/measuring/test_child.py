@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import os
 import statistics
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,24 +110,3 @@ def test_a_kernel_that_cannot_be_imported_is_a_result_too(
         answer = measure_kernel(protocol, path)
         assert answer["status"] == "error"
         assert answer["message"].startswith(said)
-
-
-def test_a_process_ends_when_the_other_end_of_its_lifeline_is_closed(root: Path) -> None:
-    code = (
-        "import sys, time; from flashlab.calls.forks import die_with_parent\n"
-        "die_with_parent(int(sys.argv[1])); print('alive', flush=True)\n"
-        "while True: pass"
-    )
-    read_end, write_end = os.pipe()
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(read_end)],
-        stdout=subprocess.PIPE,
-        pass_fds=(read_end,),
-        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
-    ) as process:
-        assert process.stdout and process.stdout.readline() == b"alive\n"
-        time.sleep(0.3)
-        assert process.poll() is None
-        os.close(write_end)
-        assert process.wait(60) == 1
-    os.close(read_end)

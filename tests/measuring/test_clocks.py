@@ -75,17 +75,13 @@ def test_a_watch_tells_clock_power_and_how_often_the_power_limit_was_met(now: li
     }
 
 
-def test_a_watch_looks_at_most_every_twentieth_of_a_second(now: list[float]) -> None:
+def test_a_watch_looks_at_most_every_twentieth_of_a_second_and_not_at_a_cpu(
+    now: list[float],
+) -> None:
     seen = watch(now, seconds=0.5, batches=1000).seen()
     assert seen is not None
     assert 9 <= seen["looks"] <= 10
-
-
-def test_a_pass_that_is_over_at_once_tells_nothing(now: list[float]) -> None:
-    assert watch(now, seconds=0.2, batches=10).seen() is None
-
-
-def test_nothing_is_watched_on_a_cpu() -> None:
-    found = clocks.Watch("cpu")
-    found.look()
-    assert found.seen() is None
+    assert watch(now, seconds=0.2, batches=10).seen() is None  # a pass that is over at once
+    on_cpu = clocks.Watch("cpu")
+    on_cpu.look()
+    assert on_cpu.seen() is None

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,20 +11,17 @@ import nsight_csv
 import psutil
 import pytest
 import torch
+from measuring.conftest import Measured
 from waiting import Clock, wait_until
 
 from flashlab import machine
 from flashlab.benchmarks.attention import measure
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.benchmarks.implementations import Implementation
 from flashlab.calls.watching import has_ended
 from flashlab.measuring import counters, supervise
-from flashlab.measuring.supervise import measure_run
-from flashlab.records import COUNTERS, Record, read_record
+from flashlab.records import COUNTERS, Record
 
-Kernel = Callable[[str], Implementation]
-Counted = Callable[..., Record]
 RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float16", "cuda")
 GPU = machine.Gpu("GPU-00000000-1111-2222-3333-444444444444", "Abacus")
 PROTOCOL = {"name": COUNTERS, "ncu": "2025.3.1.0", "metrics": ["m"], "timeout_s": 60}
@@ -38,25 +34,21 @@ def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def counted(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Record]:
+def counted(measure: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measured:
     """Counts a run with a program in the place of Nsight Compute; reads the record."""
 
     def count(timeout_s: float = 60, **program: Any) -> Record:
         nsight_csv.install(tmp_path / "bin", **program)
         monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-        output = tmp_path / "records" / "r.json"
         protocol = {**PROTOCOL, "timeout_s": timeout_s}
-        mine = kernel("return naive(qkv, causal)")
-        record = measure_run(ATTENTION, RUN, protocol, mine, {"counters": True}, output)
-        assert read_record(output, RUN) == record
-        return record
+        return measure("return naive(qkv, causal)", RUN, **protocol)
 
     return count
 
 
-def test_a_record_holds_the_counters_of_both_passes(counted: Counted) -> None:
+def test_a_record_holds_the_counters_of_both_passes_and_of_each_kernel(
+    counted: Measured, tmp_path: Path
+) -> None:
     record = counted()
     assert (record.status, record.message) == ("ok", None)
     assert record.has_counters
@@ -68,16 +60,14 @@ def test_a_record_holds_the_counters_of_both_passes(counted: Counted) -> None:
     assert values["backward_busy_time"] == pytest.approx(17.2)
     assert values["forward_matrix_activity"] == pytest.approx(63)
     assert record.to_json().keys() == {"record"}  # a reader of the course's keys finds no result
-
-
-def test_a_record_keeps_each_kernels_name_and_counters(counted: Counted) -> None:
-    details = counted().details
-    assert details is not None
-    kernels = details["kernels"]
-    assert [kernel["name"] for kernel in kernels["backward_time"]] == [
-        f"flash_bwd_kernel_{i}" for i in range(3)
-    ]
-    assert kernels["backward_time"][1]["busy_time"] == pytest.approx(17.1)
+    assert record.details is not None
+    kernels = record.details["kernels"]["backward_time"]
+    assert [kernel["name"] for kernel in kernels] == [f"flash_bwd_kernel_{i}" for i in range(3)]
+    assert kernels[1]["busy_time"] == pytest.approx(17.1)
+    called = json.loads((tmp_path / "bin" / "called").read_text())
+    program = called[called.index("-m") :]
+    assert program[1] == "flashlab.measuring.counters"
+    assert json.loads(program[2])["measure"] == ATTENTION.measure
 
 
 @pytest.mark.parametrize(
@@ -99,7 +89,7 @@ def test_a_record_keeps_each_kernels_name_and_counters(counted: Counted) -> None
     ids=["refused", "refused and ended", "no table", "ended", "crashed", "out of memory"],
 )
 def test_whatever_goes_wrong_becomes_a_record(
-    counted: Counted, program: dict[str, Any], told: str
+    counted: Measured, program: dict[str, Any], told: str
 ) -> None:
     record = counted(**program)
     assert record.status == ("oom" if told == "no room" else "error")
@@ -108,7 +98,7 @@ def test_whatever_goes_wrong_becomes_a_record(
 
 
 def test_one_that_hangs_is_ended_with_all_that_it_started(
-    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    counted: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervise, "time", Clock(tmp_path / "pid"))
     child = "import subprocess; p = subprocess.Popen(['sleep', '600'])"
@@ -122,24 +112,15 @@ def test_one_that_hangs_is_ended_with_all_that_it_started(
 
 
 def test_without_nsight_compute_the_record_says_so(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    measure: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    mine = kernel("return naive(qkv, causal)")
-    record = measure_run(ATTENTION, RUN, PROTOCOL, mine, {}, tmp_path / "r.json")
+    record = measure("return naive(qkv, causal)", RUN, **PROTOCOL)
     assert (record.status, record.message) == ("error", "Nsight Compute (ncu) is not on PATH")
 
 
-def test_the_program_is_told_what_to_run(counted: Counted, tmp_path: Path) -> None:
-    counted()
-    called = json.loads((tmp_path / "bin" / "called").read_text())
-    program = called[called.index("-m") :]
-    assert program[1] == "flashlab.measuring.counters"
-    assert json.loads(program[2])["measure"] == ATTENTION.measure
-
-
 def test_each_pass_runs_once_unseen_and_once_counted_after_its_marker(
-    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     steps: list[str] = []
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)

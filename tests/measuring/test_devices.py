@@ -4,15 +4,13 @@ import os
 import pwd
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from planted.calls import another_process
 
 from flashlab import machine
 from flashlab.measuring.devices import claimed
@@ -26,30 +24,14 @@ with claimed("cpu"):
 """
 
 
-@contextmanager
-def another_claim(root: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A second process, which says "claimed" once it has the CPU and keeps it till its stdin
-    ends."""
-    with subprocess.Popen(
-        [sys.executable, "-c", CODE],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 def says_claimed(process: subprocess.Popen[bytes]) -> bool:
     return process.stdout is not None and process.stdout.readline() == b"claimed\n"
 
 
-def test_two_processes_that_claim_the_cpu_exclude_each_other(root: Path) -> None:
-    with another_claim(root) as first:
+def test_two_processes_that_claim_the_cpu_exclude_each_other() -> None:
+    with another_process(CODE) as first:
         assert says_claimed(first)
-        with another_claim(root) as second:
+        with another_process(CODE) as second:
             assert second.stdout is not None
             os.set_blocking(second.stdout.fileno(), False)
             time.sleep(1.0)
@@ -61,8 +43,8 @@ def test_two_processes_that_claim_the_cpu_exclude_each_other(root: Path) -> None
             assert says_claimed(second)
 
 
-def test_a_claim_goes_with_a_process_that_is_killed(root: Path) -> None:
-    with another_claim(root) as first:
+def test_a_claim_goes_with_a_process_that_is_killed() -> None:
+    with another_process(CODE) as first:
         assert says_claimed(first)
         os.kill(first.pid, signal.SIGKILL)
         begin = time.monotonic()

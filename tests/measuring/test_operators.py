@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
+from measuring.conftest import Measured
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import Implementation, find_implementations
 from flashlab.measuring.operators import Call, computing, nested, typical
-from flashlab.measuring.supervise import measure_run
 from flashlab.plan.planning import operators_protocol
-from flashlab.records import Record, read_record
+from flashlab.records import Record
+from flashlab.sources import sources_of
 
-Counted = Callable[..., Record]
 SHAPE = Shape(1, 128, 2, 64, True)
 
 
@@ -80,15 +75,12 @@ def test_a_disturbance_of_one_call_does_not_count() -> None:
 
 
 @pytest.fixture
-def counted(in_workflow: None, tmp_path: Path) -> Callable[..., Record]:
-    """Counts the operators of a run on this CPU; reads the record."""
+def counted(in_workflow: None, measure: Measured) -> Measured:
+    """Counts the operators of a run on this CPU."""
 
-    def count(kernel: Implementation, shape: Shape = SHAPE) -> Record:
-        os.environ.pop("PYTEST_CURRENT_TEST", None)  # jobs have one environment
-        run, output = attention_run(kernel.name, shape, "float32", "cpu"), tmp_path / "r.json"
-        record = measure_run(ATTENTION, run, operators_protocol(120), kernel, {}, output)
-        assert read_record(output, run) == record
-        return record
+    def count(kernel: str | Implementation, name: str = "Mine") -> Record:
+        run = attention_run(name, SHAPE, "float32", "cpu")
+        return measure(kernel, run, **operators_protocol(120))
 
     return count
 
@@ -105,8 +97,8 @@ def names(record: Record, name: str) -> list[str]:
     return [operator["name"] for operator in record.details["operators"][name]]
 
 
-def test_the_naive_pass_writes_its_scores_in_several_operators(counted: Counted) -> None:
-    record = counted(find_implementations()["Pytorch"])
+def test_the_naive_pass_writes_its_scores_in_several_operators(counted: Measured) -> None:
+    record = counted(find_implementations()["Pytorch"], "Pytorch")
     found = values(record, "forward_time")
     assert found["operators"] == 6  # product, mask (full and triu), sum, softmax, product
     scores = 4 * SHAPE.batch_size * SHAPE.num_heads * SHAPE.seq_len**2
@@ -118,23 +110,19 @@ def test_the_naive_pass_writes_its_scores_in_several_operators(counted: Counted)
     assert values(record, "backward_time")["product_share"] > 0
 
 
-def test_flash_attention_is_one_operator_that_allocates_its_output_alone(counted: Counted) -> None:
-    found = values(counted(find_implementations()["Flash2"]), "forward_time")
+def test_flash_attention_is_one_operator_that_allocates_its_output_alone(counted: Measured) -> None:
+    found = values(counted(find_implementations()["Flash2"], "Flash2"), "forward_time")
     assert (found["operators"], found["fused_share"]) == (1, 100)
     output = 4 * SHAPE.batch_size * SHAPE.seq_len * SHAPE.emb_dim
     assert output <= found["allocated_bytes"] < 4 * output
 
 
-def test_a_kernel_that_fails_becomes_a_record(
-    counted: Counted, kernel: Callable[[str], Implementation]
-) -> None:
-    record = counted(kernel("raise RuntimeError('broken')"))
+def test_a_kernel_that_fails_becomes_a_record(counted: Measured) -> None:
+    record = counted("raise RuntimeError('broken')")
     assert (record.status, record.metrics) == ("error", {})
     assert "broken" in str(record.message)
 
 
 def test_counting_decides_no_timed_record() -> None:
-    from flashlab.sources import sources_of
-
-    paths: Any = sources_of("flashlab.measuring.child")
+    paths = sources_of("flashlab.measuring.child")
     assert "operators.py" not in {path.name for path in paths}

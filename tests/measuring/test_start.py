@@ -6,26 +6,22 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from measuring.conftest import RUN, Kernel, Measured
 from waiting import PATIENCE, wait_until
 
-from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
-from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.calls.watching import WORKFLOW_PID, has_ended
 from flashlab.measuring.start import fingerprint
-from flashlab.measuring.supervise import measure_run
 from flashlab.measuring.warm import open_devices, preload
 from flashlab.records import read_record
 
-Kernel = Callable[[str], Implementation]
-RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
 SUPERVISOR = """
 import json, sys
 from pathlib import Path
@@ -133,9 +129,8 @@ def test_the_measuring_process_dies_with_its_killed_keeper_and_is_an_error(
 
 @pytest.mark.usefixtures("in_workflow")
 def test_jobs_of_one_workflow_are_forked_from_one_parent_into_processes_of_their_own(
-    kernel: Kernel, protocol: dict[str, Any], output: Path, tmp_path: Path
+    kernel: Kernel, measure: Measured
 ) -> None:
-    os.environ.pop("PYTEST_CURRENT_TEST", None)
     mine = kernel(
         """
         import os
@@ -145,7 +140,7 @@ def test_jobs_of_one_workflow_are_forked_from_one_parent_into_processes_of_their
         """
     )
     for _ in range(2):
-        record = measure_run(ATTENTION, RUN, protocol, mine, {}, output)
+        record = measure(mine)
         assert record.status == "ok"
         assert record.environment["started_warm"]
     processes, groups = zip(
@@ -158,9 +153,8 @@ def test_jobs_of_one_workflow_are_forked_from_one_parent_into_processes_of_their
 
 @pytest.mark.usefixtures("in_workflow")
 def test_a_fork_finds_what_its_kernel_preloads_imported_once_and_not_by_itself(
-    kernel: Kernel, protocol: dict[str, Any], output: Path
+    kernel: Kernel, measure: Measured
 ) -> None:
-    os.environ.pop("PYTEST_CURRENT_TEST", None)
     mine = kernel(
         """
         import os, sys
@@ -170,10 +164,10 @@ def test_a_fork_finds_what_its_kernel_preloads_imported_once_and_not_by_itself(
         """
     )
     ahead = Path(f"{mine.path}.ahead")
-    assert measure_run(ATTENTION, RUN, protocol, mine, {}, output).status == "ok"
+    assert measure(mine).status == "ok"
     assert ahead.read_text() == ""
     mine = dataclasses.replace(mine, preloads=("wave", "a_library_that_nobody_has"))
-    record = measure_run(ATTENTION, RUN, protocol, mine, {}, output)
+    record = measure(mine)
     assert (record.status, record.environment["started_warm"]) == ("ok", True)
     assert ahead.read_text() == "wave"
 
@@ -192,15 +186,13 @@ def test_a_library_that_touches_a_device_is_not_preloaded(monkeypatch: pytest.Mo
 
 @pytest.mark.usefixtures("in_workflow")
 def test_a_job_in_another_environment_is_started_cold(
-    kernel: Kernel, protocol: dict[str, Any], output: Path, monkeypatch: pytest.MonkeyPatch
+    measure: Measured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    os.environ.pop("PYTEST_CURRENT_TEST", None)
-    mine = kernel("import os; assert os.environ['MKL_CBWR'] == 'X'; return naive(qkv, causal)")
     before = fingerprint()
     monkeypatch.setenv("MKL_CBWR", "X")
     assert fingerprint() != before
-    record = measure_run(ATTENTION, RUN, protocol, mine, {}, output)
-    assert record.status == "ok"
+    body = "import os; assert os.environ['MKL_CBWR'] == 'X'; return naive(qkv, causal)"
+    assert measure(body).status == "ok"
 
 
 def test_the_fingerprint_knows_no_threads_of_snakemakes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,35 +1,24 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from measuring.conftest import RUN, Measured
 from waiting import Clock
 
 from flashlab import machine
 from flashlab.benchmarks.attention import costs
-from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
-from flashlab.benchmarks.attention.shape import Shape
-from flashlab.benchmarks.implementations import Implementation
 from flashlab.calls.watching import WORKFLOW_PID, WorkflowGoneError
 from flashlab.measuring import supervise
 from flashlab.measuring.devices import claimed
-from flashlab.measuring.supervise import measure_run
 from flashlab.proof import seal_of
-from flashlab.records import Record, read_record
-from flashlab.runs import Run
-
-Kernel = Callable[[str], Implementation]
-Measured = Callable[..., Record]
-RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
-
+from flashlab.records import Record
 
 PYTHON = sys.executable
 EITHER_WAY = pytest.mark.parametrize("measured", ["cold", "warm"], indirect=True)
@@ -37,35 +26,21 @@ EITHER_WAY = pytest.mark.parametrize("measured", ["cold", "warm"], indirect=True
 
 @pytest.fixture
 def measured(
-    request: pytest.FixtureRequest,
-    kernel: Kernel,
-    protocol: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Callable[..., Record]:
-    """Measures a kernel with this body and reads the record from its file; warm by default.
-
-    Where it starts cold, it is a process as users have it.
-    """
+    request: pytest.FixtureRequest, measure: Measured, monkeypatch: pytest.MonkeyPatch
+) -> Measured:
+    """`measure` in a process that is warm, or that starts cold as users have it."""
     way = getattr(request, "param", "warm")
     if way == "warm":
         request.getfixturevalue("in_workflow")
     else:
         monkeypatch.setattr(sys, "executable", PYTHON)
 
-    def measure(body: str, run: Run = RUN, **limits: Any) -> dict[str, Any]:
-        os.environ.pop("PYTEST_CURRENT_TEST", None)  # jobs have one environment
-        output = tmp_path / "records" / "r.json"
-        record = measure_run(
-            ATTENTION, run, protocol | limits, kernel(body), {"torch": "2"}, output
-        )
-        assert read_record(output, run) == record
-        assert [path.name for path in output.parent.iterdir()] == ["r.json"]
-        started_warm = record.environment.get("started_warm")
-        assert started_warm in (None, way == "warm")
+    def measured(*of: Any, **limits: Any) -> Record:
+        record = measure(*of, **limits)
+        assert record.environment.get("started_warm") in (None, way == "warm")
         return record
 
-    return measure
+    return measured
 
 
 def status(record: Record) -> tuple[str, str | None]:
@@ -141,29 +116,21 @@ def test_a_run_that_died_has_the_environment_that_is_known_without_it(measured: 
 
 
 def test_a_run_that_died_on_a_gpu_has_the_name_of_the_one_that_it_had(
-    kernel: Kernel,
-    protocol: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    measure: Measured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpus = [machine.Gpu("GPU-1", "NVIDIA One"), machine.Gpu("GPU-2", "NVIDIA Two")]
     monkeypatch.setattr(machine, "gpus", lambda: gpus)
     run = replace(RUN, device="cuda", dtype="float16")
     with claimed("cuda") as variables:
         assert variables == {"CUDA_VISIBLE_DEVICES": "GPU-1"}
-        died = measure_run(
-            ATTENTION, run, protocol, kernel("import os; os._exit(3)"), {}, tmp_path / "r.json"
-        )
+        died = measure("import os; os._exit(3)", run)
     assert died.status == "error"
     assert died.environment["device_name"] == "NVIDIA Two"
 
 
 @EITHER_WAY
 def test_a_kernel_that_hangs_is_ended_after_its_time_and_gone_before_the_device_is_free(
-    measured: Measured,
-    hang: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    measured: Measured, hang: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a clock of the test's own: how long a process takes to start is the machine's affair."""
     pid = tmp_path / "mine.py.pid"
@@ -176,16 +143,14 @@ def test_a_kernel_that_hangs_is_ended_after_its_time_and_gone_before_the_device_
 
 
 def test_nothing_starts_for_a_workflow_that_has_gone(
-    kernel: Kernel, protocol: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    measure: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
     monkeypatch.setenv(WORKFLOW_PID, str(gone.pid))
     with pytest.raises(WorkflowGoneError, match=str(gone.pid)):
-        measure_run(
-            ATTENTION, RUN, protocol, kernel("return naive(qkv, causal)"), {}, tmp_path / "r.json"
-        )
-    assert not (tmp_path / "r.json").exists()
+        measure("return naive(qkv, causal)")
+    assert not list(tmp_path.rglob("r.json"))
 
 
 @pytest.mark.parametrize(

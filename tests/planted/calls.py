@@ -1,4 +1,4 @@
-"""Another call at work in a folder."""
+"""Other processes at work, such as a call in a folder."""
 
 from __future__ import annotations
 
@@ -19,14 +19,25 @@ print(claim.held, flush=True); sys.stdin.read()
 
 
 @contextmanager
-def another_call(snakemake: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A living process that holds the claim on a folder, by its `.snakemake`, as long as this."""
+def another_process(code: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that runs this code with the package, which a test may read from and write to."""
     with subprocess.Popen(
-        [sys.executable, "-c", CLAIM, str(snakemake)],
+        [sys.executable, "-c", code, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
     ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextmanager
+def another_call(snakemake: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A living process that holds the claim on a folder, by its `.snakemake`, as long as this."""
+    with another_process(CLAIM, str(snakemake)) as process:
         assert process.stdin and process.stdout and process.stdout.readline() == b"True\n"
         yield process
         process.stdin.close()
+        process.wait()  # which gives up the claim

@@ -89,6 +89,25 @@ def counters_of(record: Record, status: str = "ok", **counted: Any) -> Record:
     )
 
 
+def experiment_document(
+    benchmark: str, names: Sequence[str], name: str = "seq_len", sweep: str = "seq_len"
+) -> dict[str, Any]:
+    """What the plan of an experiment with these implementations says beside its runs."""
+    labels = [{"zh_TW": f"{each}實作", "en": f"{each} kernel"} for each in names]
+    return {
+        "benchmark": benchmark,
+        "name": name,
+        "sweep": sweep,
+        "baseline": "Pytorch",
+        "emphasised": ["Pytorch", "Flash2"],
+        "implementations": [
+            {"name": each, "style": style, "label": label}
+            for style, (each, label) in enumerate(zip(names, labels, strict=True))
+        ],
+        "figures": [],
+    }
+
+
 def plan_of(
     folder: Path,
     records: Sequence[Record],
@@ -116,19 +135,7 @@ def plan_of(
         entries[record.run]["counters"] = {"path": str(path), "sha256": None}
     names = list(dict.fromkeys(run.implementation for run in runs))
     return {
-        "benchmark": records[0].benchmark,
-        "name": name,
-        "sweep": experiment,
-        "baseline": "Pytorch",
-        "emphasised": ["Pytorch", "Flash2"],
-        "implementations": [
-            {
-                "name": each,
-                "style": style,
-                "label": {"zh_TW": f"{each}實作", "en": f"{each} kernel"},
-            }
-            for style, each in enumerate(names)
-        ],
+        **experiment_document(records[0].benchmark, names, name, experiment),
         "runs": [run.to_json() for run in runs],
         "figures": list(figures),
         # What the tables are made of, which the pipeline keeps in a file of its own.

@@ -9,7 +9,7 @@ from babel.messages.catalog import Catalog
 
 from flashlab.records import STATUSES
 from flashlab.telling import codes
-from flashlab.telling.catalogs import LOCALES, MissingMessageError, message, messages
+from flashlab.telling.catalogs import LOCALES, messages
 
 LANGUAGES = ("zh_TW", "en")
 FILES = sorted(LOCALES.glob("*/LC_MESSAGES/*.po"))
@@ -51,8 +51,3 @@ def test_every_status_has_its_words_in_figures_and_in_the_report() -> None:
     assert codes.STATUSES.keys() >= set(STATUSES)
     for language in LANGUAGES:
         assert set(STATUSES) - {"ok"} <= messages(language, "figures").keys()
-
-
-def test_a_message_that_a_catalog_lacks_is_an_error_that_names_the_catalog() -> None:
-    with pytest.raises(MissingMessageError, match=r"en/LC_MESSAGES/figures\.po .* 'colour'"):
-        message("en", "figures", "colour")

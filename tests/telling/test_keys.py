@@ -96,12 +96,6 @@ def test_every_key_is_a_whole_literal_and_has_its_message(module: str) -> None:
     assert set(keys_in(TREES[module])) <= KEYS
 
 
-def test_a_key_that_is_put_together_is_found() -> None:
-    for code in ("say(f'kind.{name}')", "say('kind.' + name)", "say('.'.join(names))"):
-        assert [*put_together(ast.parse(code))]
-    assert not [*put_together(ast.parse("say(KEYS[verdict], name=f'{a}/{b}.csv')"))]
-
-
 def test_a_call_quotes_what_its_message_asks_for() -> None:
     """As far as it can be seen: where nothing is quoted by ``**``."""
     asked = {

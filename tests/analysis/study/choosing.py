@@ -1,25 +1,25 @@
-"""How often what is concluded is right: datasets with planted times, and a judge of statements.
+"""How often a choice that is told is right: datasets with planted times, and a judge of statements.
 
 Each dataset has the true time of each pass of each implementation at each setting: ties, winners by
 6%, crossovers, winners by the mask alone, runs that failed. Its records are three processes with a
-spread of 1%, or of 4%. Every statement of page one and of the sections on who is best and where
-is judged by the values that it quotes: a choice is false if, at a setting that it covers, another
-one is over 5% better. By hand: perf/findings_right.py.
+spread of 1%, or of 4%. Every choice that page one, its map or a section names is judged by the
+values that its statement quotes: it is false if, at a setting that it covers, another one is over
+5% better. By hand: perf/findings_right.py.
 """
 
 from __future__ import annotations
 
 import math
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from analysis.deriving import NO_CLAIMS
 from analysis.study.planted import Pass, Planted, records_of
+from analysis.study.scores import Scores
 from analysis.study.truth import MARGIN, Truth
 from planted.experiments import Planter
 
@@ -38,14 +38,13 @@ PLAIN = 1.095
 
 SPREAD, CALLS = 0.01, 20
 TOTAL = "forward_backward_time"
-PASSES = ("forward_time", "backward_time")
 
 
 class Choices(Truth):
     """The truth of a dataset of experiments: each one's shapes by its name, in their order."""
 
     def __init__(self, dataset: Planted, experiments: Mapping[str, Sequence[Shape]]) -> None:
-        super().__init__(dataset, {})
+        super().__init__(dataset)
         self.experiments = experiments
 
     @property
@@ -150,36 +149,6 @@ def write(choices: Choices, folder: Path, seed: int, shuffled: bool = False) -> 
 # What is stated, judged
 
 
-@dataclass
-class Score:
-    """Statements judged, those that are false, and planted leads that page one tells or not."""
-
-    stated: Counter[str] = field(default_factory=Counter)
-    false: Counter[str] = field(default_factory=Counter)
-    plain: int = 0
-    told: int = 0
-    examples: list[str] = field(default_factory=list)
-
-    def count(self, kind: str, is_right: bool, example: Any = "") -> None:
-        self.stated[kind] += 1
-        if not is_right:
-            self.false[kind] += 1
-            self.examples.append(f"{kind}: {example}")
-
-    def text(self) -> str:
-        lines = [
-            f"{kind}: {self.false[kind]} of {n} false ({100 * self.false[kind] / n:.1f}%)"
-            for kind, n in sorted(self.stated.items())
-        ]
-        total, false = self.stated.total(), self.false.total()
-        lines.append(f"in all: {false} of {total} false ({100 * self.false_share():.2f}%)")
-        lines.append(f"leads of 10% told on page one: {self.told} of {self.plain}")
-        return "\n".join(lines)
-
-    def false_share(self) -> float:
-        return self.false.total() / max(1, self.stated.total())
-
-
 Judged = Iterator[tuple[bool, Sequence[Shape]]]
 """Whether each claim of a statement is right, and the places where it names one alone."""
 
@@ -210,7 +179,12 @@ class Judge:
 
     planted: Choices
     experiments: Sequence[Experiment]
-    score: Score
+    scores: Scores
+
+    def _count(self, kind: str, is_right: bool, example: Any) -> None:
+        self.scores.add(kind, "told", not is_right, None)
+        if not is_right:
+            self.scores.examples.append(f"{kind}: {example}")
 
     def conclusions(self, findings: Iterable[Finding]) -> None:
         """Judge every statement of page one and of the sections."""
@@ -233,8 +207,7 @@ class Judge:
             return
         for place in self.planted.shapes:
             if self.planted.lead(place, TOTAL)[1] >= PLAIN:
-                self.score.plain += 1
-                self.score.told += place in told
+                self.scores.add("front: leads of 10%", "", False, place not in told)
 
     def _fine(self, name: str, places: Iterable[Shape], metric: str) -> bool:
         return all(self.planted.price(place, name, metric) <= MARGIN for place in places)
@@ -263,7 +236,7 @@ class Judge:
                 right = all(name == names[0] and lead > MARGIN for name, lead in leads)
             else:
                 right = all(self._fine(name, places, metric) for name in names)
-            self.score.count(f"map.{state}", right, (places, cell))
+            self._count(f"map.{state}", right, (places, cell))
             if right and (state == "alone" or len(names) == 1):
                 yield from places
 
@@ -282,45 +255,31 @@ class Judge:
         told: set[Shape] = set()
         for statement in finding.statements:
             key = statement.key.removeprefix("conclusion.")
-            for right, named in self._judged(key, statement, finding, places, metric):
-                self.score.count(f"{where}: {key}", right, (statement.values, self._true(places)))
+            for right, named in self._judged(key, statement.values, places, metric):
+                self._count(f"{where}: {key}", right, (statement.values, places))
                 told |= set(named if right else ())
         return told
 
-    def _true(self, places: Sequence[Shape]) -> Any:
-        return {p: {n: round(self.planted.price(p, n, TOTAL), 3) for n in self.planted.names(p)}
-                for p in places}  # fmt: skip
-
     def _judged(
-        self,
-        key: str,
-        statement: Statement,
-        finding: Finding,
-        places: Sequence[Shape],
-        metric: str,
+        self, key: str, values: Mapping[str, Any], places: Sequence[Shape], metric: str
     ) -> Judged:
-        values, planted = statement.values, self.planted
-        rows = sorted({place.seq_len for place in places})
-        if key in ("front.choice.best", "front.choice.near") or key.startswith(
-            ("choice.best", "choice.near")
-        ):
+        """The choices that a statement names, and how often it says that one is good."""
+        planted = self.planted
+        if key.startswith("variant."):
+            places = [place for place in places if place.causal]
+        if key.removeprefix("front.") in ("choice.best", "choice.near", "variant.best"):
             name = str(values["name"])
             yield self._fine(name, places, metric), places
-            if key.endswith("choice.best"):
+            if key.endswith("best"):
                 yield all(planted.lead(p, metric)[0] == name for p in places), places
-        if key == "variant.best":
-            masked, name = [place for place in places if place.causal], str(values["name"])
-            yield all(planted.lead(p, metric)[0] == name for p in masked), masked
-        for listed in ("winners", "part_winners"):
-            if listed not in values:
-                continue
-            if listed == "part_winners":
-                metric = values["part"].of.metric  # type: ignore[union-attr]
+        ordered = sorted({place.seq_len for place in places})
+        for listed in {"winners", "part_winners"} & values.keys():
+            by = values["part"].of.metric if listed == "part_winners" else metric
             for each in _items(values[listed]):
-                among = places
-                if key.startswith("variant."):
-                    among = [place for place in places if place.causal]
-                yield from self._clause(each, among, metric, rows)
+                covered = [p for p in places if _is_there(p, each.values["where"], ordered)]
+                names = [str(name) for name in _items(each.values["names"])]
+                right = bool(covered) and all(self._fine(name, covered, by) for name in names)
+                yield right, covered if len(names) == 1 else ()
         for each in _items(values.get("near", Listed([]))):
             name, count = each.values["name"], each.values["count"]
             yield sum(self._fine(name, [p], metric) for p in places) >= count, ()
@@ -328,81 +287,14 @@ class Judge:
             leads = [planted.lead(p, metric) for p in places]
             ahead = [lead for who, lead in leads if who == each.values["name"] and lead > MARGIN]
             yield len(ahead) >= each.values["count"], ()
-        if key.startswith("front.wrong"):
-            name = str(values["wrong"])
-            part = [p for p in places if self._fine(name, [p], PASSES[0])]
-            part = part or [p for p in places if self._fine(name, [p], PASSES[1])]
-            yield len(part) >= int(str(values["wrong_count"])), ()
-            yield not any(self._fine(name, [p], TOTAL) for p in places), ()
-        if key.startswith("front.avoid") and "avoid" in values:
-            count = sum(self._is_slower(str(values["avoid"]), p, metric) for p in places)
-            yield count >= int(str(values.get("avoid_count", values["avoid_of"]))), ()
-        if key.startswith(("pair.", "front.pair.")):
-            yield from self._pair(key, statement, finding, places, metric)
-        if key == "variant":
-            yield from self._variant(statement, places, metric)
-
-    def _is_slower(self, name: str, place: Shape, metric: str) -> bool:
-        naive = self.planted.dataset.names[0]
-        able = {name, naive} <= set(self.planted.names(place))
-        return able and self._ratio(place, naive, name, metric) > MARGIN
-
-    def _clause(
-        self, each: Statement, places: Sequence[Shape], metric: str, rows: Sequence[int]
-    ) -> Judged:
-        covered = [p for p in places if _is_there(p, each.values["where"], rows)]
-        names = [str(name) for name in _items(each.values["names"])]
-        right = bool(covered) and all(self._fine(name, covered, metric) for name in names)
-        yield right, covered if len(names) == 1 else ()
-
-    def _ratio(self, place: Shape, name: str, other: str, metric: str) -> float:
-        return self.planted.time(other, place, metric) / self.planted.time(name, place, metric)
-
-    def _pair(
-        self, key: str, statement: Statement, finding: Finding, places: Sequence[Shape], metric: str
-    ) -> Judged:
-        name, other = (finding.subject[k] for k in ("implementation", "baseline"))
-        ratios = {p: self._ratio(p, name, other, metric) for p in places}
-        verdict = key.removeprefix("front.").removeprefix("pair.").partition(".")[0]
-        holds: Mapping[str, Callable[[float], bool]] = {
-            "better": lambda r: r > MARGIN,
-            "worse": lambda r: r < 1 / MARGIN,
-            "equivalent": lambda r: 1 / MARGIN <= r <= MARGIN,
-        }
-        if verdict in holds:
-            yield all(map(holds[verdict], ratios.values())), ()
-        for each in _items(statement.values.get("standings", Listed([]))):
-            standing = each.key.rpartition(".")[2]
-            if standing in holds:
-                count = sum(map(holds[standing], ratios.values()))
-                yield count >= each.values["count"], ()
-        if verdict == "mixed":
-            for each in _items(statement.values.get("clauses", Listed([]))):
-                standing = each.key.rpartition(".")[2].replace("equal", "equivalent")
-                at = [p for p in places if p.seq_len in _items(each.values["values"])]
-                if standing in holds:
-                    yield all(holds[standing](ratios[p]) for p in at), ()
-
-    def _variant(self, statement: Statement, places: Sequence[Shape], metric: str) -> Judged:
-        last = int(str(statement.values["last"]))
-        off, on = (replace(places[0], seq_len=last, causal=mask) for mask in (False, True))
-        for each in _items(statement.values["outcomes"]):
-            outcome = each.key.rpartition(".")[2]
-            for name in _items(each.values["names"]):
-                gain = self.planted.time(name, off, metric) / self.planted.time(name, on, metric)
-                right = {
-                    "gains": gain > MARGIN,
-                    "loses": gain < 1 / MARGIN,
-                    "level": 1 / MARGIN <= gain <= MARGIN,
-                }
-                yield right.get(outcome, True), ()
 
 
-def score(seeds: Iterable[int], folder: Path, into: Score | None = None) -> Score:
-    """The score of the datasets of these seeds."""
-    found = into or Score()
+def score(seeds: Iterable[int], folder: Path) -> Scores:
+    """The scores of the datasets of these seeds."""
+    found = Scores()
     for seed in seeds:
         planted = plant(seed)
+        found.datasets[planted.dataset.kind] += 1
         with tempfile.TemporaryDirectory(dir=folder) as home:
             experiments = write(planted, Path(home), seed)
             findings = derive(experiments, Estimates(experiments), NO_CLAIMS, None)

@@ -1,4 +1,4 @@
-"""Datasets whose truth is planted: known times, peaks and failures, written as tables.
+"""Datasets whose truth is planted: known times and failures, written as tables.
 
 Each dataset is a sweep of two implementations. Its samples are drawn around known medians: 5% of
 them are 20% slow, each run drifts, some clocks are coarse, and some sweeps run out of memory.
@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -20,7 +19,6 @@ import scipy.stats
 from planted.experiments import Planter
 from planted.records import record_of
 
-from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.records import Record
@@ -60,7 +58,6 @@ class Planted:
 
     kind: str
     passes: dict[Key, Pass] = field(default_factory=dict)
-    peaks: dict[tuple[str, Shape], float] = field(default_factory=dict)
     failed: dict[tuple[str, Shape], str] = field(default_factory=dict)
     exponents: dict[tuple[str, bool, str], float] = field(default_factory=dict)
     spikes: dict[Key, float] = field(default_factory=dict)
@@ -120,6 +117,18 @@ def experiment_shape(size: int, causal: bool = False, batch_size: int = 4) -> Sh
 
 
 Curve = Callable[[int], float]
+"""Milliseconds of a forward pass by size."""
+
+
+@dataclass(frozen=True)
+class Power:
+    """A curve that is a power of the size."""
+
+    scale: float
+    exponent: float
+
+    def __call__(self, size: int) -> float:
+        return self.scale * (size / 128) ** self.exponent
 
 
 def plant(
@@ -130,12 +139,11 @@ def plant(
     resolution: float = 0.0,
     batch_size: int = 4,
 ) -> None:
-    """Plant a sweep over seq_len with these milliseconds of an implementation and a mask.
+    """Plant a sweep over seq_len with these curves of an implementation and a mask.
 
     Each run is off by up to 1%, and drifts by up to 2%; backward takes 2.5 times the forward.
     """
     spread = float(random.choice([0.003, 0.01, 0.02, 0.04]))
-    share, power = float(random.choice([0.4, 1.0, 1.7])), float(random.uniform(0, 2))
     for (name, causal), curve in curves.items():
         for size in sizes:
             shape = experiment_shape(size, causal, batch_size)
@@ -145,18 +153,8 @@ def plant(
                 dataset.passes[name, shape, timed] = Pass(
                     median, spread, drift, resolution=resolution
                 )
-            peak = 64 * (size / 128) ** power + (name == "Pytorch") * float(random.choice([0, 90]))
-            dataset.peaks[name, shape] = peak * (share if name == "Flash2" else 1)
-
-
-def _power(scale: float, exponent: float) -> Curve:
-    return lambda n: scale * (n / 128) ** exponent
-
-
-def _remember(dataset: Planted, exponents: dict[tuple[str, bool], float]) -> None:
-    for (name, causal), exponent in exponents.items():
-        for timed in ("forward", "backward"):
-            dataset.exponents[name, causal, timed] = exponent
+                if isinstance(curve, Power) and not resolution:
+                    dataset.exponents[name, causal, timed] = curve.exponent
 
 
 def identical(random: np.random.Generator) -> Planted:
@@ -164,8 +162,7 @@ def identical(random: np.random.Generator) -> Planted:
     dataset = Planted("identical", identical=True)
     exponent = float(random.uniform(0, 2))
     keys = [(name, mask) for name in NAMES for mask in (False, True)]
-    plant(dataset, dict.fromkeys(keys, _power(0.05, exponent)), _sizes(random), random)
-    _remember(dataset, dict.fromkeys(keys, exponent))
+    plant(dataset, dict.fromkeys(keys, Power(0.05, exponent)), _sizes(random), random)
     return dataset
 
 
@@ -175,13 +172,11 @@ def faster(random: np.random.Generator) -> Planted:
     exponent, ratio = float(random.uniform(0.5, 2)), float(np.exp(random.uniform(-1.2, 1.2)))
     growth = float(random.choice([0.0, random.uniform(-0.3, 0.3)]))
     gain = float(np.exp(random.uniform(-0.5, 0.7)))
-    exponents, curves = {}, {}
+    curves = {}
     for name, mask in itertools.product(NAMES, (False, True)):
-        own = exponent - growth * (name == "Flash2")
         scale = 0.05 / (ratio if name == "Flash2" else 1) / (gain if mask else 1)
-        curves[name, mask], exponents[name, mask] = _power(scale, own), own
+        curves[name, mask] = Power(scale, exponent - growth * (name == "Flash2"))
     plant(dataset, curves, _sizes(random), random)
-    _remember(dataset, exponents)
     return dataset
 
 
@@ -192,11 +187,10 @@ def crossing(random: np.random.Generator) -> Planted:
     where = float(random.uniform(sizes[0], sizes[-1]))
     steep, flat = float(random.uniform(1.2, 2.2)), float(random.uniform(0.2, 1.0))
     curves = {
-        ("Pytorch", False): _power(0.05 * (where / 128) ** (flat - steep), steep),
-        ("Flash2", False): _power(0.05, flat),
+        ("Pytorch", False): Power(0.05 * (where / 128) ** (flat - steep), steep),
+        ("Flash2", False): Power(0.05, flat),
     }
     plant(dataset, curves, sizes, random)
-    _remember(dataset, {("Pytorch", False): steep, ("Flash2", False): flat})
     return dataset
 
 
@@ -230,7 +224,7 @@ def cliff(random: np.random.Generator) -> Planted:
     exponent = float(random.uniform(0, 2))
 
     def step(n: int) -> float:
-        return _power(0.05, exponent)(n) * (height if n >= edge else 1)
+        return Power(0.05, exponent)(n) * (height if n >= edge else 1)
 
     plant(dataset, {("Pytorch", False): step, ("Flash2", False): step}, sizes, random)
     return dataset
@@ -287,41 +281,10 @@ def tied(random: np.random.Generator) -> Planted:
     dataset = Planted("tied")
     ratio = float(random.choice([1.0, 1.5, 2.0]))
     curves = {
-        ("Pytorch", False): _power(0.064, 1.0),
-        ("Flash2", False): _power(0.064 / ratio, 1.0),
+        ("Pytorch", False): Power(0.064, 1.0),
+        ("Flash2", False): Power(0.064 / ratio, 1.0),
     }
     plant(dataset, curves, _sizes(random), random, resolution=0.0005)
-    return dataset
-
-
-LAB = (
-    *(Shape(16, n, 32, 2048, mask) for n in (128, 256, 512, 1024) for mask in (False, True)),
-    *(Shape(b, 512, 32, 2048, True) for b in (8, 32, 64)),
-    *(Shape(32, 512, h, 2048, True) for h in (8, 16, 64)),
-    *(Shape(32, 512, 32, e, True) for e in (512, 1024, 4096)),
-)
-"""The shapes that the published claims are about."""
-
-
-def lab(random: np.random.Generator) -> Planted:
-    """The lab's shapes with times by some powers of their parameters: claims hold or do not."""
-    dataset = Planted("lab")
-    for name in NAMES:
-        powers = random.uniform([0, 0, 0, 0], [1.2, 2, 1.2, 1.2])
-        peaks = random.uniform([0.5, 0.5, 0, 0.1], [1, 2, 1, 1])
-        scale, masked = np.exp(random.uniform([-1.5, -0.7], [1, 0.7]))
-        for shape in LAB:
-            size = np.log2(
-                [
-                    *(shape.batch_size / 16, shape.seq_len / 512),
-                    *(shape.num_heads / 32, shape.emb_dim / 2048),
-                ]
-            )
-            dataset.peaks[name, shape] = float(f"{500 * scale * 2 ** (peaks @ size):.6g}")
-            time = scale * 2 ** (powers @ size) * (masked if shape.causal else 1)
-            for timed, factor in (("forward", 1.0), ("backward", 2.5)):
-                own = factor * float(random.uniform(0.97, 1.03))
-                dataset.passes[name, shape, timed] = Pass(float(time * own), 0.01)
     return dataset
 
 
@@ -335,10 +298,10 @@ PLANTS = (
 
 
 def records_of(
-    dataset: Planted, random: np.random.Generator, device: str = DEVICE
+    dataset: Planted, random: np.random.Generator
 ) -> dict[tuple[str, Shape], list[Record]]:
     """The records of each run, one for each process."""
-    environment = {"device_name": device, "packages": {}}
+    environment = {"device_name": DEVICE, "packages": {}}
     records: dict[tuple[str, Shape], list[Record]] = {}
     shapes = sorted({shape for _, shape, _ in dataset.passes})
     for implementation, shape, process in itertools.product(
@@ -355,7 +318,6 @@ def records_of(
             record_of(
                 attention_run(implementation, shape, "float16", "cuda"),
                 dataset.failed.get((implementation, shape), "ok"),
-                peak=dataset.peaks.get((implementation, shape), 10.0),
                 environment=environment,
                 sources={"process": process} if process else {},
                 **times,
@@ -365,35 +327,8 @@ def records_of(
 
 
 def write_dataset(
-    dataset: Planted,
-    folder: Path,
-    random: np.random.Generator,
-    device: str = DEVICE,
-    name: str = "sweep",
+    dataset: Planted, folder: Path, random: np.random.Generator, name: str = "sweep"
 ) -> Path:
     """Plan and tables of a planted sweep over seq_len; the plan's file."""
-    records = records_of(dataset, random, device).values()
+    records = records_of(dataset, random).values()
     return Planter(folder).write_plan([*itertools.chain(*records)], name)
-
-
-def plant_ceilings(dataset: Planted, random: np.random.Generator) -> dict[str, Any]:
-    """Ceilings of which some run of the dataset reaches a share between 20% and 130%."""
-    chosen = list(dataset.passes)[int(random.integers(len(dataset.passes)))]
-    seconds = true_median(dataset.passes[chosen]) / 1e3
-    _, shape, timed = chosen
-    rate = costs.flops(shape)[timed] / seconds / float(random.uniform(0.2, 1.3))
-    moved = costs.compulsory_bytes(shape, "float16")[timed]
-    bandwidth = moved / seconds / float(random.uniform(0.2, 1.3))
-    size, copied = 8192, 2**32
-
-    def record(seconds: float, **more: Any) -> dict[str, Any]:
-        median = seconds / mixture_median(0.004)
-        return {"samples": draw(Pass(median, 0.004), random), "time(s)": seconds, **more}
-
-    return {
-        "device": "cuda",
-        "matrix_product": {"float16": record(2 * size**3 / rate, size=size)},
-        "copy": record(2 * copied / bandwidth, bytes=copied),
-        "environment": {"device_name": DEVICE},
-        "truth": {"rate": rate, "bandwidth": bandwidth},
-    }

@@ -14,38 +14,31 @@ from typing import Any
 
 import numpy as np
 from analysis.deriving import NO_CLAIMS
-from analysis.study.planted import (
-    DEVICE,
-    PLANTS,
-    Planted,
-    lab,
-    plant_ceilings,
-    true_median,
-    write_dataset,
-)
-from analysis.study.truth import Truth, anomalies, claims_a_difference, judge_claim
+from analysis.study.planted import PLANTS, Planted, write_dataset
+from analysis.study.truth import Truth, anomalies, claims_a_difference
 from planted.experiments import Planter
 
-from flashlab.analysis.ceilings import read_ceilings
 from flashlab.analysis.derive import derive
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding
-from flashlab.analysis.kind import Given
-from flashlab.analysis.kinds.claim import claims, wanted_range
-from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.plan.published import CLAIMS, claims_of, read_claims
 
-UNDECIDED = {
-    *("inconclusive", "imprecise", "too_few_sizes", "withheld"),
-    *("none", "not_tested", "other_device"),
-}
+UNDECIDED = {"inconclusive", "imprecise", "too_few_sizes", "none"}
 """Verdicts that state nothing that could be false."""
 
-UNSCORED = {"anomaly", "conclusion", "counters", "environment", "processes", "sittings"}
-"""Kinds that say nothing of what is planted, and those that are scored by themselves."""
+UNSCORED = {
+    *("conclusion", "counters", "environment", "processes", "sittings"),
+    *("correctness", "exact_account", "exact_comparison", "out_of_memory"),
+}
+"""Kinds that say nothing of what is planted, those of exact values, and conclusions, which have a
+study of their own. Published figures and ceilings, which claims and rooflines need, are not
+planted."""
 
 MOST_FALSE, MOST_MISSED, LEAST_HELD = 0.02, 0.1, 0.93
 """Bounds on every kind's shares: of decided findings, of plain effects, of intervals."""
+
+MOST_DIFFERENT = 0.001
+"""Most of what is found of identical code may claim a difference: runs are planted off by up to 1%,
+and so may lie on both sides of a limit."""
 
 
 @dataclass
@@ -64,7 +57,7 @@ class Score:
         self,
         verdict: str,
         false: bool,
-        missed: bool | None = None,
+        missed: bool | None,
         intervals: Sequence[tuple[float, Mapping[str, Any]]] = (),
     ) -> None:
         """Count one finding, or one that ought to be there (verdict "").
@@ -94,10 +87,11 @@ class Score:
 
 @dataclass
 class Scores:
-    """All kinds' scores, and what was claimed of implementations that are identical."""
+    """All kinds' scores, what was claimed of what is identical, and statements that are false."""
 
     kinds: dict[str, Score] = field(default_factory=dict)
     datasets: Counter[str] = field(default_factory=Counter)
+    examples: list[str] = field(default_factory=list)
     identical_checks: int = 0
     identical_differences: int = 0
 
@@ -107,59 +101,41 @@ class Scores:
     def out_of_bounds(self) -> list[str]:
         """What is worse than it may be, a line each."""
         found = [f"{k}: {said}" for k, s in self.kinds.items() for said in s.out_of_bounds()]
-        if self.identical_differences:
+        if self.identical_differences > MOST_DIFFERENT * self.identical_checks:
             found.append(f"{self.identical_differences} differences of what is identical")
         return found
 
 
 def score(datasets: int, seed: int, folder: Path) -> Scores:
-    """Plant datasets, derive their findings and compare each with the truth.
-
-    A twelfth as many again have the lab's shapes, for the published claims.
-    """
+    """Plant datasets, derive their findings and compare each with the truth."""
     scores = Scores()
     for index in range(datasets):
         random = np.random.default_rng([seed, index])
         dataset = PLANTS[index % len(PLANTS)](random)
         scores.datasets[dataset.kind] += 1
         _score_findings(scores, dataset, random, folder / str(index))
-    for index in range(datasets // 12):
-        random = np.random.default_rng([seed, datasets + index])
-        device = ("NVIDIA GeForce RTX 3070", DEVICE)[index % 2]
-        scores.datasets["lab"] += 1
-        _score_claims(scores, lab(random), random, folder / f"lab{index}", device)
     return scores
+
+
+def _is_scored(finding: Finding) -> bool:
+    is_overall_choice = finding.kind == "choice" and finding.experiment is None
+    is_exact = finding.metric == "peak_memory"
+    return finding.kind not in UNSCORED and not is_overall_choice and not is_exact
 
 
 def _score_findings(
     scores: Scores, dataset: Planted, random: np.random.Generator, folder: Path
 ) -> None:
-    ceilings = plant_ceilings(dataset, random)
-    plan = write_dataset(dataset, folder, random)
-    experiment = Planter(folder).read(plan)
+    experiment = Planter(folder).read(write_dataset(dataset, folder, random))
     estimates = Estimates([experiment])
-    found = derive([experiment], estimates, NO_CLAIMS, read_ceilings(ceilings, estimates))
-    truth = Truth(dataset, ceilings["truth"])
+    derived = derive([experiment], estimates, NO_CLAIMS, None)
+    found = [finding for finding in derived if _is_scored(finding)]
+    truth = Truth(dataset)
     for finding in found:
-        if finding.kind not in UNSCORED:
+        if finding.kind != "anomaly":
             scores.add(finding.kind, finding.verdict, *getattr(truth, finding.kind)(finding))
     for kind, said, false, missed in anomalies(dataset, found):
         scores.add(kind, kind if said else "", false, missed)
     if dataset.identical:
-        scores.identical_checks += sum(f.kind not in UNSCORED - {"anomaly"} for f in found)
+        scores.identical_checks += len(found)
         scores.identical_differences += sum(map(claims_a_difference, found))
-
-
-def _score_claims(
-    scores: Scores, dataset: Planted, random: np.random.Generator, folder: Path, device: str
-) -> None:
-    published = claims_of(read_claims(CLAIMS), ATTENTION)
-    wanted = {claim["id"]: wanted_range(claim) for claim in published["claims"] if "test" in claim}
-    plan = write_dataset(dataset, folder, random, device)
-    experiment = Planter(folder).read(plan)
-    times = {key: true_median(planted) for key, planted in dataset.passes.items()}
-    found: Iterator[Finding] = claims([experiment], Given(Estimates([experiment]), None, published))
-    for finding in found:
-        if finding.estimates:
-            judged = judge_claim(finding, wanted[finding.subject["claim"]], dataset, times)
-            scores.add("claim", finding.verdict, *judged)

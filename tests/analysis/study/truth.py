@@ -12,19 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from analysis.deriving import keys, quoted
-from analysis.study.planted import UNSTEADY, Key, Planted, experiment_shape, true_median
+from analysis.study.planted import UNSTEADY, Planted, experiment_shape, true_median
 
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.jump import LEAST_JUMP
-from flashlab.analysis.kinds.roofline import BOUND_SHARE
-from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 
 MARGIN, BEND, OUTLIER = 1.05, 0.2, 1.25
 PLAIN = MARGIN**2
-MEMORY = "peak_memory"
-L2_BYTES = 60 * 2**20
-"""Of the device that is planted, an H200."""
 
 Judged = tuple[bool, bool | None, Sequence[tuple[float, Mapping[str, Any]]]]
 
@@ -35,6 +30,9 @@ RIGHT: Mapping[str, Callable[[float], bool]] = {
     "inconclusive": lambda ratio: True,
 }
 """Whether a verdict by the margin is right of a true ratio."""
+
+PLACES = ("first", "last", "low_at", "high_at")
+"""What a told trend quotes of the values that it is about."""
 
 
 def _is_beyond(ratio: float, limit: float) -> bool:
@@ -48,11 +46,10 @@ def _change_places(ratios: Iterable[float], limit: float) -> bool:
 
 
 class Truth:
-    """The times and peaks of a planted dataset, in milliseconds and MiB."""
+    """The times of a planted dataset, in milliseconds."""
 
-    def __init__(self, dataset: Planted, ceilings: Mapping[str, float]) -> None:
+    def __init__(self, dataset: Planted) -> None:
         self.dataset = dataset
-        self.ceilings = ceilings
         self.times = {key: true_median(planted) for key, planted in dataset.passes.items()}
         self._names: dict[Shape, list[str]] = {shape: [] for _, shape, _ in self.times}
         for name, shape in sorted({key[:2] for key in self.times} - dataset.failed.keys()):
@@ -70,19 +67,26 @@ class Truth:
 
     def along(self, name: str, causal: bool, metric: str) -> dict[int, float]:
         """A metric of the runs that are ok, by size."""
-        runs = sorted((s.seq_len, s) for n, s in self.dataset.peaks if n == name)
         return {
-            size: self.dataset.peaks[name, shape]
-            if metric == MEMORY
-            else self.time(name, shape, metric)
-            for size, shape in runs
-            if shape.causal == causal and (name, shape) not in self.dataset.failed
+            shape.seq_len: self.time(name, shape, metric)
+            for shape in sorted(self._names, key=lambda shape: shape.seq_len)
+            if shape.causal == causal and name in self._names[shape]
         }
 
-    def of(self, finding: Finding, who: str = "implementation") -> dict[int, float]:
+    def _along(self, finding: Finding, who: str = "implementation") -> dict[int, float]:
         """The metric of one of a finding's implementations, by size."""
         metric = str(finding.metric)
         return self.along(finding.subject[who], finding.subject["variant"]["causal"], metric)
+
+    def _at(
+        self, finding: Finding, estimate: Mapping[str, Any], who: str = "implementation",
+        **changes: bool,
+    ) -> float:  # fmt: skip
+        """The metric of one of a finding's implementations where an estimate is of."""
+        variant = finding.subject.get("variant", {})
+        setting = estimate.get("setting") or vars(experiment_shape(estimate["value"])) | variant
+        shape = Shape.of({**setting, **changes})
+        return self.time(finding.subject[who], shape, str(finding.metric))
 
     # Ratios that are judged by the margin, value by value
 
@@ -97,47 +101,35 @@ class Truth:
         return false, missed, pairs
 
     def comparison(self, finding: Finding) -> Judged:
-        mine, theirs = self.of(finding), self.of(finding, "baseline")
-        ratios = {size: theirs[size] / mine[size] for size in mine if size in theirs}
-        false, missed, pairs = self._ratios(finding, lambda e: ratios[e["value"]])
+        def ratio(estimate: Mapping[str, Any]) -> float:
+            return self._at(finding, estimate, "baseline") / self._at(finding, estimate)
+
+        false, missed, pairs = self._ratios(finding, ratio)
         for trend in (key.rpartition(".")[2] for key in keys(finding)[1:]):
             told = finding.statements[1].values
-            first, last = ratios[told["first"]], ratios[told["last"]]
+            at = {name: ratio({"value": told[name]}) for name in PLACES}
             false |= {
-                "widens": last / first <= MARGIN,
-                "narrows": first / last <= MARGIN,
-                "peaks": ratios[told["high_at"]] <= max(first, last) * MARGIN,
-                "dips": ratios[told["low_at"]] * MARGIN >= min(first, last),
+                "widens": at["last"] / at["first"] <= MARGIN,
+                "narrows": at["first"] / at["last"] <= MARGIN,
+                "peaks": at["high_at"] <= max(at["first"], at["last"]) * MARGIN,
+                "dips": at["low_at"] * MARGIN >= min(at["first"], at["last"]),
             }[trend]
         return false, missed, pairs
 
-    def variant_effect(self, finding: Finding) -> Judged:
-        name, metric = finding.subject["implementation"], str(finding.metric)
-        off, on = (self.along(name, causal, metric) for causal in (False, True))
-        return self._ratios(finding, lambda e: off[e["value"]] / on[e["value"]])
+    def variant_effect(self, finding: Finding, ideal: float = 1.0) -> Judged:
+        def gain(estimate: Mapping[str, Any]) -> float:
+            off, on = (self._at(finding, estimate, causal=causal) for causal in (False, True))
+            return off / on
 
-    def _at(self, name: str, setting: Mapping[str, Any], metric: str, **changes: Any) -> float:
-        return self.time(name, Shape.of({**setting, **changes}), metric)
+        return self._ratios(finding, gain, ideal)
 
     def variant_gain(self, finding: Finding) -> Judged:
-        name, metric = finding.subject["implementation"], str(finding.metric)
-
-        def gain(estimate: Mapping[str, Any]) -> float:
-            off = self._at(name, estimate["setting"], metric)
-            return off / self._at(name, estimate["setting"], metric, causal=True)
-
-        return self._ratios(finding, gain, 2.0)
+        return self.variant_effect(finding, 2.0)
 
     def worse_than_naive(self, finding: Finding) -> Judged:
-        names = [finding.subject[who] for who in ("baseline", "implementation")]
-
-        def factor(estimate: Mapping[str, Any]) -> float:
-            naive, mine = (
-                self._at(name, estimate["setting"], str(finding.metric)) for name in names
-            )
-            return naive / mine
-
-        false, _, pairs = self._ratios(finding, factor)
+        false, _, pairs = self._ratios(
+            finding, lambda e: self._at(finding, e, "baseline") / self._at(finding, e)
+        )
         below = [ratio for ratio, _ in pairs if ratio < 1 / MARGIN]
         false |= finding.verdict == "none" and bool(below)
         is_plain = any(ratio <= 1 / PLAIN for ratio in below)
@@ -156,7 +148,7 @@ class Truth:
     def crossover(self, finding: Finding) -> Judged:
         if finding.verdict == "none_in_range":
             return self._steady(finding)
-        mine, theirs = self.of(finding), self.of(finding, "other")
+        mine, theirs = self._along(finding), self._along(finding, "other")
         truth = {size: theirs[size] / mine[size] for size in mine if size in theirs}
         is_plain = _change_places(truth.values(), 1.1)
         false = False
@@ -172,21 +164,15 @@ class Truth:
     # Which to choose
 
     def choice(self, finding: Finding) -> Judged:
-        metrics = [str(finding.metric)]
-        if finding.experiment is None:
-            metrics = [tally["metric"] for tally in finding.facts["tallies"]]
+        """Along a sweep; what is concluded of all settings has a judge of its own."""
+        metric, causal = str(finding.metric), finding.subject["variant"]["causal"]
         false, intervals, shares = False, [], []
-        for estimate, metric in itertools.product(finding.estimates, metrics):
-            if finding.experiment is None:
-                shape, place = Shape.of(estimate["setting"]), estimate[metric]
-            else:
-                causal = finding.subject["variant"]["causal"]
-                shape, place = experiment_shape(estimate["value"], causal), estimate
+        for place in finding.estimates:
+            shape = experiment_shape(place["value"], causal)
             times = {name: self.time(name, shape, metric) for name in self.names(shape)}
             false |= _is_false_place(place, times)
             intervals.append((times[place["runner_up"]] / times[place["best"]], place))
-            if metric == finding.metric:
-                shares.append({name: time / min(times.values()) for name, time in times.items()})
+            shares.append({name: time / min(times.values()) for name, time in times.items()})
         if not shares:
             return False, None, []
         alone = [[n for n in s if all(v > MARGIN for k, v in s.items() if k != n)] for s in shares]
@@ -207,19 +193,19 @@ class Truth:
     # Along a sweep
 
     def scaling(self, finding: Finding) -> Judged:
-        verdict, truth = finding.verdict, self.of(finding)
+        verdict, truth = finding.verdict, self._along(finding)
         if verdict in ("too_few_sizes", "covaried"):
             return False, None, []
         local = [
             math.log(truth[b] / truth[a]) / math.log(b / a) for a, b in itertools.pairwise(truth)
         ]
-        bend, least = max(local) - min(local), 0.1 if finding.metric == MEMORY else BEND
+        bend = max(local) - min(local)
         timed = str(finding.metric).removesuffix("_time")
         series = finding.subject["implementation"], finding.subject["variant"]["causal"], timed
         exponent = self.dataset.exponents.get(series)
         false = (
             (verdict in ("power_law", "flat") and bend > BEND)
-            or (verdict == "curved" and bend <= least)
+            or (verdict == "curved" and bend <= BEND)
             or (verdict == "flat" and max(truth.values()) > min(truth.values()) * MARGIN)
         )
         missed = None
@@ -232,20 +218,19 @@ class Truth:
         return false, missed, [(exponent, fit)] if known else []
 
     def monotonicity(self, finding: Finding) -> Judged:
-        truth, edge = self.of(finding), 1.0 if finding.metric == MEMORY else MARGIN
+        truth = self._along(finding)
         steps = [truth[b] / truth[a] for a, b in itertools.combinations(truth, 2)]
         falls, rises = min(steps, default=1.0), max(steps, default=1.0)
-        false = finding.verdict == "monotone" and falls < 1 / edge and rises > edge
+        false = finding.verdict == "monotone" and falls < 1 / MARGIN and rises > MARGIN
         if finding.verdict == "broken":
             told = quoted(finding)
             fall, rise = (
                 truth[told[f"{w}_to"]] / truth[told[f"{w}_from"]] for w in ("fall", "rise")
             )
-            false = fall >= 1 / edge or rise <= edge
-        is_plain = falls < edge**-2 and rises > edge**2
+            false = fall >= 1 / MARGIN or rise <= MARGIN
+        is_plain = falls < 1 / PLAIN and rises > PLAIN
         intervals = [(truth[e["value"]] / truth[e["start"]], e) for e in finding.estimates]
-        missed = finding.verdict != "broken" if is_plain else None
-        return false, missed, [] if finding.metric == MEMORY else intervals
+        return false, finding.verdict != "broken" if is_plain else None, intervals
 
     def jump(self, finding: Finding) -> Judged:
         if finding.verdict == "none":
@@ -259,56 +244,6 @@ class Truth:
         mine = finding.subject["implementation"]
         false = any(_is_beyond(step, LEAST_JUMP) != (name == mine) for name, step in steps.items())
         return false, None, [(steps[e["implementation"]], e) for e in finding.estimates]
-
-    # What is exact, and what is held against the device
-
-    def exact_comparison(self, finding: Finding) -> Judged:
-        mine, theirs = self.of(finding), self.of(finding, "baseline")
-        sides: dict[str, list[int]] = {"less": [], "more": [], "equal": []}
-        for size in mine:
-            if size in theirs:
-                share = float(f"{mine[size] / theirs[size]:.3g}")
-                sides["less" if share < 1 else "more" if share > 1 else "equal"].append(size)
-        return finding.facts.get("values", []) != sides.get(finding.verdict, []), False, []
-
-    def exact_account(self, finding: Finding) -> Judged:
-        """The planted peaks are not the model's."""
-        return finding.verdict != "unexplained", None, []
-
-    def correctness(self, finding: Finding) -> Judged:
-        good = {(name, s) for name, s, _ in self.times if (name, s) not in self.dataset.failed}
-        return finding.verdict != "none" or finding.facts["checked"] != len(good), None, []
-
-    def out_of_memory(self, finding: Finding) -> Judged:
-        series = finding.subject["implementation"], finding.subject["variant"]["causal"]
-        failed = sorted(s.seq_len for name, s in self.dataset.failed if (name, s.causal) == series)
-        false = finding.facts["failed"] != failed
-        return false, false if failed else None, []
-
-    def roofline(self, finding: Finding) -> Judged:
-        name, causal = finding.subject["implementation"], finding.subject["variant"]["causal"]
-        truth, timed = self.of(finding), str(finding.metric).removesuffix("_time")
-        false, missed, intervals = False, None, []
-        for estimate in finding.estimates:
-            shape = experiment_shape(estimate["value"], causal)
-            fewest = costs.compulsory_bytes(shape, "float16")[timed]
-            if name == "Pytorch":
-                fewest = costs.naive_fewest_bytes(shape, "float16", L2_BYTES)[timed]
-            seconds = truth[estimate["value"]] / 1e3
-            matrix = 100 * costs.flops(shape)[timed] / self.ceilings["rate"] / seconds
-            copy = 100 * fewest / self.ceilings["bandwidth"] / seconds
-            near = "compute_bound" if matrix >= copy else "memory_bound"
-            near = near if max(matrix, copy) >= BOUND_SHARE else "neither"
-            right = "model_error" if matrix > 100 else near
-            # Above 100% is called an error only where the interval is wholly above it.
-            false |= finding.verdict not in (right, "inconclusive") and not (
-                100 < matrix <= 105 and finding.verdict != "neither"
-            )
-            away = min(abs(matrix / 100 - 1), abs(max(matrix, copy) / BOUND_SHARE - 1))
-            if min(away, abs(matrix / copy - 1)) > 2 * (MARGIN - 1):
-                missed = bool(missed) or finding.verdict != right
-            intervals += [(matrix, estimate["matrix_percent"]), (copy, estimate["copy_percent"])]
-        return false, missed, intervals
 
 
 def _is_false_place(place: Mapping[str, Any], times: Mapping[str, float]) -> bool:
@@ -341,67 +276,6 @@ def anomalies(
         factor = dataset.spikes.get(key, 1.0)
         said, plain = ("outlier", *key) in found, _is_beyond(factor, 2 * OUTLIER - 1)
         yield "anomaly: outlier", said, said and factor == 1.0, not said if plain else None
-
-
-def judge_claim(
-    finding: Finding, wanted: Mapping[str, float], dataset: Planted, times: Mapping[Key, float]
-) -> Judged:
-    """The verdict of a claim that wants a figure between these ends."""
-    least, most = wanted.get("least", 0.0), wanted.get("most", math.inf)
-    truths: dict[str, list[float]] = {}
-    intervals = []
-    for estimate in finding.estimates:
-        timed, _, quantity = estimate["metric"].rpartition("_")
-        values = []
-        runs = list(map(_parsed, estimate["runs"]))
-        for name, shape in runs:
-            if estimate["metric"] == MEMORY:
-                values.append(dataset.peaks[name, shape])
-            elif quantity == "time":
-                values.append(times[name, shape, timed])
-            else:
-                counted = runs[1][1] if estimate["compare"] == "whole_work" else shape
-                values.append(costs.flops(counted)[timed] / 1e9 / times[name, shape, timed])
-        truth = _true_figure(values, estimate["compare"])
-        truths.setdefault(estimate["compare"], []).append(truth)
-        if estimate["metric"] != MEMORY and estimate["estimate"] is not None:
-            intervals.append((truth, estimate))
-    holds = {all(least <= truth <= most for truth in found) for found in truths.values()}
-    false = {
-        "confirmed": True not in holds,
-        "contradicted": False not in holds,
-        "ambiguous": len(holds) < 2,
-    }.get(finding.verdict, False)
-    known = [truth for found in truths.values() for truth in found]
-    if finding.verdict == "other_device" or any(map(math.isnan, known)):
-        return false, None, intervals
-    plain = {_plain_verdict(found, least, most) for found in truths.values()}
-    missed = None
-    if plain and "open" not in plain:
-        missed = finding.verdict != (plain.pop() if len(plain) == 1 else "ambiguous")
-    return false, missed, intervals
-
-
-def _plain_verdict(truths: Sequence[float], least: float, most: float) -> str:
-    """What figures plainly say of a range: beyond its ends, or within, by two margins."""
-    room = 2 * MARGIN - 1
-    if all(least * room <= truth <= most / room for truth in truths):
-        return "confirmed"
-    return "contradicted" if any(t < least / room or t > most * room for t in truths) else "open"
-
-
-def _true_figure(values: Sequence[float], compare: str) -> float:
-    """What a claim's test comes to; not a number where there is no rise to compare with."""
-    if compare != "amounts":
-        first, *others = values
-        return first * math.prod(v**p for v, p in zip(others, (-1, -1, 1), strict=False))
-    a, b, c, d = values
-    return (a - b) / (c - d) if c > d else math.nan
-
-
-def _parsed(run: str) -> tuple[str, Shape]:
-    name, b, n, h, e, mask, *_ = run.split()
-    return name, Shape(int(b[1:]), int(n[1:]), int(h[1:]), int(e[1:]), mask == "causal")
 
 
 def claims_a_difference(finding: Finding) -> bool:

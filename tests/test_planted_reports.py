@@ -1,6 +1,6 @@
-"""A benchmark that is only declared gets its records, tables, findings, figures and report.
+"""Planted records of benchmarks that are not attention get their tables, figures and reports.
 
-What its report says is a golden text.
+What the reports say, findings and claims too, are golden texts.
 """
 
 from __future__ import annotations
@@ -14,13 +14,21 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from planted import ladder, training
+from planted.results import PlantedReport, find
 from planted.sorting import REPORT
 
 from flashlab.benchmarks.model import UnknownNameError
+from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.files import read_json, write_json
 from flashlab.plan.plan_files import experiment_file
+from flashlab.plan.planning import PlannedRun
+from flashlab.records import Record, read_record
 from flashlab.report.render import write_page, write_report
+from flashlab.runs import Run
 from flashlab.telling.teller import Teller
+
+# Sorting, which is only declared
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +92,84 @@ def test_the_page_and_the_pdf_are_rendered_and_speak_of_no_other_benchmark(resul
     assert not re.search("attention|seq_len|forward|注意力", text.lower())
     write_report(config, results, None, Path("sorting.pdf"))
     assert Path("sorting.pdf").read_bytes().startswith(b"%PDF")
+
+
+# The ladder
+
+DRAWN = {
+    "split": ("整個程式的時間", "Reading the file"),
+    "profile": ("實際占用率", "Achieved occupancy"),
+}
+
+
+def test_the_parts_of_the_process_and_the_counters_along_sizes_are_drawn(tmp_path: Path) -> None:
+    overview = ladder.ON_GPU.write(tmp_path) / "overview"
+    drawn = {name: overview.joinpath(f"{name}.svg").read_text("utf-8") for name in DRAWN}
+    for name, expected in DRAWN.items():
+        assert all(each in drawn[name] for each in (*expected, "implementation:SharedTiles"))
+    assert "Bank conflicts" not in drawn["profile"]  # neither a share nor a throughput
+
+
+# Training
+
+
+def test_a_record_keeps_its_curve_and_lacks_what_its_run_has_not(tmp_path: Path) -> None:
+    home = training.REPORT.write(tmp_path, drawn=[])
+    (path,) = home.glob("records/flash2-*-eager-*")
+    run = Run.of(TRAINING, read_json(path)["record"]["run"])
+    kept = read_record(path, run)
+    assert kept.curves["loss"] == list(training.loss_of(run))
+    assert "compile_time" not in kept.metrics
+
+
+class Varied(PlantedReport):
+    """With three processes of the naive implementation, and one of any other."""
+
+    def _record(self, run: Run, records: Path) -> PlannedRun:
+        processes = 3 if run.implementation == TRAINING.naive else 1
+        return PlantedReport._record(replace(training.REPORT, processes=processes), run, records)
+
+
+@pytest.mark.parametrize(
+    ("report", "told", "says"),
+    [
+        (
+            Varied(**vars(training.REPORT)),
+            "conclusion.alternatives.single.some",
+            "Flash2 [eager]: one process each",
+        ),
+        (replace(training.REPORT, processes=3), None, ""),
+    ],
+    ids=["several of some", "several of all"],
+)
+def test_the_answer_says_which_runs_have_one_process(
+    tmp_path: Path, report: PlantedReport, told: str | None, says: str
+) -> None:
+    answer = find(report.write(tmp_path, drawn=[]), "conclusion", topic="answer")
+    doubts = {s.key: s for s in answer.statements if ".single" in s.key}
+    assert [*doubts] == ([told] if told else [])
+    assert all(Teller("en", TRAINING).tell(each).startswith(says) for each in doubts.values())
+
+
+def test_the_answer_says_where_what_it_compares_was_measured_on_different_cards(
+    tmp_path: Path,
+) -> None:
+    def on_two_cards(run: Run) -> Record:
+        found = training.REPORT.record(run)
+        card = f"GPU-{int(bool(run['compile']))}"
+        return replace(found, environment={**found.environment, "gpu_uuid": card})
+
+    home = replace(training.REPORT, record=on_two_cards).write(tmp_path, drawn=[])
+    teller = Teller("en", TRAINING)
+    told = {
+        statement.key: teller.tell(statement)
+        for topic, experiment in (("answer", None), ("section", "attention"))
+        for statement in find(home, "conclusion", experiment, topic=topic).statements
+    }
+    assert told["conclusion.alternatives.cards"] == (
+        "The times compared were measured on different cards: (1) Flash2, Pytorch (each eager); "
+        "(2) Flash2 [compiled]."
+    )
+    assert told["conclusion.alternatives.effect.cards"] == (
+        "For Flash2, Pytorch, eager and compiled were measured on different cards."
+    )
