@@ -167,18 +167,28 @@ def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) ->
     assert sorted(figure.path.stem for figure in shown) == sorted(drawn)
 
 
-def test_what_does_not_fit_goes_from_the_end_after_smaller_type() -> None:
+@pytest.mark.parametrize(
+    ("has_figure", "left"),
+    [
+        (True, [(False, 5, 0), (True, 5, 0), (True, 4, 1), (True, 3, 2)]),
+        (
+            False,
+            [(False, 5, 0), (True, 5, 0), (True, 4, 1), (True, 3, 2), (True, 2, 3), (True, 1, 4)],
+        ),
+    ],
+)
+def test_what_does_not_fit_goes_from_the_end_after_smaller_type(
+    has_figure: bool, left: list[tuple[bool, int, int]]
+) -> None:
+    """Beside a figure three conclusions stay; `on_one_page` then leaves out the figure."""
     told = [Conclusion(str(n), None, None, 0, None, [], ()) for n in range(5)]
-    figure = FigureEntry("summary", Path(), "", "")
+    figure = FigureEntry("summary", Path(), "", "") if has_figure else None
     front: Front | None = Front("", "", [], [], "", [], [], None, None, told, [], figure, None)
     seen = []
     while front is not None:
-        seen.append((front.tight, len(front.conclusions), front.figure is not None, front.cut))
+        seen.append((front.tight, len(front.conclusions), front.cut))
         front = shortened(front)
-    assert seen == [
-        *[(False, 5, True, 0), (True, 5, True, 0), (True, 4, True, 1), (True, 3, True, 2)],
-        *[(True, 3, False, 2), (True, 2, False, 3), (True, 1, False, 4)],
-    ]
+    assert seen == left
 
 
 def test_the_maps_colours_are_those_of_the_figures() -> None:

@@ -36,10 +36,6 @@ planted."""
 MOST_FALSE, MOST_MISSED, LEAST_HELD = 0.02, 0.1, 0.93
 """Bounds on every kind's shares: of decided findings, of plain effects, of intervals."""
 
-MOST_DIFFERENT = 0.001
-"""Most of what is found of identical code may claim a difference: runs are planted off by up to 1%,
-and so may lie on both sides of a limit."""
-
 
 @dataclass
 class Score:
@@ -101,7 +97,7 @@ class Scores:
     def out_of_bounds(self) -> list[str]:
         """What is worse than it may be, a line each."""
         found = [f"{k}: {said}" for k, s in self.kinds.items() for said in s.out_of_bounds()]
-        if self.identical_differences > MOST_DIFFERENT * self.identical_checks:
+        if self.identical_differences:
             found.append(f"{self.identical_differences} differences of what is identical")
         return found
 

@@ -96,19 +96,19 @@ def _are_bytes_counted(data: ReportData) -> bool:
 
 
 def shortened(front: Front) -> Front | None:
-    """Page one with less on it; None where nothing is left to leave out.
+    """Page one with less on it; None where nothing is left to leave out beside its figure.
 
     First the text is set smaller; then the last of the conclusions goes, down to
-    `FEWEST_CONCLUSIONS`; then the figure; then what is told of an experiment below its heading, the
-    longest first; then their figures are set smaller; then the last of the experiments goes, and of
-    the conclusions.
+    `FEWEST_CONCLUSIONS`. Without a figure, what is told of an experiment below its heading goes
+    next, the longest first; then their figures are set smaller; then the last of the experiments
+    goes, and of the conclusions.
     """
     if not front.tight:
         return replace(front, tight=True)
     if len(front.conclusions) > FEWEST_CONCLUSIONS:
         return replace(front, conclusions=front.conclusions[:-1], cut=front.cut + 1)
     if front.figure is not None:
-        return replace(front, figure=None)
+        return None
     if told := [each for each in front.experiments if each.conclusion.brief]:
         longest = max(told, key=lambda each: each.conclusion.brief_length)
         shorter = replace(longest, conclusion=replace(longest.conclusion, brief=None))

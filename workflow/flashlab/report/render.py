@@ -175,15 +175,22 @@ def on_one_page(report: Report, results: Path) -> Report:
         html = to_html(replace(report, front=front), front_alone=True)
         return len(_document(html, results).render(font_config=fonts).pages) == 1
 
-    fonts, shorter = _own_fonts(), [report.front]
-    while (next_shorter := shortened(shorter[-1])) is not None:
-        shorter.append(next_shorter)
+    def ever_shorter(front: Front) -> list[Front]:
+        fronts = [front]
+        while (shorter := shortened(fronts[-1])) is not None:
+            fronts.append(shorter)
+        return fronts
+
+    fonts, fronts = _own_fonts(), ever_shorter(report.front)
     with _rendering():
         if fits(report.front):
             return report
+        if report.front.figure is not None and not fits(fronts[-1]):
+            # What made room for the figure in vain comes back.
+            fronts = ever_shorter(replace(report.front, figure=None, tight=True))
         # Each takes less room than the one before: a few layouts find the first that fits.
-        first = bisect_left(shorter[:-1], True, lo=1, key=fits)
-    return replace(report, front=shorter[first])
+        first = bisect_left(fronts[:-1], True, key=fits)
+    return replace(report, front=fronts[first])
 
 
 class _CompressedOnce(pydyf.Stream):  # type: ignore[misc]

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from flashlab.analysis.experiment import Experiment, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
-from flashlab.analysis.ratios import Ratio, function_of, interval_json, ratio, rounded
+from flashlab.analysis.ratios import (
+    Ratio,
+    exceeds_margin,
+    function_of,
+    interval_json,
+    ratio,
+    rounded,
+)
 from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.analysis.settings import operations, timed_metrics
 from flashlab.statistics import Estimate, Floats
@@ -35,14 +42,25 @@ def _step(series: Series, estimates: Mapping[int, Estimate], value: int, before:
     return function_of(value, quotient, (mine, theirs))
 
 
-def _jumps(step: Ratio) -> bool:
-    """Whether a step's whole interval lies beyond the factor of a jump."""
-    return (step.low or 0.0) > LEAST_JUMP or (step.high or math.inf) < 1 / LEAST_JUMP
+def _bounds(step: Ratio) -> tuple[float, float]:
+    """A step's interval, which without one excludes nothing."""
+    return step.low or 0.0, step.high or math.inf
 
 
-def _is_calm(step: Ratio) -> bool:
-    """Whether a step's whole interval lies within the factor of a jump."""
-    return (step.low or 0.0) >= 1 / LEAST_JUMP and (step.high or math.inf) <= LEAST_JUMP
+def _jumps_alone(step: Ratio, others: Sequence[Ratio]) -> bool:
+    """Whether a step is a jump and none of the others is, each with its whole interval.
+
+    It lies off theirs by more than the margin: else identical code on both sides of the factor of
+    a jump would be told apart.
+    """
+    lows, highs = zip(*map(_bounds, others), strict=True)
+    lowest, highest = min(lows), max(highs)
+    if lowest < 1 / LEAST_JUMP or highest > LEAST_JUMP:
+        return False
+    low, high = _bounds(step)
+    return (low > LEAST_JUMP and exceeds_margin(low / highest)) or (
+        high < 1 / LEAST_JUMP and exceeds_margin(lowest / high)
+    )
 
 
 def jumps(experiment: Experiment, given: Given) -> Iterator[Finding]:
@@ -65,7 +83,7 @@ def jumps(experiment: Experiment, given: Given) -> Iterator[Finding]:
             checks += len(steps)
             for name, step in steps.items():
                 others = [other for key, other in steps.items() if key != name]
-                if not _jumps(step) or not all(map(_is_calm, others)):
+                if not _jumps_alone(step, others):
                     continue
                 hits += 1
                 rest = [rounded(other.ratio) for other in others]
