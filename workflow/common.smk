@@ -11,8 +11,7 @@ import time
 
 from flashlab.analysis.experiment import TABLES
 from flashlab.calls import call
-from flashlab.calls.allocations import is_in_allocation, own_jobs
-from flashlab.config.model import MAX_PROCESSES
+from flashlab.calls.allocations import own_jobs
 from flashlab.measuring.start import start_warm_parent
 from flashlab.calls.prepare import REPORTS
 from flashlab.calls.remaking import MISSING
@@ -29,7 +28,7 @@ DEVICES = str(ROOT.joinpath("data", "devices.csv"))
 # the call it belongs to, and ends when that ends; on a cluster, the one that runs on the node.
 SEARCH_PATH = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
 os.environ.update({"PATH": os.pathsep.join(SEARCH_PATH)})
-OWNS_JOBS = own_jobs(workflow.is_main_process)
+LEADS_ALLOCATION = own_jobs(workflow.is_main_process)
 IMPORT_PATH = filter(None, [str(WORKFLOW), os.environ.get("PYTHONPATH")])
 shell.prefix(f"export PYTHONPATH={shlex.quote(os.pathsep.join(IMPORT_PATH))}; ")
 
@@ -42,7 +41,7 @@ if workflow.is_main_process:
     PREPARED, PLAN_ROOT = CALL.prepared, CALL.files.root
 else:
     PREPARED, PLAN_ROOT = call.read_call(), call.IN_PLACE
-    if OWNS_JOBS and PREPARED.orders and is_in_allocation():
+    if LEADS_ALLOCATION and PREPARED.orders:
         # Slurm ends what a job has started with the job; what is started here serves all of them.
         start_warm_parent()
 

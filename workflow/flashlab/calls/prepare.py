@@ -29,7 +29,7 @@ from flashlab.plan.source import LOCAL, Source, source_of
 from flashlab.plan.upgrades import upgrade_notices
 from flashlab.runs import Run
 
-INTACT = Path(".snakemake", "flashlab-intact.json")
+INTACT = Path(".snakemake", "flashlab-records.json")
 """The records that a call found intact, kept for the next one; it may be deleted at any time."""
 
 REPORTS = ("pdf", "html")
@@ -132,7 +132,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         else machine_file(source.config["machine"]).as_posix(),
         config=source.config,
         documents={**_documents(source, every), **replicates, **counting.kept},
-        intact=intact.to_json(),
+        intact=intact,
     )
 
 
@@ -231,9 +231,12 @@ def _remade(
     counters: PlannedRuns,
     protocol: Mapping[str, Any],
     ceilings: Path | None,
-) -> tuple[dict[str, str], remaking.IntactRecords]:
+) -> tuple[dict[str, str], dict[str, Any]]:
     """The planned files that must be made again, each with the reason; and the intact records."""
-    intact = remaking.IntactRecords(_known_intact())
+    try:
+        intact = read_json(INTACT)
+    except (OSError, ValueError):
+        intact = {}
     experiments = [experiment for experiment, _ in every]
     remade = _stage_damages(source.home, source.benchmark.report, experiments)
     if not source.is_vouched_for:
@@ -258,14 +261,6 @@ def _remade(
         if ceilings and is_local and again == remaking.ALL:
             remade[ceilings.as_posix()] = remaking.ASKED_FOR
     return remade, intact
-
-
-def _known_intact() -> Any:
-    """What the last call has kept of the records that it found intact, if anything."""
-    try:
-        return read_json(INTACT)
-    except (OSError, ValueError):
-        return None
 
 
 def _stage_damages(
