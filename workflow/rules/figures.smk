@@ -25,7 +25,7 @@ rule figures:
     conda:
         CONDA
     params:
-        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
+        tables=f"{HOME}/tables",
     message:
         "Drawing {wildcards.experiment}"
     shell:
@@ -36,7 +36,7 @@ rule figures:
 rule overview:
     input:
         experiments=f"{PLAN}/experiments.json",
-        plans=expand(f"{PLAN}/experiments/{{experiment}}.json", experiment=PREPARED.experiments),
+        plans=PLANS,
         tables=expand(
             f"{HOME}/tables/{{experiment}}/{{table}}.csv",
             experiment=PREPARED.experiments,
@@ -67,7 +67,7 @@ rule overview:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
+        tables=f"{HOME}/tables",
         ceilings=CEILINGS,
     message:
         "Drawing the figures across experiments"

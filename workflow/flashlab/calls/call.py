@@ -45,24 +45,19 @@ IN_PLACE = Path()
 PREPARED = Path(".snakemake", "flashlab-call.json")
 
 
-def plan_root(in_place: bool) -> Path:
-    """Where this call's plan goes: the folder itself, or one that is deleted with the process."""
-    if in_place:
-        return IN_PLACE
-    folder = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
 class PlanFiles:
     """A call's plan files, below `root`; in place they are restored if no job has run.
 
-    Snakemake also reads the rules for ``--lint``, ``--summary`` or ``--report``; a plan under which
-    no job has run must not decide what the next call reruns.
+    Elsewhere they are deleted with the process. Snakemake also reads the rules for ``--lint``,
+    ``--summary`` or ``--report``; a plan under which no job has run must not decide what the next
+    call reruns.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, in_place: bool) -> None:
+        self.root = IN_PLACE
+        if not in_place:
+            self.root = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
+            atexit.register(shutil.rmtree, self.root, ignore_errors=True)
         self._before: dict[Path, tuple[bytes, os.stat_result] | None] = {}
 
     def write(self, documents: Mapping[str, Any]) -> None:
@@ -98,17 +93,6 @@ class PlanFiles:
 
 def _set_times(path: Path, status: os.stat_result) -> None:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-def remaking_file(prepared: Prepared, root: Path) -> Path:
-    """The file that is newer than everything that must be made again."""
-    return root / prepared.home / "plan" / "remade.json"
-
-
-def write_remaking(prepared: Prepared, root: Path) -> None:
-    """Write `remaking_file` with the reasons, if anything must be made again."""
-    if prepared.remade:
-        write_json(remaking_file(prepared, root), dict(sorted(prepared.remade.items())))
 
 
 def keep_call(prepared: Prepared) -> None:
@@ -172,13 +156,14 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
         ) from None
     if not dry:
         claim.take()
-    root = plan_root(in_place=claim.held)
     # A machine is described before any run can be planned for it. While it reads the rules,
     # Snakemake itself does not know the targets yet.
     prepared = (prepare_description if "machine" in arguments else prepare)(base, own)
-    files = PlanFiles(root)
+    files = PlanFiles(in_place=claim.held)
     files.write(prepared.documents)
-    write_remaking(prepared, root)
+    if prepared.remade:  # what must be made again has an input that is newer than all others
+        remade = files.root / prepared.home / "plan" / "remade.json"
+        write_json(remade, dict(sorted(prepared.remade.items())))
     if claim.held:
         keep_call(prepared)
     surprising = {f: why for f, why in prepared.remade.items() if why not in (MISSING, ASKED_FOR)}

@@ -283,17 +283,11 @@ def _stage_damages(
         if published.exists():
             paths |= {home / published.name: "", published: ""}
     for path, job in paths.items():
-        if damage := remaking.damage(path, _log(home / "logs" / f"{job}.log")):
+        log = home / "logs" / f"{job}.log"
+        said = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+        if damage := remaking.damage(path, said):
             found.setdefault(path.as_posix(), damage)
     return found
-
-
-def _log(path: Path) -> str:
-    """What a job has logged; nothing where it has no log."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 # The documents
