@@ -56,7 +56,7 @@ RECORDS = sorted({path for paths in PREPARED.records.values() for path in paths}
 RUNTIME = math.ceil(PREPARED.config["measure"]["timeout_s"] / 60) + 1
 MEMORY = PREPARED.config["memory_mb"]
 
-# What to measure, by record file name; grading adds the runs that it measures again.
+# What to measure, by record file name. Rules beside the pipeline add the runs that they need.
 ORDERS = dict(PREPARED.orders)
 
 # Options of commands that only some calls give.
