@@ -240,13 +240,17 @@ def _remade(
     experiments = [experiment for experiment, _ in every]
     remade = _stage_damages(source.home, source.benchmark.report, experiments)
     if not source.is_vouched_for:
-        several = [*{id(planned): planned for _, planned in every}.values(), counters]
-        remade |= {
-            entry.path.as_posix(): damage
-            for planned in several
+        runs = {
+            entry.path: run
+            for planned in (*(planned for _, planned in every), counters)
             for run, processes in planned.items()
             for entry in processes.processes
-            if (damage := remaking.record_damage(entry.path, run, protocol["timeout_s"], intact))
+        }
+        intact = {name: intact[name] for name in map(Path.as_posix, runs) if name in intact}
+        remade |= {
+            path.as_posix(): damage
+            for path, run in runs.items()
+            if (damage := remaking.record_damage(path, run, protocol["timeout_s"], intact))
         }
     is_local = source.recorded is None
     if ceilings and is_local and (damage := remaking.damage(ceilings)):
