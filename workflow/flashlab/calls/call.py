@@ -65,14 +65,14 @@ class PlanFiles:
         for name, document in documents.items():
             own = Path(name).absolute()  # Snakemake changes the working directory before it ends
             before = (own.read_bytes(), own.stat()) if own.is_file() else None
-            if self.root == IN_PLACE:
+            same = before if before and before[0] == json_text(document).encode() else None
+            if self.root != IN_PLACE:
+                write_json(self.root / name, document)
+                if same:
+                    _set_times(self.root / name, same[1])
+            elif not same:
                 self._before[own] = before
-                write_json_if_changed(own, document)
-                continue
-            path = self.root / name
-            write_json(path, document)
-            if before and before[0] == json_text(document).encode():
-                _set_times(path, before[1])
+                write_json(own, document)
 
     def keep(self) -> None:
         """Leave the plan in the folder: the first job is about to run."""
@@ -84,11 +84,9 @@ class PlanFiles:
             if before is None:
                 path.unlink(missing_ok=True)
                 continue
-            content, status = before
-            if path.read_bytes() != content:
-                with open_atomically(path, binary=True) as file:
-                    file.write(content)
-            _set_times(path, status)
+            with open_atomically(path, binary=True) as file:
+                file.write(before[0])
+            _set_times(path, before[1])
 
 
 def _set_times(path: Path, status: os.stat_result) -> None:
