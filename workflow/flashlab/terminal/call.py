@@ -267,6 +267,7 @@ class Call:
             found = re.match(r"results/(?!grading/)[^/]+", path)
             if found:
                 self._read_plan(self._root, found[0])
+                break
         for path in job.inputs if self._dry_run else ():
             # A dry run does not touch the folder: its plan is in a temporary one.
             found = re.match(r"(/.+)/(results/[^/]+)/plan/", path)
