@@ -27,7 +27,7 @@ DEVICES = str(ROOT / "data" / "devices.csv")
 # Jobs run the package of this folder with the Python that runs Snakemake. A measuring job watches
 # the call it belongs to, and ends when that ends; on a cluster, the one that runs on the node.
 search_path = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-os.environ["PATH"] = os.pathsep.join(search_path)
+os.environ.update({"PATH": os.pathsep.join(search_path)})
 LEADS_ALLOCATION = own_jobs(workflow.is_main_process)
 import_path = os.pathsep.join(filter(None, [str(WORKFLOW), os.environ.get("PYTHONPATH")]))
 shell.prefix(f"export PYTHONPATH={shlex.quote(import_path)}; ")

@@ -25,7 +25,7 @@ rule figures:
     conda:
         CONDA
     params:
-        tables=f"{HOME}/tables",
+        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
     message:
         "Drawing {wildcards.experiment}"
     shell:
@@ -67,7 +67,7 @@ rule overview:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        tables=f"{HOME}/tables",
+        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
         ceilings=CEILINGS,
     message:
         "Drawing the figures across experiments"

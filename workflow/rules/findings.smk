@@ -27,7 +27,7 @@ rule findings:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        tables=f"{HOME}/tables",
+        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
         ceilings=CEILINGS,
     message:
         "Deriving the findings"
