@@ -26,7 +26,7 @@ from flashlab.analysis.derive import write_findings
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import find_implementations
-from flashlab.calls.call import IN_PLACE, PlanFiles, keep_call
+from flashlab.calls.call import PlanFiles, keep_call
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
 from flashlab.figures.stage import draw_figures, draw_overview
@@ -138,7 +138,7 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
         yield "plans for eight machines", cost_of(lambda: [plan(i) for i in range(MACHINES)])
         yield "dry run, nothing measured", dry_run()
         planned = plan(0)
-        PlanFiles(IN_PLACE).write(planned.documents)
+        PlanFiles(in_place=True).write(planned.documents)
         write_records(planned)
         yield "plan, all records read", cost_of(lambda: plan(0))
         keep_call(plan(0))

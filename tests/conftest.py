@@ -37,6 +37,8 @@ TEMPLATE = Path("templates", "report.html.j2")
 SHORT_TEMPLATE = Path(__file__).parent / "short_report.html.j2"
 """Renders in a fraction of the time, for tests that are not about the report's text."""
 TINY = ("--configfile", "tests/tiny.yaml")
+LINKED = ("data/h100", "data/h200")
+"""Two thirds of a clone's files, which nobody writes."""
 RESULTS = (
     *(f"results/local/{stage}" for stage in ("plan", "records", "tables", "figures")),
     *("results/local/findings.json", "results/local/overview", "results/local/lab5.pdf"),
@@ -235,22 +237,26 @@ class Project:
 
 @pytest.fixture(scope="session")
 def files() -> list[Path]:
-    """The files of a clone of the working tree, relative to its root."""
+    """The files of a clone that calls read, relative to its root; without those of `LINKED`."""
+    unread = [f":!{name}" for name in (*LINKED, "docs", "perf", "tests")]
     listed = subprocess.run(
-        ["git", "ls-files", "-coz", "--exclude-standard"],
+        ["git", "ls-files", "-coz", "--exclude-standard", ".", *unread],
         cwd=ROOT,
         check=True,
         stdout=subprocess.PIPE,
         text=True,
     ).stdout
-    return [Path(name) for name in listed.split("\0") if name and ROOT.joinpath(name).is_file()]
+    names = [*filter(None, listed.split("\0")), TINY[1]]
+    return [Path(name) for name in names if ROOT.joinpath(name).is_file()]
 
 
 def copy_files(files: Sequence[Path], source: Path, target: Path) -> None:
-    """Copy files and folders from one folder to another, with new times of change."""
+    """Copy files and folders of a clone from one folder to another, with new times of change."""
     target.mkdir(parents=True, exist_ok=True)
     command = ["cp", "--recursive", "--parents", "--", *files, target.absolute()]
     subprocess.run(command, cwd=source, check=True)
+    for name in LINKED:
+        target.joinpath(name).symlink_to(ROOT / name)
 
 
 def copy_tree(source: Path, target: Path) -> None:
@@ -306,7 +312,8 @@ def forking_python(
     folder = tmp_path_factory.mktemp("z")
     python, zygote = folder / "python", Path(__file__).parent / "zygote.py"
     commands = (f'"-m flashlab {command}"' for command in STAGES)
-    forked = " | ".join(['"-m snakemake "*', '"-m flashlab.stage "*', *commands])
+    modules = ('"-m snakemake "*', '"-m flashlab.stage "*', '"-m flashlab.terminal"*')
+    forked = " | ".join([*modules, *commands])
     with_torch = (f'"-m {called}"*' for called in WITH_TORCH)
     with ExitStack() as kept:
         if shared := getattr(request.config, "workerinput", {}).get("forks"):
@@ -466,7 +473,7 @@ LABEL = {"zh_TW": "被擋住的", "en": "Held"}
 
 def attention(qkv, causal):
     here = Path(__file__).parent
-    (here / "held.new").write_text(str(os.getpid()))
+    (here / "held.new").write_text(f"{os.getpid()} {os.environ.get('SLURM_JOB_ID')}")
     (here / "held.new").rename(here / "held")
     while (here / "hold").exists():
         time.sleep(0.02)

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from flashlab.calls import call
+from flashlab.calls.call import PlanFiles
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer
 
@@ -35,22 +36,23 @@ def age(path: Path) -> int:
 
 
 def test_elsewhere_a_file_has_the_age_of_the_one_that_it_equals() -> None:
-    call.PlanFiles(call.IN_PLACE).write({NAME: {"a": 1}})
+    PlanFiles(in_place=True).write({NAME: {"a": 1}})
     before = age(Path(NAME))
-    root = call.plan_root(in_place=False)
-    call.PlanFiles(root).write({NAME: {"a": 1}, "new.json": {}})
-    assert (root / NAME).stat().st_mtime_ns == before
-    call.PlanFiles(root).write({NAME: {"a": 2}})
-    assert (root / NAME).stat().st_mtime_ns > before
+    elsewhere = PlanFiles(in_place=False)
+    elsewhere.write({NAME: {"a": 1}, "new.json": {}})
+    assert (elsewhere.root / NAME).stat().st_mtime_ns == before
+    elsewhere.write({NAME: {"a": 2}})
+    assert (elsewhere.root / NAME).stat().st_mtime_ns > before
     assert Path(NAME).stat().st_mtime_ns == before
     assert not Path("new.json").exists()
 
 
 def test_a_plan_that_nothing_was_run_by_is_taken_back() -> None:
-    call.PlanFiles(call.IN_PLACE).write({NAME: {"a": 1}})
+    PlanFiles(in_place=True).write({NAME: {"a": 1}})
     before = age(Path(NAME))
-    files = call.PlanFiles(call.IN_PLACE)
+    files = PlanFiles(in_place=True)
     files.write({NAME: {"a": 2}, "new.json": {}})
+    assert json.loads(Path(NAME).read_text()) == {"a": 2}
     files.take_back()  # as the end of the process does it
     assert json.loads(Path(NAME).read_text()) == {"a": 1}
     assert Path(NAME).stat().st_mtime_ns == before
@@ -58,7 +60,7 @@ def test_a_plan_that_nothing_was_run_by_is_taken_back() -> None:
 
 
 def test_a_plan_that_jobs_have_run_by_stays() -> None:
-    files = call.PlanFiles(call.IN_PLACE)
+    files = PlanFiles(in_place=True)
     files.write({NAME: {"a": 2}})
     files.keep()
     files.take_back()
@@ -73,17 +75,6 @@ def test_a_job_reads_what_its_call_prepared(prepared: Prepared) -> None:
     assert read.remade == prepared.remade
 
 
-def test_the_file_of_what_is_made_again_is_there_only_where_there_is_something(
-    prepared: Prepared,
-) -> None:
-    call.write_remaking(prepared, call.IN_PLACE)
-    assert call.remaking_file(prepared, call.IN_PLACE).is_file()
-    root = call.plan_root(in_place=False)
-    nothing = Prepared(**{**vars(prepared), "remade": {}})
-    call.write_remaking(nothing, root)
-    assert not call.remaking_file(nothing, root).exists()
-
-
 @pytest.mark.parametrize(("dry", "said"), [(True, "To be made again: "), (False, "Made again: ")])
 def test_a_dry_run_says_what_is_to_be_made_again(
     capsys: pytest.CaptureFixture[str], dry: bool, said: str
@@ -95,3 +86,5 @@ def test_a_dry_run_says_what_is_to_be_made_again(
     begun = call.begin(base, [Layer("--config", {"device": "cpu"})], ["--cores", "1"], dry=dry)
     begun.claim.release()
     assert f"{said}{findings} is not JSON\n" in capsys.readouterr().err
+    remade = json.loads((begun.files.root / "results/local/plan/remade.json").read_text())
+    assert remade[findings.as_posix()] == "is not JSON"

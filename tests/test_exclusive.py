@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -82,11 +81,9 @@ def test_only_records_that_were_written_whole_lose_their_mark_as_unfinished(
     half = mark("report/lab5.pdf")
     Path("report").mkdir()
     Path("report/lab5.pdf").touch()
-    strange = snakemake / "incomplete" / "no base64!"
-    strange.touch()
     FolderClaim(snakemake).take()
     assert not whole.exists()
-    assert missing.exists() and half.exists() and strange.exists()
+    assert missing.exists() and half.exists()
 
 
 TWO_HOSTS = """
@@ -103,89 +100,79 @@ sys.stdin.read()
 """
 
 
-@dataclass(frozen=True)
-class Call:
-    """A call on a host of its own, ready to claim the folder."""
+def begin(call: subprocess.Popen[str]) -> None:
+    assert call.stdin
+    call.stdin.write("\n")
+    call.stdin.flush()
 
-    process: subprocess.Popen[str]
 
-    def begin(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
+def said(call: subprocess.Popen[str]) -> str:
+    assert call.stdout
+    return call.stdout.readline().strip()
 
-    def said(self) -> str:
-        assert self.process.stdout
-        return self.process.stdout.readline().strip()
 
-    def taken(self) -> str:
-        self.begin()
-        return self.said()
+def taken(call: subprocess.Popen[str]) -> str:
+    begin(call)
+    return said(call)
 
 
 @pytest.fixture
 def on_host(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Callable[[str, Path], Call]]:
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
     """Starts a call on a host of this name, whose process numbers and TMPDIR are its own."""
     namespaces = ["unshare", "--user", "--map-root-user", "--uts", "--mount", "--pid"]
     namespaces += ["--kill-child", "--mount-proc"]
     if subprocess.run([*namespaces, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this system gives no namespaces, so that two hosts cannot be had")
+    setup = 'mount --bind "$1" /mnt && hostname "$2" && exec "$3" -c "$4" /mnt/.snakemake'
     started = []
 
-    def start(host: str, folder: Path) -> Call:
-        setup = 'mount --bind "$1" /mnt && hostname "$2"'
-        run = f'{setup} && exec "$3" -c "$4" /mnt/.snakemake'
-        program = ["sh", "-c", run, "sh", str(folder), host, sys.executable, TWO_HOSTS]
-        call = Call(
-            subprocess.Popen(
-                [*namespaces, *program],
-                env={
-                    **os.environ,
-                    "PYTHONPATH": str(ROOT / "workflow"),
-                    "TMPDIR": str(tmp_path_factory.mktemp(host)),
-                },
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
+    def start(host: str) -> subprocess.Popen[str]:
+        program = ["sh", "-c", setup, "sh", str(tmp_path), host, sys.executable, TWO_HOSTS]
+        own = {"PYTHONPATH": str(ROOT / "workflow"), "TMPDIR": str(tmp_path_factory.mktemp(host))}
+        call = subprocess.Popen(
+            [*namespaces, *program],
+            env={**os.environ, **own},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
-        started.append(call.process)
-        assert call.said() == "ready"
+        started.append(call)
+        assert said(call) == "ready"
         return call
 
     yield start
-    for process in started:
-        process.kill()
-        process.communicate()
+    for call in started:
+        call.kill()
+        call.communicate()
 
 
 def test_two_hosts_do_not_work_in_one_folder_where_no_lock_passes_between_them(
-    on_host: Callable[[str, Path], Call], tmp_path: Path
+    on_host: Callable[[str], subprocess.Popen[str]], tmp_path: Path
 ) -> None:
-    first = on_host("node1", tmp_path)
-    assert first.taken() == "held"
+    first = on_host("node1")
+    assert taken(first) == "held"
     claim = tmp_path / ".snakemake" / "flashlab.host"
     assert claim.read_text() == "node1"
-    assert on_host("node2", tmp_path).taken() == "refused"
-    first.process.kill()  # it leaves its claim behind, which its own host takes back
-    first.process.wait()
-    assert on_host("node2", tmp_path).taken() == "refused"
-    again = on_host("node1", tmp_path)
-    assert again.taken() == "held"
-    again.process.communicate()  # ends, and leaves nothing behind
+    assert taken(on_host("node2")) == "refused"
+    first.kill()  # it leaves its claim behind, which its own host takes back
+    first.wait()
+    assert taken(on_host("node2")) == "refused"
+    again = on_host("node1")
+    assert taken(again) == "held"
+    again.communicate()  # ends, and leaves nothing behind
     assert not claim.exists()
-    assert on_host("node2", tmp_path).taken() == "held"
+    assert taken(on_host("node2")) == "held"
 
 
 def test_of_hosts_that_begin_at_the_same_moment_one_has_the_folder(
-    on_host: Callable[[str, Path], Call], tmp_path: Path
+    on_host: Callable[[str], subprocess.Popen[str]],
 ) -> None:
-    calls = [on_host(host, tmp_path) for host in ("node1", "node2")]
+    calls = [on_host(host) for host in ("node1", "node2")]
     for call in calls:
-        call.begin()
-    assert sorted(call.said() for call in calls) == ["held", "refused"]
+        begin(call)
+    assert sorted(map(said, calls)) == ["held", "refused"]
 
 
 def test_what_another_host_left_behind_is_named_with_the_file_to_remove(
@@ -194,9 +181,9 @@ def test_what_another_host_left_behind_is_named_with_the_file_to_remove(
     (snakemake / "flashlab.host").write_text("node1")
     claim = FolderClaim(snakemake)
     claim.take()
-    said = capsys.readouterr().err
-    assert not claim.held and "(on the host node1)" in said
-    assert f"if it was killed, remove {snakemake.absolute() / 'flashlab.host'}" in said
+    printed = capsys.readouterr().err
+    assert not claim.held and "(on the host node1)" in printed
+    assert f"if it was killed, remove {snakemake.absolute() / 'flashlab.host'}" in printed
     (snakemake / "flashlab.host").unlink()
     claim.take()
     assert claim.held

@@ -22,10 +22,6 @@ LARGE = {
         ("flashlab.__main__", set(), 200),
         ("flashlab.stage", set(), 200),  # what a job loads before a warm fork takes over
         ("flashlab.calls.prepare", {"pydantic", "jsonschema"}, 420),  # every call of Snakemake
-        ("flashlab.analysis.tables", {"numpy", "scipy", "jsonschema"}, 850),
-        ("flashlab.analysis.derive", {"numpy", "scipy", "jsonschema"}, 1100),
-        ("flashlab.figures.stage", {"numpy", "scipy", "pandas", "matplotlib", "seaborn"}, 1600),
-        ("flashlab.report.render", {"numpy", "scipy", "weasyprint", "jinja2", "jsonschema"}, 1600),
     ],
 )
 def test_a_call_loads_no_more_than_it_needs(

@@ -117,14 +117,6 @@ def test_snakemake_makes_a_page_of_its_own_with_captions_offline(
         assert complaint not in done.stdout
 
 
-def test_every_rule_that_runs_has_its_log(finished: Any) -> None:
-    logs = finished.folder / "results" / "local" / "logs"
-    for stage in ("measure", "tables", "figures"):
-        assert list(logs.joinpath(stage).glob("*.log"))
-    for stage in ("findings", "report"):
-        assert logs.joinpath(f"{stage}.log").is_file()
-
-
 def test_only_what_measures_goes_to_a_cluster(root: Path) -> None:
     rules = {}
     for file in root.glob("workflow/rules/*.smk"):

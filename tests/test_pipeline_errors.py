@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -14,71 +13,45 @@ from typing import Any
 
 import pytest
 
-TINY = "tests/tiny.yaml"
 
-
-@pytest.fixture(scope="module")
-def clean(make_clone: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A fresh clone; what these tests do leaves no trace in it."""
-    return make_clone(tmp_path_factory.mktemp("clean") / "clone")
-
-
-@pytest.fixture
-def refused(clean: Any) -> Callable[..., str]:
-    """Calls Snakemake with these arguments on a configuration; what it said to refuse them."""
-
-    def call(*arguments: str, file: str | None = TINY) -> str:
-        config = ("--configfile", file) if file else ()
-        done = clean.snakemake("--cores", "1", "report/lab5.pdf", *arguments, config=config)
-        assert done.returncode != 0
-        assert "Traceback" not in done.stdout and "not valid JSON or YAML" not in done.stdout
-        assert "Job stats" not in done.stdout and "jobid" not in done.stdout
-        for made in ("results", "report/dataset.json", "report/lab5.pdf"):
-            assert not clean.folder.joinpath(made).exists()
-        return str(done.stdout)
-
-    return call
-
-
-def test_all_that_is_wrong_is_said_at_once_with_the_place_of_each(
-    clean: Any, refused: Callable[..., str]
+@pytest.mark.parametrize(
+    ("arguments", "base", "said"),
+    [
+        (
+            ["--configfile", "tests/tiny.yaml", "--config", "languages=[en, en]"],
+            None,
+            r"--config: languages: holds en twice; keep one of them",
+        ),
+        (
+            ["--configfile", "tests/tiny.yaml", "--config", "dataset=h201"],
+            None,
+            r"there is no data/h201/manifest\.json.*`local` measures on this machine",
+        ),
+        (
+            [],
+            "languages: [en]\nlanguages: [en]\n",
+            r"config/config\.yaml: line 2, column 1: the key languages is given twice",
+        ),
+    ],
+    ids=["the call's own", "a dataset", "the file"],
+)
+def test_a_mistake_is_one_message_with_its_place_and_nothing_is_made(
+    make_clone: Callable[[Path], Any],
+    tmp_path: Path,
+    arguments: list[str],
+    base: str | None,
+    said: str,
 ) -> None:
-    path = clean.folder / TINY
-    before = path.read_bytes()
-    try:
-        with clean.config() as config:
-            config["langauges"] = ["en"]
-            config["experiments"][0]["cpu"]["num_heads"] = "two"
-        output = refused("--config", "languages=[en, en]")
-    finally:
-        path.write_bytes(before)
-    for said in (
-        rf"{TINY}, line \d+: langauges: unknown key \(did you mean languages\?\)",
-        rf"{TINY}, line \d+: experiments\[0\]\.cpu\.num_heads: ",
-        r"--config: languages: holds en twice; keep one of them",
-    ):
-        assert re.search(said, output)
-
-
-def test_what_is_not_there_is_named(refused: Callable[..., str]) -> None:
-    missing = refused("--config", "remarks={causal: {en: remarks/none.md}}")
-    assert "remarks.causal.en: there is no file remarks/none.md" in missing
-    output = refused("--config", "dataset=h201")
-    assert "there is no data/h201/manifest.json" in output
-    assert "`local` measures on this machine" in output
-
-
-def test_a_configuration_that_is_not_one_is_refused_with_line_and_column(
-    clean: Any, refused: Callable[..., str]
-) -> None:
-    path = clean.folder / "config" / "config.yaml"
-    before = path.read_bytes()
-    expected = "config/config.yaml: line 2, column 1: the key languages is given twice"
-    try:
-        path.write_bytes(b"languages: [en]\nlanguages: [en]\n")
-        assert expected in refused(file=None)
-    finally:
-        path.write_bytes(before)
+    clone = make_clone(tmp_path / "clone")
+    if base:
+        clone.folder.joinpath("config", "config.yaml").write_text(base)
+    done = clone.snakemake("--cores", "1", "report/lab5.pdf", *arguments, config=())
+    assert done.returncode != 0
+    assert re.search(said, done.stdout, re.DOTALL)
+    for unsaid in ("Traceback", "not valid JSON or YAML", "Job stats", "jobid"):
+        assert unsaid not in done.stdout
+    for made in ("results", "report/dataset.json", "report/lab5.pdf"):
+        assert not clone.folder.joinpath(made).exists()
 
 
 def called_through_run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -137,32 +110,30 @@ def test_an_interrupt_during_the_imports_is_quiet(
     assert (*process.communicate(), process.returncode) == (b"", b"", 130)
 
 
-def test_nested_keys_on_the_command_line_merge_with_their_types(
-    make_clone: Callable[[Path], Any], tmp_path: Path
-) -> None:
-    project = make_clone(tmp_path / "clone")
-    nested = ("summary={cuda: {seq_len: 512}}", "languages=[en]", 'author={"name": "王小明"}')
-    nested += ("dataset=h200",)  # whose tables are made at once
-    project.make("results/h200/tables/summary/runs.csv", "--config", *nested, config=())
-    written = project.folder / "results" / "h200" / "plan" / "config.json"
-    config = json.loads(written.read_text(encoding="utf-8"))
-    shape = {"batch_size": 16, "seq_len": 512, "num_heads": 32, "emb_dim": 2048, "causal": False}
-    assert config["summary"]["cuda"] == shape
-    assert (config["languages"], config["author"]) == (["en"], {"name": "王小明"})
+# Folders named as people name them
 
 
-def test_a_half_written_kernel_stops_only_a_call_that_needs_it(
-    make_clone: Callable[[Path], Any], tmp_path: Path
+def test_the_folder_may_have_spaces_quotes_and_chinese_in_its_name(
+    tmp_path: Path, make_clone: Callable[[Path], Any]
 ) -> None:
-    project = make_clone(tmp_path / "clone")
-    half = project.folder / "kernels" / "half.py"
-    half.write_text('NAME = "Half"\ndef attention(qkv, causal)\n')
-    done = project.snakemake("--dry-run", "report/lab5.pdf")
-    assert done.returncode == 0, done.stdout
-    with project.config() as config:
-        config["experiments"][1]["implementations"] = ["Half"]
-    done = project.snakemake("--dry-run", "report/lab5.pdf")
-    assert done.returncode != 0
-    assert "experiments[1].implementations[0]: unknown implementation Half; " in done.stdout
-    assert f"unusable: {half}: line 2: expected ':'" in done.stdout
-    assert "Traceback" not in done.stdout
+    clone = make_clone(tmp_path / "my lab 實驗" / "O'Brien & 100% $x")
+    assert "Measuring pytorch-b1-n64-h2-e32-full" in clone.plan()
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    tmp_path: Path, make_clone: Callable[[Path], Any]
+) -> None:
+    clone = make_clone(tmp_path / "lab")
+    clone.folder.joinpath(".snakemake").touch()  # where its folder should be; root may write all
+    done = clone.snakemake("--dry-run")
+    assert done.returncode == 1
+    assert f"Results cannot be written in {clone.folder} (.snakemake: File exists)" in done.stdout
+
+
+def test_a_folder_that_snakemake_cannot_name_is_refused(
+    tmp_path: Path, make_clone: Callable[[Path], Any]
+) -> None:
+    clone = make_clone(tmp_path / "{lab}")
+    done = clone.snakemake("--dry-run")
+    assert done.returncode == 1
+    assert f"rename this folder: {clone.folder}" in done.stdout

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,7 @@ def test_a_dataset_is_recorded_from_where_it_was_cut_off_and_is_the_same_where_i
     project = held.project
     just_measured(project)
 
-    def record() -> Any:
-        return project.start("mine", "attention", module="flashlab.terminal.record")
-
+    record = partial(project.start, "mine", "attention", module="flashlab.terminal.record")
     first = held.wait_for(record())
     first.kill()
     first.wait()
@@ -84,7 +83,7 @@ def test_a_dataset_is_recorded_from_where_it_was_cut_off_and_is_the_same_where_i
     before = project.records
 
     held.let_go()
-    second = record()
+    second = record(python=project.forking_python)
     said, _ = second.communicate()
     assert second.returncode == 0, said
     assert "attention  2 of 5 records left" in said

@@ -46,10 +46,10 @@ def test_a_failed_job_ends_in_its_log_and_the_old_report(project: Any) -> None:
 
 def test_other_calls_of_snakemake_say_what_they_should(project: Any) -> None:
     project.append("templates/report.css", "/* edited */\n")
-    for option, said in (
-        ("--dry-run", "Would make:\n  Report\nThis was a dry run"),
-        ("--unlock", "Unlocked working directory."),
-        ("--list-rules", "\nmeasure\n"),
-        ("--verbose", "Snakemake version:"),
+    for options, said in (
+        (["--dry-run"], "Would make:\n  Report\nThis was a dry run"),
+        (["--unlock"], "Unlocked working directory."),
+        (["--list-rules"], "\nmeasure\n"),
+        (["--dry-run", "--verbose"], "Snakemake version:"),
     ):
-        assert said in project.make(LOGGER, option, "report/lab5.pdf")
+        assert said in project.make(LOGGER, *options, "report/lab5.pdf")

@@ -99,14 +99,6 @@ def test_counters_are_missed_only_on_a_gpu_that_has_no_ncu(
 # How long it takes
 
 
-def test_without_any_record_the_time_is_assumed(folder: Path) -> None:
-    pace = paces(plan_part("attention", given=TINY))
-    assert {kind: (p.seconds, p.source) for kind, p in pace.items()} == {
-        False: (10, "assumed"),
-        True: (15, "assumed"),
-    }
-
-
 def test_a_datasets_records_tell_the_time_until_there_are_some_of_here(folder: Path) -> None:
     given = {**TINY, "counters": "no"}
     part = plan_part("attention", given=given)

@@ -15,7 +15,6 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.calls import remaking
 from flashlab.calls.remaking import (
     ASKED_FOR,
-    IntactRecords,
     damage,
     missing_figures,
     record_damage,
@@ -78,13 +77,13 @@ def test_a_folder_is_as_whole_as_its_files(tmp_path: Path) -> None:
 
 def test_a_record_is_missing_damaged_or_another_runs(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "record.json"
-    assert record_damage(path, run, 300, IntactRecords()) == "is missing"
+    assert record_damage(path, run, 300, {}) == "is missing"
     write_record(path, record_of(run))
-    assert record_damage(path, run, 300, IntactRecords()) is None
+    assert record_damage(path, run, 300, {}) is None
     path.write_bytes(path.read_bytes()[:-20])
-    assert "not JSON" in str(record_damage(path, run, 300, IntactRecords()))
+    assert "not JSON" in str(record_damage(path, run, 300, {}))
     write_record(path, record_of(attention_run("Other", Shape.of(run), run.dtype, run.device)))
-    assert "was asked for" in str(record_damage(path, run, 300, IntactRecords()))
+    assert "was asked for" in str(record_damage(path, run, 300, {}))
 
 
 def test_a_run_that_ran_out_of_time_is_measured_again_with_more_time_only(
@@ -93,14 +92,14 @@ def test_a_run_that_ran_out_of_time_is_measured_again_with_more_time_only(
     protocol = {"name": "sampled", "timeout_s": 2.5}
     path = tmp_path / "record.json"
     write_record(path, record_of(run, "error", protocol=protocol, message="timed out after 2.5 s"))
-    assert "ran out of time after 2.5 s" in str(record_damage(path, run, 3, IntactRecords()))
-    assert record_damage(path, run, 2.5, IntactRecords()) is None
-    assert record_damage(path, run, 1, IntactRecords()) is None
+    assert "ran out of time after 2.5 s" in str(record_damage(path, run, 3, {}))
+    assert record_damage(path, run, 2.5, {}) is None
+    assert record_damage(path, run, 1, {}) is None
     # Another error is not one of time, and a result not one at all.
     write_record(path, record_of(run, "error", protocol=protocol))
-    assert record_damage(path, run, 3, IntactRecords()) is None
+    assert record_damage(path, run, 3, {}) is None
     write_record(path, record_of(run, protocol=protocol))
-    assert record_damage(path, run, 3, IntactRecords()) is None
+    assert record_damage(path, run, 3, {}) is None
 
 
 @pytest.fixture
@@ -141,10 +140,9 @@ def test_a_record_that_was_found_intact_is_read_again_only_when_it_has_changed(
     path = tmp_path / "record.json"
     message, protocol = time_out_message(2), {"name": "sampled", "timeout_s": 2}
     write_record(path, record_of(run, status="error", message=message, protocol=protocol))
-    first = IntactRecords()
-    assert record_damage(path, run, 2, first) is None
-
-    later = IntactRecords(json.loads(json.dumps(first.to_json())))
+    intact: dict[str, Any] = {}
+    assert record_damage(path, run, 2, intact) is None
+    later = json.loads(json.dumps(intact))
     with monkeypatch.context() as patch:
         patch.setattr(remaking, "read_record", None)  # reading it would be an error
         assert record_damage(path, run, 2, later) is None
@@ -153,23 +151,3 @@ def test_a_record_that_was_found_intact_is_read_again_only_when_it_has_changed(
     path.write_bytes(b"\0" * status.st_size)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
     assert "cannot be used" in str(record_damage(path, run, 2, later))
-
-
-def test_after_a_reboot_and_in_a_copy_a_records_digest_tells_that_it_is_intact(
-    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "record.json"
-    write_record(path, record_of(run))
-    first = IntactRecords()
-    assert record_damage(path, run, 2, first) is None
-    known = first.to_json()
-    with monkeypatch.context() as patch:
-        patch.setattr(remaking, "read_record", None)  # checking it would be an error
-        assert record_damage(path, run, 2, IntactRecords({**known, "boot": "another"})) is None
-        os.utime(path)
-        assert record_damage(path, run, 2, IntactRecords(known)) is None
-    status = path.stat()
-    path.write_bytes(b"\0" * status.st_size)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    lost = IntactRecords({**known, "boot": "another"})
-    assert "cannot be used" in str(record_damage(path, run, 2, lost))

@@ -13,6 +13,8 @@ import pytest
 import yaml
 from waiting import wait_until
 
+from flashlab.terminal.__main__ import for_snakemake
+
 ROOT = Path(__file__).parent.parent
 TOOLS = "sh env cat cksum dirname id uname grep mkdir rm mv cp sleep chmod flock dpkg-query"
 
@@ -108,25 +110,34 @@ def test_help(checkout: Checkout, args: list[str]) -> None:
     assert not (checkout.folder / ".venv").exists()
 
 
-def test_unknown_verb(checkout: Checkout) -> None:
-    done = checkout.run("reprot")
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["reprot"], ["./run report", "no such verb: reprot"]),
+        (["record"], ["record wants a name, as in: ./run record h100"]),
+        (["check"], ["./run check Flash2", "./run lint"]),
+        (["selfcheck"], ["selfcheck wants a folder, as in: ./run selfcheck MY_FOLDER"]),
+    ],
+)
+def test_what_is_not_understood_is_said_before_anything_is_set_up(
+    checkout: Checkout, args: list[str], said: list[str]
+) -> None:
+    done = checkout.run(*args)
     assert done.returncode == 2
-    assert "./run report" in done.stderr and "no such verb: reprot" in done.stderr
+    assert all(text in done.stderr for text in said)
     assert not (checkout.folder / ".venv").exists()
 
 
-def test_record_wants_a_name(checkout: Checkout) -> None:
-    done = checkout.run("record")
-    assert done.returncode == 2
-    assert "as in: ./run record h100" in done.stderr
-    assert not (checkout.folder / ".venv").exists()
-
-
-SNAKEMAKE = ["snakemake", "<--cores>", "<1>", "<--logger=flashlab>", "<report/lab5.pdf>"]
+SNAKEMAKE = ["--cores", "1", "--logger=flashlab", "report/lab5.pdf"]
 
 
 @pytest.mark.parametrize(
-    ("verb", "before"), [("report", SNAKEMAKE), ("record", ["record"]), ("test", ["pytest"])]
+    ("verb", "before"),
+    [
+        ("report", ["snakemake", *(f"<{word}>" for word in SNAKEMAKE)]),
+        *(("record", ["record"]), ("test", ["pytest"]), ("check", ["flashlab", "<check>"])),
+        ("clean", ["flashlab", "<clean>"]),
+    ],
 )
 def test_arguments_go_through_unaltered(checkout: Checkout, verb: str, before: list[str]) -> None:
     args = ["--config", "author=A  B", "*", "$HOME", "", "it's"]
@@ -135,13 +146,13 @@ def test_arguments_go_through_unaltered(checkout: Checkout, verb: str, before: l
 
 
 @pytest.mark.parametrize(
-    ("args", "after"),
+    ("words", "after"),
     [
-        (["--again"], ["--config", "again=all"]),
+        (["--again"], ["--config", 'again="all"']),
         (["--again", "Flash2"], ["--config", 'again=["Flash2"]']),
         (
-            ["report/lab5.html", "--again", "Flash2", "b16 n1024", "--verbose"],
-            ["report/lab5.html", "--verbose", "--config", 'again=["Flash2","b16 n1024"]'],
+            ["report/lab5.html", "--again", "Flash2", 'b16 "n1024"', "--verbose"],
+            ["report/lab5.html", "--verbose", "--config", r'again=["Flash2", "b16 \"n1024\""]'],
         ),
         (
             ["--again", "it's", "--config", "dataset=local", "author={name: A  B}", "-n"],
@@ -154,32 +165,8 @@ def test_arguments_go_through_unaltered(checkout: Checkout, verb: str, before: l
         (["--report", "x.html"], ["--report", "x.html"]),
     ],
 )
-def test_again_and_every_config_become_one_config(
-    checkout: Checkout, args: list[str], after: list[str]
-) -> None:
-    done = checkout.run("report", *args)
-    assert done.stdout.splitlines() == [*SNAKEMAKE, *(f"<{arg}>" for arg in after)], done.stderr
-
-
-def test_a_name_that_no_run_can_have_is_refused(checkout: Checkout) -> None:
-    done = checkout.run("report", "--again", 'Flash"2')
-    assert done.returncode == 2 and 'no run has a name like Flash"2' in done.stderr
-    assert not (checkout.folder / ".venv").exists()
-
-
-@pytest.mark.parametrize(
-    "args", [["check", "Flash2", "--shapes", "a b"], ["clean"], ["clean", "--yes", "--records"]]
-)
-def test_check_and_clean_are_the_packages_own_commands(checkout: Checkout, args: list[str]) -> None:
-    done = checkout.run(*args)
-    assert done.stdout.splitlines() == ["flashlab", *(f"<{arg}>" for arg in args)], done.stderr
-
-
-def test_check_wants_a_name_and_says_what_lint_is(checkout: Checkout) -> None:
-    done = checkout.run("check")
-    assert done.returncode == 2
-    assert "./run check Flash2" in done.stderr and "./run lint" in done.stderr
-    assert not (checkout.folder / ".venv").exists()
+def test_again_and_every_config_become_one_config(words: list[str], after: list[str]) -> None:
+    assert for_snakemake([*SNAKEMAKE, *words]) == [*SNAKEMAKE, *after]
 
 
 def test_lint_runs_every_tool_and_fails_with_any_of_them(checkout: Checkout) -> None:
@@ -228,17 +215,13 @@ def spent_on_children() -> float:
 def test_second_call_adds_under_a_second(checkout: Checkout) -> None:
     assert checkout.run("test").returncode == 0
     assert len(checkout.calls("-m pip")) >= 1
+    pth = checkout.folder / ".venv" / "site" / "flashlab.pth"
+    assert pth.read_text().splitlines()[0] == str(checkout.folder / "workflow")
     before = spent_on_children()
     done = checkout.run("test")
     assert spent_on_children() - before < 1
     assert (done.returncode, done.stderr) == (0, "")
     assert checkout.calls("-m pip") + checkout.calls("-m venv") == []
-
-
-def test_package_is_importable(checkout: Checkout) -> None:
-    checkout.run("test")
-    pth = checkout.folder / ".venv" / "site" / "flashlab.pth"
-    assert pth.read_text().splitlines()[0] == str(checkout.folder / "workflow")
 
 
 def lock_changes(checkout: Checkout) -> None:

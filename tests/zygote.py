@@ -47,14 +47,11 @@ TORCH = ("torch", "torch._dynamo")
 TORCH_SUFFIX = ".torch"
 MOST_DESCRIPTORS = 100
 STAGES = (
-    *("measure", "import", "freeze", "grade", "grades-pdf", "verify"),
+    *("measure", "ceilings", "import", "freeze", "grade", "grades-pdf", "verify"),
     *("comparison", "comparison-figures", "comparison-pdf", "check", "bench"),
 )
 """Commands of the package that run in a fork, beside those of `flashlab.stage`."""
-WITH_TORCH = (
-    *("flashlab.measuring.warm", "flashlab.measuring.child", "flashlab.checking.worker"),
-    "flashlab ceilings",
-)
+WITH_TORCH = ("flashlab.measuring.warm", "flashlab.measuring.child", "flashlab.checking.worker")
 """What of the package imports torch, and runs in a fork that has it."""
 
 
@@ -68,6 +65,13 @@ def _parse_in_advance(files: Iterable[Path]) -> None:
         return parse(source, *arguments, **options) if tree is None else tree
 
     ast.parse = parse_unless_known
+
+
+def _measure_ceilings_on_little() -> None:
+    """Otherwise they take both cores for four seconds, more than all runs of a test's report."""
+    ceilings = importlib.import_module("flashlab.measuring.ceilings")
+    ceilings.PROTOCOL["max_seconds"] = 0.05
+    ceilings.MATRIX_SIZE["cpu"], ceilings.COPY_BYTES["cpu"] = 256, 2**22
 
 
 def _run(request: dict[str, Any]) -> int:
@@ -88,6 +92,8 @@ def _run(request: dict[str, Any]) -> int:
             sys.modules.pop("sitecustomize", None)
             importlib.import_module("sitecustomize")
             break
+    if module.startswith("flashlab.measuring."):
+        _measure_ceilings_on_little()
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as ended:

@@ -11,27 +11,26 @@ import time
 
 from flashlab.analysis.experiment import TABLES
 from flashlab.calls import call
-from flashlab.calls.allocations import is_in_allocation, own_jobs
-from flashlab.config.model import MAX_PROCESSES
-from flashlab.measuring.start import start_warm_parent
+from flashlab.calls.allocations import own_jobs
 from flashlab.calls.prepare import REPORTS
 from flashlab.calls.remaking import MISSING
+from flashlab.measuring.start import start_warm_parent
 from flashlab.plan.source import DATA, LOCAL
 from flashlab.sources import sources_of
 
 BEGAN = time.time()
 atexit.register(gc.freeze)  # at its end, Python otherwise takes 0.3 s to free what ends with it
-CONDA = str(ROOT.joinpath("envs", "flashlab.yaml"))
-FONTS = sorted(map(str, ROOT.joinpath("templates", "fonts").glob("*.ttf")))
-DEVICES = str(ROOT.joinpath("data", "devices.csv"))
+CONDA = str(ROOT / "envs" / "flashlab.yaml")
+FONTS = sorted(map(str, ROOT.glob("templates/fonts/*.ttf")))
+DEVICES = str(ROOT / "data" / "devices.csv")
 
 # Jobs run the package of this folder with the Python that runs Snakemake. A measuring job watches
 # the call it belongs to, and ends when that ends; on a cluster, the one that runs on the node.
-SEARCH_PATH = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
-os.environ.update({"PATH": os.pathsep.join(SEARCH_PATH)})
-OWNS_JOBS = own_jobs(workflow.is_main_process)
-IMPORT_PATH = filter(None, [str(WORKFLOW), os.environ.get("PYTHONPATH")])
-shell.prefix(f"export PYTHONPATH={shlex.quote(os.pathsep.join(IMPORT_PATH))}; ")
+search_path = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+os.environ.update({"PATH": os.pathsep.join(search_path)})
+LEADS_ALLOCATION = own_jobs(workflow.is_main_process)
+import_path = os.pathsep.join(filter(None, [str(WORKFLOW), os.environ.get("PYTHONPATH")]))
+shell.prefix(f"export PYTHONPATH={shlex.quote(import_path)}; ")
 
 if workflow.is_main_process:
     try:
@@ -42,18 +41,19 @@ if workflow.is_main_process:
     PREPARED, PLAN_ROOT = CALL.prepared, CALL.files.root
 else:
     PREPARED, PLAN_ROOT = call.read_call(), call.IN_PLACE
-    if OWNS_JOBS and PREPARED.orders and is_in_allocation():
+    if LEADS_ALLOCATION and PREPARED.orders:
         # Slurm ends what a job has started with the job; what is started here serves all of them.
         start_warm_parent()
 
 HOME = PREPARED.home
 REPORT = PREPARED.report
 PLAN = str(PLAN_ROOT / HOME / "plan")
+PLANS = expand(f"{PLAN}/experiments/{{experiment}}.json", experiment=PREPARED.experiments)
+RECORDS = sorted({path for paths in PREPARED.records.values() for path in paths})
 
-# The minutes that a measuring job may take on a cluster: its time limit, and one to start.
+# What a cluster is asked for: the minutes of a measuring job, its time limit and one to start, and
+# the MB of memory of one that measures and of one that reads all runs for the report.
 RUNTIME = math.ceil(PREPARED.config["measure"]["timeout_s"] / 60) + 1
-
-# The MB of memory of a job that measures, and of one that reads all runs for the report.
 MEMORY = PREPARED.config["memory_mb"]
 
 # What to measure, by record file name. Rules beside the pipeline add the runs that they need.
@@ -84,17 +84,13 @@ onerror:
 
 
 def sources(module):
-    """An input function: the package's files that a stage depends on.
-
-    An edit to one of them reruns that stage. They are looked for only where a call plans the stage.
-    """
+    """An input function: the package's files that a stage depends on, found where it is planned."""
     return lambda wildcards: [str(path) for path in sources_of(module)]
 
 
 def catalogs(domain):
     """The message catalogs of a domain, one a language."""
-    locale = ROOT.joinpath("templates", "locale")
-    return sorted(map(str, locale.glob(f"*/LC_MESSAGES/{domain}.po")))
+    return sorted(map(str, ROOT.glob(f"templates/locale/*/LC_MESSAGES/{domain}.po")))
 
 
 def remade(*outputs):
@@ -105,7 +101,7 @@ def remade(*outputs):
 
     def newer_input(wildcards):
         reasons = {PREPARED.remade.get(output.format(**wildcards), MISSING) for output in outputs}
-        return [str(call.remaking_file(PREPARED, PLAN_ROOT))] if reasons - {MISSING} else []
+        return f"{PLAN}/remade.json" if reasons - {MISSING} else []
 
     return newer_input
 
@@ -117,6 +113,6 @@ def remade_report(kind, output):
 
     def newer_input(wildcards):
         must_run = PREPARED.remade.keys() - others and Path(output).exists()
-        return [str(call.remaking_file(PREPARED, PLAN_ROOT))] if must_run else []
+        return f"{PLAN}/remade.json" if must_run else []
 
     return newer_input

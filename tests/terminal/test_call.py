@@ -226,7 +226,7 @@ def test_nothing_to_do_still_names_what_is_not_ok(lab: Lab) -> None:
     lab.report()
     call = Call(lab.root)
     call.begins(COMMAND)
-    call.has_nothing_to_do()
+    call.nothing_to_do = True
     said = text(call.ends())
     assert "Nothing to do" in said and "3 ok, 1 not (1 oom)" in said and "(3 pages)" in said
 
@@ -288,7 +288,7 @@ def test_an_interrupted_call_says_what_is_kept_in_one_line(lab: Lab) -> None:
     call = lab.call(measure=4)
     lab.measure(call, RUNS[0])
     call.starts(lab.job(RUNS[1]))
-    call.interrupts()
+    call.interrupted = True
     assert call.fails(lab.job(RUNS[1])) == []
     assert call.activity() is None
     assert call.ends() == [
@@ -302,7 +302,7 @@ def test_an_error_outside_any_job_is_not_followed_by_a_success(lab: Lab) -> None
         lab.record(run)
     lab.report()
     call = lab.call(report=1)
-    call.stops()
+    call.stopped = True
     said = text(call.ends())
     assert "old report" in said and "all ok" not in said
 

@@ -49,26 +49,19 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-class _Once(logging.Filter):
-    """Lets a message through the first time only: the same text may be printed in many places."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._seen: set[str] = set()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        message = record.getMessage()
-        new = message not in self._seen
-        self._seen.add(message)
-        return new
-
-
 @contextmanager
 def _warnings_shown() -> Iterator[None]:
-    """Print what the package warns of on standard error, a line each: ``warning: …``."""
+    """Print what the package warns of on standard error, each text once: ``warning: …``."""
     logger, handler = logging.getLogger("flashlab"), logging.StreamHandler()
+    seen: set[str] = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        before = len(seen)
+        seen.add(record.getMessage())
+        return len(seen) > before
+
     handler.setFormatter(logging.Formatter("warning: %(message)s"))
-    handler.addFilter(_Once())
+    handler.addFilter(is_new)
     logger.addHandler(handler)
     try:
         yield

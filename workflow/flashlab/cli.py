@@ -17,31 +17,23 @@ class UsageError(Exception):
     """The command line is wrong: one message; the exit status is 2."""
 
 
-@dataclass(frozen=True)
-class Option:
-    """An option or argument: its flags or its name, and what `add_argument` takes beside them."""
-
-    flags: tuple[str, ...]
-    keywords: Mapping[str, Any]
-
-    def add_to(self, parser: argparse._ActionsContainer) -> str:
-        """Add it to a parser; the name of its value."""
-        return parser.add_argument(*self.flags, **self.keywords).dest
+Option = tuple[tuple[str, ...], Mapping[str, Any]]
+"""An option or argument: its flags or its name, and what `add_argument` takes beside them."""
 
 
 def option(*flags: str, **keywords: Any) -> Option:
     """An option or argument as `add_argument` takes it."""
-    return Option(flags, keywords)
+    return flags, keywords
 
 
 def path(flag: str, help: str, **keywords: Any) -> Option:
     """A path that must be given."""
-    return Option((flag,), {"type": Path, "required": True, "help": help, **keywords})
+    return option(flag, type=Path, required=True, help=help, **keywords)
 
 
 def paths(name: str, help: str) -> Option:
     """One or more paths, as arguments."""
-    return Option((name,), {"type": Path, "nargs": "+", "help": help})
+    return option(name, type=Path, nargs="+", help=help)
 
 
 LANGUAGE = option(
@@ -77,10 +69,12 @@ class Command:
         parser = commands.add_parser(
             self.name, help=self.help, description=self.help, epilog=self.epilog
         )
-        names = [each.add_to(parser) for each in self.options]
-        if self.one_of:
-            group = parser.add_mutually_exclusive_group(required=True)
-            names += [each.add_to(group) for each in self.one_of]
+        group = parser.add_mutually_exclusive_group(required=True) if self.one_of else parser
+        names = [
+            container.add_argument(*flags, **keywords).dest
+            for container, options in ((parser, self.options), (group, self.one_of))
+            for flags, keywords in options
+        ]
         parser.set_defaults(command=self, names=names)
 
     def find_function(self) -> Callable[..., int | None]:

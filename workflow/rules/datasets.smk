@@ -30,7 +30,7 @@ if PREPARED.dataset == LOCAL and PREPARED.orders:
     rule freeze:
         input:
             config=freeze_config,
-            records=sorted({path for paths in PREPARED.records.values() for path in paths}),
+            records=RECORDS,
             ceilings=PREPARED.ceilings,
             plans=expand(f"{PLAN}/records/{{experiment}}.json", experiment=PREPARED.experiments),
         log:

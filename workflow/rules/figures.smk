@@ -36,7 +36,7 @@ rule figures:
 rule overview:
     input:
         experiments=f"{PLAN}/experiments.json",
-        plans=expand(f"{PLAN}/experiments/{{experiment}}.json", experiment=PREPARED.experiments),
+        plans=PLANS,
         tables=expand(
             f"{HOME}/tables/{{experiment}}/{{table}}.csv",
             experiment=PREPARED.experiments,

@@ -1,12 +1,12 @@
 # tables -> findings: what the report says, as data.
 
-CLAIMS = str(ROOT.joinpath("data", "published", "claims.yaml"))
+CLAIMS = str(ROOT / "data" / "published" / "claims.yaml")
 
 
 rule findings:
     input:
         experiments=f"{PLAN}/experiments.json",
-        plans=expand(f"{PLAN}/experiments/{{experiment}}.json", experiment=PREPARED.experiments),
+        plans=PLANS,
         tables=expand(
             f"{HOME}/tables/{{experiment}}/{{table}}.csv",
             experiment=PREPARED.experiments,

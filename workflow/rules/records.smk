@@ -64,5 +64,5 @@ if PREPARED.orders:
 
 rule records:
     input:
-        sorted({path for paths in PREPARED.records.values() for path in paths}),
+        RECORDS,
         PREPARED.ceilings or [],

@@ -5,13 +5,11 @@
 
 from flashlab.plan.plan_files import shown_file
 
-SHOWN = str(PLAN_ROOT / shown_file(REPORT))
-PUBLISHED = sorted(map(str, ROOT.joinpath("data", "published").glob("*.csv")))
 REPORT_INPUTS = {
     "config": f"{PLAN}/config.json",
     "experiments": f"{PLAN}/experiments.json",
     "titles": f"{PLAN}/titles.json",
-    "plans": expand(f"{PLAN}/experiments/{{experiment}}.json", experiment=PREPARED.experiments),
+    "plans": PLANS,
     "tables": expand(
         f"{HOME}/tables/{{experiment}}/{{table}}.csv",
         experiment=PREPARED.experiments,
@@ -20,10 +18,10 @@ REPORT_INPUTS = {
     "figures": expand(f"{HOME}/figures/{{experiment}}", experiment=PREPARED.drawn),
     "overview": f"{HOME}/overview",
     "findings": f"{HOME}/findings.json",
-    "records": sorted({path for paths in PREPARED.records.values() for path in paths}),
+    "records": RECORDS,
     "ceilings": PREPARED.ceilings or [],
     "devices": DEVICES,
-    "published": PUBLISHED,
+    "published": sorted(map(str, ROOT.glob("data/published/*.csv"))),
     "sources": sources("flashlab.report.render"),
     "templates": [
         str(ROOT.joinpath("templates", name))
@@ -36,7 +34,7 @@ REPORT_INPUTS = {
 PAGE_TEMPLATES = [
     str(path)
     for pattern in ("page*.*", "uplot/uPlot.*", "uplot/LICENSE")
-    for path in sorted(ROOT.joinpath("templates").glob(pattern))
+    for path in sorted(ROOT.glob(f"templates/{pattern}"))
 ]
 
 
@@ -60,8 +58,7 @@ rule report:
         "Rendering the report"
     shell:
         "python -m flashlab.stage report --config {input.config:q} --results {params.results:q} "
-        "{params.ceilings} "
-        "--output {output:q} > {log:q} 2>&1"
+        "{params.ceilings} --output {output:q} > {log:q} 2>&1"
 
 
 rule page:
@@ -85,8 +82,7 @@ rule page:
         "Rendering the report as an HTML page"
     shell:
         "python -m flashlab.stage page --config {input.config:q} --results {params.results:q} "
-        "{params.ceilings} "
-        "--output {output:q} > {log:q} 2>&1"
+        "{params.ceilings} --output {output:q} > {log:q} 2>&1"
 
 
 # `shown` changes when report/ is to show another dataset, whose report may be older than the one
@@ -95,7 +91,7 @@ rule publish_pdf:
     input:
         rendered=f"{HOME}/{REPORT}.pdf",
         findings=f"{HOME}/findings.json",
-        shown=SHOWN,
+        shown=str(PLAN_ROOT / shown_file(REPORT)),
         remade=remade_report("pdf", f"report/{REPORT}.pdf"),
     output:
         report(
@@ -120,7 +116,7 @@ rule publish_pdf:
 rule publish_page:
     input:
         rendered=f"{HOME}/{REPORT}.html",
-        shown=SHOWN,
+        shown=str(PLAN_ROOT / shown_file(REPORT)),
         remade=remade_report("html", f"report/{REPORT}.html"),
     output:
         f"report/{REPORT}.html",

@@ -86,7 +86,7 @@ class LogHandler(LogHandlerBase):
         if not self._over:
             self._over = True
             if sys.exc_info()[0] is KeyboardInterrupt:
-                self._call.interrupts()
+                self._call.interrupted = True
             try:
                 self._display.progress(None, 0, 0)
                 self._print(self._call.ends())
@@ -126,7 +126,7 @@ class LogHandler(LogHandlerBase):
                 job = Job(told["jobid"], told["rule_name"], "", logs=tuple(map(str, told["log"])))
                 return self._call.fails(job)
             case LogEvent.PROGRESS:
-                self._call.progresses(told["done"], told["total"])
+                self._call.step = (told["done"], told["total"])
             case LogEvent.JOB_STARTED | LogEvent.RESOURCES_INFO:
                 pass
             case _:
@@ -137,15 +137,15 @@ class LogHandler(LogHandlerBase):
         """Lines for Snakemake's messages outside the events above."""
         text = self.format(record)
         if text.startswith(NOTHING_TO_DO):
-            self._call.has_nothing_to_do()
+            self._call.nothing_to_do = True
         elif text.startswith(INTERRUPTED):
-            self._call.interrupts()
+            self._call.interrupted = True
         elif text.startswith(JOB_FAILED) or COMMAND_FAILED in text:
             self._withheld += text.splitlines()
-            self._call.stops()
+            self._call.stopped = True
         elif record.levelno > logging.INFO or text.startswith(ENDS_SOON):
             if getattr(record, "event", None) == LogEvent.ERROR:
-                self._call.stops()
+                self._call.stopped = True
             refused = REFUSED.fullmatch(text)
             return (f"error: {refused[1]}" if refused else text).splitlines()
         elif getattr(record, "event", None) is not None:

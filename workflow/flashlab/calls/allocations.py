@@ -29,18 +29,13 @@ def _is_running(pid: str) -> bool:
 
 
 def own_jobs(is_main: bool) -> bool:
-    """Make this Snakemake call the one that its jobs belong to; whether it is.
+    """Make this Snakemake call the one that its jobs belong to; whether it leads an allocation.
 
-    It is not where it runs inside another one's allocation: then its jobs belong to that one.
+    Inside another call's allocation its jobs belong to that one, and nothing is changed.
     """
     allocation = f"{socket.gethostname()}/{os.environ.get(SLURM_JOB, '')}"
     is_inner = os.environ.get(ALLOCATION) == allocation and not is_main
     if is_inner and _is_running(os.environ.get(WORKFLOW_PID, "")):
         return False
     os.environ.update({WORKFLOW_PID: str(os.getpid()), ALLOCATION: allocation})
-    return True
-
-
-def is_in_allocation() -> bool:
-    """Whether this process runs in a Slurm allocation."""
     return SLURM_JOB in os.environ

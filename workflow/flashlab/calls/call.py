@@ -45,24 +45,19 @@ IN_PLACE = Path()
 PREPARED = Path(".snakemake", "flashlab-call.json")
 
 
-def plan_root(in_place: bool) -> Path:
-    """Where this call's plan goes: the folder itself, or one that is deleted with the process."""
-    if in_place:
-        return IN_PLACE
-    folder = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
 class PlanFiles:
     """A call's plan files, below `root`; in place they are restored if no job has run.
 
-    Snakemake also reads the rules for ``--lint``, ``--summary`` or ``--report``; a plan under which
-    no job has run must not decide what the next call reruns.
+    Elsewhere they are deleted with the process. Snakemake also reads the rules for ``--lint``,
+    ``--summary`` or ``--report``; a plan under which no job has run must not decide what the next
+    call reruns.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, in_place: bool) -> None:
+        self.root = IN_PLACE
+        if not in_place:
+            self.root = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
+            atexit.register(shutil.rmtree, self.root, ignore_errors=True)
         self._before: dict[Path, tuple[bytes, os.stat_result] | None] = {}
 
     def write(self, documents: Mapping[str, Any]) -> None:
@@ -70,14 +65,14 @@ class PlanFiles:
         for name, document in documents.items():
             own = Path(name).absolute()  # Snakemake changes the working directory before it ends
             before = (own.read_bytes(), own.stat()) if own.is_file() else None
-            if self.root == IN_PLACE:
+            same = before if before and before[0] == json_text(document).encode() else None
+            if self.root != IN_PLACE:
+                write_json(self.root / name, document)
+                if same:
+                    _set_times(self.root / name, same[1])
+            elif not same:
                 self._before[own] = before
-                write_json_if_changed(own, document)
-                continue
-            path = self.root / name
-            write_json(path, document)
-            if before and before[0] == json_text(document).encode():
-                _set_times(path, before[1])
+                write_json(own, document)
 
     def keep(self) -> None:
         """Leave the plan in the folder: the first job is about to run."""
@@ -89,26 +84,13 @@ class PlanFiles:
             if before is None:
                 path.unlink(missing_ok=True)
                 continue
-            content, status = before
-            if path.read_bytes() != content:
-                with open_atomically(path, binary=True) as file:
-                    file.write(content)
-            _set_times(path, status)
+            with open_atomically(path, binary=True) as file:
+                file.write(before[0])
+            _set_times(path, before[1])
 
 
 def _set_times(path: Path, status: os.stat_result) -> None:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-def remaking_file(prepared: Prepared, root: Path) -> Path:
-    """The file that is newer than everything that must be made again."""
-    return root / prepared.home / "plan" / "remade.json"
-
-
-def write_remaking(prepared: Prepared, root: Path) -> None:
-    """Write `remaking_file` with the reasons, if anything must be made again."""
-    if prepared.remade:
-        write_json(remaking_file(prepared, root), dict(sorted(prepared.remade.items())))
 
 
 def keep_call(prepared: Prepared) -> None:
@@ -172,13 +154,14 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
         ) from None
     if not dry:
         claim.take()
-    root = plan_root(in_place=claim.held)
     # A machine is described before any run can be planned for it. While it reads the rules,
     # Snakemake itself does not know the targets yet.
     prepared = (prepare_description if "machine" in arguments else prepare)(base, own)
-    files = PlanFiles(root)
+    files = PlanFiles(in_place=claim.held)
     files.write(prepared.documents)
-    write_remaking(prepared, root)
+    if prepared.remade:  # what must be made again has an input that is newer than all others
+        remade = files.root / prepared.home / "plan" / "remade.json"
+        write_json(remade, dict(sorted(prepared.remade.items())))
     if claim.held:
         keep_call(prepared)
     surprising = {f: why for f, why in prepared.remade.items() if why not in (MISSING, ASKED_FOR)}

@@ -7,10 +7,11 @@ never touched.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
 import shutil
-from collections.abc import Iterable
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from flashlab.benchmarks.registry import BENCHMARKS
@@ -26,33 +27,22 @@ REPORTS = ("*.pdf", "*.html", "*.json", "*.csv")
 SNAKEMAKE = ".snakemake"
 CLAIM = {"flashlab.lock", "flashlab.host"}
 
+Parts = Mapping[str, list[Path]]
+"""What can be deleted, by the names under which it is listed."""
+
 
 class CleaningError(Exception):
     """The folder is not the pipeline's, or a call is working in it."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """Files under one name, and the bytes that they take; `paths` are what is deleted."""
-
-    name: str
-    paths: tuple[Path, ...]
-    size: int
 
 
 def _size(path: Path) -> int:
     """Bytes of a file or a folder, links not followed; 0 for what no longer exists."""
     try:
         if path.is_dir() and not path.is_symlink():
-            return sum(_size(inside) for inside in path.iterdir())
+            return sum(map(_size, path.iterdir()))
         return path.lstat().st_size
     except OSError:
         return 0
-
-
-def _part(name: str, paths: Iterable[Path]) -> list[Part]:
-    found = tuple(sorted(paths))
-    return [Part(name, found, sum(map(_size, found)))] if found else []
 
 
 def _without(folder: Path, kept: set[Path]) -> list[Path]:
@@ -64,56 +54,29 @@ def _without(folder: Path, kept: set[Path]) -> list[Path]:
     return [path for inside in folder.iterdir() for path in _without(inside, kept)]
 
 
-def cheap_parts(root: Path) -> list[Part]:
+def _cheap(root: Path) -> Parts:
     """What a call of Snakemake makes again from the records, and its bookkeeping."""
-    kept = {root / path for path in MEASURED if (root / path).exists()}
-    parts = []
-    results = root / "results"
-    for folder in sorted(results.iterdir()) if results.is_dir() else ():
-        parts += _part(folder.relative_to(root).as_posix(), _without(folder, kept))
+    kept = {root / path for path in MEASURED}
+    parts = {
+        f"results/{path.name}": _without(path, kept) for path in sorted(root.glob("results/*"))
+    }
     for pattern in REPORTS:
-        for file in sorted(root.glob(f"report/{pattern}")):
-            parts += _part(file.relative_to(root).as_posix(), [file])
-    bookkeeping = root / SNAKEMAKE
-    if bookkeeping.is_dir():
-        inside = (path for path in bookkeeping.iterdir() if path.name not in CLAIM)
-        parts += _part(SNAKEMAKE, inside)
-    return parts
+        parts |= {f"report/{file.name}": [file] for file in sorted(root.glob(f"report/{pattern}"))}
+    parts[SNAKEMAKE] = [path for path in root.glob(f"{SNAKEMAKE}/*") if path.name not in CLAIM]
+    return {name: paths for name, paths in parts.items() if paths}
 
 
-def measured_parts(root: Path) -> list[Part]:
-    """The records that were measured here, and the logs of measuring them."""
-    return [
-        part
-        for path in MEASURED
-        if (root / path).exists()
-        for part in _part(path.as_posix(), [root / path])
-    ]
+def _listing(parts: Parts) -> list[str]:
+    sizes = {name: sum(map(_size, paths)) for name, paths in parts.items()}
+    return [f"{size / 1024**2:9.1f} MiB  {name}" for name, size in sizes.items()]
 
 
-def _mebibytes(size: int) -> str:
-    return f"{size / 1024**2:9.1f} MiB"
-
-
-def _listing(parts: Iterable[Part]) -> list[str]:
-    return [f"{_mebibytes(part.size)}  {part.name}" for part in parts]
-
-
-def _delete(parts: Iterable[Part]) -> None:
-    for part in parts:
-        for path in part.paths:
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
-
-
-def _remove_empty(folder: Path) -> None:
-    for inside in list(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else ():
-        if inside.is_dir() and not inside.is_symlink():
-            _remove_empty(inside)
-            if not any(inside.iterdir()):
-                inside.rmdir()
+def _delete(paths: Iterable[Path]) -> None:
+    for path in paths:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def clean(root: Path, yes: bool, records: bool) -> list[str]:
@@ -125,23 +88,25 @@ def clean(root: Path, yes: bool, records: bool) -> list[str]:
     """
     if not (root / "Snakefile").is_file():
         raise CleaningError(f"{root.resolve()} has no Snakefile, so it is not cleaned")
-    with ExitStack() as claimed:
+    with contextlib.ExitStack() as claimed:
         if yes:
             claim = FolderClaim(root / SNAKEMAKE)
-            claim.take()
             claimed.callback(claim.release)
+            claim.take()
             if not claim.held:
                 raise CleaningError("nothing was deleted, because that call needs its files")
-        cheap, measured = cheap_parts(root), measured_parts(root)
-        gone = [*cheap, *(measured if records else ())]
-        if not gone:
-            lines = ["There is nothing to delete."]
-        else:
-            total = f"{_mebibytes(sum(part.size for part in gone))}  in all"
-            lines = ["Deleted:" if yes else "Can be deleted:", *_listing(gone), total]
+        cheap = _cheap(root)
+        measured = {path.as_posix(): [root / path] for path in MEASURED if (root / path).exists()}
+        gone = {**cheap, **(measured if records else {})}
+        lines, paths = ["There is nothing to delete."], [*itertools.chain(*gone.values())]
+        if gone:
+            head = "Deleted:" if yes else "Can be deleted:"
+            lines = [head, *_listing(gone), *_listing({"in all": paths})]
         if yes:
-            _delete(gone)
-            _remove_empty(root / "results")
+            _delete(paths)
+            for folder, _, _ in os.walk(root / "results", topdown=False):
+                with contextlib.suppress(OSError):  # what is left in it
+                    os.rmdir(folder)
     if measured and not records:
         lines += ["Kept, because measuring again takes time:", *_listing(measured)]
     if not yes and (cheap or measured):

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import atexit
 import base64
-import binascii
-import errno
 import fcntl
 import os
 import shutil
@@ -29,13 +27,9 @@ WAIT_SECONDS = 3.0
 def _clear_killed_call(snakemake: Path) -> None:
     """Remove a killed call's lock, and its marks on records, which are never partial."""
     shutil.rmtree(snakemake / "locks", ignore_errors=True)
-    for marker in (snakemake / "incomplete").glob("*"):
-        try:
-            output = Path(base64.urlsafe_b64decode(marker.name).decode())
-        except (binascii.Error, UnicodeDecodeError):
-            continue
-        if output.parent.name == "records" and output.is_file():
-            marker.unlink(missing_ok=True)
+    for record in Path("results").glob("*/records/*.json"):
+        marker = base64.urlsafe_b64encode(str(record).encode()).decode()
+        (snakemake / "incomplete" / marker).unlink(missing_ok=True)
 
 
 class FolderClaim:
@@ -56,9 +50,7 @@ class FolderClaim:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
-                raise
+        except OSError:
             self._has_lock = False
         return True
 
@@ -86,7 +78,6 @@ class FolderClaim:
             self.held = False
             self._claim.unlink(missing_ok=True)
             self._file.close()
-            atexit.unregister(self.release)
 
     def take(self) -> None:
         """Claim the folder if it is free, and clear what a killed call left.
@@ -97,9 +88,8 @@ class FolderClaim:
         while not self._lock():
             if time.monotonic() > deadline:
                 self._file.seek(0)
-                process, _, on = self._file.read().strip().partition(" ")
-                elsewhere = f" on the host {on}" if on != self._host else ""
-                self._refuse(f"process {process}{elsewhere}", "wait for that one to end")
+                process = self._file.read().removesuffix(f" on the host {self._host}")
+                self._refuse(f"process {process}", "wait for that one to end")
                 return
             time.sleep(0.1)
         if host := self._other_host():
@@ -109,7 +99,7 @@ class FolderClaim:
             self._refuse(f"on the host {host}", remedy)
             return
         self._file.truncate(0)
-        self._file.write(f"{os.getpid()} {self._host}\n")
+        self._file.write(f"{os.getpid()} on the host {self._host}")
         self._file.flush()
         self.held = True
         atexit.register(self.release)

@@ -29,7 +29,7 @@ from flashlab.plan.source import LOCAL, Source, source_of
 from flashlab.plan.upgrades import upgrade_notices
 from flashlab.runs import Run
 
-INTACT = Path(".snakemake", "flashlab-intact.json")
+INTACT = Path(".snakemake", "flashlab-records.json")
 """The records that a call found intact, kept for the next one; it may be deleted at any time."""
 
 REPORTS = ("pdf", "html")
@@ -132,7 +132,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         else machine_file(source.config["machine"]).as_posix(),
         config=source.config,
         documents={**_documents(source, every), **replicates, **counting.kept},
-        intact=intact.to_json(),
+        intact=intact,
     )
 
 
@@ -231,19 +231,26 @@ def _remade(
     counters: PlannedRuns,
     protocol: Mapping[str, Any],
     ceilings: Path | None,
-) -> tuple[dict[str, str], remaking.IntactRecords]:
+) -> tuple[dict[str, str], dict[str, Any]]:
     """The planned files that must be made again, each with the reason; and the intact records."""
-    intact = remaking.IntactRecords(_known_intact())
+    try:
+        intact = read_json(INTACT)
+    except (OSError, ValueError):
+        intact = {}
     experiments = [experiment for experiment, _ in every]
     remade = _stage_damages(source.home, source.benchmark.report, experiments)
     if not source.is_vouched_for:
-        several = [*{id(planned): planned for _, planned in every}.values(), counters]
-        remade |= {
-            entry.path.as_posix(): damage
-            for planned in several
+        runs = {
+            entry.path: run
+            for planned in (*(planned for _, planned in every), counters)
             for run, processes in planned.items()
             for entry in processes.processes
-            if (damage := remaking.record_damage(entry.path, run, protocol["timeout_s"], intact))
+        }
+        intact = {name: intact[name] for name in map(Path.as_posix, runs) if name in intact}
+        remade |= {
+            path.as_posix(): damage
+            for path, run in runs.items()
+            if (damage := remaking.record_damage(path, run, protocol["timeout_s"], intact))
         }
     is_local = source.recorded is None
     if ceilings and is_local and (damage := remaking.damage(ceilings)):
@@ -258,14 +265,6 @@ def _remade(
         if ceilings and is_local and again == remaking.ALL:
             remade[ceilings.as_posix()] = remaking.ASKED_FOR
     return remade, intact
-
-
-def _known_intact() -> Any:
-    """What the last call has kept of the records that it found intact, if anything."""
-    try:
-        return read_json(INTACT)
-    except (OSError, ValueError):
-        return None
 
 
 def _stage_damages(
@@ -288,17 +287,11 @@ def _stage_damages(
         if published.exists():
             paths |= {home / published.name: "", published: ""}
     for path, job in paths.items():
-        if damage := remaking.damage(path, _log(home / "logs" / f"{job}.log")):
+        log = home / "logs" / f"{job}.log"
+        said = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+        if damage := remaking.damage(path, said):
             found.setdefault(path.as_posix(), damage)
     return found
-
-
-def _log(path: Path) -> str:
-    """What a job has logged; nothing where it has no log."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 # The documents

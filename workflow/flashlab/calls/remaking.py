@@ -13,10 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flashlab import machine
 from flashlab.cli import made_line
 from flashlab.config import ConfigError
-from flashlab.files import sha256_of
 from flashlab.records import RecordError, read_record, time_out_message
 from flashlab.runs import Run
 
@@ -80,64 +78,32 @@ def missing_figures(folder: Path, figures: Iterable[str]) -> str | None:
     return f"lacks {', '.join(lacking)}" if lacking else None
 
 
-class IntactRecords:
-    """The records that are known to be intact: what has not changed since is not checked again.
-
-    Checking 10,000 records takes seconds. One that is as old and as large as it was is not read.
-    Where its age says nothing, as in a copy, or after a reboot, in which a file may have lost what
-    had not reached the disk, its digest tells.
-    """
-
-    def __init__(self, document: Any = None) -> None:
-        """What `to_json` gave at an earlier call; anything else is as good as nothing."""
-        document = document if isinstance(document, dict) else {}
-        self._before: Mapping[str, Any] = document.get("known", {})
-        self._rebooted = document.get("boot") != machine.boot_id()
-        self._now: dict[str, dict[str, Any]] = {}
-
-    def time_limit(self, path: Path, run: Run) -> float | None:
-        """After how many seconds the record's run was ended; None where it was not.
-
-        Raises:
-            FileNotFoundError: there is no record.
-            RecordError: it cannot be used.
-        """
-        status = path.stat()
-        state = [status.st_size, status.st_mtime_ns, status.st_ino]
-        name = path.as_posix()
-        known = self._before.get(name, {"state": None, "sha256": None})
-        if self._rebooted or known["state"] != state:
-            digest = sha256_of(path)
-            limit = known["limit"] if known["sha256"] == digest else _time_limit(path, run)
-            known = {"sha256": digest, "limit": limit}
-        self._now[name] = {**known, "state": state}
-        limited: float | None = known["limit"]
-        return limited
-
-    def to_json(self) -> dict[str, Any]:
-        """The records that this call has found intact, for the next one."""
-        return {"boot": machine.boot_id(), "known": self._now}
-
-
 def _time_limit(path: Path, run: Run) -> float | None:
+    """After how many seconds a record's run was ended; None where it was not."""
     record = read_record(path, run)
     allowed = record.protocol.get("timeout_s")
     ended = allowed is not None and record.message == time_out_message(allowed)
     return allowed if ended else None
 
 
-def record_damage(path: Path, run: Run, timeout_s: float, intact: IntactRecords) -> str | None:
+def record_damage(path: Path, run: Run, timeout_s: float, intact: dict[str, Any]) -> str | None:
     """Why a run must be measured again: its record is missing or damaged, or it ran out of time.
 
     Running out of time counts where less time was allowed than `timeout_s`. A record that is not
-    damaged is added to `intact`.
+    damaged is added to `intact`, and not read while it is as old and as large as it was: checking
+    10,000 records takes seconds.
     """
+    name = path.as_posix()
     try:
-        ended_after = intact.time_limit(path, run)
+        status = path.stat()
+        state = [status.st_size, status.st_mtime_ns, status.st_ino]
+        if name not in intact or intact[name]["state"] != state:
+            intact[name] = {"state": state, "limit": _time_limit(path, run)}
     except FileNotFoundError:
         return MISSING
     except RecordError as error:
         return f"cannot be used ({error})"
+    ended_after = intact[name]["limit"]
     if ended_after is not None and ended_after < timeout_s:
         return f"ran out of time after {ended_after:g} s, and {timeout_s:g} s are allowed now"
     return None

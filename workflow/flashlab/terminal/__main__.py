@@ -9,7 +9,9 @@ from __future__ import annotations
 import sys
 
 try:
+    import argparse
     import io
+    import json
     from collections.abc import Sequence
     from contextlib import redirect_stderr
 
@@ -23,6 +25,20 @@ except KeyboardInterrupt:
 NOTICE = "Using workflow specific profile profiles/default "
 
 
+def for_snakemake(words: Sequence[str]) -> list[str]:
+    """A command line with one ``--config``, the last one of which Snakemake heeds alone.
+
+    It holds the values of all, and ``--again [RUN...]`` as the configuration's ``again``.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--again", nargs="*")
+    parser.add_argument("-C", "--config", nargs="*", action="extend", default=[])
+    own, others = parser.parse_known_args(words)
+    again = [] if own.again is None else [f"again={json.dumps(own.again or 'all')}"]
+    configured = [*again, *own.config]
+    return [*others, "--config", *configured] if configured else others
+
+
 def main(arguments: Sequence[str]) -> int:
     """Call Snakemake; its exit status, 130 where it is interrupted from the keyboard."""
     said = io.StringIO()
@@ -30,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
         end_with_workflow()  # of a `flashlab.terminal.record` that has started this
         try:
             with redirect_stderr(said):
-                parser, options = cli.parse_args(arguments)
+                parser, options = cli.parse_args(for_snakemake(arguments))
         finally:
             lines = said.getvalue().splitlines(keepends=True)
             sys.stderr.writelines(line for line in lines if not line.startswith(NOTICE))

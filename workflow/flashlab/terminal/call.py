@@ -30,7 +30,6 @@ from flashlab.terminal.outcomes import (
     Outcome,
     aligned,
     planned_runs,
-    process_numbers,
     read_outcome,
     read_outcomes,
     run_words,
@@ -153,7 +152,8 @@ class Call:
     """The state of one call in the pipeline's folder; `clock` gives seconds.
 
     `began` is whether Snakemake has got as far as planning or running jobs, `step` how many are
-    done, and of how many.
+    done, and of how many. Who tells the events sets whether the user has `interrupted` the call, an
+    error other than a failed job has `stopped` it, and there was `nothing_to_do`.
     """
 
     def __init__(
@@ -166,9 +166,9 @@ class Call:
         self.began = False
         self._since = clock()
         self._told_so_far = False
-        self._interrupted = False
-        self._nothing_to_do = False
-        self._stopped = False
+        self.interrupted = False
+        self.nothing_to_do = False
+        self.stopped = False
         self._counts: dict[str, int] = {}
         self._jobs: dict[int, Job] = {}
         self._running: dict[int, Job] = {}
@@ -237,35 +237,19 @@ class Call:
         """A job has failed; jobs that do not depend on it continue."""
         known = self._running.pop(job.id, None) or self._jobs.get(job.id) or job
         self._failed.append(known)
-        return [] if self._interrupted else [f"{known.message or known.rule}: failed"]
-
-    def progresses(self, done: int, total: int) -> None:
-        """This many of all jobs are done."""
-        self.step = (done, total)
-
-    def interrupts(self) -> None:
-        """The user has interrupted the call."""
-        self._interrupted = True
-
-    def stops(self) -> None:
-        """An error other than a failed job ends the call."""
-        self._stopped = True
-
-    def has_nothing_to_do(self) -> None:
-        """All targets exist and are up to date."""
-        self._nothing_to_do = True
+        return [] if self.interrupted else [f"{known.message or known.rule}: failed"]
 
     # What it looks like
 
     @property
     def reports_failures(self) -> bool:
         """Whether the summary explains why the call did not succeed."""
-        return bool(self._failed) or self._interrupted
+        return bool(self._failed) or self.interrupted
 
     def activity(self) -> str | None:
         """What is being done, in a few words; None if a job itself writes to the terminal."""
         jobs = list(self._running.values())
-        if not jobs or self._dry_run or self._interrupted:
+        if not jobs or self._dry_run or self.interrupted:
             return None
         if any(job.rule not in STAGES and job.rule != MEASURE for job in jobs):
             return None
@@ -280,25 +264,25 @@ class Call:
 
     def _learn_dataset(self, job: Job) -> None:
         for path in () if self._home else job.outputs:
-            found = re.match(r"results/([^/]+)/", path)
-            if found and found[1] != "grading":
-                self._home = found[0].rstrip("/")
-                self._read_plan(self._root)
+            found = re.match(r"results/(?!grading/)[^/]+", path)
+            if found:
+                self._read_plan(self._root, found[0])
+                break
         for path in job.inputs if self._dry_run else ():
             # A dry run does not touch the folder: its plan is in a temporary one.
-            found = re.match(rf"(/.+)/{self._home}/plan/", path)
-            if found:
-                self._read_plan(Path(found[1]))
+            found = re.match(r"(/.+)/(results/[^/]+)/plan/", path)
+            if found and found[2] == self._home:
+                self._read_plan(Path(found[1]), found[2])
 
-    def _read_plan(self, root: Path) -> None:
-        if self._home is not None:
-            self._benchmark, self._planned = planned_runs(root / self._home)
-            names, numbers = aligned(self._planned.values()), process_numbers(self._planned)
-            several = max(numbers.values(), default=1) > 1
-            self._names = {
-                path: names[run] + (f" process {numbers[path]}" if several else "")
-                for path, run in self._planned.items()
-            }
+    def _read_plan(self, root: Path, home: str) -> None:
+        self._home = home
+        self._benchmark, self._planned = planned_runs(root / home)
+        names, self._names = aligned(self._planned.values()), {}
+        several = len(self._planned) > len(names)
+        processes: Counter[Run] = Counter()
+        for path, run in self._planned.items():
+            processes[run] += 1
+            self._names[path] = names[run] + (f" process {processes[run]}" if several else "")
 
     def _name(self, job: Job) -> str:
         if job.outputs and job.outputs[0] in self._names:
@@ -384,7 +368,7 @@ class Call:
 
     def ends(self) -> list[str]:
         """The summary, when the call is over."""
-        if self._interrupted:
+        if self.interrupted:
             return ["", self._interruption()]
         if not self.began:
             return []
@@ -392,9 +376,9 @@ class Call:
             return self._would_do()
         if self._failed:
             return self._failures()
-        if self._stopped:
+        if self.stopped:
             return self._old_report()
-        lines = ["Nothing to do: all of it is up to date."] if self._nothing_to_do else []
+        lines = ["Nothing to do: all of it is up to date."] if self.nothing_to_do else []
         if self._concerns_report or self._finished[MEASURE]:
             lines += self._runs()
         lines += [f"{path} is written." for path in self._written if path != self._report_file]
@@ -445,16 +429,11 @@ class Call:
             "the same call goes on from there."
         )
 
-    def _look_up(self) -> None:
-        """Read the plan, if no job has led to it."""
-        if self._home is None:
-            shown = shown_dataset(self._root, self._report_of.report)
-            self._home = results_of(shown, self._report_of).as_posix() if shown else None
-            self._read_plan(self._root)
-
     def _runs(self) -> list[str]:
         """How the planned runs ended, with the names of those measured here that are not ok."""
-        self._look_up()
+        shown = None if self._home else shown_dataset(self._root, self._report_of.report)
+        if shown:  # no job has led to the plan
+            self._read_plan(self._root, results_of(shown, self._report_of).as_posix())
         outcomes = read_outcomes(self._root, self._planned)
         if not outcomes:
             return []
@@ -557,7 +536,7 @@ class Call:
 
     def _would_do(self) -> list[str]:
         """What a dry run has planned."""
-        if self._nothing_to_do:
+        if self.nothing_to_do:
             return ["Nothing to do: all of it is up to date."]
         jobs = [job for job in self._jobs.values() if job.works]
         runs = [job for job in jobs if job.rule == MEASURE]

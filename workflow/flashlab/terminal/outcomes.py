@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,16 +82,6 @@ def read_outcomes(root: Path, planned: Mapping[str, Run]) -> dict[Run, Outcome]:
     for path, run in planned.items():
         if run not in found or found[run].status == "ok":
             found[run] = read_outcome(root / path)[1]
-    return found
-
-
-def process_numbers(planned: Mapping[str, Run]) -> dict[str, int]:
-    """Which process of its run each planned record is, from 1."""
-    counts: Counter[Run] = Counter()
-    found = {}
-    for path, run in planned.items():
-        counts[run] += 1
-        found[path] = counts[run]
     return found
 
 
