@@ -299,6 +299,11 @@ class Experiment:
         sizes = (p for p in self.benchmark.parameters if not p.is_variant and self._varies(p))
         return [p for p in sizes if p == self.parameter or not (p.derive and p.nominal)]
 
+    @property
+    def covarying(self) -> list[Parameter]:
+        """Those that vary along with the swept one."""
+        return [p for p in self.varying if p != self.parameter]
+
     @cached_property
     def varying_variants(self) -> list[Parameter]:
         """The variants of which several values were asked for, in order of declaration."""

@@ -274,14 +274,9 @@ def _series(record: Record, name: str, values: Sequence[float]) -> Series:
 
 
 def _is_source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> bool:
-    """Whether a kernel's source differs from the one that a record was measured with.
-
-    Records know its digest, older ones only the hash of its file.
-    """
-    for key, kept in (("digest", "implementation_digest"), ("sha256", "implementation_sha256")):
-        if key in now and kept in recorded:
-            return bool(recorded[kept] != now[key])
-    return False
+    """Whether a kernel's source differs from the one that a record was measured with."""
+    kept, digest = recorded.get("implementation_digest"), now.get("digest")
+    return None not in (kept, digest) and kept != digest
 
 
 def _commit_of(environment: Mapping[str, Any]) -> str | None:

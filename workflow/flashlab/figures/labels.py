@@ -77,8 +77,9 @@ def label_variant(benchmark: Benchmark, variant: Variant, languages: Sequence[st
 def covaried(experiment: Experiment) -> dict[str, list[Any]]:
     """The sizes that vary along with the swept one, at each of its values, by their symbols."""
     at = {experiment.value_of(row): row for row in experiment.runs}
-    others = [parameter for parameter in experiment.varying if parameter != experiment.parameter]
-    return {p.symbol: [at[value][p.name] for value in experiment.values] for p in others}
+    return {
+        p.symbol: [at[value][p.name] for value in experiment.values] for p in experiment.covarying
+    }
 
 
 def label_covaried(experiment: Experiment) -> list[list[str]]:

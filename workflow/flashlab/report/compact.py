@@ -163,7 +163,7 @@ def _pair_table(
     data: ReportData, experiment: Experiment, names: Sequence[str], variants: Sequence[Variant]
 ) -> Table:
     """A row for each variant and value of the sweep; `names` are the baseline and the other one."""
-    sizes = [experiment.parameter, *(p for p in experiment.varying if p != experiment.parameter)]
+    sizes = [experiment.parameter, *experiment.covarying]
     several = experiment.varying_variants if len(variants) > 1 else []
     metrics = _metrics_of_pair(experiment)
     columns: list[Tellable] = [

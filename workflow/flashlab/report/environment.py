@@ -108,7 +108,7 @@ def _peaks(data: ReportData, own_alone: bool = False) -> Table | None:
     """The measured ceilings, a row for each state.
 
     Those of GPUs stand above the peak figures that vendors publish, with `own_alone` only of the
-    devices that were measured.
+    devices that were measured. None where neither is known.
     """
     unit = data.benchmark.rate_unit
     if data.on_cpu:
@@ -129,6 +129,8 @@ def _peaks(data: ReportData, own_alone: bool = False) -> Table | None:
             figures = (*map(device.peak_tflops.get, dtypes), device.bandwidth)
             name = say("peaks.vendor", device=device.name) if device.name in own else device.name
             rows.append(Row([name, *map(data.number, figures), Cell(device.source)]))
+    if not rows:
+        return None
     columns: list[Tellable] = [
         say("column.gpu"),
         *(f"{dtype} ({unit})" for dtype in dtypes),

@@ -82,12 +82,11 @@ def _point(
     `along` are the sizes that vary along with the swept one; `status` says why there are no values.
     `values` has the value and the ends of its 95% interval for each metric, in their units.
     """
-    others = (parameter for parameter in experiment.varying if parameter != experiment.parameter)
     succeeded = run["status"] == "ok"
     rows = [experiment.metric_row(run, name) if succeeded else None for name in metrics]
     return {
         "at": experiment.value_of(run),
-        "along": ", ".join(f"{size.symbol} = {run[size.name]:,}" for size in others),
+        "along": ", ".join(f"{size.symbol} = {run[size.name]:,}" for size in experiment.covarying),
         "run": data.number_of(run),
         "status": None if succeeded else data.status(run),
         "values": [

@@ -52,7 +52,7 @@ def sign_of(data: ReportData, finding: Finding) -> tuple[str, str]:
 
 
 def _setting(data: ReportData, experiment: Experiment) -> Tellable:
-    others = [parameter for parameter in experiment.varying if parameter != experiment.parameter]
+    others = experiment.covarying
     fixed = [
         f"{parameter.symbol} = {experiment.runs[0][parameter.name]}"
         for parameter in data.benchmark.given
@@ -203,7 +203,7 @@ def _data(data: ReportData, experiment: Experiment, number: int) -> Table:
     """
     benchmark, variants = data.benchmark, experiment.varying_variants
     panels = [m for m in benchmark.metrics if m in benchmark.panels(m.quantity.name)]
-    sizes = [experiment.parameter, *(p for p in experiment.varying if p != experiment.parameter)]
+    sizes = [experiment.parameter, *experiment.covarying]
     columns = [
         say("column.implementation"),
         *(heading(variant.labels) for variant in variants),

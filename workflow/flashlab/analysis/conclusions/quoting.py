@@ -322,6 +322,6 @@ def tell_equal_work(
 
 def _sizes(experiment: Experiment, run: Row) -> Listed:
     """The swept parameter of a run, and what derives from it."""
-    derived = [p for p in experiment.varying if p != experiment.parameter and p.derive is not None]
+    derived = [p for p in experiment.covarying if p.derive is not None]
     sizes = {p.name: run[p.name] for p in (experiment.parameter, *derived)}
     return Listed(settings(experiment.benchmark, sizes))
