@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -193,21 +194,35 @@ def draw_series(
     ``high``. The markers are `size` times as large as by default; `style` are properties of all
     lines, in place of those of their looks.
     """
-    drawn = []
-    for (name, variant), rows in data.dropna(subset="value").groupby(LINE, sort=False):
-        look, position = looks[str(name)], int(str(variant))
-        along = rows.sort_values(["place", "value"])
-        (line,) = axes.plot(along["place"], along["value"], color=look.shade, marker=look.marker)
-        line.set_dashes(DASHES[position % len(DASHES)])
-        line.set(**(look.weight(position, size) | style))
-        drawn.append((line, look, rows))
-    for line, look, rows in drawn:
-        named: list[Artist] = [line]
+    lines = {
+        f"{name} {variant}": (looks[str(name)], int(str(variant)), rows)
+        for (name, variant), rows in data.dropna(subset="value").groupby(LINE, sort=False)
+    }
+    if not lines:
+        return []
+    sns.lineplot(
+        pd.concat([rows.assign(line=line) for line, (_, _, rows) in lines.items()]),
+        x="place",
+        y="value",
+        hue="line",
+        palette={line: look.shade for line, (look, _, _) in lines.items()},
+        style="line",
+        markers={line: look.marker for line, (look, _, _) in lines.items()},
+        dashes={line: DASHES[variant % len(DASHES)] for line, (_, variant, _) in lines.items()},
+        estimator=None,
+        legend=False,
+        ax=axes,
+    )
+    axes.set(xlabel="", ylabel="")
+    drawn = list(zip(axes.lines[-len(lines) :], lines.values(), strict=True))
+    for artist, (look, variant, rows) in drawn:
+        artist.set(**(look.weight(variant, size) | style))
+        named: list[Artist] = [artist]
         if rows["low"].notna().any():
             bounds = rows["place"], rows["low"], rows["high"]
             named.append(axes.vlines(*bounds, color=look.shade, linewidth=0.8))
         name_artists(rows["implementation"].iloc[0], named)
-    return [(line, rows) for line, _, rows in drawn]
+    return [(artist, rows) for artist, (_, _, rows) in drawn]
 
 
 def _scale_places(axes: Axes, experiment: Experiment, ticks: Sequence[str]) -> None:
