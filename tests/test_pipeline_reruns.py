@@ -243,7 +243,7 @@ TABLE = [
     Row(
         "an experiment's title is another one",
         configure(lambda c: c["experiments"][0]["title"].update(en="Length")),
-        OVERVIEW | REPORT,
+        REPORT,
     ),
     Row(
         "one language is left out",
@@ -350,6 +350,15 @@ def test_a_stage_has_all_that_it_is_made_of_as_inputs_and_nothing_of_other_stage
         assert files <= found[rule], rule
         assert NO_INPUTS[rule].isdisjoint(found[rule]), rule
     assert INPUTS["figures"] <= found["overview"]
+
+
+def test_the_overview_takes_titles_where_a_heat_map_may_hold_them(project: Any) -> None:
+    forced = ("report/lab5.pdf", "--dry-run", "--printshellcmds", "--forcerun", "overview")
+    assert "flashlab.stage overview" in (said := project.snakemake(*forced).stdout)
+    assert "--titles" not in said
+    with project.config() as config:
+        config["experiments"][0]["implementations"].append("SdpaMath")
+    assert "--titles" in project.snakemake(*forced).stdout
 
 
 def test_an_edit_reruns_what_stands_on_it(project: Any) -> None:

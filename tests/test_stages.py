@@ -26,13 +26,17 @@ import importlib, json, os, signal, sys, time
 from types import SimpleNamespace
 
 tables = lambda: importlib.import_module("colorsys")
-COMMANDS = [SimpleNamespace(name="tables", find_function=tables)]
+figures = lambda: importlib.import_module("tabnanny")
+COMMANDS = [
+    SimpleNamespace(name="tables", find_function=tables),
+    SimpleNamespace(name="figures", find_function=figures),
+]
 
 def main(arguments=None):
     arguments = sys.argv[1:] if arguments is None else arguments
     start = "warm" if "colorsys" in sys.modules else "cold"
 """
-"""In the place of the command line: its only command needs a module that nothing else imports."""
+"""In the place of the command line: each command needs a module that nothing else imports."""
 
 TELLS = """\
     print(json.dumps([start, arguments, os.getcwd(), os.environ["WORD"]]))
@@ -91,6 +95,14 @@ def test_a_fork_has_the_jobs_arguments_folder_environment_and_output(
         out, err = job.communicate()
     assert json.loads(out) == ["warm", ["tables", "--plan", "a b"], str(tmp_path), "attention"]
     assert (err, job.returncode) == ("a warning\n", 3)
+
+
+def test_the_server_imports_what_the_next_stage_needs_while_one_runs(start: Start) -> None:
+    said = []
+    for _ in range(2):
+        with start("    print('tabnanny' in sys.modules)\n    return 0\n") as job:
+            said.append(job.communicate()[0])
+    assert said == ["False\n", "True\n"]
 
 
 def test_an_edited_source_ends_the_server_and_the_next_one_has_the_edit(start: Start) -> None:

@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -20,6 +21,9 @@ import psutil
 from flashlab.calls import forks
 from flashlab.calls.forks import Work, read_message, send_message
 from flashlab.calls.stages import SOURCES, STREAMS
+
+NEXT = {"tables": "figures", "figures": "findings", "findings": "overview", "overview": "report"}
+"""The stage that a call runs after all jobs of another."""
 
 
 def _states(files: Sequence[Path]) -> list[tuple[int, ...]] | None:
@@ -37,7 +41,23 @@ def _serve(path: Path, workflow: psutil.Process) -> None:
 
     from flashlab.__main__ import COMMANDS, main
 
-    commands = {command.name: command for command in COMMANDS}
+    commands, server = {command.name: command for command in COMMANDS}, os.getpid()
+
+    def import_for(name: str) -> None:
+        """Import what a command needs; its fork itself says what is missing or wrong."""
+        with contextlib.suppress(Exception):
+            commands[name].find_function()
+
+    @dataclass(frozen=True)
+    class Stage(Work):
+        """A command in a fork, beside which the server imports what the next stage needs."""
+
+        name: str = ""
+
+        def close(self) -> None:
+            super().close()
+            if os.getpid() == server:
+                import_for(NEXT.get(self.name, self.name))
 
     def accept(connection: socket.socket) -> Work | None:
         """Read a request to run a command, and import what it needs; what the fork does."""
@@ -49,8 +69,8 @@ def _serve(path: Path, workflow: psutil.Process) -> None:
             for stream in streams:
                 os.close(stream)
             return None
-        with contextlib.suppress(Exception):  # the fork itself says what is missing or wrong
-            commands[request["arguments"][0]].find_function()
+        name = next(iter(request["arguments"]), "")
+        import_for(name)
         gc.freeze()  # a fork's collections need not go through what is imported
         send_message(connection, {"accepted": True})
 
@@ -69,7 +89,7 @@ def _serve(path: Path, workflow: psutil.Process) -> None:
             finally:
                 atexit._run_exitfuncs()
 
-        return Work(run, streams)
+        return Stage(run, streams, name)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's is for the jobs
     forks.listen(path, workflow, accept)

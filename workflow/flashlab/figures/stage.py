@@ -69,7 +69,7 @@ def draw_overview(
     tables: Path,
     findings_file: Path,
     ceilings_file: Path | None,
-    titles_file: Path,
+    titles_file: Path | None,
     languages_file: Path,
     output: Path,
 ) -> None:
@@ -81,7 +81,7 @@ def draw_overview(
     and of where a time goes (``split``); a roofline (``roofline-float16``, …) where ceilings were
     measured. What stands out is the baseline, the headline's, and what each experiment emphasises.
     """
-    titles = read_json(titles_file)
+    titles = read_json(titles_file) if titles_file else {}
     plans = [legible_plan(read_json(path), titles) for path in plan_files]
     experiments = [s for plan in plans if not (s := read_experiment(plan, tables)).is_of_claims]
     findings = read_findings(findings_file)

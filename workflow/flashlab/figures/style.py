@@ -27,6 +27,7 @@ from matplotlib import font_manager
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpecBase
@@ -387,5 +388,7 @@ def save(figure: Figure, path: Path) -> None:
     for number, artist in enumerate(figure.findobj(lambda artist: bool(artist.get_gid()))):
         artist.set_gid(f"{artist.get_gid()}:{number}")
     with open_atomically(path) as file:
-        figure.savefig(file, format="svg", metadata={"Date": None})
+        # `savefig` would draw it once more before, to lay it out.
+        canvas = FigureCanvasSVG(figure)
+        canvas.print_svg(file, metadata={"Date": None})  # type: ignore[no-untyped-call]
     plt.close(figure)

@@ -10,12 +10,14 @@ import logging
 import os
 import re
 import sys
+import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache
 from logging.handlers import BufferingHandler
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -23,6 +25,7 @@ from urllib.parse import unquote, urlsplit
 import jinja2
 import jinja2.runtime
 import pydyf
+import weasyprint.svg
 from markupsafe import Markup
 from weasyprint import HTML, Attachment, Document
 from weasyprint.text.fonts import FontConfiguration
@@ -42,6 +45,10 @@ from flashlab.telling.values import Tellable, say
 TEMPLATES = Path(__file__).parents[3] / "templates"
 NO_SYSTEM_FONTS = TEMPLATES / "fonts" / "fonts.conf"
 """A configuration of Fontconfig without any font: only those of the style sheet are left."""
+
+# A figure says the same styles and lengths thousands of times.
+weasyprint.svg.parse_declarations = cache(weasyprint.svg.parse_declarations)
+weasyprint.svg.size = cache(weasyprint.svg.size)
 
 _DATA_URL = re.compile(r"(data:[^,\s]{0,200}),[^\s'\"]+")
 
@@ -193,26 +200,31 @@ def on_one_page(report: Report, results: Path) -> Report:
     return replace(report, front=fronts[first])
 
 
-class _CompressedOnce(pydyf.Stream):  # type: ignore[misc]
-    """A finished stream: pydyf asks for its bytes twice, to write them and to identify the file."""
-
-    @cached_property
-    def data(self) -> bytes:
-        """The stream as it is written, compressed."""
-        return bytes(super().data)
-
-
-def _compress_once(_document: Document, pdf: pydyf.PDF) -> None:
-    """Have every stream compressed once: of megabytes of samples, that takes seconds."""
-    for each in pdf.objects:
-        if type(each) is pydyf.Stream:
-            each.__class__ = _CompressedOnce
+def _compressed(content: bytes) -> bytes:
+    """A stream's content as pydyf compresses it."""
+    compressor = zlib.compressobj(level=9)
+    return compressor.compress(content) + compressor.flush()
 
 
 def to_pdf(html: str, results: Path, files: Sequence[AttachedFile], created: datetime) -> bytes:
-    """The HTML as PDF/A-3a with these files in it; RenderError for anything missing."""
+    """The HTML as PDF/A-3a with these files in it; RenderError for anything missing.
+
+    Compressing megabytes of samples takes seconds, in which another core lays out the pages.
+    """
     fonts, document = _own_fonts(), _document(html, results)
-    with _rendering():
+    with _rendering(), ThreadPoolExecutor(max_workers=1) as beside:
+        packed = {file.content: beside.submit(_compressed, file.content) for file in files}
+
+        def compress_once(_document: Document, pdf: pydyf.PDF) -> None:
+            """Compress every stream: pydyf does so twice, to write it and to identify the file."""
+            for each in pdf.objects:
+                if type(each) is pydyf.Stream and each.compress:
+                    content = b"\n".join(each.stream)
+                    begun = packed.get(content)
+                    each.stream = [begun.result() if begun else _compressed(content)]
+                    each.compress = False
+                    each.extra["Filter"] = "/FlateDecode"
+
         attachments = [
             Attachment(
                 string=file.content,
@@ -226,7 +238,7 @@ def to_pdf(html: str, results: Path, files: Sequence[AttachedFile], created: dat
         ]
         options = {"pdf_variant": "pdf/a-3a", "optimize_images": False}
         rendered = document.render(font_config=fonts, attachments=attachments, **options)
-        pdf: bytes = rendered.write_pdf(attachments=attachments, finisher=_compress_once, **options)
+        pdf: bytes = rendered.write_pdf(attachments=attachments, finisher=compress_once, **options)
     return pdf
 
 
@@ -243,10 +255,11 @@ def write_report(
     """
     config = read_json(config_file)
     remarks = given.remarks if given else read_remarks(config)
-    report = on_one_page(compose(config, results, ceilings, remarks), results)
-    created = datetime.fromisoformat(report.created).astimezone(UTC)
-    files = attached_files(config_file, results, ceilings, remarks, given)
-    pdf = to_pdf(to_html(report), results, files, created)
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        files = beside.submit(attached_files, config_file, results, ceilings, remarks, given)
+        report = on_one_page(compose(config, results, ceilings, remarks), results)
+        created = datetime.fromisoformat(report.created).astimezone(UTC)
+        pdf = to_pdf(to_html(report), results, files.result(), created)
     with open_atomically(output, binary=True) as file:
         file.write(pdf)
 
