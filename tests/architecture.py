@@ -78,13 +78,14 @@ def draw() -> str:
 
 
 def listing() -> str:
-    """Each package with its job."""
+    """Each package of the diagram with its job."""
     jobs = []
     for name, path in MODULES.items():
-        if path.name == "__init__.py" and name != "flashlab":
+        short = name.removeprefix("flashlab.")
+        if path.name == "__init__.py" and name != "flashlab" and "." not in short:
             text = ast.get_docstring(ast.parse(path.read_bytes()))
             assert text, f"{path} has no docstring"
-            jobs.append(f"- `{name.removeprefix('flashlab.')}`: {text.splitlines()[0]}")
+            jobs.append(f"- `{short}`: {text.splitlines()[0]}")
     return "\n".join(jobs).replace("``", "`")
 
 
