@@ -18,15 +18,15 @@ def planned_runs(clone: Path) -> list[list[str]]:
     """The command line of lab5.py for each run, as the pipeline plans them."""
     sys.path.insert(0, str(clone / "workflow"))
     from flashlab import machine
-    from flashlab.benchmarks.attention.declaration import ATTENTION
     from flashlab.benchmarks.implementations import find_implementations
+    from flashlab.benchmarks.registry import DEFAULT
     from flashlab.config import read_layer, resolve_config
     from flashlab.plan import planning as plan
 
     layers = [read_layer(clone / name) for name in CONFIGS]
     resolved = resolve_config(layers, find_implementations())
     device = machine.detect_device("auto")
-    experiments = plan.experiments(resolved, ATTENTION, device)
+    experiments = plan.experiments(resolved, DEFAULT, device)
     runs = dict.fromkeys(run for e in experiments for run in e.runs("float32", device))
     return [
         [

@@ -1,6 +1,6 @@
 """Writes the generated part of docs/architecture.md: the packages' jobs and who imports whom.
 
-A module's job is the first line of its docstring. Usage, from the repository's root:
+A package's job is the first line of its docstring. Usage, from the repository's root:
 python tests/architecture.py
 """
 
@@ -77,25 +77,16 @@ def draw() -> str:
     return "\n".join(["```mermaid", "flowchart TD", *lines, "```"])
 
 
-def job(name: str) -> str:
-    """The first line of a module's docstring."""
-    text = ast.get_docstring(ast.parse(MODULES[name].read_bytes()))
-    assert text, f"{MODULES[name]} has no docstring"
-    return text.splitlines()[0].removesuffix(".").replace("``", "`")
-
-
 def listing() -> str:
-    """Each module beside the packages, and each package, with its job."""
-    alone, packages = [], []
+    """Each package of the diagram with its job."""
+    jobs = []
     for name, path in MODULES.items():
         short = name.removeprefix("flashlab.")
-        if name == "flashlab":
-            continue
-        if path.name == "__init__.py":
-            packages.append(f"- **`{short}`**: {job(name)}.")
-        elif "." not in short:
-            alone.append(f"- `{short}`: {job(name)}.")
-    return "\n".join([*alone, *packages])
+        if path.name == "__init__.py" and name != "flashlab" and "." not in short:
+            text = ast.get_docstring(ast.parse(path.read_bytes()))
+            assert text, f"{path} has no docstring"
+            jobs.append(f"- `{short}`: {text.splitlines()[0]}")
+    return "\n".join(jobs).replace("``", "`")
 
 
 def generated() -> str:
