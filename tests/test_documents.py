@@ -26,7 +26,7 @@ PACKAGES = (ROOT / "workflow", *(path.parent for path in ROOT.glob("workflow/*/_
 MADE = r"(results|report|plan|records|\.snakemake|\.venv|config/machines)/"
 """Folders of what is made: a document may name a file in them that the code names too."""
 PLACEHOLDER = re.compile(r"[A-Z]{2,}|[<…*]|\.\.|mine|^/")  # left to the reader
-EXAMPLES = {"n128.json", "flash_small.json", "b16_n512_h32_e2048_causal.json"}
+EXAMPLES = {"n128.json", "b16_n512_h32_e2048_causal.json"}
 FILE = re.compile(r"\.?[\w.-]+(/[\w.-]+)*(/|\.(css|csv|gz|html|j2|js|json|md|pdf|po|py|smk|yaml))")
 BLOCK = re.compile(r"^```.*?^```$|^ {4}.*?$", re.MULTILINE | re.DOTALL)
 CALL = re.compile(r"(?:[A-Z_]+=(?:'[^']*'|\S*) )*(\./run|snakemake|python -m flashlab)(| .*)$")

@@ -39,8 +39,7 @@ PROVISIONAL_ERROR, FINAL_ERROR = 0.002, 0.042
 ASSUMED_SPREAD = Spread(deviation=0.01, freedom=1e6)
 """The standard deviation between processes of the logarithm of a ratio, assumed while too few were
 measured to estimate it. Once several have been measured and differ by more, the greater value
-counts. On an H200, processes of one implementation differed by 0.02 to 1.4%
-(`docs/measuring.md`)."""
+counts. On an H200, processes of one implementation differed by 0.02 to 1.4%."""
 
 MIN_PAIRS = MIN_SAMPLES
 """Fewest batches of an implementation in a process, whatever the time spent."""
