@@ -12,8 +12,11 @@ from typing import Any
 import pypdf
 import pytest
 
-from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import implementations_of
+from flashlab.files import write_json
+from flashlab.plan.planning import PlannedExperiment, PlannedRun, stage_documents
 from flashlab.records import Measurement, write_record
 from flashlab.runs import Run
 from flashlab.terminal.call import MEASURE, STAGES, Call, Job, duration, quantity
@@ -91,18 +94,28 @@ def text(lines: Sequence[str]) -> str:
 
 def test_after_a_minute_a_call_says_what_is_known_by_then(lab: Lab) -> None:
     """Pytorch takes 1 + 2 ms and Flash2 half of that, at N 128; of N 1024 one run is there."""
-    plan = lab.root / "results" / "local" / "plan"
-    plan.joinpath("experiments.json").write_text('["summary", "seq_len"]')
-    experiment = {
-        "name": "seq_len",
-        "title": {"zh_TW": "調整序列長度", "en": "Sequence length"},
-        "sweep": "seq_len",
-        "baseline": "Pytorch",
-        "implementations": [{"name": "Pytorch"}, {"name": "Flash2"}],
-        "runs": [run.to_json() for run in RUNS],
+    names = ("Pytorch", "Flash2")
+    problems = tuple(dict(run.parameters) for run in RUNS[::2])
+    experiments = [
+        PlannedExperiment(ATTENTION, "summary", names, problems[:1]),
+        PlannedExperiment(
+            ATTENTION, "seq_len", names, problems, {"en": "Sequence length"}, sweep="seq_len"
+        ),
+    ]
+    planned = {run: PlannedRun(run, Path(lab.path(run))) for run in RUNS}
+    config = {
+        **{"languages": ["en"], "anonymous": False, "baseline": "Pytorch", "counted": []},
+        **{"summary": {"implementations": names}, "experiments": []},
     }
-    plan.joinpath("experiments", "seq_len.json").write_text(json.dumps(experiment))
-    (plan / "records" / "seq_len.json").write_text((plan / "records" / "summary.json").read_text())
+    documents = stage_documents(
+        [(experiment, planned) for experiment in experiments],
+        implementations_of(ATTENTION),
+        config,
+        ("float32", "cpu"),
+        Path("results", "local"),
+    )
+    for path, document in documents.items():
+        write_json(lab.root / path, document)
     call = lab.call(measure=4)
 
     def metrics(factor: float) -> dict[str, Measurement]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.files import read_json
-from flashlab.plan.plan_files import experiment_file, planned_experiments
+from flashlab.plan.plan_files import experiment_file, planned_experiments, titles_file
 from flashlab.runs import Run
 from flashlab.terminal.outcomes import read_outcome
 
@@ -70,12 +70,12 @@ def told_so_far(
     metric = _metric(benchmark)
     if metric is None or {run.device for run in planned.values()} & benchmark.simulated:
         return []
-    values = _values(root, planned, metric)
+    values, titles = _values(root, planned, metric), read_json(titles_file(root / results))
     lines = []
     for name in planned_experiments(root / results):
         plan = read_json(experiment_file(root / results, name))
         if plan.get("sweep") and (ratios := list(_ratios(plan, values, metric))):
-            lines.append(f"  {plan['title']['en']}: {'; '.join(ratios)}")
+            lines.append(f"  {titles[name]['en']}: {'; '.join(ratios)}")
     if not lines:
         return []
     baseline = plan["baseline"]
