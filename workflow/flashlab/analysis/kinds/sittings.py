@@ -99,9 +99,11 @@ def with_sittings(experiments: Sequence[Experiment]) -> list[Experiment]:
     return numbered
 
 
-def _minute(started: str) -> str:
-    """A time to the minute: ``2026-11-20 16:33 UTC``."""
-    return f"{datetime.fromisoformat(started).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+def _between(first: str, last: str) -> str:
+    """From when to when, to the minute: ``2026-11-20 16:33–16:50 UTC``."""
+    begun, ended = (datetime.fromisoformat(each).astimezone(UTC) for each in (first, last))
+    day = "" if begun.date() == ended.date() else f" – {ended:%Y-%m-%d} "
+    return f"{begun:%Y-%m-%d %H:%M}{day or '–'}{ended:%H:%M} UTC"
 
 
 def _statement(sitting: Mapping[str, Any]) -> Statement:
@@ -111,8 +113,7 @@ def _statement(sitting: Mapping[str, Any]) -> Statement:
         "number": sitting["sitting"],
         "device": f"{sitting['device']}{gpu}",
         "count": sitting["records"],
-        "first": _minute(sitting["first"]),
-        "last": _minute(sitting["last"]),
+        "when": _between(sitting["first"], sitting["last"]),
     }
     if (sitting["gpus_at_once"] or 1) > 1:
         return say("environment.sitting_beside", gpus=sitting["gpus_at_once"], **told)
