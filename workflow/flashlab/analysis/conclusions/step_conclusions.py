@@ -252,8 +252,8 @@ LONGEST_PARTS = 2
 
 WHOLES = {
     (False, False): "conclusion.front.whole",
-    (True, False): "conclusion.front.whole.level",
-    (False, True): "conclusion.front.whole.open",
+    (True, False): "conclusion.front.whole.level.near",
+    (False, True): "conclusion.front.whole.open.near",
     (True, True): "conclusion.front.whole.near",
 }
 """What is told of the time of the whole process, by whether others are within the margin of the

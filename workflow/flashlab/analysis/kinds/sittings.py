@@ -101,9 +101,12 @@ def with_sittings(experiments: Sequence[Experiment]) -> list[Experiment]:
 
 def _between(first: str, last: str) -> str:
     """From when to when, to the minute: ``2026-11-20 16:33–16:50 UTC``."""
-    begun, ended = (datetime.fromisoformat(each).astimezone(UTC) for each in (first, last))
-    day = "" if begun.date() == ended.date() else f" – {ended:%Y-%m-%d} "
-    return f"{begun:%Y-%m-%d %H:%M}{day or '–'}{ended:%H:%M} UTC"
+    begun, ended = (
+        f"{datetime.fromisoformat(each).astimezone(UTC):%Y-%m-%d %H:%M}" for each in (first, last)
+    )
+    if begun[:10] != ended[:10]:
+        return f"{begun} – {ended} UTC"
+    return "–".join(dict.fromkeys((begun, ended[11:] if ended != begun else begun))) + " UTC"
 
 
 def _statement(sitting: Mapping[str, Any]) -> Statement:
