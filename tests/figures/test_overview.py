@@ -185,7 +185,8 @@ def test_the_heat_map_has_a_number_for_each_size_or_tells_why_it_has_none(of_fou
 
 
 def test_a_number_is_bold_where_the_difference_is_decided() -> None:
-    experiment = experiment_of({"Pytorch": [1, 1, 1, 1], "Flash2": [1, 1, 1, 1]})
+    times = {"Pytorch": [1, 1, 1, 1], "Flash2": [1, 1, 1, 1]}
+    experiment = experiment_of(times, title={"en": "Length"})
     compared = compare([experiment], [comparison("Flash2", {128: 0.5, 256: 1.0, 512: 12.34})])
     (page,) = heat_map_pages(compared)
     figure = draw_heat_map(compared, page, ["en"])
