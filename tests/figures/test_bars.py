@@ -44,7 +44,7 @@ def test_alternatives_are_bars_with_their_values_or_what_became_of_them() -> Non
 
 def test_within_the_bar_of_a_time_stands_how_long_the_gpu_was_busy() -> None:
     without = training(Pytorch=120.0, Flash2=80.0)
-    assert "GPU 忙碌 the GPU busy" not in texts_of(drawn(without, "time"))
+    assert "GPU 忙碌 GPU busy" not in texts_of(drawn(without, "time"))
     row = next(row for row in without.metrics if row["implementation"] == "Flash2")
     told = {**row, "metric": "gpu_busy_time", "value": 32.0}
     measured = replace(without, benchmark=TRAINING, metrics=[*without.metrics, told])
@@ -55,7 +55,7 @@ def test_within_the_bar_of_a_time_stands_how_long_the_gpu_was_busy() -> None:
     outer = next(bar for bar in bars if bar.get_width() == 80.0)
     middle = outer.get_y() + outer.get_height() / 2
     assert inner[0].get_y() + inner[0].get_height() / 2 == pytest.approx(middle)
-    assert "GPU 忙碌 the GPU busy" in texts_of(figure)
+    assert "GPU 忙碌 GPU busy" in texts_of(figure)
 
 
 def test_whole_problems_stand_side_by_side_with_no_line_between_them() -> None:

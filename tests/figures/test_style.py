@@ -61,6 +61,7 @@ def test_implementations_are_told_apart_in_greyscale_and_by_their_markers() -> N
     assert min(b - a for a, b in itertools.pairwise(lightness)) > 7
     assert len(set(MARKERS)) == len(MARKERS) == len(COLOURS)
     looks = looks_of([{"name": str(n), "style": n} for n in range(2 * len(COLOURS))])
+    assert len({look.shade for look in looks.values()}) == len(looks)
     assert len({(look.shade, look.marker) for look in looks.values()}) == len(looks)
 
 

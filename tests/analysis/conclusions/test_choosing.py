@@ -60,7 +60,7 @@ def test_who_suffices_in_part_of_a_stretch_is_named_beside_who_does_in_all_of_it
         place("C", 0.3, row=1024),
     ]
     found = decide(ATTENTION, ROW, places)
-    assert EN.tell(found.winners()) == "A up to N = 512 (in part also B); C at N = 1024"
+    assert EN.tell(found.winners()) == "A up to N = 512, in part also B; C at N = 1024"
 
 
 def test_a_sentence_is_split_by_what_decides() -> None:
@@ -76,4 +76,5 @@ def test_a_sentence_is_split_by_what_decides() -> None:
     assert EN.tell(found.winners()) == "A at N = 128 and at N = 1024 (causal)"
     assert [p.row for p in found.rest] == [1024, 2048, 2048]
     rest = found.open_rows()
-    assert rest and EN.tell(rest) == "elsewhere (from N = 1024), A, B cannot be told apart"
+    where = "at N = 1024 (full) and at N = 2048"
+    assert rest and EN.tell(rest) == f"{where}, A, B cannot be told apart"

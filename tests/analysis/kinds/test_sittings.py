@@ -117,3 +117,19 @@ def test_experiments_share_their_sittings(experiment: Plant) -> None:
     one, other = (experiment({"Flash2": [at(time)]}, time) for time in ("10:00:00", "12:00:00"))
     numbers = [[run[SITTING] for run in each.runs] for each in with_sittings([other, one])]
     assert numbers == [[(2,)], [(1,)]]
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        ("2026-01-02T10:00:59", "2026-01-02 10:00 UTC"),
+        ("2026-01-02T10:40:00", "2026-01-02 10:00–10:40 UTC"),
+        ("2026-01-03T00:05:00", "2026-01-02 23:50 – 2026-01-03 00:05 UTC"),
+    ],
+    ids=["a minute", "a day", "midnight"],
+)
+def test_a_sitting_is_told_by_its_times(experiment: Plant, last: str, told: str) -> None:
+    first = at("23:50:00" if last.startswith("2026-01-03") else "10:00:00")
+    runs = both(first, {**first, "started": f"{last}+00:00"})
+    (found,) = derived(SITTINGS, experiment(runs, processes=1))
+    assert found.statements[0].values["when"] == told

@@ -458,13 +458,13 @@ def _differ_in_one(one: Experiment, other: Experiment) -> bool:
         return False
     if one.implementations != other.implementations or one.values != other.values:
         return False
-    first, second = _fixed(one), _fixed(other)
+    first, second = fixed_of(one), fixed_of(other)
     if first.keys() != second.keys() or _along(one) != _along(other):
         return False
     return sum(first[name] != second[name] for name in first) == 1
 
 
-def _fixed(experiment: Experiment) -> dict[str, Value]:
+def fixed_of(experiment: Experiment) -> dict[str, Value]:
     """The given parameters that have one value, with it; without any runs, none."""
     found = {}
     for parameter in experiment.benchmark.given:
@@ -476,7 +476,7 @@ def _fixed(experiment: Experiment) -> dict[str, Value]:
 
 def _along(experiment: Experiment) -> set[tuple[Any, ...]]:
     """The values of the given parameters that vary along with the swept one."""
-    names = [p.name for p in experiment.benchmark.given if p.name not in _fixed(experiment)]
+    names = [p.name for p in experiment.benchmark.given if p.name not in fixed_of(experiment)]
     return {tuple(row[name] for name in names) for row in experiment.runs}
 
 

@@ -89,7 +89,7 @@ def compare(experiments: Sequence[Experiment], findings: Sequence[Finding]) -> C
     }
     return Comparisons(
         experiments=compared,
-        entries=sorted(entries.values(), key=lambda entry: entry["style"]),
+        entries=[*entries.values()],
         metrics=[metric for metric in experiments[0].benchmark.compared if not metric.exact],
         estimates={
             (run["record"], f.metric): estimate

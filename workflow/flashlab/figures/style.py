@@ -51,6 +51,9 @@ DASHES: tuple[Any, ...] = ("", (3, 1.5), (1, 1), (5, 1, 1, 1))
 TEXT_LIGHTNESS = 0.32
 """The lightness (HLS) at which each colour has the contrast that text needs."""
 
+DARKER = 0.6
+"""By what the lightness of a colour falls where a second implementation has it."""
+
 MUTED_LIGHTNESS = 0.58
 """The most that a muted colour may have, for a thin line to be seen."""
 
@@ -164,7 +167,7 @@ def looks_of(
     """The look of each implementation of a plan, by its name.
 
     Of more than `MOST_EMPHASISED`, only the first of those `emphasised` stand out. The ninth style
-    has the colour of the first, and so the next marker.
+    has the colour of the first, darker, and so the next marker.
     """
     entries, looks = list(entries), {}
     few = emphasised is None or len(entries) <= MOST_EMPHASISED
@@ -172,7 +175,8 @@ def looks_of(
     for entry in entries:
         rounds, position = divmod(entry["style"], len(COLOURS))
         stands_out = entry["name"] in chosen
-        shade = COLOURS[position] if stands_out else muted(COLOURS[position])
+        shade = _darker(COLOURS[position], rounds)
+        shade = shade if stands_out else muted(shade)
         looks[entry["name"]] = Look(stands_out, shade, MARKERS[(position + rounds) % len(MARKERS)])
     return looks
 
@@ -180,6 +184,12 @@ def looks_of(
 def muted(shade: str) -> str:
     """A colour as it steps back behind the others, still to be told by its hue."""
     return _no_lighter(to_hex(sns.desaturate(shade, 0.45)), MUTED_LIGHTNESS)
+
+
+def _darker(shade: str, rounds: int) -> str:
+    """A colour as it is used again, once the others are used up."""
+    _, lightness, _ = colorsys.rgb_to_hls(*to_rgb(shade))
+    return to_hex(sns.set_hls_values(shade, l=lightness * DARKER**rounds)) if rounds else shade
 
 
 def text_colour(shade: str) -> str:

@@ -86,7 +86,7 @@ def printed_value(
     parts = [experiment.metric_row(run, name) for name in behind]
     is_sum = metric.derived is None or metric in experiment.benchmark.totals
     if not is_sum or any(part["low"] is None for part in parts):
-        return Cell(data.number(row["value"], 3))
+        return Cell(data.measured(row["value"]))
     half_width = sum(part["high"] - part["low"] for part in parts) / 2
     return Cell(data.rounded_to(row["value"], half_width))
 

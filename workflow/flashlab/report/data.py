@@ -23,6 +23,7 @@ from flashlab.analysis.experiment import (
     sections_of,
 )
 from flashlab.analysis.finding import Finding, read_findings
+from flashlab.analysis.ratios import rounded
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
 from flashlab.plan.plan_files import (
@@ -278,6 +279,10 @@ class ReportData:
     def number(self, value: float | None, digits: int = SAMPLED_DIGITS) -> str:
         """A number; the languages of the report write numbers alike."""
         return self.tellers[0].tell(Number(value, digits))
+
+    def measured(self, value: float) -> str:
+        """A measured number in three digits, trailing zeros too."""
+        return self.tellers[0].tell(Measured(rounded(value)))
 
     def rounded_to(self, value: float, half_width: float) -> str:
         """A measured number with the digits that the half-width of its interval supports.

@@ -6,10 +6,10 @@ from flashlab.analysis.experiment import Row as RunRow
 from flashlab.analysis.launched import CLASS_LABELS, Launched, by_class, read_kernels
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table, grouped, table_of
-from flashlab.telling.values import Tellable, heading, say
+from flashlab.telling.values import Heading, MetricName, Tellable, say
 
-NEAR_PERCENT = 80.0
-"""From here on a unit is near its peak."""
+NEAR_PERCENT = 80
+"""From here on, as it is printed, a unit is near its peak."""
 
 OF_A_PASS = (
     *("column.launched", "column.time_share", "column.least"),
@@ -34,7 +34,7 @@ def _cells(found: Launched | None, total: float, least: float) -> list[Cell | Te
         f"{found.bytes / least:.1f}",
         f"{found.tensor:.0f}",
         *(
-            Cell(f"{share:.0f}", strong=share >= NEAR_PERCENT)
+            Cell(f"{share:.0f}", strong=round(share) >= NEAR_PERCENT)
             for share in (found.compute, found.memory)
         ),
     ]
@@ -58,7 +58,7 @@ def render_kernels(data: ReportData) -> Table | None:
                 cells += _cells(found.get(launched.kind), total, bytes_)
             rows.append(Row(cells, implementation=name))
     groups: list[tuple[Tellable, int]] = [("", 2)]
-    groups += [(heading(metric.labels), len(OF_A_PASS)) for metric, _ in timed]
+    groups += [(Heading(MetricName(metric.name, part=True)), len(OF_A_PASS)) for metric, _ in timed]
     keys = ("column.implementation", "column.kernels", *OF_A_PASS * len(timed))
     caption = say("caption.kernels", shape=data.shape(runs[0])) if runs else None
     numeric = range(2, len(keys))

@@ -53,6 +53,13 @@ OUTCOMES = {
 }
 """The effect of a variant, by the verdict on the decisive metric."""
 
+EFFECTS = {
+    (True, True): "conclusion.alternatives.effect.both",
+    (True, False): "conclusion.alternatives.effect.some",
+    (False, True): "conclusion.alternatives.effect.slows",
+    (False, False): "conclusion.alternatives.effect.none",
+}
+"""The heading of what a variant does, by whether it makes any faster, and any slower."""
 
 CARDS = "conclusion.alternatives.cards"
 PAIR_CARDS = "conclusion.alternatives.effect.cards"
@@ -348,12 +355,13 @@ def _effects(known: Known, experiment: Experiment) -> Iterator[Told]:
             told_gain = say("conclusion.each.gain", name=name, times=times)
             gains.setdefault(verdict, []).append(told_gain)
         helped = [finding for finding in found if finding.verdict == "better"]
-        key = "conclusion.alternatives.effect.none"
-        if helped:
-            key = "conclusion.alternatives.effect.some"
+        key = EFFECTS[bool(helped), "worse" in gains]
         if len(helped) == len(found):
             key = "conclusion.alternatives.effect.all"
-        told: dict[str, Tellable] = {"effect_of_heading": heading(switched.labels)}
+        told: dict[str, Tellable] = {
+            "effect_of_heading": heading(switched.labels),
+            "slowed": Listed([f.subject["implementation"] for f in found if f.verdict == "worse"]),
+        }
         if helped:
             factors = [finding.facts["low"] for finding in helped]
             told |= {"count": len(helped), "of": len(found)}

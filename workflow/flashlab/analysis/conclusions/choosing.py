@@ -180,10 +180,30 @@ class Decided:
         )
 
     def where(self, places: Sequence[Place]) -> Listed:
-        """The rows of places, by stretches."""
-        rows = sorted({place.row for place in places})
-        every = sorted({place.row for place in self.places})
-        return Listed(_told_rows(rows, every, self.row), "and")
+        """The rows of places, by stretches; of a row that has others too, what tells them apart."""
+        every, told = sorted({place.row for place in self.places}), list[Statement]()
+        for column, mine in self._apart(places).items():
+            rows = _told_rows(sorted({place.row for place in mine}), every, self.row)
+            if column is not None:
+                of = Listed(settings(self.benchmark, dict([column])))
+                rows = [say("conclusion.stretch.of", where=each, of=of) for each in rows]
+            told += rows
+        return Listed(told, "and")
+
+    def _apart(self, places: Sequence[Place]) -> dict[Column, list[Place]]:
+        """Places by the parameter that tells them from the others of their rows, if one does."""
+        chosen = {id(place) for place in places}
+        others = [place for place in self.places if id(place) not in chosen]
+        mixed = [p for p in places if p.row in {other.row for other in others}]
+        for name in mixed[0].where if mixed else ():
+            theirs = {(place.row, place.where[name]) for place in others}
+            if not any((place.row, place.where[name]) in theirs for place in mixed):
+                found: dict[Column, list[Place]] = {}
+                for place in places:
+                    column = (name, place.where[name]) if place in mixed else None
+                    found.setdefault(column, []).append(place)
+                return found
+        return {None: list(places)}
 
     def open_rows(self) -> Statement | None:
         """Where no clause decides, and who cannot be told apart there, if they are few."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from flashlab.analysis.conclusions.quoting import Known, Told, off_and_on, part_name, tell
 from flashlab.analysis.counted_passes import EXCESS
-from flashlab.analysis.experiment import Experiment, Variant
+from flashlab.analysis.experiment import Experiment, Variant, fixed_of, sections_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.launched import CLASS_LABELS, by_class, read_kernels
 from flashlab.analysis.ratios import rounded
@@ -103,10 +103,19 @@ def _operators(
 
 
 def _place(known: Known, finding: Finding) -> dict[str, Any]:
-    """The last value of a finding about a sweep, and its variant where the sweep has several."""
-    experiment = known.experiment_of(finding)
-    value = finding.estimates[-1]["value"]
-    return {experiment.parameter.name: value, **experiment.telling(finding.variant or ())}
+    """The last value of a finding about a sweep, and what tells its runs from others of a section.
+
+    That is the variant where the sweep has several, and in what the section's experiments differ.
+    """
+    experiment, value = known.experiment_of(finding), finding.estimates[-1]["value"]
+    place = {experiment.parameter.name: value, **experiment.telling(finding.variant or ())}
+    for group in sections_of(known.sections):
+        if experiment.name in (each.name for each in group):
+            others = [fixed_of(each) for each in group]
+            for name, mine in fixed_of(experiment).items():
+                if any(other.get(name) != mine for other in others):
+                    place[name] = mine
+    return place
 
 
 def tell_changed_pass(

@@ -104,15 +104,17 @@ def _whole(known: Known, experiment: Experiment) -> Iterator[Told]:
         return
     facts, unit = found[0].facts, experiment.benchmark.metric(found[0].subject["metric"]).unit
     best, *fastest = facts["told"]
-    near = [n for n in dict.fromkeys([*facts["level"], *facts["open"]]) if n != best["name"]]
+    level = [name for name in facts["level"] if name != best["name"]]
+    undecided = [name for name in facts["open"] if name not in (best["name"], *level)]
     yield tell(
-        WHOLES[bool(near)],
+        WHOLES[bool(level), bool(undecided)],
         sources=found,
         whole_where=_where(experiment, best["name"], facts["at"]),
         whole_best=best["name"],
         whole_time=in_units(best["median"]),
         whole_unit=unit,
-        whole_near=Listed(near),
+        whole_level=Listed(level),
+        whole_open=Listed(undecided),
     )
     for each in fastest:
         yield tell(
@@ -248,8 +250,14 @@ def _peak(known: Known, experiment: Experiment, rate: float) -> tuple[str, str, 
 LONGEST_PARTS = 2
 """Of how many parts of the whole time the share is told."""
 
-WHOLES = {False: "conclusion.front.whole", True: "conclusion.front.whole.near"}
-"""What is told of the time of the whole process, by whether others cannot be told from the best."""
+WHOLES = {
+    (False, False): "conclusion.front.whole",
+    (True, False): "conclusion.front.whole.level.near",
+    (False, True): "conclusion.front.whole.open.near",
+    (True, True): "conclusion.front.whole.near",
+}
+"""What is told of the time of the whole process, by whether others are within the margin of the
+best, and whether of any that is not decided."""
 
 PEAKS = {
     "measured": "conclusion.front.top.measured",

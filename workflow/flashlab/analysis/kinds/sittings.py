@@ -99,9 +99,14 @@ def with_sittings(experiments: Sequence[Experiment]) -> list[Experiment]:
     return numbered
 
 
-def _minute(started: str) -> str:
-    """A time to the minute: ``2026-11-20 16:33 UTC``."""
-    return f"{datetime.fromisoformat(started).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+def _between(first: str, last: str) -> str:
+    """From when to when, to the minute: ``2026-11-20 16:33–16:50 UTC``."""
+    begun, ended = (
+        f"{datetime.fromisoformat(each).astimezone(UTC):%Y-%m-%d %H:%M}" for each in (first, last)
+    )
+    if begun[:10] != ended[:10]:
+        return f"{begun} – {ended} UTC"
+    return "–".join(dict.fromkeys((begun, ended[11:] if ended != begun else begun))) + " UTC"
 
 
 def _statement(sitting: Mapping[str, Any]) -> Statement:
@@ -111,8 +116,7 @@ def _statement(sitting: Mapping[str, Any]) -> Statement:
         "number": sitting["sitting"],
         "device": f"{sitting['device']}{gpu}",
         "count": sitting["records"],
-        "first": _minute(sitting["first"]),
-        "last": _minute(sitting["last"]),
+        "when": _between(sitting["first"], sitting["last"]),
     }
     if (sitting["gpus_at_once"] or 1) > 1:
         return say("environment.sitting_beside", gpus=sitting["gpus_at_once"], **told)
