@@ -18,7 +18,7 @@ from report.reading import TELLERS, en, is_cut_off, pages, texts
 from flashlab.figures.style import COLOURS
 from flashlab.files import read_json, write_json
 from flashlab.report.document import Cell, Conclusion, FigureEntry, Front
-from flashlab.report.front import map_cell, shortened
+from flashlab.report.front import fitted, map_cell, shortened
 from flashlab.report.render import on_one_page, to_html, to_pdf
 from flashlab.telling.values import say
 
@@ -167,6 +167,31 @@ def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) ->
     assert sorted(figure.path.stem for figure in shown) == sorted(drawn)
 
 
+def front_of_five(has_figure: bool) -> Front:
+    """Page one with five conclusions, and nothing else but a figure."""
+    told = [Conclusion(str(n), None, None, 0, None, [], ()) for n in range(5)]
+    figure = FigureEntry("summary", Path(), "", "") if has_figure else None
+    return Front("", "", [], [], "", [], [], None, None, told, [], figure, None)
+
+
+@pytest.mark.parametrize(
+    ("room", "left"), [(8, (5, True, 0)), (6, (3, True, 2)), (5, (5, False, 0)), (4, (4, False, 1))]
+)
+def test_conclusions_that_made_room_for_a_figure_in_vain_come_back(
+    room: int, left: tuple[int, bool, int]
+) -> None:
+    """A figure takes the room of three conclusions; no page is laid out twice."""
+    seen: list[tuple[bool, int, bool]] = []
+
+    def fits(front: Front) -> bool:
+        seen.append((front.tight, len(front.conclusions), front.figure is not None))
+        return len(front.conclusions) + 3 * (front.figure is not None) <= room
+
+    front = fitted(front_of_five(has_figure=True), fits)
+    assert (len(front.conclusions), front.figure is not None, front.cut) == left
+    assert len(seen) == len(set(seen))
+
+
 @pytest.mark.parametrize(
     ("has_figure", "left"),
     [
@@ -180,10 +205,8 @@ def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) ->
 def test_what_does_not_fit_goes_from_the_end_after_smaller_type(
     has_figure: bool, left: list[tuple[bool, int, int]]
 ) -> None:
-    """Beside a figure three conclusions stay; `on_one_page` then leaves out the figure."""
-    told = [Conclusion(str(n), None, None, 0, None, [], ()) for n in range(5)]
-    figure = FigureEntry("summary", Path(), "", "") if has_figure else None
-    front: Front | None = Front("", "", [], [], "", [], [], None, None, told, [], figure, None)
+    """Beside a figure three conclusions stay."""
+    front: Front | None = front_of_five(has_figure)
     seen = []
     while front is not None:
         seen.append((front.tight, len(front.conclusions), front.cut))

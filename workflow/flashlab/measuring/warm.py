@@ -36,7 +36,7 @@ def hold_gpus() -> subprocess.Popen[bytes] | None:
     """Keep the GPUs initialised until this process ends; None where there is no driver.
 
     Without persistence mode the driver shuts a GPU down when the last process that has it open
-    ends, and the next one waits until it is initialised again: 8 to 10 s a run on a host of two
+    ends, and the next one waits until it is initialised again: 8 to 15 s a run on a host of two
     H100s. The program is one of its own, since no fork survives an open GPU; it ends at its next
     line once nobody can read that.
     """

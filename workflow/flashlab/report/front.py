@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -121,6 +122,25 @@ def shortened(front: Front) -> Front | None:
     if len(front.conclusions) > 1:
         return replace(front, conclusions=front.conclusions[:-1], cut=front.cut + 1)
     return None
+
+
+def fitted(front: Front, fits: Callable[[Front], bool]) -> Front:
+    """Page one with as much on it as `fits`, which lays it out: a few times, as that takes long."""
+
+    def ever_shorter(front: Front) -> list[Front]:
+        fronts = [front]
+        while (shorter := shortened(fronts[-1])) is not None:
+            fronts.append(shorter)
+        return fronts
+
+    whole, *shorter = ever_shorter(front)
+    if not shorter or fits(whole):
+        return whole
+    if front.figure is not None and not fits(shorter[-1]):
+        # What made room for the figure in vain comes back.
+        shorter = ever_shorter(replace(front, figure=None, tight=True))
+    # Each takes less room than the one before.
+    return shorter[bisect_left(shorter[:-1], True, key=fits)]
 
 
 def _facts(data: ReportData) -> list[Tellable]:

@@ -11,7 +11,6 @@ import os
 import re
 import sys
 import zlib
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -36,7 +35,7 @@ from flashlab.remarks import read_remarks
 from flashlab.report.attachments import AttachedFile, Given, attached_files
 from flashlab.report.content import compose
 from flashlab.report.document import Front, Report
-from flashlab.report.front import shortened
+from flashlab.report.front import fitted
 from flashlab.report.page import LANGUAGE_TAGS, Page
 from flashlab.report.typography import typeset
 from flashlab.telling.teller import Teller
@@ -182,22 +181,9 @@ def on_one_page(report: Report, results: Path) -> Report:
         html = to_html(replace(report, front=front), front_alone=True)
         return len(_document(html, results).render(font_config=fonts).pages) == 1
 
-    def ever_shorter(front: Front) -> list[Front]:
-        fronts = [front]
-        while (shorter := shortened(fronts[-1])) is not None:
-            fronts.append(shorter)
-        return fronts
-
-    fonts, fronts = _own_fonts(), ever_shorter(report.front)
+    fonts = _own_fonts()
     with _rendering():
-        if fits(report.front):
-            return report
-        if report.front.figure is not None and not fits(fronts[-1]):
-            # What made room for the figure in vain comes back.
-            fronts = ever_shorter(replace(report.front, figure=None, tight=True))
-        # Each takes less room than the one before: a few layouts find the first that fits.
-        first = bisect_left(fronts[:-1], True, key=fits)
-    return replace(report, front=fronts[first])
+        return replace(report, front=fitted(report.front, fits))
 
 
 def _compressed(content: bytes) -> bytes:
