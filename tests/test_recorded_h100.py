@@ -15,9 +15,9 @@ from flashlab.runs import Run
 H100 = read_dataset(Path(__file__).parents[1] / "data" / "h100")
 
 
-LAB, LONG, THIRD = "2db3ae5", "ecc37c5", "2080c3e"
-"""The commits of its sittings: the lab's experiments; long sequences and packed inputs; protocol
-`lab5`, FlashAttention-3 at what the second has, and counters of it."""
+LAB, COURSE, LONG = "2db3ae5", "2080c3e", "0de3a7b"
+"""The commits of its sittings: the lab's experiments; protocol `lab5`; long sequences and packed
+inputs. The last two share the counters of long sequences."""
 
 
 def read_sitting(commit: str) -> list[Record]:
@@ -34,8 +34,8 @@ def records() -> list[Record]:
 
 def test_long_sequences_and_packed_inputs_are_of_one_other_sitting(records: list[Record]) -> None:
     """Three processes of each run, a block on one card; only Pytorch's memory ran out, at 16384."""
-    there = read_sitting(LONG)
-    assert len(there) + len(records) + len(read_sitting(THIRD)) == len(H100.entries)
+    there = [record for record in read_sitting(LONG) if not record.has_counters]
+    assert len(there) == 102
     assert set(Counter(record.run for record in there).values()) == {3}
     blocks = {(r.process, r.run.parameters) for r in there}
     cards = {(r.process, r.run.parameters, r.environment["gpu_uuid"]) for r in there}
@@ -46,19 +46,24 @@ def test_long_sequences_and_packed_inputs_are_of_one_other_sitting(records: list
     assert {(run.implementation, run["seq_len"]) for run in failed} == {("Pytorch", 16384)}
 
 
-def test_the_third_sitting_adds_the_courses_protocol_and_flashattention_3() -> None:
-    """Three processes of each of 36 and 6 runs in one boot; counters only of long sequences."""
-    there = read_sitting(THIRD)
+def test_the_courses_protocol_is_of_one_sitting() -> None:
+    """Three processes of each of the lab's 34 runs and the slide's two, in one boot."""
+    there = [record for record in read_sitting(COURSE) if not record.has_counters]
     assert not any(record.environment["dirty"] for record in there)
     assert {record.status for record in there} == {"ok"}
-    timed = [record for record in there if not record.has_counters]
-    assert len({record.environment["boot"] for record in timed}) == 1
-    processes = Counter((record.protocol["name"], record.run) for record in timed)
-    assert set(processes.values()) == {3}
-    assert Counter(protocol for protocol, _ in processes) == {"lab5": 36, "sampled": 6}
-    sampled = {run.implementation for protocol, run in processes if protocol == "sampled"}
-    assert sampled == {"Flash3", "Flash3Packed"}
-    assert {record.run["seq_len"] for record in there if record.has_counters} == {4096, 16384}
+    assert len({record.environment["boot"] for record in there}) == 1
+    assert {record.protocol["name"] for record in there} == {"lab5"}
+    assert Counter(Counter(record.run for record in there).values()) == {3: 36}
+
+
+def test_counters_of_long_sequences_are_whole() -> None:
+    """Five implementations at two lengths, without and with the mask; nothing is of no sitting."""
+    sittings = [read_sitting(commit) for commit in (LAB, COURSE, LONG)]
+    assert sum(map(len, sittings)) == len(H100.entries)
+    long = [r for sitting in sittings[1:] for r in sitting if r.has_counters]
+    assert not any(record.environment["dirty"] for record in long)
+    shapes = Counter(record.run.parameters for record in long)
+    assert len(shapes) == 4 and set(shapes.values()) == {5}
 
 
 def test_nine_implementations_ran_at_each_shape_in_three_processes_of_one_sitting(
