@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from flashlab.benchmarks.implementations import (
+    Implementation,
     ImplementationError,
     find_implementations,
+    implementation_of,
     implementations_of,
     read_implementation,
 )
@@ -155,3 +157,18 @@ def test_files_that_share_a_name_are_an_error_only_where_it_is_asked_for(tmp_pat
         f"unknown implementation Mine; unusable: {one}, {two}: all have the NAME Mine; "
         "rename all but one"
     )
+
+
+def test_a_run_reads_no_kernel_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor what is wrong with another one; a name that no file defines is told with all of them."""
+    read: list[str] = []
+
+    def noted(path: Path, *arguments: str) -> Implementation:
+        read.append(path.name)
+        return read_implementation(path, *arguments)
+
+    monkeypatch.setattr("flashlab.benchmarks.implementations.read_implementation", noted)
+    assert implementation_of(ATTENTION, "FlashLabPacked").packed_of == "FlashLab"
+    assert "flash_lab.py" in read and "pytorch.py" not in read
+    with pytest.raises(ImplementationError, match=r"kernels/ has .*Pytorch"):
+        implementation_of(ATTENTION, "Absent")

@@ -89,8 +89,17 @@ class Ceilings:
         return frozenset(name for name, ceiling in ceilings.items() if ceiling.has_drifted)
 
 
-def _deviation(samples: np.ndarray[Any, Any]) -> float:
-    return float(np.abs(samples - np.median(samples)).sum())
+def _median(samples: np.ndarray[Any, Any]) -> float:
+    """As numpy's, which takes four times as long for so few: steps need hundreds of them."""
+    half = len(samples) // 2
+    if len(samples) % 2:
+        return float(np.partition(samples, half)[half])
+    ends = np.partition(samples, (half - 1, half))
+    return float((ends[half - 1] + ends[half]) / 2)
+
+
+def _deviation(samples: np.ndarray[Any, Any], median: float) -> float:
+    return float(np.abs(samples - median).sum())
 
 
 def find_step(samples: Sequence[float], on_gpu: bool) -> int | None:
@@ -102,18 +111,22 @@ def find_step(samples: Sequence[float], on_gpu: bool) -> int | None:
     """
     values = np.log(np.asarray(samples, dtype=float))
     splits = range(MIN_SAMPLES, len(values) - MIN_SAMPLES + 1)
-    remaining = {k: _deviation(values[:k]) + _deviation(values[k:]) for k in splits}
+    halves = {k: (_median(values[:k]), _median(values[k:])) for k in splits}
+    remaining = {
+        k: _deviation(values[:k], before) + _deviation(values[k:], after)
+        for k, (before, after) in halves.items()
+    }
     if not remaining:
         return None
     best = min(remaining, key=lambda k: remaining[k])
-    if remaining[best] <= STEP * _deviation(values):
+    if remaining[best] <= STEP * _deviation(values, _median(values)):
         return best
     if not on_gpu or len(values) < JUDGED_BY_JUMP:
         return None
     medians = np.median(np.lib.stride_tricks.sliding_window_view(values, MIN_SAMPLES), axis=1)
     changes = {}
-    for k in splits:
-        change = float(np.median(values[k:]) - np.median(values[:k]))
+    for k, (before, after) in halves.items():
+        change = after - before
         jump = float(medians[k] - medians[k - MIN_SAMPLES])
         if jump * change >= JUMP * change**2:
             changes[k] = abs(change)

@@ -243,28 +243,39 @@ def available(known: Collection[str]) -> str:
     return "; ".join([f"{folder} has {', '.join(known)}", *problems])
 
 
-def implementations_of(benchmark: Benchmark) -> Implementations:
-    """All implementations of a benchmark's problem by name.
+def implementations_of(benchmark: Benchmark, naming: str = "") -> Implementations:
+    """All implementations of a benchmark's problem by name; `naming` as in `find_implementations`.
 
     One that takes its inputs in both forms is there twice (`Implementation.packed_twin`), if the
     benchmark gives both.
     """
-    found = find_implementations(KERNELS / benchmark.kernels, benchmark.entry_point)
+    found = find_implementations(KERNELS / benchmark.kernels, benchmark.entry_point, naming)
     if benchmark.packed_protocols is not None:
         twins = [twin for each in found.values() if (twin := each.packed_twin())]
         found |= {twin.name: twin for twin in twins if twin.name not in found}
     return found
 
 
-def find_implementations(folder: Path = KERNELS, entry_point: str = ENTRY_POINT) -> Implementations:
+def implementation_of(benchmark: Benchmark, name: str) -> Implementation:
+    """The implementation of this name; all are read only where none that holds it defines it."""
+    found = implementations_of(benchmark, naming=name.removesuffix(PACKED_TWIN))
+    return (found if name in found else implementations_of(benchmark))[name]
+
+
+def find_implementations(
+    folder: Path = KERNELS, entry_point: str = ENTRY_POINT, naming: str = ""
+) -> Implementations:
     """All implementations of a folder by name; each defines the function `entry_point`.
 
-    A file that lacks a required declaration, and files that share a NAME, count as broken.
+    A file that lacks a required declaration, and files that share a NAME, count as broken. With
+    `naming` only those files are read that hold this text: digests of all take a tenth of a run.
     """
     by_name: dict[str, list[Implementation]] = {}
     broken: dict[str, str] = {}
     for path in sorted(folder.glob("*.py")):
         try:
+            if naming.encode() not in path.read_bytes():
+                continue
             implementation = read_implementation(path, entry_point)
         except (ImplementationError, OSError) as error:
             broken[path.stem.casefold()] = str(error)

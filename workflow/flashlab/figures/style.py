@@ -90,7 +90,7 @@ Style = dict[str, Any]
 """Properties of artists."""
 
 STYLE: dict[Any, Any] = {
-    **sns.axes_style("ticks"),
+    **sns.axes_style("white"),  # without ticks, where the grid has lines
     "font.family": FONT,
     "font.size": LABEL_POINTS,
     "text.color": "black",

