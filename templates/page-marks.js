@@ -5,7 +5,7 @@
 
 const MARK_UNITS = ["FLOP/byte", "TFLOP/s"]; // of a mark's place in the roofline
 const FINGER = 16; // pixels between a tap and a mark that it is meant for
-const FIELDS = "figure svg:has([data-run]), .stage svg:has([data-run]), .map:has([data-runs])";
+const FIELDS = "figure svg:has([data-run]), .stage svg:has([data-run]), .map:has([data-runs]), .heat table";
 const MARKS = "[data-run], [data-runs]";
 
 // The charts' points by the numbers of their runs.
@@ -16,7 +16,12 @@ for (const chart of DATA.charts) {
   }
 }
 
-const metricOf = (mark) => DATA.metrics.findIndex(({ name }) => name === mark.closest("[data-metric]").dataset.metric);
+// Of the heat map's cells the metric stands at the gap before them.
+function metricOf(mark) {
+  let at = mark.closest("[data-metric]") ?? mark;
+  while (!at.dataset.metric) at = at.previousElementSibling;
+  return DATA.metrics.findIndex(({ name }) => name === at.dataset.metric);
+}
 const runsOf = (mark) => (mark.dataset.run ?? mark.dataset.runs).split(" ").map(Number);
 
 // The run of the baseline that the heat map compares a run with.

@@ -307,7 +307,6 @@ function enlarge(figure) {
   details.leave();
   const drawn = one("svg", figure).cloneNode(true);
   stage.replaceChildren(drawn);
-  stage.classList.toggle("heat", figure.classList.contains("heat"));
   if (drawn.matches(FIELDS)) exploreMarks(drawn);
   scale = 1;
   zoom(1);

@@ -352,15 +352,6 @@ def test_a_stage_has_all_that_it_is_made_of_as_inputs_and_nothing_of_other_stage
     assert INPUTS["figures"] <= found["overview"]
 
 
-def test_the_overview_takes_titles_where_a_heat_map_may_hold_them(project: Any) -> None:
-    forced = ("report/lab5.pdf", "--dry-run", "--printshellcmds", "--forcerun", "overview")
-    assert "flashlab.stage overview" in (said := project.snakemake(*forced).stdout)
-    assert "--titles" not in said
-    with project.config() as config:
-        config["experiments"][0]["implementations"].append("SdpaMath")
-    assert "--titles" in project.snakemake(*forced).stdout
-
-
 def test_an_edit_reruns_what_stands_on_it(project: Any) -> None:
     project.append("templates/page.js", "// edited\n")
     assert project.plan() == NOTHING

@@ -1,8 +1,7 @@
-"""The figures across experiments: page one's summary, the heat map, the roofline."""
+"""The figures across experiments: page one's summary, the roofline."""
 
 from __future__ import annotations
 
-import re
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Sequence
@@ -22,13 +21,6 @@ from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.figures.heat_map import (
-    ROWS_OF_A_PAGE,
-    Comparisons,
-    compare,
-    draw_heat_map,
-    heat_map_pages,
-)
 from flashlab.figures.stage import draw_overview
 from flashlab.figures.summary import draw_summary, longest_experiment
 from flashlab.files import read_json, write_json
@@ -78,7 +70,6 @@ def overview(
     documents = {
         "findings": [finding.to_json() for finding in found],
         "ceilings": CEILINGS,
-        "titles": {"seq_len": {"zh_TW": "調整", "en": "Sweep"}},
         "languages": BOTH,
     }
     files = {name: folder / f"{name}.json" for name in documents}
@@ -89,7 +80,6 @@ def overview(
         folder / "tables",
         files["findings"],
         files["ceilings"] if ceilings else None,
-        files["titles"],
         files["languages"],
         folder / "overview",
     )
@@ -110,7 +100,7 @@ def of_four(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_drawn_is_what_there_is_to_compare(of_four: Path, tmp_path: Path) -> None:
-    assert ids(of_four) == ["summary", "heat-map-1", "roofline-float32"]
+    assert ids(of_four) == ["summary", "roofline-float32"]
     assert ids(overview(tmp_path / "a", "Flash2", ceilings=False)) == ["summary"]
     assert ids(overview(tmp_path / "b", status="oom")) == []
 
@@ -168,57 +158,6 @@ def test_experiments_that_go_on_from_one_another_are_one_line() -> None:
     longest = longest_experiment([apart, short, further])
     assert longest.values == [128, 256, 512]
     assert len(longest.runs) == 6
-
-
-# The heat map
-
-
-def test_the_heat_map_has_a_number_for_each_size_or_tells_why_it_has_none(of_four: Path) -> None:
-    svg = of_four / "heat-map-1.svg"
-    said = texts(svg)
-    assert [said.count(text) for text in ("0.500", "1.00", "2.00")] == [3, 3, 3]
-    assert said.count("×") == 2  # Flash2 ran out of memory, in either pass
-    assert [text for text in said if text.startswith("N = ")] == [f"N = {n}" for n in SIZES]
-    # Each cell names the run that it shows.
-    cells = svg.read_text(encoding="utf-8")
-    assert len(set(re.findall('"implementation:Flex:forward_time=([^:]+):', cells))) == len(SIZES)
-
-
-def test_a_number_is_bold_where_the_difference_is_decided() -> None:
-    times = {"Pytorch": [1, 1, 1, 1], "Flash2": [1, 1, 1, 1]}
-    experiment = experiment_of(times, title={"en": "Sweep"})
-    compared = compare([experiment], [comparison("Flash2", {128: 0.5, 256: 1.0, 512: 12.34})])
-    (page,) = heat_map_pages(compared)
-    figure = draw_heat_map(compared, page, ["en"])
-    weights = {text.get_text(): text.get_fontweight() for text in figure.axes[0].texts}
-    assert (weights["0.500"], weights["1.00"], weights["12.3"]) == ("bold", "normal", "bold")
-    assert weights["–"] == "normal"  # the baseline has no comparison there
-
-
-def several(count: int, values: int, batches: bool) -> Comparisons:
-    """Experiments with so many lengths, each of another batch size or all of the same."""
-    experiments, found = [], []
-    for number in range(count):
-        sizes = [128 * 2**i for i in range(values)]
-        times = {"Pytorch": [1.0] * values, "Flash2": [1.0] * values}
-        experiment = experiment_of(times, sizes, name=f"e{number}")
-        runs = [{**run, "batch_size": number if batches else 1} for run in experiment.runs]
-        experiments.append(replace(experiment, runs=runs))
-        found.append(comparison("Flash2", {128: 0.5}, f"e{number}"))
-    return compare(experiments, found)
-
-
-def test_an_experiment_stays_on_one_page_of_the_heat_map() -> None:
-    pages = heat_map_pages(several(count=5, values=25, batches=True))
-    assert [len(page) for page in pages] == [2, 2, 1]
-    assert all(
-        sum(len(experiment.values) for experiment, _ in page) <= ROWS_OF_A_PAGE for page in pages
-    )
-
-
-def test_an_experiment_whose_runs_another_has_is_not_on_the_heat_map_again() -> None:
-    (page,) = heat_map_pages(several(count=5, values=20, batches=False))
-    assert [experiment.name for experiment, _ in page] == ["e0"]
 
 
 # The roofline

@@ -104,7 +104,7 @@ class Planted:
 
 
 GOLDEN: Sequence[Recorded | Planted] = (
-    Recorded("attention", "config.yaml", drawn=("summary", "heat-map-1", "roofline-float16")),
+    Recorded("attention", "config.yaml", drawn=("summary", "roofline-float16")),
     Recorded("lab5", "config.yaml", own=("config.yaml",), drawn=("summary", "roofline-float16")),
     Recorded("ladder", "ladder.yaml", drawn=("steps", "split", "profile", "roofline-float32")),
     Recorded("training", "training.yaml", drawn=("summary",)),
@@ -115,7 +115,7 @@ GOLDEN: Sequence[Recorded | Planted] = (
         data=FOLDER / "data",
         drawn=("summary", "roofline-float32"),
     ),
-    Planted("planted-sorting", sorting.REPORT, drawn=("summary", "heat-map-1")),
+    Planted("planted-sorting", sorting.REPORT, drawn=("summary",)),
     Planted("planted-ladder", ladder.ON_GPU, drawn=("steps", "split")),
     Planted("simulated-ladder", ladder.SIMULATED),
     Planted("planted-training", training.REPORT, drawn=("summary",)),

@@ -76,7 +76,7 @@ class PlantedReport:
         findings, overview = folder / "findings.json", folder / "overview"
         write_findings(plans, tables, self.claims, None, findings)
         if drawn is None:
-            draw_overview(plans, tables, findings, None, titles_file(folder), languages, overview)
+            draw_overview(plans, tables, findings, None, languages, overview)
         else:
             write_json(overview / "drawn.json", list(drawn))
         return folder

@@ -184,8 +184,7 @@ class Results:
         for name, plan in zip(names, plans, strict=True) if of_experiments else ():
             draw_figures(plan, tables, chosen, self.local / "figures" / name)
         findings, overview = self.local / "findings.json", self.local / "overview"
-        titles = titles_file(self.local)
-        draw_overview(plans, tables, findings, self.ceilings, titles, chosen, overview)
+        draw_overview(plans, tables, findings, self.ceilings, chosen, overview)
 
 
 @pytest.fixture

@@ -609,11 +609,11 @@ def test_marks_are_reached_with_the_keyboard_alone(open_page: Callable[..., Tab]
     assert field.evaluate("(svg) => document.activeElement === svg")
 
 
-def test_a_place_of_the_map_of_choices_leads_to_its_runs(
+def test_places_of_the_map_of_choices_and_of_the_heat_map_lead_to_their_runs(
     results: Any, open_page: Callable[..., Tab]
 ) -> None:
-    """It is there with a third implementation, faster than the others."""
-    results.add_implementations(["Flex"])
+    """They are there with more implementations, faster than the others."""
+    results.add_implementations(["Flex", "SdpaMath"])
     tab = open_page(results.write_page(), language="en")
     tab.mouse.move(*find_mark(tab, ".map", "[data-runs]"))
     name = tab.evaluate("details.mark.firstChild.data.trim()")
@@ -628,6 +628,15 @@ def test_a_place_of_the_map_of_choices_leads_to_its_runs(
     for run in runs:
         record = tab.locator(f"{run} a").text_content()
         assert record and f"-{symbol.lower()}{size}-" in record
+    tab.mouse.move(*find_mark(tab, ".heat", "[data-run]"))
+    told = " ".join(tab.locator(".marks-tip").inner_text().split())
+    assert told.startswith(tab.evaluate("details.mark.dataset.implementation"))
+    own, baseline = (
+        float(re.search(rf"{term} ([\d.]+) ms", told)[1])  # type: ignore[index]
+        for term in ("Forward time", "Pytorch")
+    )
+    factor = float(tab.evaluate("details.mark.textContent"))
+    assert baseline / own == pytest.approx(factor, rel=0.02)
 
 
 # Every reader

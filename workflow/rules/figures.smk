@@ -1,9 +1,5 @@
 # tables -> figures: the SVG files of each experiment, and those across experiments.
 
-# Of the latter, only heat maps hold titles, and two implementations have none.
-NAMES = {name for each in PREPARED.config["experiments"] for name in each["implementations"]}
-TITLES = [f"{PLAN}/titles.json"] if len(NAMES) > 2 else []
-
 
 rule figures:
     input:
@@ -49,7 +45,6 @@ rule overview:
         findings=f"{HOME}/findings.json",
         devices=DEVICES,
         ceilings=PREPARED.ceilings or [],
-        titles=TITLES,
         languages=f"{PLAN}/languages.json",
         sources=sources("flashlab.figures.stage"),
         catalogs=catalogs("figures"),
@@ -73,10 +68,9 @@ rule overview:
     params:
         tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
         ceilings=CEILINGS,
-        titles=[f"--titles {shlex.quote(file)}" for file in TITLES],
     message:
         "Drawing the figures across experiments"
     shell:
         "python -m flashlab.stage overview --tables {params.tables:q} --findings {input.findings:q} "
-        "{params.ceilings} {params.titles} "
-        "--languages {input.languages:q} --output {output:q} {input.plans:q} > {log:q} 2>&1"
+        "{params.ceilings} --languages {input.languages:q} --output {output:q} {input.plans:q} "
+        "> {log:q} 2>&1"

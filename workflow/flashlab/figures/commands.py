@@ -28,7 +28,6 @@ COMMANDS = (
             path("--tables", "folder of all tables"),
             path("--findings", "findings.json"),
             option("--ceilings", type=Path, help="the device's ceilings, if measured"),
-            option("--titles", type=Path, help="titles.json, where a heat map may be drawn"),
             path("--languages", "languages.json"),
             path("--output", "folder to draw into"),
         ),

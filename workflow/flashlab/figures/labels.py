@@ -82,15 +82,6 @@ def covaried(experiment: Experiment) -> dict[str, list[Any]]:
     }
 
 
-def label_covaried(experiment: Experiment) -> list[list[str]]:
-    """The sizes that vary along, at each value of the sweep: ``[["d = 32"], ["d = 64"]]``."""
-    along = covaried(experiment).items()
-    return [
-        [f"{symbol} = {sizes[position]}" for symbol, sizes in along]
-        for position in range(len(experiment.values))
-    ]
-
-
 def label_briefly(experiment: Experiment) -> str:
     """The swept size, and what varies along from its first to its last: ``E (d = 16–128)``."""
     along = [f"{symbol} = {sizes[0]}–{sizes[-1]}" for symbol, sizes in covaried(experiment).items()]

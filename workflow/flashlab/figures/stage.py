@@ -16,7 +16,6 @@ from flashlab.analysis.finding import Finding, read_findings
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.curves import draw_curves
-from flashlab.figures.heat_map import compare, draw_heat_map, heat_map_pages
 from flashlab.figures.lines import draw_lines, draw_small
 from flashlab.figures.roofline import draw_rooflines
 from flashlab.figures.steps import draw_profile, draw_split, draw_steps
@@ -24,9 +23,6 @@ from flashlab.figures.style import drawing, save
 from flashlab.figures.summary import draw_summary
 from flashlab.files import read_json, write_json
 from flashlab.telling.glyphs import legible_plan
-
-HEAT_MAP_IMPLEMENTATIONS = 3
-"""From how many compared implementations on a heat map says more than lines."""
 
 
 def draw(experiment: Experiment, languages: Sequence[str], figure: Mapping[str, Any]) -> Figure:
@@ -69,20 +65,17 @@ def draw_overview(
     tables: Path,
     findings_file: Path,
     ceilings_file: Path | None,
-    titles_file: Path | None,
     languages_file: Path,
     output: Path,
 ) -> None:
     """Draw the figures across experiments into `output`, and ``drawn.json``, the list of their ids.
 
-    Without any result there is no summary (``summary``); a heat map (``heat-map-1``, …) is drawn
-    from `HEAT_MAP_IMPLEMENTATIONS` compared implementations on, and continued where a page is full,
-    or where implementations are steps, bar charts of them (``steps``, unless a simulator ran them)
-    and of where a time goes (``split``); a roofline (``roofline-float16``, …) where ceilings were
-    measured. What stands out is the baseline, the headline's, and what each experiment emphasises.
+    Without any result there is no summary (``summary``). Where implementations are steps, there are
+    bar charts of them (``steps``, unless a simulator ran them) and of where a time goes
+    (``split``); where ceilings were measured, a roofline (``roofline-float16``, …). What stands out
+    is the baseline, the headline's, and what each experiment emphasises.
     """
-    titles = read_json(titles_file) if titles_file else {}
-    plans = [legible_plan(read_json(path), titles) for path in plan_files]
+    plans = [legible_plan(read_json(path)) for path in plan_files]
     experiments = [s for plan in plans if not (s := read_experiment(plan, tables)).is_of_claims]
     findings = read_findings(findings_file)
     ceilings = read_ceilings(read_json(ceilings_file), Estimates()) if ceilings_file else None
@@ -110,7 +103,6 @@ def _across(
     alone = [experiment for experiment in swept if not experiment.packed]
     if alone and (summary := draw_summary(alone, emphasised, product, languages)):
         yield "summary", summary
-    compared = compare(experiments, findings)
     if ladder := ladder_of(swept):
         if not ladder.is_simulated:
             yield "steps", draw_steps(ladder, findings, languages)
@@ -121,10 +113,5 @@ def _across(
             if profile is not None:
                 yield "profile", profile
                 break
-    elif len(compared.entries) >= HEAT_MAP_IMPLEMENTATIONS and not any(
-        experiment.has_alternatives for experiment in swept
-    ):
-        for number, page in enumerate(heat_map_pages(compared), start=1):
-            yield f"heat-map-{number}", draw_heat_map(compared, page, languages)
     if ceilings:
         yield from draw_rooflines(experiments, ceilings, emphasised, languages)

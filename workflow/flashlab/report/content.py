@@ -17,11 +17,12 @@ from flashlab.report.appendix import (
 )
 from flashlab.report.chapters import render_chapters
 from flashlab.report.comparison import render_implementations
-from flashlab.report.data import MOST_RUNS, ReportData
+from flashlab.report.data import ReportData
 from flashlab.report.document import Report
 from flashlab.report.environment import render_environment
 from flashlab.report.exploration import explore
 from flashlab.report.front import IN_OVERVIEW, overview_figures, render_front, render_headline
+from flashlab.report.heat_map import render_heat_map
 from flashlab.report.ledger import render_ledger
 from flashlab.report.published import render_published
 from flashlab.report.sections import render_section
@@ -51,8 +52,8 @@ def compose(
         benchmark=data.benchmark,
         front=front,
         headline=None if front.headline or is_of_few else render_headline(data),
+        heat_map=render_heat_map(data),
         overview=overview,
-        printed_overview=overview[:1] if len(data.runs) > MOST_RUNS else overview,
         chapters=chapters,
         sections=sections,
         implementations=render_implementations(data),

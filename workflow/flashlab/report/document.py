@@ -186,6 +186,45 @@ class ExperimentRow:
 
 
 @dataclass(frozen=True)
+class HeatCell:
+    """A place of the heat map: its text, whose it is, its run's number, and its colour.
+
+    `is_deep` is a colour on which text is white; `is_decided` text is bold.
+    """
+
+    text: str = ""
+    implementation: str = ""
+    run: int | None = None
+    colour: str = ""
+    is_deep: bool = False
+    is_decided: bool = False
+
+
+@dataclass(frozen=True)
+class HeatBlock:
+    """An experiment in one variant: titles, and rows of a size and each metric's cells."""
+
+    titles: Sequence[Tellable]
+    rows: Sequence[tuple[str, Sequence[Sequence[HeatCell]]]]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Ratios by size, metric and implementation.
+
+    `printed` are the blocks on paper, `short` the caption there.
+    """
+
+    label: Tellable
+    caption: Tellable
+    short: Tellable
+    implementations: Sequence[str]
+    metrics: Mapping[str, Tellable]
+    blocks: Sequence[HeatBlock]
+    printed: Sequence[HeatBlock]
+
+
+@dataclass(frozen=True)
 class MapCell:
     """A place of the choice map: the name, what stands below it, and its colour's number.
 
@@ -313,8 +352,8 @@ class Report:
     benchmark: Benchmark
     front: Front
     headline: Table | None
+    heat_map: HeatMap | None
     overview: Sequence[FigureEntry]
-    printed_overview: Sequence[FigureEntry]
     chapters: Sequence[Chapter]
     sections: Sequence[Section]
     implementations: Implementations

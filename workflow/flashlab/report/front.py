@@ -49,7 +49,6 @@ FEWEST_CONCLUSIONS = 3
 
 OVERVIEW = {
     "summary": ("summary.label", "caption.summary"),
-    "heat": ("heat.label", "caption.heat", "caption.heat.short"),
     "roofline": ("roofline.label", "caption.roofline", "caption.roofline.short"),
     "steps": ("steps.label", "caption.steps"),
     "split": ("split.label", "caption.split"),
@@ -58,7 +57,7 @@ OVERVIEW = {
 """The label of each kind of figure across experiments, its caption, and that in short."""
 
 SUMMARY_FIGURE = "summary"
-IN_OVERVIEW = ("heat", "steps")
+IN_OVERVIEW = ("steps",)
 """How the ids of the figures after page one begin."""
 
 ROW_FIGURES = {"row-speedup": "caption.row-speedup", "row-memory": "caption.row-memory"}

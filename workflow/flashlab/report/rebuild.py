@@ -18,7 +18,7 @@ from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import write_json
 from flashlab.plan import planning as plan
 from flashlab.plan.datasets import dataset_folder
-from flashlab.plan.plan_files import experiment_file, records_file, results_of, titles_file
+from flashlab.plan.plan_files import experiment_file, records_file, results_of
 from flashlab.plan.published import CLAIMS, claimed_runs, claims_of, read_claims
 from flashlab.plan.source import LOCAL
 from flashlab.records import COUNTERS, RecordError, parse_record
@@ -141,8 +141,7 @@ def _run_stages(
     findings, languages = results / FINDINGS, results / LANGUAGES
     write_findings(plans, results / "tables", CLAIMS, ceilings, findings)
     overview = results / "overview"
-    titles = titles_file(results)
-    draw_overview(plans, results / "tables", findings, ceilings, titles, languages, overview)
+    draw_overview(plans, results / "tables", findings, ceilings, languages, overview)
 
 
 def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | None:
