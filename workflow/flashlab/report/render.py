@@ -26,7 +26,7 @@ import jinja2.runtime
 import pydyf
 import weasyprint.svg
 from markupsafe import Markup
-from weasyprint import HTML, Attachment, Document
+from weasyprint import CSS, HTML, Attachment, Document
 from weasyprint.text.fonts import FontConfiguration
 from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherResponse
 
@@ -137,7 +137,7 @@ def _tell_all(context: jinja2.runtime.Context, told: Tellable) -> list[str]:
 def to_html(report: Report, page: Page | None = None, front_alone: bool = False) -> str:
     """The report as HTML for WeasyPrint, or with `page` as a web page.
 
-    `front_alone` leaves out everything after page one. An undefined variable in the template is
+    `front_alone` leaves out everything after page one, and the style sheet. An undefined variable in the template is
     an error.
     """
     template = templates(TEMPLATES).get_template("report.html.j2")
@@ -179,10 +179,12 @@ def on_one_page(report: Report, results: Path) -> Report:
 
     def fits(front: Front) -> bool:
         html = to_html(replace(report, front=front), front_alone=True)
-        return len(_document(html, results).render(font_config=fonts).pages) == 1
+        laid_out = _document(html, results).render(font_config=fonts, stylesheets=[style])
+        return len(laid_out.pages) == 1
 
     fonts = _own_fonts()
     with _rendering():
+        style = CSS(filename=TEMPLATES / "report.css", font_config=fonts)  # read once for all
         return replace(report, front=fitted(report.front, fits))
 
 
