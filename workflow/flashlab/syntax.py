@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
+from functools import cache
 
 _WITHOUT_MEANING = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
 """Fields that the tree's shape implies (`ctx`), or that no interpreter acts on."""
+
+_WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -35,20 +38,21 @@ def _joined(parts: list[ast.expr]) -> list[object]:
     return found
 
 
+@cache
+def _meaningful(fields: tuple[str, ...]) -> list[str]:
+    """A kind of node's fields that mean something; their order differs between versions."""
+    return sorted(set(fields) - _WITHOUT_MEANING)
+
+
 def _field(node: ast.AST, name: str) -> object:
     """A node's field as it is serialised, None if it carries nothing."""
     value: object = getattr(node, name, None)
-    match node, name, value:
-        case (
-            ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef(),
-            "body",
-            _,
-        ):
-            value = _without_docstring(node.body)
-        case ast.JoinedStr(), "values", _:
-            value = _joined(node.values)
-        case ast.FormattedValue(), "format_spec", ast.JoinedStr(values=[]):
-            value = None
+    if name == "body" and isinstance(node, _WITH_DOCSTRING):
+        value = _without_docstring(node.body)
+    elif name == "values" and isinstance(node, ast.JoinedStr):
+        value = _joined(node.values)
+    elif name == "format_spec" and isinstance(value, ast.JoinedStr) and not value.values:
+        value = None
     return None if value == [] else value
 
 
@@ -59,8 +63,8 @@ def _serialise(value: object, parts: list[str]) -> None:
         parts.append(f"({type(value.value).__name__} {value.value!a})")
     elif isinstance(value, ast.AST):
         parts.append(f"({type(value).__name__}")
-        for name in sorted(value._fields):  # their order differs between versions, too
-            if name not in _WITHOUT_MEANING and (field := _field(value, name)) is not None:
+        for name in _meaningful(value._fields):
+            if (field := _field(value, name)) is not None:
                 parts.append(f" {name}=")
                 _serialise(field, parts)
         parts.append(")")

@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-import scipy.optimize
 
 from flashlab.analysis.experiment import Row, is_imported
 from flashlab.analysis.replication import Replicated, combine_processes
@@ -65,11 +64,13 @@ def pair_up(ones: Sequence[Place | None], others: Sequence[Place | None]) -> lis
 
     As many as can be, and of all ways to pair so many, that with the least time between them.
     """
+    from scipy.optimize import linear_sum_assignment  # a report pairs nothing, and would wait for it
+
     pauses = np.full((len(ones), len(others)), FAR)
     for (i, one), (j, other) in itertools.product(enumerate(ones), enumerate(others)):
         if one and other and (pause := one.pause(other)) is not None:
             pauses[i, j] = pause.total_seconds()
-    found = zip(*scipy.optimize.linear_sum_assignment(pauses), strict=True)
+    found = zip(*linear_sum_assignment(pauses), strict=True)
     return [(int(i), int(j)) for i, j in found if pauses[i, j] < FAR]
 
 

@@ -211,15 +211,13 @@ def new_panels(width: float, rows: int = 1, columns: int = 1, **options: Any) ->
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
-def lay_out(figure: Figure, height: float, left: float = 0.0, right: float = 0.0) -> None:
+def lay_out(figure: Figure, height: float) -> None:
     """Arrange the panels with all that stands around them, the first one so many inches high.
 
-    `left` and `right` are inches to leave free. Ticks of a sweep are thinned where their labels
-    would touch. A title begins at the figure's edge where panels stand one below the other.
+    Ticks of a sweep are thinned where their labels would touch. A title begins at the figure's edge where panels stand one below the other.
     """
-    engine, first, width = figure.get_layout_engine(), figure.axes[0], figure.get_figwidth()
+    engine, first = figure.get_layout_engine(), figure.axes[0]
     assert isinstance(engine, ConstrainedLayoutEngine)
-    engine.set(rect=(left / width, 0, 1 - (left + right) / width, 1))
     engine.execute(figure)
     missing = height - first.get_position().height * figure.get_figheight()
     shares = np.ravel(_grid_of(first).get_height_ratios())

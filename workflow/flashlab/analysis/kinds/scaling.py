@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.stats
+import scipy.special
 
 from flashlab.analysis.experiment import EXACT_DIGITS, Experiment
 from flashlab.analysis.finding import Finding, Reason
@@ -97,11 +97,13 @@ def bends(sizes: Sequence[int], estimates: Sequence[Estimate], exact: bool = Fal
 def _fit(sizes: Sequence[int], medians: Sequence[float]) -> tuple[float, float, float]:
     """Exponent with its 95% t interval: least squares on the logs of the per-size medians."""
     if len(set(medians)) == 1:
-        return 0.0, 0.0, 0.0  # linregress gives no standard error without variance
-    fitted = scipy.stats.linregress(np.log(np.asarray(sizes, dtype=float)), np.log(medians))
-    quantile = scipy.stats.t.ppf((1 + CONFIDENCE) / 2, len(sizes) - 2)
-    reach = float(quantile * fitted.stderr)
-    return float(fitted.slope), float(fitted.slope) - reach, float(fitted.slope) + reach
+        return 0.0, 0.0, 0.0
+    (slope, _), covariance = np.polyfit(
+        np.log(np.asarray(sizes, dtype=float)), np.log(medians), 1, cov=True
+    )
+    quantile = scipy.special.stdtrit(len(sizes) - 2, (1 + CONFIDENCE) / 2)
+    reach = float(quantile * np.sqrt(covariance[0, 0]))
+    return float(slope), float(slope) - reach, float(slope) + reach
 
 
 def _is_level(estimates: Sequence[Estimate], exact: bool) -> bool:
