@@ -64,7 +64,7 @@ def pair_up(ones: Sequence[Place | None], others: Sequence[Place | None]) -> lis
 
     As many as can be, and of all ways to pair so many, that with the least time between them.
     """
-    from scipy.optimize import linear_sum_assignment  # a report pairs nothing, and would wait for it
+    from scipy.optimize import linear_sum_assignment  # a report would wait for it in vain
 
     pauses = np.full((len(ones), len(others)), FAR)
     for (i, one), (j, other) in itertools.product(enumerate(ones), enumerate(others)):

@@ -214,7 +214,8 @@ def new_panels(width: float, rows: int = 1, columns: int = 1, **options: Any) ->
 def lay_out(figure: Figure, height: float) -> None:
     """Arrange the panels with all that stands around them, the first one so many inches high.
 
-    Ticks of a sweep are thinned where their labels would touch. A title begins at the figure's edge where panels stand one below the other.
+    Ticks of a sweep are thinned where their labels would touch. A title begins at the figure's edge
+    where panels stand one below the other.
     """
     engine, first = figure.get_layout_engine(), figure.axes[0]
     assert isinstance(engine, ConstrainedLayoutEngine)

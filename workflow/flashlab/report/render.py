@@ -137,8 +137,8 @@ def _tell_all(context: jinja2.runtime.Context, told: Tellable) -> list[str]:
 def to_html(report: Report, page: Page | None = None, front_alone: bool = False) -> str:
     """The report as HTML for WeasyPrint, or with `page` as a web page.
 
-    `front_alone` leaves out everything after page one, and the style sheet. An undefined variable in the template is
-    an error.
+    `front_alone` leaves out everything after page one, and the style sheet. An undefined variable
+    in the template is an error.
     """
     template = templates(TEMPLATES).get_template("report.html.j2")
     return template.render(
