@@ -21,12 +21,12 @@ LARGE = {
     [
         ("flashlab.__main__", set(), 200),
         ("flashlab.stage", set(), 200),  # what a job loads before a warm fork takes over
-        ("flashlab.calls.prepare", {"pydantic", "jsonschema"}, 420),  # every call of Snakemake
-        ("flashlab.analysis.tables", {"numpy", "scipy", "jsonschema"}, 560),
-        ("flashlab.analysis.derive", {"numpy", "scipy", "jsonschema"}, 630),
+        ("flashlab.calls.prepare", {"pydantic"}, 345),  # every call of Snakemake
+        ("flashlab.analysis.tables", {"numpy", "scipy"}, 510),
+        ("flashlab.analysis.derive", {"numpy", "scipy"}, 575),
         ("flashlab.figures.stage", {"numpy", "scipy", "pandas", "matplotlib", "seaborn"}, 1550),
         # scipy.stats, which nothing of it needs, would be 300 modules and half a second more
-        ("flashlab.report.render", {"numpy", "scipy", "jsonschema", "jinja2", "weasyprint"}, 1090),
+        ("flashlab.report.render", {"numpy", "scipy", "jinja2", "weasyprint"}, 1040),
     ],
 )
 def test_a_call_loads_no_more_than_it_needs(

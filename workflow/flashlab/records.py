@@ -17,14 +17,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import jsonschema
+from typing import TYPE_CHECKING, Any
 
 from flashlab.benchmarks.model import Benchmark, Metric, UnknownNameError
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json, write_json
 from flashlab.runs import Run
+
+if TYPE_CHECKING:
+    import jsonschema
 
 VERSION = 2
 """Version of the JSON format; raised when a reader of the old one would misread the new one."""
@@ -151,17 +152,19 @@ def _check_items(
 
     That holds for what our schemas demand of a number: its type and its bounds.
     """
+    from jsonschema import Draft202012Validator
+
     if isinstance(instance, list) and {*map(type, instance)} in ({float}, {int}, {int, float}):
         numbers = validator.evolve(schema=items)
         if numbers.is_valid(min(instance)) and numbers.is_valid(max(instance)):
             return
-    yield from jsonschema.Draft202012Validator.VALIDATORS["items"](
-        validator, items, instance, schema
-    )
+    yield from Draft202012Validator.VALIDATORS["items"](validator, items, instance, schema)
 
 
 @cache
 def _validator(schema: str) -> Any:
+    import jsonschema
+
     extended: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
         jsonschema.Draft202012Validator, {"items": _check_items}
     )
@@ -170,7 +173,9 @@ def _validator(schema: str) -> Any:
 
 def schema_problem(document: Any, schema: str) -> str | None:
     """What is wrong with a document by one of our schemas, and at which key; None if nothing is."""
-    error = jsonschema.exceptions.best_match(_validator(schema).iter_errors(document))
+    from jsonschema.exceptions import best_match
+
+    error = best_match(_validator(schema).iter_errors(document))
     if error is None:
         return None
     return f"{'.'.join(map(str, error.absolute_path)) or 'the document'}: {error.message}"
@@ -180,6 +185,11 @@ def of_version(version: int, ours: int) -> str:
     """That a file is of another version than ours, and what reads it."""
     remedy = "FlashLab 0.2.0 is the last that reads it" if version == 1 else "update it (git pull)"
     return f"of version {version}, but this FlashLab reads {ours}; {remedy}"
+
+
+def load_schema() -> None:
+    """Load what checks a record, which takes longer than checking one."""
+    _validator("record")
 
 
 def _check_version(document: Any, where: str) -> None:

@@ -29,7 +29,14 @@ from flashlab.measuring.devices import claimed
 from flashlab.measuring.start import Started, counters_log, start, start_counting
 from flashlab.measuring.surroundings import surroundings
 from flashlab.proof import NONCE, SEAL, seal_of
-from flashlab.records import COUNTERS, Record, read_metrics, time_out_message, write_record
+from flashlab.records import (
+    COUNTERS,
+    Record,
+    load_schema,
+    read_metrics,
+    time_out_message,
+    write_record,
+)
 from flashlab.runs import Run
 
 CEILINGS_TIMEOUT_SECONDS = 300.0
@@ -92,6 +99,7 @@ def _run_child(
         errors.touch()
         try:
             started = begin(workflow, order, variables, answer, errors)
+            load_schema()  # beside the process's gate, long before anything is timed
             returncode = _wait(started, workflow, timeout_s)
         finally:
             sys.stderr.write(errors.read_text(errors="replace"))
