@@ -31,7 +31,7 @@ from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
 from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.plan.machines import machine_file
-from flashlab.plan.plan_files import experiment_file, records_file, titles_file
+from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.records import Measurement, Record, write_record
 from flashlab.report.render import write_page, write_report
 from flashlab.runs import Run
@@ -171,11 +171,7 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
         overview = home / "overview"
         yield (
             "overview",
-            cost_of(
-                lambda: draw_overview(
-                    plans, tables, findings, None, titles_file(home), languages, overview
-                )
-            ),
+            cost_of(lambda: draw_overview(plans, tables, findings, None, languages, overview)),
         )
         config, report, page = (
             home / name for name in ("plan/config.json", "lab5.pdf", "lab5.html")

@@ -274,7 +274,7 @@ def find_implementations(
     broken: dict[str, str] = {}
     for path in sorted(folder.glob("*.py")):
         try:
-            if naming.encode() not in path.read_bytes():
+            if naming and naming.encode() not in path.read_bytes():
                 continue
             implementation = read_implementation(path, entry_point)
         except (ImplementationError, OSError) as error:

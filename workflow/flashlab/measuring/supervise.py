@@ -78,6 +78,7 @@ def _wait(started: Started, workflow: psutil.Process | None, timeout_s: float) -
     """Exit status of a measuring process, None where it took too long; it is gone in any case."""
     deadline = time.monotonic() + timeout_s
     try:
+        load_schema()  # beside the process's gate, long before anything is timed
         while (returncode := started.wait(POLL_SECONDS)) is None:
             if workflow is not None and has_ended(workflow):
                 raise WorkflowGoneError("the Snakemake call that ordered this run has ended")
@@ -99,7 +100,6 @@ def _run_child(
         errors.touch()
         try:
             started = begin(workflow, order, variables, answer, errors)
-            load_schema()  # beside the process's gate, long before anything is timed
             returncode = _wait(started, workflow, timeout_s)
         finally:
             sys.stderr.write(errors.read_text(errors="replace"))
