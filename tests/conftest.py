@@ -312,7 +312,7 @@ def forking_python(
     folder = tmp_path_factory.mktemp("z")
     python, zygote = folder / "python", Path(__file__).parent / "zygote.py"
     commands = (f'"-m flashlab {command}"' for command in STAGES)
-    modules = ('"-m snakemake "*', '"-m flashlab.stage "*', '"-m flashlab.terminal"*')
+    modules = ('"-m snakemake "*', '"-S -m flashlab.stage"', '"-m flashlab.terminal"*')
     forked = " | ".join([*modules, *commands])
     with_torch = (f'"-m {called}"*' for called in WITH_TORCH)
     with ExitStack() as kept:

@@ -16,8 +16,8 @@ import psutil
 import pytest
 from waiting import wait_until
 
-from flashlab.calls import stages
-from flashlab.calls.stages import PLACE, place
+from flashlab.calls import forks, stages
+from flashlab.calls.stages import PLACE, place, place_of_call
 from flashlab.calls.watching import WORKFLOW_PID, has_ended
 
 PACKAGE = ("__init__.py", "stage.py", "warm_stages.py", "calls")
@@ -28,8 +28,8 @@ from types import SimpleNamespace
 tables = lambda: importlib.import_module("colorsys")
 figures = lambda: importlib.import_module("tabnanny")
 COMMANDS = [
-    SimpleNamespace(name="tables", find_function=tables),
-    SimpleNamespace(name="figures", find_function=figures),
+    SimpleNamespace(name="tables", get_ready=tables),
+    SimpleNamespace(name="figures", get_ready=figures),
 ]
 
 def main(arguments=None):
@@ -69,7 +69,9 @@ def start(workflow: subprocess.Popen[bytes], root: Path, tmp_path: Path, folder:
         "TMPDIR": folder,
         "WORD": "attention",
         WORKFLOW_PID: str(workflow.pid),
-        PLACE: place().replace(str(root / "workflow"), str(target.parent)),
+        PLACE: place(f"{folder}/flashlab-{os.getuid()}-{workflow.pid}-warm_stages/warm").replace(
+            str(root / "workflow"), str(target.parent)
+        ),
     }
 
     def job(body: str, *arguments: str) -> subprocess.Popen[str]:
@@ -77,12 +79,13 @@ def start(workflow: subprocess.Popen[bytes], root: Path, tmp_path: Path, folder:
         if not commands.exists() or commands.read_text() != COMMANDS + body:
             commands.write_text(COMMANDS + body)
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "flashlab.stage", "tables", *arguments],
+            [sys.executable, "-S", "-P", "-m", "flashlab.stage", "tables", *arguments],
             cwd=tmp_path,
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     return job
@@ -111,7 +114,7 @@ def test_an_edited_source_ends_the_server_and_the_next_one_has_the_edit(start: S
         with start(f"    print(start, {word!r})\n    return 0\n") as job:
             said.append(job.communicate()[0])
         assert job.returncode == 0
-    assert said == ["warm a word\n"] * 2 + ["cold another\n", "warm another\n"]
+    assert said == ["warm a word\n"] * 2 + ["warm another\n"] * 2
 
 
 def test_an_error_is_told_as_by_a_new_process(start: Start) -> None:
@@ -126,6 +129,24 @@ def test_a_job_ends_by_the_signal_that_ends_its_fork(start: Start) -> None:
     assert job.returncode == -signal.SIGSEGV
 
 
+CLEANS = """\
+    try:
+        print("at work", flush=True)
+        time.sleep(600)
+    except KeyboardInterrupt:
+        print("cleaned up")
+        return 130
+"""
+
+
+def test_an_interrupt_from_the_keyboard_is_the_forks_too(start: Start) -> None:
+    with start(CLEANS) as job:
+        assert job.stdout and job.stdout.readline() == "at work\n"
+        job.send_signal(signal.SIGINT)
+        assert job.communicate() == ("cleaned up\n", "")
+    assert job.returncode == 130
+
+
 def test_no_process_outlives_its_job_or_its_call(
     start: Start, workflow: subprocess.Popen[bytes], folder: str
 ) -> None:
@@ -138,6 +159,12 @@ def test_no_process_outlives_its_job_or_its_call(
     assert not has_ended(server)
     workflow.kill()
     wait_until(lambda: has_ended(server) and not os.listdir(folder), "the server's end")
+
+
+def test_a_call_says_where_its_server_listens(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", folder)
+    listening = forks._socket_path(psutil.Process(), stages.SERVER)
+    assert json.loads(place_of_call())[0] == str(listening)
 
 
 @pytest.mark.parametrize("given", [None, "[]"], ids=["no call", "another place"])

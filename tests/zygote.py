@@ -47,7 +47,7 @@ TORCH = ("torch", "torch._dynamo")
 TORCH_SUFFIX = ".torch"
 MOST_DESCRIPTORS = 100
 STAGES = (
-    *("measure", "ceilings", "import", "freeze", "grade", "grades-pdf", "verify"),
+    *("import", "freeze", "grade", "grades-pdf", "verify"),
     *("comparison", "comparison-figures", "comparison-pdf", "check", "bench"),
 )
 """Commands of the package that run in a fork, beside those of `flashlab.stage`."""
@@ -85,7 +85,8 @@ def _run(request: dict[str, Any]) -> int:
     sys.path[:0] = [request["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(":"))]
     sys.executable = request["python"]
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
-    _, module, *arguments = request["arguments"]
+    given = request["arguments"]
+    _, module, *arguments = given[given.index("-m") :]
     sys.argv = [module, *arguments]
     for folder in sys.path:
         if Path(folder, "sitecustomize.py").is_file():

@@ -44,6 +44,12 @@ LANGUAGE = option(
 )
 
 
+def _find(place: str) -> Callable[..., int | None]:
+    module, _, name = place.partition(":")
+    found: Callable[..., int | None] = getattr(importlib.import_module(module), name)
+    return found
+
+
 @dataclass(frozen=True)
 class Command:
     """A command: what it does, and the function that does it.
@@ -52,7 +58,8 @@ class Command:
     as ``module:name`` it is imported when it is called. Of options in `one_of`, which come last,
     exactly one is given. A command that `ends_alone` watches the Snakemake call that it belongs to
     by itself. One that `tells_made` prints the digest of each file in its ``--output``, so that the
-    log of a job tells what the job made.
+    log of a job tells what the job made. `ahead` is another such function, without arguments: it
+    keeps what all calls of the command in forks of one process share.
     """
 
     name: str
@@ -63,6 +70,7 @@ class Command:
     epilog: str | None = None
     ends_alone: bool = False
     tells_made: bool = False
+    ahead: str | None = None
 
     def add_to(self, commands: Any) -> None:
         """Add the command to the parsers of a command line."""
@@ -79,11 +87,13 @@ class Command:
 
     def find_function(self) -> Callable[..., int | None]:
         """The function that does it."""
-        if not isinstance(self.function, str):
-            return self.function
-        module, _, name = self.function.partition(":")
-        found: Callable[..., int | None] = getattr(importlib.import_module(module), name)
-        return found
+        return _find(self.function) if isinstance(self.function, str) else self.function
+
+    def get_ready(self) -> None:
+        """Have what a fork of this process needs to run it."""
+        self.find_function()
+        if self.ahead:
+            _find(self.ahead)()
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Do what the command line says; the exit status."""

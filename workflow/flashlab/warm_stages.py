@@ -1,4 +1,4 @@
-"""The server whose forks are a call's stages (`calls.stages`): it has imported what they need.
+"""The server whose forks are a call's jobs (`calls.stages`): it has imported what they need.
 
 It ends as soon as one of the package's files is no longer what it was when the server began: its
 forks would not do what a new process does.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
+import json
 import os
 import signal
 import socket
@@ -19,8 +20,8 @@ from pathlib import Path
 import psutil
 
 from flashlab.calls import forks
-from flashlab.calls.forks import Work, read_message, send_message
-from flashlab.calls.stages import SOURCES, STREAMS
+from flashlab.calls.forks import Work, send_message
+from flashlab.calls.stages import FILES, SOURCES
 
 NEXT = {"tables": "figures", "figures": "findings", "findings": "overview", "overview": "report"}
 """The stage that a call runs after all jobs of another."""
@@ -36,17 +37,17 @@ def _states(files: Sequence[Path]) -> list[tuple[int, ...]] | None:
 
 
 def _serve(path: Path, workflow: psutil.Process) -> None:
-    files = sorted(SOURCES.rglob("*.py"))
+    files = sorted(Path(SOURCES).rglob("*.py"))
     states = _states(files)  # before anything more is imported
 
     from flashlab.__main__ import COMMANDS, main
 
     commands, server = {command.name: command for command in COMMANDS}, os.getpid()
 
-    def import_for(name: str) -> None:
-        """Import what a command needs; its fork itself says what is missing or wrong."""
+    def get_ready(name: str) -> None:
+        """Have what a command needs; its fork itself says what is missing or wrong."""
         with contextlib.suppress(Exception):
-            commands[name].find_function()
+            commands[name].get_ready()
 
     @dataclass(frozen=True)
     class Stage(Work):
@@ -57,28 +58,33 @@ def _serve(path: Path, workflow: psutil.Process) -> None:
         def close(self) -> None:
             super().close()
             if os.getpid() == server:
-                import_for(NEXT.get(self.name, self.name))
+                get_ready(NEXT.get(self.name, self.name))
 
     def accept(connection: socket.socket) -> Work | None:
         """Read a request to run a command, and import what it needs; what the fork does."""
-        _, streams, _, _ = socket.recv_fds(connection, 1, STREAMS)
-        request = read_message(connection)
+        _, given, _, _ = socket.recv_fds(connection, 1, FILES)
+        with connection.makefile("rb") as received:
+            line = received.readline()
         if _states(files) != states:
             os._exit(0)  # and leaves the folder, in which the next job may be starting a server
-        if request is None:
-            for stream in streams:
-                os.close(stream)
+        if not line:
+            for file in given:
+                os.close(file)
             return None
+        request = json.loads(line)
         name = next(iter(request["arguments"]), "")
-        import_for(name)
+        get_ready(name)
         gc.freeze()  # a fork's collections need not go through what is imported
         send_message(connection, {"accepted": True})
 
         def run(_lifeline: int) -> int:
+            *streams, identity = given
             for target, stream in enumerate(streams):
                 os.dup2(stream, target)
                 os.close(stream)
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            os.write(identity, str(os.getpid()).encode())
+            os.close(identity)
             os.chdir(request["folder"])
             os.environ.clear()
             os.environ.update(request["environment"])
@@ -89,7 +95,7 @@ def _serve(path: Path, workflow: psutil.Process) -> None:
             finally:
                 atexit._run_exitfuncs()
 
-        return Stage(run, streams, name)
+        return Stage(run, given, name)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's is for the jobs
     forks.listen(path, workflow, accept)

@@ -24,7 +24,7 @@ if PREPARED.orders:
         message:
             "Reading the counters of {wildcards.record}"
         shell:
-            "python -m flashlab measure --order {params.order:q} {params.machine} "
+            "python -S -m flashlab.stage measure --order {params.order:q} {params.machine} "
             "--output {output:q} > {log:q} 2>&1"
 
     # A run's name begins with its implementation, which is a word.

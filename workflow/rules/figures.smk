@@ -29,7 +29,7 @@ rule figures:
     message:
         "Drawing {wildcards.experiment}"
     shell:
-        "python -m flashlab.stage figures --plan {input.plan:q} --tables {params.tables:q} "
+        "python -S -m flashlab.stage figures --plan {input.plan:q} --tables {params.tables:q} "
         "--languages {input.languages:q} --output {output:q} > {log:q} 2>&1"
 
 
@@ -71,6 +71,6 @@ rule overview:
     message:
         "Drawing the figures across experiments"
     shell:
-        "python -m flashlab.stage overview --tables {params.tables:q} --findings {input.findings:q} "
+        "python -S -m flashlab.stage overview --tables {params.tables:q} --findings {input.findings:q} "
         "{params.ceilings} --languages {input.languages:q} --output {output:q} {input.plans:q} "
         "> {log:q} 2>&1"

@@ -32,5 +32,5 @@ rule findings:
     message:
         "Deriving the findings"
     shell:
-        "python -m flashlab.stage findings --tables {params.tables:q} --claims {input.claims:q} "
+        "python -S -m flashlab.stage findings --tables {params.tables:q} --claims {input.claims:q} "
         "{params.ceilings} --output {output:q} {input.plans:q} > {log:q} 2>&1"

@@ -31,7 +31,7 @@ if PREPARED.orders:
         message:
             "Measuring {wildcards.record}"
         shell:
-            "python -m flashlab measure --order {params.order:q} {params.machine} "
+            "python -S -m flashlab.stage measure --order {params.order:q} {params.machine} "
             "--output {output:q} > {log:q} 2>&1"
 
     rule ceilings:
@@ -55,7 +55,7 @@ if PREPARED.orders:
         message:
             "Measuring the machine's ceilings"
         shell:
-            "python -m flashlab ceilings --device {params.device} {params.machine} "
+            "python -S -m flashlab.stage ceilings --device {params.device} {params.machine} "
             "--output {output:q} > {log:q} 2>&1"
 
     # A run's name begins with its implementation, which is a word.

@@ -57,7 +57,7 @@ rule report:
     message:
         "Rendering the report"
     shell:
-        "python -m flashlab.stage report --config {input.config:q} --results {params.results:q} "
+        "python -S -m flashlab.stage report --config {input.config:q} --results {params.results:q} "
         "{params.ceilings} --output {output:q} > {log:q} 2>&1"
 
 
@@ -81,7 +81,7 @@ rule page:
     message:
         "Rendering the report as an HTML page"
     shell:
-        "python -m flashlab.stage page --config {input.config:q} --results {params.results:q} "
+        "python -S -m flashlab.stage page --config {input.config:q} --results {params.results:q} "
         "{params.ceilings} --output {output:q} > {log:q} 2>&1"
 
 
@@ -109,7 +109,7 @@ rule publish_pdf:
     message:
         f"Writing report/{REPORT}.pdf"
     shell:
-        "(python -m flashlab.stage verdicts --results {params.results:q} "
+        "(python -S -m flashlab.stage verdicts --results {params.results:q} "
         "&& cp {input.rendered:q} {output:q}) > {log:q} 2>&1"
 
 

@@ -21,4 +21,4 @@ rule tables:
     message:
         "Tabulating {wildcards.experiment}"
     shell:
-        "python -m flashlab.stage tables --plan {input.plan:q} --output {params.tables:q} > {log:q} 2>&1"
+        "python -S -m flashlab.stage tables --plan {input.plan:q} --output {params.tables:q} > {log:q} 2>&1"

@@ -12,6 +12,7 @@ import socket
 
 import psutil
 
+from flashlab.calls.stages import PLACE
 from flashlab.calls.watching import WORKFLOW_PID, has_ended
 
 SLURM_JOB = "SLURM_JOB_ID"
@@ -38,4 +39,5 @@ def own_jobs(is_main: bool) -> bool:
     if is_inner and _is_running(os.environ.get(WORKFLOW_PID, "")):
         return False
     os.environ.update({WORKFLOW_PID: str(os.getpid()), ALLOCATION: allocation})
+    os.environ.pop(PLACE, None)  # another call's server is outside of this allocation
     return SLURM_JOB in os.environ

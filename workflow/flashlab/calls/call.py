@@ -23,7 +23,7 @@ from flashlab.benchmarks.implementations import ImplementationError
 from flashlab.calls.exclusive import FolderClaim
 from flashlab.calls.prepare import INTACT, Prepared, prepare, prepare_description
 from flashlab.calls.remaking import ASKED_FOR, MISSING
-from flashlab.calls.stages import PLACE, place
+from flashlab.calls.stages import PLACE, place_of_call
 from flashlab.config import ConfigError, Layer
 from flashlab.files import json_text, open_atomically, write_json, write_json_if_changed
 from flashlab.machine import MachineError
@@ -127,7 +127,7 @@ class Call:
     def start(self) -> None:
         """Leave the plan in the folder, as a job is about to run; BusyError in another's.
 
-        From here on stages may be forks of a server of this call.
+        From here on jobs may be forks of a server of this call.
         """
         if not self.claim.held:
             raise BusyError(
@@ -135,7 +135,7 @@ class Call:
                 "Nothing was changed; wait for that one to end, then call again."
             )
         self.files.keep()
-        os.environ[PLACE] = place()
+        os.environ[PLACE] = place_of_call()
 
 
 def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: bool) -> Call:

@@ -3,50 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from flashlab.cli import Command, option, path, paths, require
-
-
-def _measure(order: Mapping[str, Any], output: Path, machine: Path | None) -> None:
-    from flashlab.benchmarks.implementations import implementation_of
-    from flashlab.benchmarks.registry import find_benchmark
-    from flashlab.measuring import supervise
-    from flashlab.plan import identity
-    from flashlab.plan.machines import check_described
-    from flashlab.plan.planning import PlanError
-    from flashlab.runs import Run
-
-    require("torch")
-    benchmark = find_benchmark(order["benchmark"])
-    run, protocol = Run.of(benchmark, order["run"]), order["protocol"]
-    implementation = implementation_of(benchmark, run.implementation)
-    decided_by = identity.identity(benchmark, run, protocol, implementation, order["process"])
-    if identity.record_name(run, decided_by) != output.name:
-        if machine:
-            check_described(machine, run.device, implementation.packages)
-        raise PlanError(
-            f"{output}: the kernel, the measuring code or the environment has changed "
-            "since this run was planned; call snakemake again"
-        )
-    sources = identity.sources(decided_by, implementation)
-    if benchmark.fetch and protocol["name"] in benchmark.protocols:
-        benchmark.fetch(protocol)
-    card = order.get("card")
-    record = supervise.measure_run(benchmark, run, protocol, implementation, sources, output, card)
-    print(f"{run}: {record.status}" + (f": {record.message}" if record.message else ""))
-
-
-def _ceilings(device: str, output: Path, machine: Path | None) -> None:
-    from flashlab.measuring import supervise
-    from flashlab.plan.machines import check_described
-
-    require("torch")
-    if machine:
-        check_described(machine, device, ())
-    supervise.measure_ceilings(device, output)
+from flashlab.cli import Command, option, path, paths
 
 
 def _describe_machine(device: str, output: Path) -> None:
@@ -85,7 +45,7 @@ PLANS = paths("plans", "plan/records/*.json")
 COMMANDS = (
     Command(
         "measure",
-        _measure,
+        "flashlab.measuring.jobs:measure",
         "Measure one run and write its record.",
         (
             option("--order", type=json.loads, required=True, help="run and protocol, JSON"),
@@ -93,10 +53,11 @@ COMMANDS = (
             option("--machine", type=Path, help="file of the machine it was planned for"),
         ),
         ends_alone=True,
+        ahead="flashlab.measuring.jobs:read_ahead",
     ),
     Command(
         "ceilings",
-        _ceilings,
+        "flashlab.measuring.jobs:measure_ceilings",
         "Measure the device's ceilings.",
         (
             option("--device", choices=("cuda", "cpu"), required=True),
@@ -104,6 +65,7 @@ COMMANDS = (
             option("--machine", type=Path, help="file of the machine they were planned for"),
         ),
         ends_alone=True,
+        ahead="flashlab.measuring.jobs:read_ahead",
     ),
     Command(
         "describe-machine",
