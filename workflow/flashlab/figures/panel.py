@@ -11,10 +11,12 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
@@ -191,6 +193,9 @@ def draw_series(
     }
     if not lines:
         return []
+    # Seaborn otherwise makes ticks, to be replaced, and labels an axis only where it has some.
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(NullLocator())
     sns.lineplot(
         pd.concat([rows.assign(line=line) for line, (_, _, rows) in lines.items()]),
         x="place",
@@ -205,15 +210,23 @@ def draw_series(
         ax=axes,
     )
     axes.set(xlabel="", ylabel="")
+    axes.xaxis.label.set_visible(True)
     drawn = list(zip(axes.lines[-len(lines) :], lines.values(), strict=True))
     for artist, (look, variant, rows) in drawn:
         artist.set(**(look.weight(variant, size) | style))
         named: list[Artist] = [artist]
         if rows["low"].notna().any():
-            bounds = rows["place"], rows["low"], rows["high"]
-            named.append(axes.vlines(*bounds, color=look.shade, linewidth=0.8))
+            named.append(_draw_intervals(axes, rows, look.shade))
         name_artists(rows["implementation"].iloc[0], named)
     return [(artist, rows) for artist, (_, _, rows) in drawn]
+
+
+def _draw_intervals(axes: Axes, rows: pd.DataFrame, color: str) -> LineCollection:
+    """Bars from ``low`` to ``high``: one path with gaps for all of them."""
+    ends = rows[["low", "high"]].assign(gap=np.nan).to_numpy().ravel()
+    bars = LineCollection([np.column_stack([rows["place"].repeat(3), ends])], colors=color, lw=0.8)
+    axes.add_collection(bars)
+    return bars
 
 
 def _scale_places(axes: Axes, experiment: Experiment, ticks: Sequence[str]) -> None:

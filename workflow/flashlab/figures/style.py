@@ -35,6 +35,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
 from matplotlib.ticker import FixedFormatter, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.transforms import Bbox
 
 from flashlab.figures.placement import FONT, sparse, text_inches, wrap_texts
 from flashlab.files import open_atomically
@@ -211,6 +212,10 @@ def new_panels(width: float, rows: int = 1, columns: int = 1, **options: Any) ->
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
+AROUND_INCHES = 1.5
+"""More than what stands around a panel, but for a legend, takes of a figure's height."""
+
+
 def lay_out(figure: Figure, height: float) -> None:
     """Arrange the panels with all that stands around them, the first one so many inches high.
 
@@ -219,12 +224,13 @@ def lay_out(figure: Figure, height: float) -> None:
     """
     engine, first = figure.get_layout_engine(), figure.axes[0]
     assert isinstance(engine, ConstrainedLayoutEngine)
-    engine.execute(figure)
-    missing = height - first.get_position().height * figure.get_figheight()
     shares = np.ravel(_grid_of(first).get_height_ratios())
-    figure.set_figheight(figure.get_figheight() + missing * float(shares.sum() / shares[0]))
+    heights = [height * float(share / shares[0]) for share in shares]
+    below = sum(legend.get_window_extent().height for legend in figure.legends) / figure.dpi
+    figure.set_figheight(sum(heights) + AROUND_INCHES * len(heights) + below)
     engine.execute(figure)
     figure.set_layout_engine("none")
+    _stretch(figure, heights)
     for axes in figure.axes:
         place, formatter = axes.get_position(), axes.xaxis.get_major_formatter()
         if _grid_of(axes).ncols == 1:
@@ -233,6 +239,21 @@ def lay_out(figure: Figure, height: float) -> None:
             kept = fitting(axes, axes.get_xticks(), formatter.seq, TICK_GAP_INCHES)
             labels = [label if i in kept else "" for i, label in enumerate(formatter.seq)]
             axes.xaxis.set_major_formatter(FixedFormatter(labels))
+
+
+def _stretch(figure: Figure, heights: Sequence[float]) -> None:
+    """Make each row of panels so many inches high; what stands around them stays as it is."""
+    before = figure.get_figheight()
+    places = [(axes, axes.get_position()) for axes in figure.axes]
+    missing = 1 - places[0][1].height * before / heights[0]
+    after = before + sum(heights) * missing
+    figure.set_figheight(after)
+    for axes, place in places:
+        spec = axes.get_subplotspec()
+        assert spec is not None
+        low = place.y0 * before + sum(heights[spec.rowspan.stop :]) * missing
+        high = place.y1 * before + sum(heights[spec.rowspan.start :]) * missing
+        axes.set_position(Bbox([[place.x0, low / after], [place.x1, high / after]]))
 
 
 def _grid_of(axes: Axes) -> GridSpecBase:
