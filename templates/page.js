@@ -38,8 +38,8 @@ function choose(choice, value) {
 
 function showImplementations() {
   const left = new Set(all("[data-show]:not(:checked)").map((box) => box.dataset.show));
-  for (const part of all("[data-implementation]")) {
-    part.classList.toggle("removed", left.has(part.dataset.implementation));
+  for (const part of all("[data-of]")) {
+    part.classList.toggle("removed", left.has(part.dataset.of));
   }
   for (const part of all("[data-implementations]")) {
     const about = part.dataset.implementations.split(" ");

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from xml.etree.ElementTree import Element
 
 import pypdfium2 as pdfium
+from tinyhtml5.parser import HTMLParser
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.report.document import Cell, Row
@@ -54,4 +56,12 @@ def depths(pdf: Path) -> list[float]:
         height = float(re.search(r'height="([\d.]+)"', page)[1])  # type: ignore[index]
         ends = [float(end) / height for end in re.findall(r'yMax="([\d.]+)"', page)]
         found.append(max((end for end in ends if end < 0.95), default=0.0))
+    return found
+
+
+def elements(page: Path) -> list[Element]:
+    """All elements of an HTML page, which must keep the rules of HTML."""
+    parser = HTMLParser(namespace_html_elements=False)
+    found = list(parser.parse(page.read_text(encoding="utf-8")).iter())
+    assert parser.errors == []
     return found

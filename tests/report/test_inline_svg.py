@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import count
 from pathlib import Path
 
 from flashlab.report.document import FigureEntry
@@ -61,8 +62,8 @@ def test_each_mark_of_a_run_has_its_number_and_its_place(tmp_path: Path) -> None
         encoding="utf-8",
     )
     figure = FigureEntry("figure-1", path, "It", "It")
-    drawn = inline(figure, {}, LANGUAGES, {"a.json": 7, "b.json": 9}, "It")
-    assert 'data-metric="forward_time" data-implementation="Flash2"' in drawn
+    drawn = inline(figure, {}, LANGUAGES, {"a.json": 7, "b.json": 9}, "It", count())
+    assert 'data-metric="forward_time" data-of="Flash2"' in drawn
     found = re.findall('data-run="(.*?)" data-at="(.*?)"', drawn)
     assert found == [("7", "64 6.7"), ("9", "128 10")]
 
@@ -71,16 +72,18 @@ def test_a_figure_keeps_what_is_drawn_and_names_whose_it_is(tmp_path: Path) -> N
     path = tmp_path / "time.svg"
     path.write_text(SVG, encoding="utf-8")
     styles: Styles = {}
-    drawn = inline(FigureEntry("figure-1", path, "", ""), styles, LANGUAGES, {}, "Time & rate")
+    drawn = inline(
+        FigureEntry("figure-1", path, "", ""), styles, LANGUAGES, {}, "Time & rate", count()
+    )
     assert re.sub(r"\s+", " ", drawn) == (
         '<svg viewBox="0 0 247.1 100" style="width: 50.1%" role="img" '
         'aria-label="Time &amp; rate">'
-        '<path d="M1.2 -0.5L2 2" clip-path="url(#figure-1-0)" id="figure-1-1" class="f0" '
-        'data-implementation="Flash2" />'
-        '<use x="3.9" href="#figure-1-1" class="f0" />'
+        '<path d="M1.2 -0.5L2 2" clip-path="url(#m0)" id="m1" class="f0" '
+        'data-of="Flash2" />'
+        '<use x="3.9" href="#m1" class="f0" />'
         '<text class="f1"><tspan lang="zh-TW">序列長度</tspan><tspan> </tspan>'
         '<tspan lang="en">Sequence length</tspan><tspan> N</tspan></text>'
-        '<defs><clipPath id="figure-1-0"><rect x="0" y="0" width="5" height="5" /></clipPath>'
+        '<defs><clipPath id="m0"><rect x="0" y="0" width="5" height="5" /></clipPath>'
         "</defs></svg>"
     )
     assert styles == {"stroke: #ab1700": "f0", "font-size: 7px": "f1"}
@@ -96,9 +99,9 @@ def test_only_what_reaches_out_of_a_clip_is_clipped(tmp_path: Path) -> None:
         '<svg xmlns="http://www.w3.org/2000/svg" width="10pt" height="10pt" version="1.1">'
         f'<g id="implementation:A">{line}{line}</g>{moved}{out}{clip}</svg>'
     )
-    drawn = inline(FigureEntry("f", path, "", ""), {}, LANGUAGES, {}, "")
-    assert '<g data-implementation="A"><path d="M1 1L2.9 2" /><path d="M1 1L2.9 2" /></g>' in drawn
-    assert '<path d="M1 1L7 2" clip-path="url(#f-0)" />' in drawn
+    drawn = inline(FigureEntry("f", path, "", ""), {}, LANGUAGES, {}, "", count())
+    assert '<g data-of="A"><path d="M1 1L2.9 2" /><path d="M1 1L2.9 2" /></g>' in drawn
+    assert '<path d="M1 1L7 2" clip-path="url(#m0)" />' in drawn
     assert drawn.count("clip-path=") == 2  # what is moved is not judged
 
 
@@ -111,8 +114,7 @@ def test_neighbours_of_one_implementation_say_it_once(tmp_path: Path) -> None:
         '<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt" version="1.1">'
         f"{groups}</svg>"
     )
-    drawn = inline(FigureEntry("f", path, "", ""), {}, LANGUAGES, {}, "")
+    drawn = inline(FigureEntry("f", path, "", ""), {}, LANGUAGES, {}, "", count())
     assert (
-        '<g data-implementation="A"><path d="M0 0" /><path d="M0 1" /></g>'
-        '<path d="M0 2" data-implementation="B" />'
+        '<g data-of="A"><path d="M0 0" /><path d="M0 1" /></g><path d="M0 2" data-of="B" />'
     ) in drawn

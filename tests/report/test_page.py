@@ -8,8 +8,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from html import unescape
-from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 from playwright.sync_api import Page as Tab
+from report.reading import elements
 
 from flashlab.files import write_json
 
@@ -26,7 +25,8 @@ AXE = str(files("axe_playwright_python") / "axe.min.js")
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
 
-VOID = {"meta", "link", "br", "hr", "img", "input"}
+ADDRESSES = ("href", "src", "xlink:href", "action", "data")
+POLICY = "Content-Security-Policy"
 
 
 @pytest.fixture(scope="module")
@@ -38,47 +38,20 @@ def page(copy_finished: Callable[[Path], Any], tmp_path_factory: pytest.TempPath
     return made
 
 
-class Outline(HTMLParser):
-    """What a page has in it: addresses, ids, languages, and whether its elements are closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.addresses: list[str] = []
-        self.ids: list[str] = []
-        self.open: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        for name, value in attrs:
-            if name in ("href", "src", "xlink:href", "action", "data"):
-                self.addresses.append(value or "")
-            if name == "id":
-                self.ids.append(value or "")
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
 def test_it_is_whole_and_asks_for_nothing(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    outline = Outline(text)
-    assert outline.open == []
-    assert len(outline.ids) == len(set(outline.ids))
-    places = {address[1:] for address in outline.addresses if address.startswith("#")}
-    assert places <= set(outline.ids)
-    records = {address for address in outline.addresses if not address.startswith("#")}
+    found = [element.attrib for element in elements(page)]
+    ids = [given["id"] for given in found if "id" in given]
+    assert len(ids) == len(set(ids))
+    addresses = {given[name] for given in found for name in ADDRESSES if name in given}
+    places = {address[1:] for address in addresses if address.startswith("#")}
+    assert places and places <= set(ids)
+    records = {address for address in addresses if not address.startswith("#")}
     assert {Path(record).suffix for record in records} == {".json"}
     assert all((page.parent / record).is_file() for record in records)
+    text = page.read_text(encoding="utf-8")
     style = text[text.index("<style>") : text.index("</style>")]
     assert "url(" not in style
-    policy = unescape(re.search('Content-Security-Policy" content="([^"]+)"', text)[1])  # type: ignore[index]
+    policy = next(given["content"] for given in found if given.get("http-equiv") == POLICY)
     assert policy.startswith("default-src 'none'") and "http" not in policy
 
 
@@ -401,15 +374,13 @@ def test_lines_are_switched_by_the_legend_and_by_the_filter_of_the_page(explored
     legend.click()
 
     def count_of_flash2() -> list[int]:
-        return [
-            count_shown(tab, f"{kind}[data-implementation=Flash2]") for kind in ("tr", ".row g")
-        ]
+        return [count_shown(tab, f"{kind}[data-of=Flash2]") for kind in ("tr", ".row g")]
 
     assert min(count_of_flash2()) > 5
     tab.uncheck("[data-show=Flash2]")
     assert drawn() == ["Pytorch"]
     assert count_of_flash2() == [0, 0]
-    assert count_shown(tab, "tr[data-implementation=Pytorch]") > 10
+    assert count_shown(tab, "tr[data-of=Pytorch]") > 10
 
 
 def test_a_link_to_a_figure_shows_the_chart_of_its_metric(open_page: Callable[..., Tab]) -> None:
@@ -478,7 +449,7 @@ def test_a_copied_link_opens_what_was_searched_left_out_sorted_and_switched_off(
     tab.locator(".found").wait_for()
     assert tab.input_value(".search input") == "memory"
     assert not tab.is_checked("[data-show=Flash2]")
-    assert count_shown(tab, "tr[data-implementation=Flash2]") == 0
+    assert count_shown(tab, "tr[data-of=Flash2]") == 0
     sorted_by = tab.locator("#table-seq_len thead th[aria-sort=ascending]")
     assert sorted_by.evaluate("(heading) => heading.cellIndex") == 2
     assert state(tab, "[...chart.hidden]") == ["Pytorch:0"]
@@ -630,7 +601,7 @@ def test_places_of_the_map_of_choices_and_of_the_heat_map_lead_to_their_runs(
         assert record and f"-{symbol.lower()}{size}-" in record
     tab.mouse.move(*find_mark(tab, ".heat", "[data-run]"))
     told = " ".join(tab.locator(".marks-tip").inner_text().split())
-    assert told.startswith(tab.evaluate("details.mark.dataset.implementation"))
+    assert told.startswith(tab.evaluate("details.mark.dataset.of"))
     own, baseline = (
         float(re.search(rf"{term} ([\d.]+) ms", told)[1])  # type: ignore[index]
         for term in ("Forward time", "Pytorch")

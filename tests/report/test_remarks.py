@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
-import re
 import subprocess
 from collections.abc import Callable
-from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pikepdf
 import pytest
 from PIL import Image
+from report.reading import elements
 
 from flashlab.__main__ import main
 
@@ -128,14 +127,13 @@ def test_images_of_a_remark_are_in_the_pdf_within_its_pages_and_in_the_html_page
         assert relationships[attached] == "/Source"
         assert sources[attached] == Path("remarks/shots", name).read_bytes()
     written("page", results.page)
-    page = results.page.read_text("utf-8")
-    found = re.findall(r'<img src="data:([^;]+);name=[^;]+;base64,([^"]+)" alt="([^"]+)"', page)
-    assert [(kind, unescape(alt)) for kind, _, alt in found] == [
-        ("image/png", "寬的畫面"),
-        ("image/jpeg", "b.jpg"),
-    ]
-    content = [base64.b64decode(data) for _, data, _ in found]
-    assert Image.open(io.BytesIO(content[0])).size == (1600, 300)
+    first, second = (each for each in elements(results.page) if each.tag == "img")
+    assert [first.get("alt"), second.get("alt")] == ["寬的畫面", "b.jpg"]
+    kind, _, data = first.get("src", "").partition(",")
+    assert kind.startswith("data:image/png;") and second.get("src", "").startswith(
+        "data:image/jpeg;"
+    )
+    assert Image.open(io.BytesIO(base64.b64decode(data))).size == (1600, 300)
 
 
 def test_an_image_that_cannot_be_shown_leaves_the_report_that_was_there(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from flashlab.report.document import FigureEntry
 
@@ -20,7 +20,7 @@ XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
 WHITE = "fill: #ffffff"
 """The style of the paper behind a figure and its panels, which the page has already."""
 
-WHOSE = ("data-metric", "data-implementation")
+WHOSE = ("data-metric", "data-of")
 
 HAIR = 0.1
 """By how many points a path may reach out of a clip that cuts nothing off."""
@@ -92,10 +92,12 @@ def inline(
     languages: FigureLanguages,
     runs: Mapping[str, int],
     alt: str,
+    numbers: Iterator[int],
 ) -> str:
-    """The figure as an ``<svg>`` element; its ids are its own, its width a share of the page.
+    """The figure as an ``<svg>`` element, its width a share of the page.
 
-    A mark that is a run's carries its number, from `runs` by the file names of the records.
+    A mark that is a run's carries its number, from `runs` by the file names of the records. Its
+    ids have `numbers` that no other figure of the page has.
     """
     root = ElementTree.fromstring(figure.path.read_bytes())
     for node in root.iter():
@@ -111,7 +113,7 @@ def inline(
         for key, value in node.items()
         for old in ([value[1:]] if key == XLINK_HREF else _REFERENCE.findall(value))
     )
-    names = {old: f"{figure.id}-{n}" for n, old in enumerate(dict.fromkeys(referenced))}
+    names = {old: f"m{next(numbers)}" for old in dict.fromkeys(referenced)}
     for node in root.iter():
         _name_marks(node, runs)
         _shorten(node, names, styles)
@@ -171,7 +173,7 @@ def _shorten(node: Element, names: Mapping[str, str], styles: Styles) -> None:
     node.tail = None
     name = node.attrib.pop("id", "")
     if name.startswith("implementation:"):
-        node.set("data-implementation", name.split(":")[1])
+        node.set("data-of", name.split(":")[1])
     if name in names:
         node.set("id", names[name])
     target = node.attrib.pop(XLINK_HREF, None)
@@ -229,6 +231,11 @@ def _collapse(parent: Element) -> None:
         children, lambda node: {k: node.attrib[k] for k in WHOSE if k in node.attrib}
     )
     parent[:] = [node for whose, near in grouped for node in _said_once(whose, list(near))]
+    looks = {child.get("class") for child in parent}
+    if parent.tag == "g" and len(parent) > 1 and len(looks) == 1 and "class" not in parent.attrib:
+        for child in parent:
+            if look := child.attrib.pop("class", None):  # all that figures set is inherited
+                parent.set("class", look)
 
 
 def _said_once(whose: dict[str, str], near: list[Element]) -> list[Element]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 import re
 from pathlib import Path
@@ -52,6 +53,7 @@ class Page:
     def __init__(self, report: Report) -> None:
         self._report = report
         self._styles: Styles = {}
+        self._numbers = itertools.count()
         self._tellers = {
             language: Teller(language, report.benchmark) for language in report.languages
         }
@@ -74,7 +76,7 @@ class Page:
     @property
     def early_script(self) -> Markup:
         """The script that runs before anything is shown: the reader's theme and language."""
-        return Markup(_template("page-early.js"))
+        return Markup(_template("page-early.js").strip())
 
     @property
     def script(self) -> Markup:
@@ -82,7 +84,7 @@ class Page:
         licence = _template("uplot/LICENSE")
         library = _template("uplot/uPlot.iife.min.js")
         own = [_template(f"page{part}.js") for part in ("-charts", "-marks", "")]
-        return Markup("\n".join([f"/*\n{licence}*/", library, *own]))
+        return Markup("\n".join([f"/*\n{licence}*/", library, *own]).strip())
 
     @property
     def policy(self) -> str:
@@ -132,9 +134,16 @@ class Page:
         """A figure as part of the page."""
         alt = " ".join(dict.fromkeys(self._in_all(figure.caption).values()))
         runs = self._report.exploration.runs
-        return Markup(inline(figure, self._styles, self._languages, runs, alt))
+        return Markup(inline(figure, self._styles, self._languages, runs, alt, self._numbers))
 
     def complete(self, html: str) -> str:
-        """The rendered page with the styles that its figures turned out to have."""
+        """The rendered page with the styles that its figures turned out to have, and no filling.
+
+        Its scripts stay as they are: the policy has their hashes, and the library its licence.
+        Without the first tags, Chromium takes half as long again until the page answers.
+        """
+        import minify_html  # 0.05 s, which the PDF need not wait for
+
         sheet = "".join(f".{name}{{{style}}}" for style, name in self._styles.items())
-        return html.replace(FIGURE_STYLES_GO_HERE, sheet, 1)
+        shown = html.replace(FIGURE_STYLES_GO_HERE, sheet, 1)
+        return minify_html.minify(shown, minify_css=True, keep_html_and_head_opening_tags=True)
