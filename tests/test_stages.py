@@ -167,6 +167,16 @@ def test_a_call_says_where_its_server_listens(monkeypatch: pytest.MonkeyPatch, f
     assert json.loads(place_of_call())[0] == str(listening)
 
 
+def test_one_python_is_the_same_place_by_each_of_its_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ours, folder = place("there"), Path(sys.executable).parent
+    monkeypatch.setattr(sys, "executable", str(folder / "python3"))
+    assert place("there") == ours
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python3"))
+    assert place("there") != ours
+
+
 @pytest.mark.parametrize("given", [None, "[]"], ids=["no call", "another place"])
 def test_elsewhere_a_stage_runs_cold(monkeypatch: pytest.MonkeyPatch, given: str | None) -> None:
     monkeypatch.delenv(PLACE, raising=False)

@@ -20,7 +20,18 @@ from numpy.typing import NDArray
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures.stage import draw_figures
-from flashlab.figures.style import COLOURS, MARKERS, drawing, looks_of, muted, save, text_colour
+from flashlab.figures.style import (
+    COLOURS,
+    MARKERS,
+    drawing,
+    lay_out,
+    looks_of,
+    muted,
+    new_panels,
+    save,
+    text_colour,
+    title_panel,
+)
 from flashlab.files import write_json
 from flashlab.runs import Run
 
@@ -142,3 +153,19 @@ def test_a_character_that_the_fonts_lack_is_an_error(tmp_path: Path) -> None:
     experiment = experiment_of({"Fl🚀sh": [1, 2, 3, 4]})
     with drawing(), pytest.raises(UserWarning, match="128640"):
         save(drawn(experiment, "time"), tmp_path / "time.svg")
+
+
+@pytest.mark.parametrize("ratios", [(1, 1), (1, 3)], ids=["alike", "higher below"])
+def test_panels_are_as_high_as_was_asked_and_apart(ratios: tuple[int, int]) -> None:
+    with drawing():
+        figure, panels = new_panels(3.0, 2, height_ratios=ratios)
+        for axes in panels[:, 0]:
+            title_panel(axes, ["A title"])
+        lay_out(figure, 0.8)
+        places = [axes.get_position() for axes in figure.axes]
+        heights = [place.height * figure.get_figheight() for place in places]
+        assert heights == pytest.approx([0.8 * ratio for ratio in ratios])
+        figure.draw_without_rendering()
+        upper, lower = (axes.get_tightbbox() for axes in figure.axes)
+        assert upper.y0 > lower.y1 and lower.y0 >= 0
+        assert upper.y1 <= figure.bbox.height

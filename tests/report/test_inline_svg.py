@@ -6,6 +6,8 @@ import re
 from itertools import count
 from pathlib import Path
 
+import pytest
+
 from flashlab.report.document import FigureEntry
 from flashlab.report.inline_svg import FigureLanguages, Styles, inline
 
@@ -118,3 +120,37 @@ def test_neighbours_of_one_implementation_say_it_once(tmp_path: Path) -> None:
     assert (
         '<g data-of="A"><path d="M0 0" /><path d="M0 1" /></g><path d="M0 2" data-of="B" />'
     ) in drawn
+
+
+@pytest.mark.parametrize(
+    ("styles", "expected"),
+    [
+        (("fill: #fff", "fill: #fff"), '<g class="f0"><use x="1" /><use x="2" /></g>'),
+        (
+            ("fill: #fff", "fill: #000"),
+            '<g><use x="1" class="f0" /><use x="2" class="f1" /></g>',
+        ),
+        (("fill: #fff", ""), '<g><use x="1" class="f0" /><use x="2" /></g>'),
+    ],
+    ids=["all alike", "different", "one without"],
+)
+def test_marks_that_look_alike_have_their_look_from_their_group(
+    tmp_path: Path, styles: tuple[str, str], expected: str
+) -> None:
+    uses = "".join(f'<use x="{n}" style="{style}"/>' for n, style in enumerate(styles, start=1))
+    path = tmp_path / "marks.svg"
+    path.write_text(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt" version="1.1">'
+        f'<g clip-path="url(#c)">{uses}</g><clipPath id="c"/></svg>'
+    )
+    drawn = inline(FigureEntry("f", path, "", ""), {}, LANGUAGES, {}, "", count())
+    assert expected in drawn.replace(' clip-path="url(#m0)"', "")
+
+
+def test_no_two_figures_of_a_page_share_an_id(tmp_path: Path) -> None:
+    path, styles, numbers = tmp_path / "time.svg", Styles(), count()
+    path.write_text(SVG, encoding="utf-8")
+    figures = [FigureEntry(name, path, "", "") for name in ("figure-1", "figure-2")]
+    drawn = [inline(each, styles, LANGUAGES, {}, "", numbers) for each in figures]
+    first, second = (set(re.findall(' id="(.*?)"', svg)) for svg in drawn)
+    assert len(first) == len(second) == 2 and not first & second

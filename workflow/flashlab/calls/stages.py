@@ -35,7 +35,9 @@ def place(listening: str) -> str:
     `listening` is where the server listens, once there is one.
     """
     mounted = os.readlink("/proc/self/ns/mnt") if sys.platform == "linux" else ""
-    return json.dumps([listening, os.uname().nodename, mounted, sys.executable, SOURCES])
+    # One Python has several names in its folder: python, python3.
+    python = [os.path.dirname(sys.executable), sys.hexversion]
+    return json.dumps([listening, os.uname().nodename, mounted, *python, SOURCES])
 
 
 def place_of_call() -> str:
