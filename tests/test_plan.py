@@ -175,4 +175,4 @@ def test_the_order_of_implementations_changes_the_figures_and_not_the_tables() -
         files = plan.plan_local(ATTENTION, runs, protocol, KERNELS, Path("records"))
         documents.append(plan.stage_documents([(experiment, files)], KERNELS, config, kind, Path()))
     differing = {path for path, document in documents[0].items() if documents[1][path] != document}
-    assert differing == {Path("plan/experiments/seq_len.json")}
+    assert differing == {Path(f"plan/{of}/seq_len.json") for of in ("experiments", "sweeps")}

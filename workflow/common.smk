@@ -49,6 +49,7 @@ HOME = PREPARED.home
 REPORT = PREPARED.report
 PLAN = str(PLAN_ROOT / HOME / "plan")
 PLANS = expand(f"{PLAN}/experiments/{{experiment}}.json", experiment=PREPARED.experiments)
+SWEEPS = expand(f"{PLAN}/sweeps/{{experiment}}.json", experiment=PREPARED.experiments)
 RECORDS = sorted({path for paths in PREPARED.records.values() for path in paths})
 
 # What a cluster is asked for: the minutes of a measuring job, its time limit and one to start, and

@@ -36,7 +36,7 @@ rule figures:
 rule overview:
     input:
         experiments=f"{PLAN}/experiments.json",
-        plans=PLANS,
+        plans=SWEEPS,
         tables=expand(
             f"{HOME}/tables/{{experiment}}/{{table}}.csv",
             experiment=PREPARED.experiments,

@@ -6,7 +6,7 @@ CLAIMS = str(ROOT / "data" / "published" / "claims.yaml")
 rule findings:
     input:
         experiments=f"{PLAN}/experiments.json",
-        plans=PLANS,
+        plans=SWEEPS,
         tables=expand(
             f"{HOME}/tables/{{experiment}}/{{table}}.csv",
             experiment=PREPARED.experiments,

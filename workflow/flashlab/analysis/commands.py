@@ -30,7 +30,7 @@ COMMANDS = (
         "flashlab.analysis.derive:write_findings",
         "Derive the findings from the tables.",
         (
-            paths("plans", "plan/experiments/*.json"),
+            paths("plans", "plan/sweeps/*.json"),
             path("--tables", "folder of all tables"),
             path("--claims", "the published claims"),
             option("--ceilings", type=Path, help="the device's ceilings, if measured"),

@@ -24,7 +24,7 @@ COMMANDS = (
         "flashlab.figures.stage:draw_overview",
         "Draw the figures across experiments as SVG.",
         (
-            paths("plans", "plan/experiments/*.json"),
+            paths("plans", "plan/sweeps/*.json"),
             path("--tables", "folder of all tables"),
             path("--findings", "findings.json"),
             option("--ceilings", type=Path, help="the device's ceilings, if measured"),

@@ -28,8 +28,13 @@ def planned_experiments(results: Path) -> list[str]:
 
 
 def experiment_file(results: Path, experiment: str) -> Path:
-    """What the stages after the tables need to know of an experiment."""
+    """What figures and the report need to know of an experiment."""
     return results / "plan" / "experiments" / f"{experiment}.json"
+
+
+def sweep_file(results: Path, experiment: str) -> Path:
+    """The same but for its figures, for the stages that are about what was measured."""
+    return results / "plan" / "sweeps" / f"{experiment}.json"
 
 
 def titles_file(results: Path) -> Path:

@@ -23,6 +23,7 @@ from flashlab.plan.plan_files import (
     SUMMARY,
     experiment_file,
     records_file,
+    sweep_file,
     titles_file,
 )
 from flashlab.proof import NONCE
@@ -462,9 +463,11 @@ def stage_documents(
         titles_file(home): {experiment.name: experiment.title for experiment, _ in planning},
     }
     for experiment, planned in planning:
-        documents[experiment_file(home, experiment.name)] = experiment_document(
-            experiment, implementations, config, *kind
-        )
+        document = experiment_document(experiment, implementations, config, *kind)
+        documents[experiment_file(home, experiment.name)] = document
+        documents[sweep_file(home, experiment.name)] = {
+            key: value for key, value in document.items() if key != "figures"
+        }
         documents[records_file(home, experiment.name)] = records_document(
             experiment, planned, implementations, *kind, config["anonymous"]
         )
