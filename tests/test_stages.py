@@ -147,6 +147,13 @@ def test_an_interrupt_from_the_keyboard_is_the_forks_too(start: Start) -> None:
     assert job.returncode == 130
 
 
+def test_a_fork_that_ends_as_the_interrupt_comes_is_waited_for_all_the_same() -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    for identity in (str(ended.pid).encode(), b""):
+        stages._interrupt(identity)
+
+
 def test_no_process_outlives_its_job_or_its_call(
     start: Start, workflow: subprocess.Popen[bytes], folder: str
 ) -> None:

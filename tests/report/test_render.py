@@ -133,7 +133,8 @@ def test_what_others_write_is_shown_as_text_and_nothing_more(
     assert "hostname" not in listed
 
     page = brief.write_page()
-    assert "{{ 7 * 7 }}" in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert HOSTILE not in text and "{{ 7 * 7 }}" in text
     there = elements(page)
     # Before anything is shown, the charts' data, and the rest.
     assert sum(each.tag == "script" for each in there) == 3

@@ -82,6 +82,15 @@ def _start() -> socket.socket | None:
         return None
 
 
+def _interrupt(fork: bytes) -> None:
+    """Interrupt a fork by its id, empty where it has ended before it wrote that."""
+    try:
+        if fork:
+            os.kill(int(fork), signal.SIGINT)
+    except ProcessLookupError:
+        pass  # it has ended just now, and its status is on the way
+
+
 def run_in_fork(arguments: Sequence[str]) -> int | None:
     """Have a fork run ``python -m flashlab`` with these arguments; its exit status.
 
@@ -115,8 +124,7 @@ def run_in_fork(arguments: Sequence[str]) -> int | None:
         try:
             ended = replies.readline()
         except KeyboardInterrupt:
-            if fork := os.read(identity, 32):
-                os.kill(int(fork), signal.SIGINT)
+            _interrupt(os.read(identity, 32))
             ended = replies.readline()
     status = int(json.loads(ended)["returncode"]) if ended else -signal.SIGKILL
     if status < 0:
