@@ -131,8 +131,12 @@ def test_neighbours_of_one_implementation_say_it_once(tmp_path: Path) -> None:
             '<g><use x="1" class="f0" /><use x="2" class="f1" /></g>',
         ),
         (("fill: #fff", ""), '<g><use x="1" class="f0" /><use x="2" /></g>'),
+        (
+            ("opacity: 0.8", "opacity: 0.8"),
+            '<g><use x="1" class="f0" /><use x="2" class="f0" /></g>',
+        ),
     ],
-    ids=["all alike", "different", "one without"],
+    ids=["all alike", "different", "one without", "seen through"],
 )
 def test_marks_that_look_alike_have_their_look_from_their_group(
     tmp_path: Path, styles: tuple[str, str], expected: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from flashlab.report.document import FigureEntry
 
@@ -119,7 +119,8 @@ def inline(
         _shorten(node, names, styles)
     for text in list(root.iter("text")):
         _take_apart(text, languages)
-    _collapse(root)
+    # How far a group is seen through is no sum of its parts; all else that is set is inherited.
+    _collapse(root, {name for style, name in styles.items() if "opacity" not in style})
     # As wide a share of the page as on paper; the height follows.
     width = float(root.attrib.pop("width").removesuffix("pt"))
     del root.attrib["height"], root.attrib["version"]
@@ -208,14 +209,15 @@ def _take_apart(text: Element, languages: FigureLanguages) -> None:
             span.set("lang", tag)
 
 
-def _collapse(parent: Element) -> None:
+def _collapse(parent: Element, inherited: Collection[str]) -> None:
     """Put the children of a group that says nothing in its place, and one for the group itself.
 
-    Neighbours of the same metric and implementation become a group that says it once.
+    Neighbours of the same metric and implementation become a group that says it once. Children of
+    one look have it from their group, if its class is one of those `inherited`.
     """
     children: list[Element] = []
     for child in parent:
-        _collapse(child)
+        _collapse(child, inherited)
         if child.tag in ("g", "defs") and not len(child):
             continue
         if child.tag != "g":
@@ -231,11 +233,12 @@ def _collapse(parent: Element) -> None:
         children, lambda node: {k: node.attrib[k] for k in WHOSE if k in node.attrib}
     )
     parent[:] = [node for whose, near in grouped for node in _said_once(whose, list(near))]
-    looks = {child.get("class") for child in parent}
-    if parent.tag == "g" and len(parent) > 1 and len(looks) == 1 and "class" not in parent.attrib:
+    look, *others = {child.get("class", "") for child in parent} or {""}
+    is_group = parent.tag == "g" and len(parent) > 1 and "class" not in parent.attrib
+    if is_group and not others and look in inherited:
+        parent.set("class", look)
         for child in parent:
-            if look := child.attrib.pop("class", None):  # all that figures set is inherited
-                parent.set("class", look)
+            del child.attrib["class"]
 
 
 def _said_once(whose: dict[str, str], near: list[Element]) -> list[Element]:
