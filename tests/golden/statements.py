@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from golden.verdicts import in_order, rows_of
 from planted.experiments import SIZES, Planter
 from planted.sorting import sorting
 
@@ -277,20 +278,42 @@ def _codes(language: str) -> Iterator[str]:
             yield teller.tell(in_turn(told_reasons(ATTENTION, reasons)))
 
 
-def planted_texts() -> dict[str, str]:
-    """What is said of planted data, by language: of each case what was not said before."""
-    lines: dict[str, list[str]] = {"zh_TW": [], "en": []}
+PlantedCase = tuple[Benchmark, str, Sequence[Finding]]
+"""A title of planted data, and the findings that say of it what was not said before."""
+
+
+def planted_cases() -> list[PlantedCase]:
+    """All planted data of which anything new is said."""
+    cases = []
     with tempfile.TemporaryDirectory() as folder:
         planter = Planter(Path(folder))
         for every in (_of_sorting, _of_attention):
             said: Said = set()
             for benchmark, title, findings in every(planter):
-                new = [finding for finding in findings if _is_new(finding, said)]
-                for language, told in lines.items() if new else ():
-                    teller = Teller(language, benchmark)
-                    told += ["", f"## {benchmark.name}: {title}", ""]
-                    told += [f"{f.kind}, {f.verdict}: {teller.tell(in_turn(f.statements))}"
-                             for f in new]  # fmt: skip
-    return {
-        language: "\n".join([*told[1:], *_codes(language), ""]) for language, told in lines.items()
-    }
+                if new := [finding for finding in findings if _is_new(finding, said)]:
+                    cases.append((benchmark, title, new))
+    return cases
+
+
+def planted_texts(cases: Sequence[PlantedCase]) -> dict[str, str]:
+    """What is said of planted data, by language."""
+    texts = {}
+    for language in ("zh_TW", "en"):
+        lines: list[str] = []
+        for benchmark, title, findings in cases:
+            teller = Teller(language, benchmark)
+            lines += ["", f"## {benchmark.name}: {title}", ""]
+            lines += [f"{f.kind}, {f.verdict}: {teller.tell(in_turn(f.statements))}"
+                      for f in findings]  # fmt: skip
+        texts[language] = "\n".join([*lines[1:], *_codes(language), ""])
+    return texts
+
+
+def planted_verdicts(cases: Sequence[PlantedCase]) -> str:
+    """What is decided of planted data, with the title as its experiment."""
+    return in_order(
+        row
+        for benchmark, title, findings in cases
+        for finding in findings
+        for row in rows_of(finding, f"{benchmark.name}: {title}", with_places=True)
+    )

@@ -1,9 +1,11 @@
-"""Writes the golden texts: what every recorded report says, one file for a report and language.
+"""Writes the golden files: what every recorded report says, and the verdicts behind it.
 
-Read them as a reader reads the report, and read the diff of a change: nothing else protects a
-sentence. They hold page one, the sections with their findings, the claims and the method, as the
-HTML page and the PDF have them; not the runs' own tables, versions, dates and ceilings. Renew them,
-from the repository's root, with: PYTHONPATH=tests python -m golden.texts
+A text is of a report in a language. Read it as a reader reads the report, and read the diff of a
+change: nothing else protects a sentence. It holds page one, the sections with their findings, the
+claims and the method, as the HTML page and the PDF have them; not the runs' own tables, versions,
+dates and ceilings. The verdicts of a dataset (`golden.verdicts`) hold no sentences: where one
+changes, the commit that renews it says why. Renew all, from the repository's root, with:
+PYTHONPATH=tests python -m golden.texts
 """
 
 from __future__ import annotations
@@ -11,14 +13,15 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import chdir
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from golden.statements import planted_texts
+from golden.statements import planted_cases, planted_texts, planted_verdicts
+from golden.verdicts import verdicts_of
 from markupsafe import Markup
 from planted import ladder, sorting, training
 from planted.results import PlantedReport
@@ -43,6 +46,9 @@ COMMAND = "PYTHONPATH=tests python -m golden.texts"
 LANGUAGE_TAGS = {"zh_TW": "zh-TW", "en": "en"}
 """How a page marks what is said in a language."""
 
+VERDICTS = "verdicts"
+"""In place of a language in the name of a golden file: it holds rows in none."""
+
 
 @dataclass(frozen=True)
 class Made:
@@ -55,6 +61,14 @@ class Made:
     def texts(self) -> dict[str, str]:
         """What the page says, by language."""
         return {language: read_text(self.html, language) for language in LANGUAGE_TAGS}
+
+    def verdicts(self) -> dict[str, str]:
+        """What is decided, as the one file of it."""
+        return {VERDICTS: verdicts_of(self.findings)}
+
+    def files(self) -> dict[str, str]:
+        """All golden files of the report, by what is in them."""
+        return {**self.texts(), **self.verdicts()}
 
 
 @dataclass(frozen=True)
@@ -122,6 +136,14 @@ GOLDEN: Sequence[Recorded | Planted] = (
 )
 """With all implementations, with the lab's two, of the other benchmarks, and of a CPU; of planted
 records a benchmark that is only declared, a simulator, failures and disagreements."""
+
+H100 = {"dataset": "h100"}
+OTHER_RECORDED: Sequence[Recorded] = (
+    Recorded("h100-attention", "config.yaml", keys=H100),
+    Recorded("h100-ladder", "ladder.yaml", keys=H100),
+    Recorded("h100-training", "training.yaml", keys=H100),
+)
+"""The other recorded datasets, of which the verdicts alone are kept."""
 
 
 def _without_kernels_of_today(document: Any) -> Any:
@@ -220,18 +242,29 @@ def read_text(html: str, language: str) -> str:
     return re.sub("\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def golden_file(name: str, language: str) -> Path:
-    """Where a text in a language is kept."""
-    return FOLDER / f"{name}.{language}.txt"
+def golden_file(name: str, content: str) -> Path:
+    """Where a report's text in a language is kept, or its verdicts."""
+    return FOLDER / f"{name}.{content}.txt"
+
+
+def planted_files() -> dict[str, str]:
+    """The golden files of planted data, of which no report is made (`golden.statements`)."""
+    cases = planted_cases()
+    return {**planted_texts(cases), VERDICTS: planted_verdicts(cases)}
 
 
 def main() -> None:
-    """Write the golden texts, or those that are named."""
-    texts = {"planted": planted_texts}
-    texts |= {golden.name: lambda golden=golden: golden.make().texts() for golden in GOLDEN}
-    for name in sys.argv[1:] or texts:
-        for language, text in texts[name]().items():
-            path = golden_file(name, language)
+    """Write the golden files, or those of the names that are given."""
+    files: dict[str, Callable[[], dict[str, str]]] = {
+        "planted": planted_files,
+        **{golden.name: lambda golden=golden: golden.make().files() for golden in GOLDEN},
+        **{
+            golden.name: lambda golden=golden: golden.make().verdicts() for golden in OTHER_RECORDED
+        },
+    }
+    for name in sys.argv[1:] or files:
+        for content, text in files[name]().items():
+            path = golden_file(name, content)
             path.write_text(text, encoding="utf-8")
             print(path.relative_to(ROOT))
 
