@@ -1,4 +1,4 @@
-"""What compare, history and bench print of planted data, as it is kept in ``golden/``.
+"""What compare and bench print of planted data, as it is kept in ``golden/``.
 
 `PYTHONPATH=workflow:tests python tests/compare/golden.py` writes the files anew; `git diff` then
 shows what has changed for a reader.
@@ -31,7 +31,6 @@ from flashlab.compare.looks import PROCESSES, look_at
 from flashlab.compare.printing import as_text
 from flashlab.compare.targets import Target
 from flashlab.files import write_json
-from flashlab.records import Record
 
 GOLDEN = Path(__file__).parent / "golden"
 FORMS = {
@@ -40,7 +39,6 @@ FORMS = {
     "md": ("--format", "markdown", "--language", "en"),
     "json": ("--format", "json"),
 }
-COMMITS = [f"{number:x}" * 8 for number in range(12)]
 FAILED = {"status": "incorrect", "message": "wrong", "metrics": {}}
 
 
@@ -110,25 +108,6 @@ def single_processes() -> tuple[Recording, Recording]:
         record(measured, 1, processes=1),
         record(measured, 2, processes=1, factor=lambda run: 1.5 if run["seq_len"] == 256 else 1),
     )
-
-
-def history() -> list[Record]:
-    """Twelve commits: a pass slower by a fifth from the seventh on, memory lower from the tenth."""
-    found = []
-    for position, commit in enumerate(COMMITS):
-        factor, peak = (1.2 if position >= 6 else 1.0), (8.0 if position >= 9 else 10.0)
-        measured = record(
-            runs((256,)), position, spread=0.002, factor=lambda run, f=factor: f, peak=peak
-        )
-        stated = _stating(
-            measured, {"versions": {"torch": "2.0", "driver": None}}, commit=commit, dirty=False
-        )
-        found += [
-            replace(each, started=f"2026-01-{position + 1:02}T00:00:00+00:00")
-            for records in stated.values()
-            for each in records
-        ]
-    return found
 
 
 def bench() -> tuple[str, list[dict[str, Any]]]:
@@ -203,10 +182,6 @@ def texts() -> dict[str, str]:
         main(["comparison-figures", *given, "--output", "figures"])
         main(["comparison-page", *given, "--figures", "figures", "--output", "sides.html"])
         found["sides.html"] = _page(Path("sides.html").read_text(encoding="utf-8"))
-        keep(Path("history"), history())
-        asked = ("history", "history", "--repository", "none")
-        found |= {f"history.{end}": _printed(*asked, *how) for end, how in FORMS.items()}
-        found["history.html"] = _page(_printed(*asked, "--format", "html"))
     found["bench.txt"], described = bench()
     found["bench.json"] = json.dumps(described)
     return {n: _rounded(text) if n.endswith(".json") else text for n, text in found.items()}

@@ -19,6 +19,7 @@ def test_every_command_of_an_example_is_one_of_ours(example: Path) -> None:
     text = re.sub(r"\n +--", " --", example.read_text(encoding="utf-8"))
     calls = re.findall(r"-m flashlab ([^>\n]*)", text)
     names = [make_parser().parse_args(shlex.split(call)).command.name for call in calls]
-    assert sorted(names) == ["compare", "history"]
+    assert names == ["compare"]
     assert "snakemake --cores all records" in text
+    assert "report/compare.pdf --config 'compare=[reference,local]'" in text
     assert "--fail-on slower" in " ".join(calls)

@@ -1,4 +1,4 @@
-"""Every text that a user reads of compare and history, word for word."""
+"""Every text that a user reads of compare, word for word."""
 
 from __future__ import annotations
 

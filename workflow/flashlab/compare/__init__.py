@@ -1,1 +1,1 @@
-"""Comparing: two recordings, a repository's history, and kernels measured in turns, by one rule."""
+"""Comparing: two recordings, and kernels measured in turns, by one rule."""

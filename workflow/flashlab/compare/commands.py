@@ -70,20 +70,6 @@ def _compare(
     return 1 if {pair["verdict"] for pair in document["pairs"]} & set(fail_on) else 0
 
 
-def _history(
-    folders: Sequence[Path], repository: Path, form: str, output: Path | None, language: str
-) -> None:
-    from flashlab.compare.history import read_history
-    from flashlab.compare.history_pages import blocks, to_html
-    from flashlab.compare.printing import publish, write_text
-
-    document = read_history(folders, repository)
-    if form == "html":
-        write_text(to_html(document), output)
-    else:
-        publish(form, document, blocks(document, language), output)
-
-
 SHAPES = option(
     "--shape",
     action="append",
@@ -206,30 +192,6 @@ COMMANDS = (
         epilog="A side is `local`, a recorded dataset, a folder (of a dataset, of results, or of "
         "records) or a git revision whose kernels were measured here. Exit status: 0, or 1 where a "
         "verdict given by --fail-on stands or the sides cannot be compared.",
-    ),
-    Command(
-        "history",
-        _history,
-        "Say at which commits the numbers changed.",
-        (
-            option(
-                "folders",
-                type=Path,
-                nargs="+",
-                metavar="FOLDER",
-                help="folder of records or of results",
-            ),
-            option(
-                "--repository",
-                type=Path,
-                default=Path(),
-                metavar="FOLDER",
-                help="git checkout with the commits (this folder)",
-            ),
-            option("--format", choices=("text", "markdown", "json", "html"), default="text"),
-            option("--output", type=Path, metavar="FILE", help="write to a file, not print"),
-            LANGUAGE,
-        ),
     ),
     Command(
         "comparison",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group
@@ -17,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flashlab.compare.rule import EQUAL, FAILED, GAINS, LOSSES, MENDED
-from flashlab.files import json_text, open_atomically
+from flashlab.files import json_text
 
 COLOURS = {
     **dict.fromkeys((FAILED, *LOSSES), "red"),
@@ -129,20 +128,12 @@ def open_console() -> Console:
     return Console(markup=False, highlight=False, emoji=False)
 
 
-def write_text(text: str, output: Path | None) -> None:
-    """Write a text to a file, atomically, or print it."""
-    if output is None:
-        print(text, end="")
-        return
-    with open_atomically(output) as file:
-        file.write(text)
-
-
-def publish(form: str, document: Any, blocks: Sequence[Block], output: Path | None = None) -> None:
-    """Print a document, or write it to a file: as ``text``, ``markdown`` or ``json``."""
-    if form == "json":
-        write_text(json_text(document), output)
-    elif form == "text" and output is None:
+def publish(form: str, document: Any, blocks: Sequence[Block]) -> None:
+    """Print a document as ``text``, ``markdown`` or ``json``."""
+    if form == "text":
         show(open_console(), *blocks)
     else:
-        write_text(as_text(blocks, markdown=form == "markdown"), output)
+        print(
+            json_text(document) if form == "json" else as_text(blocks, markdown=True),
+            end="",
+        )

@@ -1,4 +1,4 @@
-"""What git knows: the commit of a revision, the files in it, and the order of all commits."""
+"""What git knows: the commit of a revision and the files in it."""
 
 from __future__ import annotations
 
@@ -45,13 +45,3 @@ def unpack_folder(revision: str, path: str, into: Path) -> None:
         # Python's rules for data, which 3.11 has from 3.11.4 on; the repository is the user's own.
         tar.extraction_filter = getattr(tarfile, "data_filter", None)
         tar.extractall(into)
-
-
-def commit_order(repository: Path) -> dict[str, int]:
-    """The position of each commit of a repository's history, oldest first; empty without git."""
-    listing = ("rev-list", "--reverse", "--topo-order", "--all")
-    try:
-        commits = _git("-C", str(repository), *listing).decode().split()
-    except RevisionError:
-        return {}
-    return {commit: position for position, commit in enumerate(commits)}
