@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,8 @@ from hypothesis import strategies as st
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.model import Benchmark, Parameter
+from flashlab.config.model import configuration_of
 from flashlab.runs import Run
 
 sizes = st.integers(1, 2**40)
@@ -28,3 +31,41 @@ def test_a_run_describes_itself_in_one_line_and_maps_its_parameters_and_nothing_
     assert Shape.of(run).head_dim == 64
     with pytest.raises(KeyError):
         run["head_dim"]
+
+
+def later(default: bool = True) -> Benchmark:
+    """Attention with a parameter that records from before do not have."""
+    kv = Parameter(
+        "num_kv_heads",
+        "KV",
+        {"zh_TW": "KV 頭數", "en": "number of key and value heads"},
+        default=(lambda given: given["num_heads"]) if default else None,
+    )
+    return replace(ATTENTION, parameters=(*ATTENTION.parameters, kv))
+
+
+def test_a_run_from_before_a_parameter_stays_the_run_that_it_was() -> None:
+    shape = Shape(16, 1024, 32, 2048, False)
+    before = attention_run("Flash2", shape, "float16", "cuda")
+    now = Run.of(later(), before.to_json())
+    assert now["num_kv_heads"] == 32
+    assert (now.to_json(), now.slug, str(now)) == (before.to_json(), before.slug, str(before))
+    assert now.to_row() == {**before.to_row(), "num_kv_heads": 32}
+    fewer = Run.of(later(), {**before.to_json(), "num_kv_heads": 8})
+    assert fewer.to_json() == {**before.to_json(), "num_kv_heads": 8}
+    assert fewer.slug == "flash2-b16-n1024-h32-e2048-full-kv8-float16-cuda"
+    assert Run.of(later(), fewer.to_json()) == fewer != now
+    with pytest.raises(KeyError, match="num_kv_heads"):
+        Run.of(later(default=False), before.to_json())
+
+
+def test_a_configuration_from_before_a_parameter_is_complete() -> None:
+    block = {"batch_size": 1, "seq_len": 64, "num_heads": 4, "head_dim": 32, "causal": False}
+    assert later().complete(block)["num_kv_heads"] == 4
+    assert later().complete({**block, "num_kv_heads": 2})["num_kv_heads"] == 2
+    blocks = configuration_of(later()).model_fields["summary"].annotation
+    assert blocks is not None
+    cuda = blocks.model_fields["cuda"].annotation
+    assert cuda is not None
+    assert not cuda.model_fields["num_kv_heads"].is_required()
+    assert cuda.model_fields["seq_len"].is_required()

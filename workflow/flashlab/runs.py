@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from flashlab.benchmarks.model import Benchmark, Value
@@ -14,7 +14,8 @@ class Run(Mapping[str, Value]):
     """One implementation at one set of parameters, dtype and kind of device (cuda or cpu).
 
     As a mapping it holds the given parameters (`parameters`, in the benchmark's order). `words` are
-    those in short, for names and messages.
+    those in short, for names and messages. Those that have their default value, `defaulted`, stand
+    neither in names nor in records.
     """
 
     implementation: str
@@ -22,17 +23,19 @@ class Run(Mapping[str, Value]):
     dtype: str
     device: str
     words: tuple[str, ...]
+    defaulted: frozenset[str] = field(default=frozenset(), compare=False)
 
     @classmethod
     def of(cls, benchmark: Benchmark, document: Mapping[str, Any]) -> Run:
-        """The run whose keys stand in a mapping; KeyError for one that is missing."""
-        given = {parameter.name: document[parameter.name] for parameter in benchmark.given}
+        """The run whose keys stand in a mapping; KeyError for one without a default."""
+        given = benchmark.given_in(document)
         return cls(
             document["implementation"],
             tuple(given.items()),
             document["dtype"],
             document["device"],
             tuple(benchmark.describe(given)),
+            benchmark.defaulted(given),
         )
 
     def __getitem__(self, name: str) -> Value:
@@ -47,14 +50,18 @@ class Run(Mapping[str, Value]):
     def __len__(self) -> int:
         return len(self.parameters)
 
-    def to_json(self) -> dict[str, Any]:
-        """The flat mapping that stands in a record under ``record.run``."""
+    def to_row(self) -> dict[str, Any]:
+        """All of the run in a flat mapping, as a table has it."""
         return {
             "implementation": self.implementation,
             **dict(self.parameters),
             "dtype": self.dtype,
             "device": self.device,
         }
+
+    def to_json(self) -> dict[str, Any]:
+        """The flat mapping that stands in a record under ``record.run``."""
+        return {key: value for key, value in self.to_row().items() if key not in self.defaulted}
 
     def __str__(self) -> str:
         """The run in one line: ``Flash2 B16 N1024 H32 E2048 full float16 cuda``."""

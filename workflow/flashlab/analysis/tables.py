@@ -234,7 +234,7 @@ def _stopped(metric: Metric, measured: _Measured) -> str | None:
 
 def _empty_row(run: Run, metric: Metric, status: str) -> dict[str, Any]:
     named = {"metric": metric.name, "unit": metric.unit, "status": status}
-    return {**dict.fromkeys(METRIC_COLUMNS), **run.to_json(), **named}
+    return {**dict.fromkeys(METRIC_COLUMNS), **run.to_row(), **named}
 
 
 def _metric_row(benchmark: Benchmark, metric: Metric, measured: _Measured) -> dict[str, Any]:
@@ -270,7 +270,7 @@ def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list
 
 def _series(record: Record, name: str, values: Sequence[float]) -> Series:
     """The samples of a metric, or the steps of a curve."""
-    return Series({**record.run.to_json(), "process": record.process, "metric": name}, values)
+    return Series({**record.run.to_row(), "process": record.process, "metric": name}, values)
 
 
 def _is_source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> bool:
@@ -314,7 +314,7 @@ def _run_row(
 ) -> dict[str, Any]:
     record, environment = file.record, file.record.environment
     return {
-        **record.run.to_json(),
+        **record.run.to_row(),
         **benchmark.all_parameters(record.run),
         **{name: environment.get(name) for name in STATED},
         "process": record.process,

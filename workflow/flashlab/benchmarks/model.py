@@ -36,6 +36,9 @@ class Parameter:
     stated with everything said about a run. `derive` computes a parameter that follows from the
     others, `derived_from` names those.
 
+    `default` gives it, from the others, where a record or a configuration from before it does not
+    say: runs with that value are named and identified as they were. None where it must be given.
+
     `stands_for` gives the values of the others that a value of a derived parameter stands for, None
     for a value that it does not have: a configuration may give such a parameter in their place. A
     `nominal` one has numbers for names: nothing grows along it.
@@ -50,6 +53,7 @@ class Parameter:
     derive: Callable[[Parameters], Value] | None = None
     stands_for: Callable[[int], Parameters | None] | None = None
     nominal: bool = False
+    default: Callable[[Parameters], Value] | None = None
 
     @property
     def is_variant(self) -> bool:
@@ -293,6 +297,18 @@ class Benchmark:
         """The parameters that a run states; the others follow from them."""
         return tuple(p for p in self.parameters if p.derive is None)
 
+    def given_in(self, document: Parameters) -> dict[str, Value]:
+        """The given parameters in a mapping, with the defaults of those that it lacks.
+
+        KeyError for one that is missing and has no default.
+        """
+        return {
+            p.name: p.default(document)
+            if p.default and p.name not in document
+            else document[p.name]
+            for p in self.given
+        }
+
     @cached_property
     def derived_parameters(self) -> tuple[Parameter, ...]:
         """The parameters that follow from the given ones."""
@@ -398,7 +414,8 @@ class Benchmark:
 
     def all_parameters(self, given: Parameters) -> dict[str, Value]:
         """The given parameters with those that follow from them, in order of declaration."""
-        return {p.name: p.derive(given) if p.derive else given[p.name] for p in self.parameters}
+        known = self.given_in(given)
+        return {p.name: p.derive(known) if p.derive else known[p.name] for p in self.parameters}
 
     def complete(self, block: Parameters) -> dict[str, Value]:
         """The given parameters, from a block with others in place of some of them.
@@ -416,7 +433,7 @@ class Benchmark:
                     found[product.whole] = found[first] * other
                 else:
                     found[first] = found[product.whole] // other
-        return found
+        return found | self.given_in(found)
 
     def combinations(self, block: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The sets of values that a block gives: lists go together; those of variants cross them.
@@ -434,13 +451,20 @@ class Benchmark:
         ]
 
     def describe(self, given: Parameters) -> list[str]:
-        """The given parameters in short: ``B16 N1024 H32 E2048 full``."""
+        """The given parameters that are not as by default: ``B16 N1024 H32 E2048 full``."""
         return [
             parameter.words[given[parameter.name]]["en"]
             if parameter.words
             else f"{parameter.symbol}{given[parameter.name]}"
             for parameter in self.given
+            if parameter.name not in self.defaulted(given)
         ]
+
+    def defaulted(self, given: Parameters) -> frozenset[str]:
+        """The names of the parameters that have their default value."""
+        return frozenset(
+            p.name for p in self.given if p.default and given[p.name] == p.default(given)
+        )
 
 
 Named = TypeVar("Named", Parameter, Metric)

@@ -89,7 +89,7 @@ class Worker(ExitStack):
         self._listener.listen()
         self._oom_kills = count_oom_kills()
         order = {
-            "run": {**run.to_json(), "inputs": implementation.form(benchmark, INTERLEAVED)},
+            "run": {**run.to_row(), "inputs": implementation.form(benchmark, INTERLEAVED)},
             "measure": benchmark.measure,
             "kernel": str(implementation.path),
             "preloads": implementation.preloads,

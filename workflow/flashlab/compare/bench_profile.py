@@ -107,7 +107,7 @@ def _command_lines(run: Run, implementation: Implementation) -> list[str]:
     Nsight Compute collects all its sections, Nsight Systems a range for each pass.
     """
     order = {
-        "run": {**run.to_json(), "inputs": implementation.form(ATTENTION, COUNTERS)},
+        "run": {**run.to_row(), "inputs": implementation.form(ATTENTION, COUNTERS)},
         "measure": ATTENTION.measure,
         "kernel": str(implementation.path),
     }

@@ -23,7 +23,7 @@ def _experiment(benchmark: Benchmark, metric: Metric, side: Records) -> Experime
         measured = [measurements_in(records, base) for base in bases]
         if status_in(records) != "ok" or not all(measured):
             continue
-        row = {**run.to_json(), "status": "ok"}
+        row = {**run.to_row(), "status": "ok"}
         runs.append(row)
         if metric.derived:
             metrics.append({**row, "metric": metric.name})
@@ -35,7 +35,7 @@ def _experiment(benchmark: Benchmark, metric: Metric, side: Records) -> Experime
                 samples[(*(row[column] for column in run_keys(benchmark)), base.name)] = kept
     processes = [
         {
-            **run.to_json(),
+            **run.to_row(),
             **{name: each.environment.get(name) for name in ("device_name", "gpu_uuid", "boot")},
             "process": each.process,
             "status": each.status,

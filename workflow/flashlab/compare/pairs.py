@@ -116,7 +116,7 @@ def _pair(
 ) -> Pair:
     counted = [values_in(side, metric) if metric else side for side in both]
     return {
-        "run": run.to_json(),
+        "run": run.to_row(),
         "shape": " ".join(run.words),
         "parameters": benchmark.all_parameters(run),
         "metric": metric and metric.name,

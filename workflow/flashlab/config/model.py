@@ -285,9 +285,9 @@ def _block(benchmark: Benchmark, *, many: bool) -> type[Block]:
     """A block with one value of each parameter, or with one or many."""
     fields: dict[str, Any] = {}
     for parameter in benchmark.parameters:
-        required = parameter.derive is None and not is_linked(benchmark, parameter.name)
+        follows = parameter.derive or parameter.default or is_linked(benchmark, parameter.name)
         kind = _values(parameter, many=many)
-        fields[parameter.name] = kind if required else (kind, ABSENT)
+        fields[parameter.name] = (kind, ABSENT) if follows else kind
     return create_model("Block", __base__=Block, **fields)
 
 

@@ -184,7 +184,7 @@ def measure_run(
     """
     form = implementation.form(benchmark, protocol["name"])
     order = {
-        "run": {**run.to_json(), "inputs": form},
+        "run": {**run.to_row(), "inputs": form},
         "protocol": dict(protocol),
         "measure": benchmark.measure,
         "kernel": str(implementation.path),

@@ -444,7 +444,7 @@ def experiment_document(
             }
             for name in names
         ],
-        "runs": [run.to_json() for run in _by_parameters(experiment.runs(dtype, device))],
+        "runs": [run.to_row() for run in _by_parameters(experiment.runs(dtype, device))],
         "figures": [asdict(figure) for figure in experiment.figures],
     }
 

@@ -42,8 +42,8 @@ def _ratios(plan: Mapping[str, Any], values: Mapping[Run, float], metric: Metric
     """How many times as good as the baseline each other implementation is, over the settings."""
     places: dict[Setting, dict[str, float]] = {}
     for run, value in values.items():
-        if run.to_json() in plan["runs"]:
-            setting = tuple(item for item in run.to_json().items() if item[0] != "implementation")
+        if run.to_row() in plan["runs"]:
+            setting = tuple(item for item in run.to_row().items() if item[0] != "implementation")
             places.setdefault(setting, {})[run.implementation] = value
     settings = {tuple(r[k] for k in r if k != "implementation") for r in plan["runs"]}
     for entry in plan["implementations"]:

@@ -97,9 +97,9 @@ class _Dataset:
     def lacks(self, run: Run, protocol: str) -> Reason | None:
         """Why a run cannot be compared, None where it can be."""
         if (run, protocol) not in self.runs:
-            return Reason("missing", run.to_json())
+            return Reason("missing", run.to_row())
         status = self.runs[run, protocol][1]["status"]
-        return None if status == "ok" else Reason("excluded", run.to_json(), status)
+        return None if status == "ok" else Reason("excluded", run.to_row(), status)
 
     def rows_of(self, compared: _Comparison) -> list[Row]:
         """The runs that are compared."""
