@@ -6,6 +6,7 @@ import fcntl
 import gc
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -126,6 +127,24 @@ def counters_of() -> Callable[..., Record]:
 def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Writes records under `tmp_path` and builds their plan (`planted.records.plan_of`)."""
     return partial(records.plan_of, tmp_path)
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk with room for 64 KiB; where mounting is denied, a limit on files."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)], capture_output=True
+    )
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if mounted.returncode:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, limits[1]))
+    yield folder
+    if mounted.returncode:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    else:
+        subprocess.run(["umount", str(folder)], check=True)
 
 
 # The whole pipeline, on tiny shapes: tests/tiny.yaml
@@ -462,6 +481,7 @@ HELD = '''
 """Naive attention that waits as long as there is a file `hold` beside this one."""
 
 import os
+import resource
 import time
 from pathlib import Path
 

@@ -3,11 +3,9 @@ from __future__ import annotations
 import json
 import math
 import os
-import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -79,24 +77,6 @@ def test_killed_in_the_middle_of_writing_the_old_file_stays_whole(
     assert path.read_text() == "old"
     write_json(path, {"after": "the kill"})
     assert json.loads(path.read_text()) == {"after": "the kill"}
-
-
-@pytest.fixture
-def full_disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a disk with room for 64 KiB; where mounting is denied, a limit on files."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)], capture_output=True
-    )
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    if mounted.returncode:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, limits[1]))
-    yield folder
-    if mounted.returncode:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    else:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_on_a_full_disk_nothing_is_left_but_what_was_there(full_disk: Path) -> None:

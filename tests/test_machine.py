@@ -54,6 +54,17 @@ def test_visible_gpus_are_those_that_cuda_would_see(
     assert machine.gpus() == [GPUS[index] for index in expected]
 
 
+def test_a_gpu_that_is_lost_is_left_out(three_gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def handle(index: int) -> Gpu:
+        if index == 1:
+            raise pynvml.NVMLError_GpuIsLost
+        return GPUS[index]
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", handle)
+    assert machine.gpus() == [GPUS[0], GPUS[2]]
+
+
 @pytest.fixture
 def no_pynvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As where Snakemake alone is installed."""

@@ -210,7 +210,8 @@ def call(path: str, python: str, arguments: list[str]) -> int:
                 signal.signal(number, lambda received, _: os.kill(pid, received))
             status = int(answers.readline() or 1)
     if status < 0:
-        signal.signal(-status, signal.SIG_DFL)
+        with contextlib.suppress(OSError):  # SIGKILL is as it is
+            signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     return status
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 import statistics
 import sys
 from collections.abc import Callable
@@ -13,7 +15,7 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.measuring.child import measure
-from flashlab.measuring.failures import IncorrectError, describe_failure
+from flashlab.measuring.failures import IncorrectError, describe_failure, is_of_the_machine
 
 Kernel = Callable[[str], Implementation]
 RUN = attention_run("Mine", Shape(1, 16, 2, 16, False), "float32", "cpu")
@@ -57,6 +59,26 @@ def test_a_backend_without_a_kernel_is_unsupported_for_the_reasons_that_pytorch_
         "unsupported",
         "No available kernel. Aborting execution.; head_dim 7; no GPU",
     )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        RuntimeError("ninja: fatal error: error writing to /tmp/a.s: No space left on device"),
+        RuntimeError("CUDA error: CUDA-capable device(s) is/are busy or unavailable"),
+        RuntimeError("CUDA error: uncorrectable ECC error encountered"),
+        RuntimeError("device lost"),
+    ],
+)
+def test_what_the_machine_did_is_told_from_what_the_kernel_did_also_by_its_cause(
+    error: Exception,
+) -> None:
+    wrapped = ValueError("cannot be compiled")
+    assert not is_of_the_machine(wrapped)
+    wrapped.__cause__ = error
+    assert is_of_the_machine(error) and is_of_the_machine(wrapped)
+    assert not is_of_the_machine(RuntimeError("CUDA error: an illegal memory access"))
 
 
 def test_times_are_the_medians_of_their_samples(kernel: Kernel, protocol: dict[str, Any]) -> None:

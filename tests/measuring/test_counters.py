@@ -137,7 +137,7 @@ def test_each_pass_runs_once_unseen_and_once_counted_after_its_marker(
 
     mine: Any = SimpleNamespace(attention=attention)
     run = attention_run("Mine", Shape.of(RUN), "float32", "cpu")
-    found = counters.run_passes(measure, mine, {"run": run.to_json()})
+    found = counters.count(measure, mine, {"run": run.to_json()})
     assert found == {"passes": list(ATTENTION.counters_on("cuda"))}
     assert steps == [
         *("forward", "start", "marker", "forward", "stop", "forward"),

@@ -20,7 +20,6 @@ from flashlab.benchmarks.implementations import Implementation
 from flashlab.calls.watching import WORKFLOW_PID, has_ended
 from flashlab.measuring.start import fingerprint
 from flashlab.measuring.warm import open_devices, preload
-from flashlab.records import read_record
 
 SUPERVISOR = """
 import json, sys
@@ -117,14 +116,25 @@ def test_everything_dies_with_a_killed_workflow(
 
 
 @pytest.mark.usefixtures("in_workflow")
-def test_the_measuring_process_dies_with_its_killed_keeper_and_is_an_error(
+def test_the_measuring_process_dies_with_its_killed_keeper_and_has_no_record(
     kernel: Kernel, hang: str, protocol: dict[str, Any], output: Path
 ) -> None:
     with hanging(kernel(hang), protocol, output) as (supervisor, measuring):
         os.kill(measuring.ppid(), signal.SIGKILL)
-        assert supervisor.wait(PATIENCE) == 0
+        assert supervisor.wait(PATIENCE) != 0
         assert has_ended(measuring)
-    assert read_record(output, RUN).status == "error"
+    assert not output.exists()
+
+
+@pytest.mark.usefixtures("_started")
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGTERM", "SIGKILL"])
+def test_a_signal_from_outside_ends_a_run_without_a_record(
+    kernel: Kernel, hang: str, protocol: dict[str, Any], output: Path, name: str
+) -> None:
+    with hanging(kernel(hang), protocol, output) as (supervisor, measuring):
+        measuring.send_signal(signal.Signals[name])
+        assert supervisor.wait(PATIENCE) != 0
+    assert not output.exists()
 
 
 @pytest.mark.usefixtures("in_workflow")

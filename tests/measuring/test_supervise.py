@@ -17,6 +17,7 @@ from flashlab.benchmarks.attention import costs
 from flashlab.calls.watching import WORKFLOW_PID, WorkflowGoneError
 from flashlab.measuring import supervise
 from flashlab.measuring.devices import claimed
+from flashlab.measuring.supervise import MeasuringError
 from flashlab.proof import seal_of
 from flashlab.records import Record
 
@@ -115,17 +116,61 @@ def test_a_run_that_died_has_the_environment_that_is_known_without_it(measured: 
     assert died["packages"]["torch"] is not None
 
 
-def test_a_run_that_died_on_a_gpu_has_the_name_of_the_one_that_it_had(
-    measure: Measured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+ON_GPU = replace(RUN, device="cuda", dtype="float16")
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> list[machine.Gpu]:
+    """What the driver lists; no process can use them."""
     gpus = [machine.Gpu("GPU-1", "NVIDIA One"), machine.Gpu("GPU-2", "NVIDIA Two")]
     monkeypatch.setattr(machine, "gpus", lambda: gpus)
-    run = replace(RUN, device="cuda", dtype="float16")
+    return gpus
+
+
+def test_a_run_that_died_on_a_gpu_has_the_name_of_the_one_that_it_had(
+    measure: Measured, two_gpus: list[machine.Gpu], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervise, "_run_child", lambda *_: {"status": "error", "message": "died"})
     with claimed("cuda") as variables:
         assert variables == {"CUDA_VISIBLE_DEVICES": "GPU-1"}
-        died = measure("import os; os._exit(3)", run)
+        died = measure("return qkv", ON_GPU)
     assert died.status == "error"
     assert died.environment["device_name"] == "NVIDIA Two"
+
+
+def test_a_run_whose_gpu_is_lost_has_no_record(
+    measure: Measured, two_gpus: list[machine.Gpu], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(*_: object) -> dict[str, str]:
+        del two_gpus[0]
+        return {"status": "error", "message": "RuntimeError: CUDA error: launch failure"}
+
+    with pytest.raises(MeasuringError, match="machine failed"):
+        measure("return naive(qkv, causal)", ON_GPU)
+    monkeypatch.setattr(supervise, "_run_child", lose)
+    with pytest.raises(MeasuringError, match="GPU-1"):
+        measure("return qkv", ON_GPU)
+
+
+@EITHER_WAY
+def test_without_room_for_its_answer_a_run_has_no_record_and_is_measured_once_there_is(
+    measured: Measured, tmp_path: Path
+) -> None:
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"
+    with pytest.raises(MeasuringError, match=r"nothing is recorded.*TMPDIR"):
+        measured(f"{limit}; return naive(qkv, causal)")
+    assert not list(tmp_path.rglob("r.json"))
+    assert measured("return naive(qkv, causal)").status == "ok"
+
+
+@EITHER_WAY
+def test_a_kernel_that_finds_a_disk_full_has_no_record(
+    measured: Measured, full_disk: Path, tmp_path: Path
+) -> None:
+    write = f"open({str(full_disk / 'compiled')!r}, 'wb').write(bytes(2**20))"
+    with pytest.raises(MeasuringError, match=r"No space left on device|File too large"):
+        measured(f"{write}; return naive(qkv, causal)")
+    assert not list(tmp_path.rglob("r.json"))
 
 
 @EITHER_WAY
@@ -157,9 +202,8 @@ def test_nothing_starts_for_a_workflow_that_has_gone(
     ("returncode", "oom_kills", "expected"),
     [
         (-9, 1, ("oom", "killed by the system for lack of memory (SIGKILL)")),
-        (-9, 0, ("error", "crashed: ended by signal SIGKILL")),
         (-11, 1, ("error", "crashed: ended by signal SIGSEGV")),
-        (-40, 0, ("error", "crashed: ended by signal 40")),
+        (-6, 0, ("error", "crashed: ended by signal SIGABRT")),
         (1, 0, ("error", "ended with status 1: last words")),
     ],
 )
@@ -169,3 +213,9 @@ def test_a_kill_for_memory_is_told_from_a_crash(
     (tmp_path / "stderr").write_text("first words\nlast words\n")
     found = supervise.ended_without_answer(returncode, oom_kills, tmp_path / "stderr")
     assert (found["status"], found["message"]) == expected
+
+
+@pytest.mark.parametrize(("returncode", "name"), [(-9, "SIGKILL"), (-15, "SIGTERM"), (-40, "40")])
+def test_an_end_from_outside_is_no_result(tmp_path: Path, returncode: int, name: str) -> None:
+    with pytest.raises(MeasuringError, match=f"from outside, by signal {name}"):
+        supervise.ended_without_answer(returncode, 0, tmp_path)

@@ -9,7 +9,7 @@ import os
 import platform
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -80,12 +80,19 @@ def nvml() -> Iterator[Any]:
 
 
 def gpus() -> list[Gpu]:
-    """The GPUs of this machine that CUDA_VISIBLE_DEVICES leaves visible, in its order."""
+    """The GPUs of this machine that CUDA_VISIBLE_DEVICES leaves visible, in its order.
+
+    One that has fallen off the bus is left out.
+    """
     with nvml() as pynvml:
         if pynvml is None:
             return []
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        found = [Gpu(pynvml.nvmlDeviceGetUUID(h), pynvml.nvmlDeviceGetName(h)) for h in handles]
+        found = []
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            with suppress(pynvml.NVMLError_GpuIsLost):
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                name = pynvml.nvmlDeviceGetName(handle)
+                found.append(Gpu(pynvml.nvmlDeviceGetUUID(handle), name))
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return found

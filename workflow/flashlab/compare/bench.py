@@ -28,6 +28,7 @@ from flashlab.compare.interleave import Candidate, measure_in_turns
 from flashlab.compare.printing import open_console
 from flashlab.compare.targets import SavedError, Target, found_targets
 from flashlab.files import write_json
+from flashlab.measuring.supervise import MeasuringError
 from flashlab.plan import identity
 from flashlab.records import INTERLEAVED, Measurement, Record, read_metrics, write_record
 
@@ -219,7 +220,7 @@ def watch_bench(order: Order) -> None:
             console.print(WAITING)
         except SavedError as error:
             console.print(f"{error}; it is measured again", soft_wrap=True)
-        except (ImplementationError, OSError) as error:
+        except (ImplementationError, MeasuringError, OSError) as error:
             console.print(f"error: {error}", WAITING, sep="\n", soft_wrap=True)
         last = now = before
         while now == before or now != last:  # a file that is being written may be read half

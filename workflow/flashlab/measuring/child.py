@@ -11,6 +11,7 @@ import importlib
 import importlib.metadata
 import json
 import os
+import signal
 import sys
 import traceback
 import warnings
@@ -24,7 +25,7 @@ import torch
 from flashlab.calls.forks import die_with_parent
 from flashlab.files import write_json
 from flashlab.measuring import ceilings, environment
-from flashlab.measuring.failures import IncorrectError, describe_failure
+from flashlab.measuring.failures import IncorrectError, describe_failure, is_of_the_machine
 from flashlab.measuring.kernel import load_kernel
 
 
@@ -42,7 +43,7 @@ def attempt(order: Mapping[str, Any], part: Part) -> dict[str, Any]:
     """Do `part` with an order's kernel in this process; what is found, with the environment.
 
     Every failure of the implementation is answered with its status; only an
-    interpreter that dies gives none.
+    interpreter that dies gives none. What the machine did to the run is raised.
     """
     torch.manual_seed(int.from_bytes(os.urandom(6)))
     run = order["run"]
@@ -60,9 +61,12 @@ def attempt(order: Mapping[str, Any], part: Part) -> dict[str, Any]:
             benchmark = importlib.import_module(order["measure"])
             found |= part(benchmark, kernel, dict(order))
         except Exception as error:  # the kernel is another's code: what it raises is its result
-            traceback.print_exc()
+            if is_of_the_machine(error):
+                raise
             reasons = [str(warning.message) for warning in caught]
             found["status"], found["message"] = describe_failure(error, reasons)
+            if found["status"] == "error":
+                traceback.print_exc()
             if isinstance(error, IncorrectError) and error.compared:
                 found["gate"] = dict(error.compared)
     return found
@@ -89,11 +93,18 @@ def answer(order: Mapping[str, Any], path: Path, started_warm: bool) -> None:
     """Measure an order and write the answer to `path`, atomically.
 
     An order is a run with its protocol, its kernel's file and the module that measures its
-    benchmark, or ``{"ceilings": device}``.
+    benchmark, or ``{"ceilings": device}``. Where it is not the kernel that failed, the process
+    ends with the status `os.EX_OSERR`.
     """
-    found = ceilings.measure(order["ceilings"]) if "ceilings" in order else measure(order)
-    found["environment"]["started_warm"] = started_warm
-    write_json(path, found)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # it ends the process as other signals do
+    try:
+        found = ceilings.measure(order["ceilings"]) if "ceilings" in order else measure(order)
+        found["environment"]["started_warm"] = started_warm
+        write_json(path, found)
+    except Exception:
+        with contextlib.suppress(OSError):  # there may be no room for this either
+            traceback.print_exc()
+        os._exit(os.EX_OSERR)
 
 
 def main() -> None:

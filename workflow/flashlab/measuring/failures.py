@@ -1,7 +1,9 @@
-"""What a run that ended in an exception is recorded as."""
+"""What a run that ended in an exception is recorded as, if it is."""
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +12,19 @@ import torch
 _NO_KERNEL = ("No available kernel", "No viable backend")
 _ALLOCATION_FAILURES = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
 
+_MACHINE_FAILURES = (
+    *map(
+        os.strerror,
+        (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENFILE),
+    ),
+    # What the CUDA runtime, NVML and PyTorch say of a GPU or a driver that is not there any more.
+    *("device lost", "GPU is lost", "fallen off the bus", "CUDA error: unknown error"),
+    *("No CUDA GPUs are available", "no CUDA-capable device", "busy or unavailable"),
+    *("uncorrectable ECC error", "uncorrectable NVLink error", "CUDA unknown error"),
+    *("Found no NVIDIA driver", "driver version is insufficient", "unsupported display driver"),
+)
+"""What an exception says that no kernel can help: a disk without room, a GPU that is lost."""
+
 
 class IncorrectError(Exception):
     """An implementation whose result is wrong; `compared` holds its errors, where it has some."""
@@ -17,6 +32,13 @@ class IncorrectError(Exception):
     def __init__(self, message: str, compared: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.compared = compared
+
+
+def is_of_the_machine(error: BaseException) -> bool:
+    """Whether an exception, or one that it came from, is what the machine did to the run."""
+    text, cause = str(error).lower(), error.__cause__ or error.__context__
+    is_so = any(part.lower() in text for part in _MACHINE_FAILURES)
+    return is_so or (cause is not None and is_of_the_machine(cause))
 
 
 def describe_failure(error: BaseException, reasons: Sequence[str]) -> tuple[str, str]:

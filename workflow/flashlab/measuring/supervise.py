@@ -1,12 +1,14 @@
 """One run from order to record: claims the device, starts the measuring process, waits for it.
 
-Whatever becomes of that process (out of memory, wrong, crashed, hung) becomes a record with its
-status, so that a sweep goes on past it. Nothing here imports torch.
+Whatever the kernel makes of that process (out of memory, wrong, crashed, hung) becomes a record
+with its status, so that a sweep goes on past it. What the machine does to it (no room on a disk, a
+signal from outside, a GPU that is lost) is an error without a record. Nothing here imports torch.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import tempfile
@@ -48,8 +50,15 @@ Begin = Callable[[psutil.Process | None, Mapping[str, Any], Mapping[str, str], P
 """What starts a measuring process, as `flashlab.measuring.start.start` does."""
 
 
+OWN_SIGNALS = (
+    *(signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS),
+    *(signal.SIGFPE, signal.SIGSEGV, signal.SIGSYS),
+)
+"""The signals that a process is ended by for what it did itself."""
+
+
 class MeasuringError(Exception):
-    """A measurement that is not a run, and so has no record to say that it failed."""
+    """A measurement of which there is no record, so that the next call makes it again."""
 
 
 def count_oom_kills() -> int:
@@ -62,15 +71,30 @@ def count_oom_kills() -> int:
 
 
 def ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict[str, Any]:
-    """Status and message of a measuring process that died before it could answer."""
+    """Status and message of a measuring process that died before it could answer.
+
+    Raises:
+        MeasuringError: what ended it was not the kernel.
+    """
     if returncode < 0:
         known = -returncode in set(signal.Signals)
         name = signal.Signals(-returncode).name if known else str(-returncode)
         if name == "SIGKILL" and oom_kills:
             return {"status": "oom", "message": "killed by the system for lack of memory (SIGKILL)"}
-        return {"status": "error", "message": f"crashed: ended by signal {name}"}
+        if -returncode in OWN_SIGNALS:
+            return {"status": "error", "message": f"crashed: ended by signal {name}"}
+        raise MeasuringError(
+            f"the measuring process was ended from outside, by signal {name}; nothing is recorded, "
+            "and the next call measures it"
+        )
     last = errors.read_text(errors="replace").strip().splitlines()[-1:]
     text = last[0] if last else "no message"
+    if returncode == os.EX_OSERR:
+        raise MeasuringError(
+            f"the machine failed the measuring process: {text}; nothing is recorded. Temporary "
+            f"files are in {tempfile.gettempdir()} (TMPDIR says where): see that there is room, "
+            "and that the device works, then call again"
+        )
     return {"status": "error", "message": f"ended with status {returncode}: {text}"}
 
 
@@ -154,12 +178,23 @@ def _count(
     return {**found, "metrics": metrics}
 
 
+def _gpu_name(uuid: str) -> str:
+    """The name of a GPU; MeasuringError if the driver does not list it."""
+    names = {gpu.uuid: gpu.name for gpu in machine.gpus()}
+    if uuid not in names:
+        raise MeasuringError(
+            f"the driver does not list the GPU {uuid} any more; nothing is recorded. Call again "
+            "once nvidia-smi shows it"
+        )
+    return names[uuid]
+
+
 def _surroundings(device: str, variables: Mapping[str, str]) -> dict[str, Any]:
     """What is known ahead of a run, on the CPU or the GPU that these variables confine it to."""
     if device == "cpu":
         return surroundings(machine.device_name("cpu"), None)
     uuid = variables["CUDA_VISIBLE_DEVICES"]
-    return surroundings(next(gpu.name for gpu in machine.gpus() if gpu.uuid == uuid), uuid)
+    return surroundings(_gpu_name(uuid), uuid)
 
 
 def measure_run(
@@ -180,6 +215,7 @@ def measure_run(
 
     Raises:
         WorkflowGoneError: the Snakemake call that ordered the run has ended; nothing is written.
+        MeasuringError: the machine kept it from being measured; nothing is written.
         OSError: the record cannot be written; nothing half written is left.
     """
     form = implementation.form(benchmark, protocol["name"])
@@ -199,6 +235,8 @@ def measure_run(
             found = _count(benchmark, run.device, order, variables, protocol["timeout_s"])
         else:
             found = _run_child(start, order, variables, protocol["timeout_s"])
+        if run.device == "cuda" and found["status"] == "error":
+            _gpu_name(variables["CUDA_VISIBLE_DEVICES"])  # one that is lost has made the error
         ended = datetime.now(UTC).isoformat(timespec="seconds")
     record = Record(
         benchmark=benchmark.name,
