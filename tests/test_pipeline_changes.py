@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from flashlab.calls.prepare import REPORTS
+
 TINY = ("--configfile", "tests/tiny.yaml")
 
 
@@ -32,6 +34,14 @@ def test_a_report_that_fails_leaves_the_one_before_it_and_is_made_once_mended(
     project.make("report/lab5.pdf")
     assert project.pdf.read_bytes() == before
     assert project.plan() == set()
+
+
+def test_a_second_call_for_reports_in_every_format_has_nothing_to_do(project: Any) -> None:
+    reports = [f"report/lab5.{kind}" for kind in REPORTS]
+    project.make(*reports)
+    again = project.make(*reports)
+    assert "Nothing to be done" in again
+    assert "again:" not in again
 
 
 def test_an_upgrade_tells_which_verdicts_it_changed(project: Any) -> None:

@@ -146,4 +146,5 @@ class Page:
 
         sheet = "".join(f".{name}{{{style}}}" for style, name in self._styles.items())
         shown = html.replace(FIGURE_STYLES_GO_HERE, sheet, 1)
-        return minify_html.minify(shown, minify_css=True, keep_html_and_head_opening_tags=True)
+        small = minify_html.minify(shown, minify_css=True, keep_html_and_head_opening_tags=True)
+        return f"{small}</html>\n"  # which it leaves out, and which says that nothing is cut off
