@@ -106,7 +106,26 @@ def run_out_of_time(project: Any) -> None:
     times = record.stat()
     record.write_text(json.dumps(document))
     os.utime(record, ns=(times.st_atime_ns, times.st_mtime_ns))
+    project.result(f"logs/measure/{record.stem}.log").unlink()  # it has the digest of another
     allow_more_time(project)
+
+
+def divide_by_ten(*runs: str) -> Change:
+    """Make runs look ten times as fast, as consistently as one can by hand."""
+
+    def change(project: Any) -> None:
+        for run in runs:
+            record = project.record(run)
+            document, times = json.loads(record.read_text()), record.stat()
+            for metric in document["record"]["metrics"].values():
+                metric["value"] /= 10
+                metric |= (
+                    {"samples": [s / 10 for s in metric["samples"]]} if "samples" in metric else {}
+                )
+            record.write_text(json.dumps(document))
+            os.utime(record, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    return change
 
 
 def delete(*results: str) -> Change:
@@ -285,6 +304,15 @@ TABLE = [
         | CEILINGS
         | tables("emb_dim", "num_heads", "batch_size")
         | figures("emb_dim", "num_heads", "batch_size")
+        | DERIVED,
+    ),
+    Row(
+        "a record and counters are changed by hand",
+        divide_by_ten(SMALLEST, "counters-flash2-b1-n16-h1-e32-causal"),
+        measured("Flash2", "b1-n16-h2-e16-causal")
+        | counted("b1-n16-h1-e32-causal")
+        | tables("emb_dim", "num_heads")
+        | figures("emb_dim", "num_heads")
         | DERIVED,
     ),
     Row(

@@ -12,6 +12,7 @@ from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import read_json, sha256_of
 from flashlab.records import (
+    SCHEMAS,
     STATUSES,
     RecordError,
     parse_record,
@@ -19,6 +20,7 @@ from flashlab.records import (
     write_record,
 )
 from flashlab.runs import Run
+from flashlab.telling.codes import WARNINGS
 
 
 @pytest.mark.parametrize("status", STATUSES)
@@ -66,11 +68,17 @@ def test_a_run_that_failed_has_no_numbers_and_a_message(run: Run, status: str) -
     [
         *(("record.metrics.forward_time.value", value) for value in (None, 0, -1.0, True, "0.1")),
         ("record.metrics.forward_time.samples", [0.1, 0.0]),
+        ("record.metrics.forward_time.samples", [0.1] * 12),
+        ("record.metrics.forward_time.value", 0.1),
         ("record.metrics.forward_time.unit", "s"),
         ("record.metrics.forward_time.colour", "red"),
         ("record.metrics.forward_time.stopped", "bored"),
         ("record.metrics.energy", {"unit": "J", "value": 1.0}),
         ("record.metrics", {}),
+        ("record.warnings", [{"code": "a_code_that_nothing_gives"}]),
+        ("record.started", "yesterday"),
+        ("record.started", "2026-01-02T03:04:05"),
+        ("record.ended", "2026-01-02T03:04:04+00:00"),
         ("record.benchmark", "swimming"),
         ("record.run.seq_len", 0),
         ("record.run", {"implementation": "Flash2", "dtype": "float16", "device": "cpu"}),
@@ -82,9 +90,14 @@ def test_a_run_that_failed_has_no_numbers_and_a_message(run: Run, status: str) -
 def test_a_record_that_is_not_of_its_benchmark_is_refused_by_name(
     run: Run, path: str, value: Any
 ) -> None:
-    named = "colour" if "colour" in path else r"metrics|benchmark|run|version"
+    named = "colour" if "colour" in path else r"metrics|benchmark|run|version|warnings|started"
     with pytest.raises(RecordError, match=f"^here: .*({named})"):
         parse_record(changed(record_of(run).to_json(), path, value), "here")
+
+
+def test_what_a_record_may_warn_of_has_a_message() -> None:
+    schema = read_json(SCHEMAS / "record.schema.json")["properties"]["record"]["properties"]
+    assert {*schema["warnings"]["items"]["properties"]["code"]["enum"]} <= WARNINGS.keys()
 
 
 # Counters

@@ -25,6 +25,8 @@ from flashlab.config import ConfigError
 from flashlab.records import time_out_message, write_record
 from flashlab.runs import Run
 
+NO_LOG = Path("of-no-job.log")
+
 
 @pytest.mark.parametrize(
     ("name", "content"),
@@ -77,13 +79,27 @@ def test_a_folder_is_as_whole_as_its_files(tmp_path: Path) -> None:
 
 def test_a_record_is_missing_damaged_or_another_runs(tmp_path: Path, run: Run) -> None:
     path = tmp_path / "record.json"
-    assert record_damage(path, run, 300, {}) == "is missing"
+    assert record_damage(path, run, 300, {}, NO_LOG) == "is missing"
     write_record(path, record_of(run))
-    assert record_damage(path, run, 300, {}) is None
+    assert record_damage(path, run, 300, {}, NO_LOG) is None
     path.write_bytes(path.read_bytes()[:-20])
-    assert "not JSON" in str(record_damage(path, run, 300, {}))
+    assert "not JSON" in str(record_damage(path, run, 300, {}, NO_LOG))
     write_record(path, record_of(attention_run("Other", Shape.of(run), run.dtype, run.device)))
-    assert "was asked for" in str(record_damage(path, run, 300, {}))
+    assert "was asked for" in str(record_damage(path, run, 300, {}, NO_LOG))
+
+
+def test_a_record_that_was_changed_by_hand_is_not_what_its_log_says(
+    tmp_path: Path, run: Run
+) -> None:
+    path, log, intact = tmp_path / "record.json", tmp_path / "record.log", {}
+    write_record(path, record_of(run))
+    log.write_text(made_line(path.name, path.read_bytes()))
+    assert record_damage(path, run, 300, intact, log) is None
+    times = path.stat()
+    write_record(path, record_of(run, forward=[0.0001] * 12, backward=[0.00025] * 12))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert record_damage(path, run, 300, intact, log) == "was changed after it had been made"
+    assert record_damage(path, run, 300, {}, tmp_path / "none.log") is None
 
 
 def test_a_run_that_ran_out_of_time_is_measured_again_with_more_time_only(
@@ -92,14 +108,14 @@ def test_a_run_that_ran_out_of_time_is_measured_again_with_more_time_only(
     protocol = {"name": "sampled", "timeout_s": 2.5}
     path = tmp_path / "record.json"
     write_record(path, record_of(run, "error", protocol=protocol, message="timed out after 2.5 s"))
-    assert "ran out of time after 2.5 s" in str(record_damage(path, run, 3, {}))
-    assert record_damage(path, run, 2.5, {}) is None
-    assert record_damage(path, run, 1, {}) is None
+    assert "ran out of time after 2.5 s" in str(record_damage(path, run, 3, {}, NO_LOG))
+    assert record_damage(path, run, 2.5, {}, NO_LOG) is None
+    assert record_damage(path, run, 1, {}, NO_LOG) is None
     # Another error is not one of time, and a result not one at all.
     write_record(path, record_of(run, "error", protocol=protocol))
-    assert record_damage(path, run, 3, {}) is None
+    assert record_damage(path, run, 3, {}, NO_LOG) is None
     write_record(path, record_of(run, protocol=protocol))
-    assert record_damage(path, run, 3, {}) is None
+    assert record_damage(path, run, 3, {}, NO_LOG) is None
 
 
 @pytest.fixture
@@ -141,13 +157,13 @@ def test_a_record_that_was_found_intact_is_read_again_only_when_it_has_changed(
     message, protocol = time_out_message(2), {"name": "sampled", "timeout_s": 2}
     write_record(path, record_of(run, status="error", message=message, protocol=protocol))
     intact: dict[str, Any] = {}
-    assert record_damage(path, run, 2, intact) is None
+    assert record_damage(path, run, 2, intact, NO_LOG) is None
     later = json.loads(json.dumps(intact))
     with monkeypatch.context() as patch:
         patch.setattr(remaking, "read_record", None)  # reading it would be an error
-        assert record_damage(path, run, 2, later) is None
-        assert "ran out of time after 2 s" in str(record_damage(path, run, 3, later))
+        assert record_damage(path, run, 2, later, NO_LOG) is None
+        assert "ran out of time after 2 s" in str(record_damage(path, run, 3, later, NO_LOG))
     status = path.stat()
     path.write_bytes(b"\0" * status.st_size)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
-    assert "cannot be used" in str(record_damage(path, run, 2, later))
+    assert "cannot be used" in str(record_damage(path, run, 2, later, NO_LOG))

@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -226,8 +229,17 @@ def _check_metrics(
 ) -> None:
     """The metrics of a record must be those that are declared, in their units.
 
+    The value of one is the median of its samples, where it has some.
     An optional one may be missing, and any one where a record may hold them `in_part`.
     """
+    for name, measured in found.items():
+        if samples := measured.get("samples"):
+            median = statistics.median(samples)
+            if not math.isclose(measured["value"], median):
+                raise RecordError(
+                    f"{where}: record.metrics.{name}: the value is {measured['value']:g}, but the "
+                    f"median of its samples {median:g}"
+                )
     units = {
         metric.name: metric.unit
         for metric in declared
@@ -238,6 +250,18 @@ def _check_metrics(
         raise RecordError(
             f"{where}: record.metrics: holds {stated}, but {benchmark.name} measures {units}"
         )
+
+
+def _check_times(started: str, ended: str | None, where: str) -> None:
+    """A record's times must be such, with their offsets from UTC, and in order."""
+    try:
+        times = [datetime.fromisoformat(time) for time in (started, ended) if time is not None]
+    except ValueError as error:
+        raise RecordError(f"{where}: record.started, record.ended: {error}") from error
+    if any(time.tzinfo is None for time in times):
+        raise RecordError(f"{where}: record.started, record.ended: the offset from UTC is missing")
+    if times != sorted(times):
+        raise RecordError(f"{where}: record.ended: {ended} is before it started, at {started}")
 
 
 def parse_record(document: Any, where: str) -> Record:
@@ -252,6 +276,7 @@ def parse_record(document: Any, where: str) -> Record:
         raise RecordError(f"{where}: record.benchmark: {error}") from error
     except KeyError as error:
         raise RecordError(f"{where}: record.run: {error.args[0]} is missing") from error
+    _check_times(inner["started"], inner.get("ended"), where)
     protocol = inner["protocol"]["name"]
     counted, in_part = protocol == COUNTERS, protocol == INTERLEAVED
     declared = benchmark.all_counters(run.device) if counted else benchmark.measured

@@ -246,15 +246,22 @@ def _remade(
             for run, processes in planned.items()
             for entry in processes.processes
         }
+        logs = source.home / "logs" / ("import" if source.imports else "measure")
         intact = {name: intact[name] for name in map(Path.as_posix, runs) if name in intact}
         remade |= {
             path.as_posix(): damage
             for path, run in runs.items()
-            if (damage := remaking.record_damage(path, run, protocol["timeout_s"], intact))
+            if (
+                damage := remaking.record_damage(
+                    path, run, protocol["timeout_s"], intact, logs / f"{path.stem}.log"
+                )
+            )
         }
     is_local = source.recorded is None
-    if ceilings and is_local and (damage := remaking.damage(ceilings)):
-        remade[ceilings.as_posix()] = damage
+    if ceilings and is_local:
+        log = remaking.read_log(source.home / "logs" / "measure" / f"{ceilings.stem}.log")
+        if damage := remaking.damage(ceilings, log):
+            remade[ceilings.as_posix()] = damage
     if is_local and source.config["again"] == remaking.BLOCKS:
         broken = broken_blocks(blocks_of(every[0][1]))
         remade |= {entry.path.as_posix(): remaking.ASKED_FOR for entry in broken}
@@ -287,9 +294,8 @@ def _stage_damages(
         if published.exists():
             paths |= {home / published.name: "", published: ""}
     for path, job in paths.items():
-        log = home / "logs" / f"{job}.log"
-        said = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-        if damage := remaking.damage(path, said):
+        log = remaking.read_log(home / "logs" / f"{job}.log")
+        if damage := remaking.damage(path, log):
             found.setdefault(path.as_posix(), damage)
     return found
 

@@ -52,8 +52,13 @@ def damage(path: Path, log: str = "") -> str | None:
         return MISSING
     except OSError as error:
         return f"cannot be read ({error.strerror})"
+    return _fault(path, content) or _change(path, content, log)
+
+
+def _change(path: Path, content: bytes, log: str) -> str | None:
+    """That a file is not as it was when its job noted its digest in the log; None otherwise."""
     is_another = f"made {path.name} " in log and made_line(path.name, content) not in log
-    return _fault(path, content) or ("was changed after it had been made" if is_another else None)
+    return "was changed after it had been made" if is_another else None
 
 
 def _fault(path: Path, content: bytes) -> str | None:
@@ -86,18 +91,27 @@ def _time_limit(path: Path, run: Run) -> float | None:
     return allowed if ended else None
 
 
-def record_damage(path: Path, run: Run, timeout_s: float, intact: dict[str, Any]) -> str | None:
-    """Why a run must be measured again: its record is missing or damaged, or it ran out of time.
+def read_log(path: Path) -> str:
+    """The log of a job; empty where there is none."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
-    Running out of time counts where less time was allowed than `timeout_s`. A record that is not
-    damaged is added to `intact`, and not read while it is as old and as large as it was: checking
-    10,000 records takes seconds.
+
+def record_damage(
+    path: Path, run: Run, timeout_s: float, intact: dict[str, Any], log: Path
+) -> str | None:
+    """Why a run must be measured again: its record is missing or not as made, or time ran out.
+
+    Running out of time counts where less time was allowed than `timeout_s`. The `log` of the job
+    that made the record has its digest. A record that is not damaged is added to `intact`, and not
+    read until somebody writes to it: checking 10,000 records takes seconds.
     """
     name = path.as_posix()
     try:
         status = path.stat()
-        state = [status.st_size, status.st_mtime_ns, status.st_ino]
+        state = [status.st_size, status.st_ctime_ns, status.st_ino]  # mtime can be set at will
         if name not in intact or intact[name]["state"] != state:
+            if change := _change(path, path.read_bytes(), read_log(log)):
+                return change
             intact[name] = {"state": state, "limit": _time_limit(path, run)}
     except FileNotFoundError:
         return MISSING

@@ -53,6 +53,7 @@ COMMANDS = (
             option("--machine", type=Path, help="file of the machine it was planned for"),
         ),
         ends_alone=True,
+        tells_made=True,
         ahead="flashlab.measuring.jobs:read_ahead",
     ),
     Command(
@@ -65,6 +66,7 @@ COMMANDS = (
             option("--machine", type=Path, help="file of the machine they were planned for"),
         ),
         ends_alone=True,
+        tells_made=True,
         ahead="flashlab.measuring.jobs:read_ahead",
     ),
     Command(
@@ -84,6 +86,7 @@ COMMANDS = (
             option("--entry", type=json.loads, required=True, help="what it is, JSON"),
             path("--output", "the record to write"),
         ),
+        tells_made=True,
     ),
     Command(
         "freeze",
