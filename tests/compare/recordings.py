@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import statistics
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -49,7 +50,7 @@ def record(
     def timed(milliseconds: float) -> Measurement:
         offset = drawn.gauss(1, spread)
         samples = tuple(milliseconds * offset * drawn.gauss(1, 0.01) for _ in range(20))
-        return Measurement(sorted(samples)[10], samples, "interval")
+        return Measurement(statistics.median(samples), samples, "interval")
 
     def one(run: Run, process: int) -> Record:
         metrics = {
