@@ -6,9 +6,7 @@ four keys, and beside them `record`: the run, its environment, and how it went.
 """
 
 import argparse
-import os
 import sys
-import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "workflow"))
@@ -16,8 +14,13 @@ sys.path.insert(0, str(Path(__file__).parent / "workflow"))
 from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.benchmarks.implementations import Implementations, available, find_implementations
-from flashlab.measuring.supervise import measure_run
+from flashlab.benchmarks.implementations import (
+    Implementations,
+    describe_unknown,
+    find_implementations,
+)
+from flashlab.cli import new_file
+from flashlab.measuring.supervise import MeasuringError, measure_run
 from flashlab.plan import identity
 
 TIMEOUT_SECONDS = 3600
@@ -33,22 +36,9 @@ def positive(text: str) -> int:
 
 def json_file(text: str) -> Path:
     """A path that ends in .json and can be written."""
-    path = Path(text)
-    if path.suffix != ".json":
+    if Path(text).suffix != ".json":
         raise argparse.ArgumentTypeError(f"{text} must end in .json")
-    if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is a folder")
-    if not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"the folder {path.parent} does not exist")
-    if path.exists() and not os.access(path, os.W_OK):
-        raise argparse.ArgumentTypeError(f"{text} cannot be written")
-    try:
-        # The only sure way to know: some file systems deny what their permissions allow.
-        with tempfile.TemporaryFile(dir=path.parent):
-            return path
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise argparse.ArgumentTypeError(f"{text} cannot be written: {reason}") from error
+    return new_file(text)
 
 
 def parse(implementations: Implementations) -> argparse.Namespace:
@@ -71,10 +61,7 @@ def parse(implementations: Implementations) -> argparse.Namespace:
     )
     arguments = parser.parse_args()
     if arguments.impl not in implementations:
-        parser.error(
-            f"argument --impl: unknown implementation {arguments.impl}; "
-            f"{available(implementations)}"
-        )
+        parser.error(f"argument --impl: {describe_unknown(arguments.impl, '', implementations)}")
     if arguments.emb_dim % arguments.num_heads:
         parser.error(
             f"argument --emb_dim: {arguments.emb_dim} is not divisible by "
@@ -100,14 +87,18 @@ def main() -> int:
     protocol = {"name": "lab5", "repeats": arguments.repeats, "timeout_s": TIMEOUT_SECONDS}
     decided_by = identity.identity(ATTENTION, run, protocol, implementation)
     sources = identity.sources(decided_by, implementation)
-    record = measure_run(ATTENTION, run, protocol, implementation, sources, arguments.output)
+    try:
+        record = measure_run(ATTENTION, run, protocol, implementation, sources, arguments.output)
+    except MeasuringError as error:
+        print(f"{run}: {error}", file=sys.stderr)
+        return 1
     if record.status != "ok":
-        print(f"{run}: {record.status}: {record.message}", file=sys.stderr)
+        print(f"{run}: {record.status}:", *str(record.message).split(), file=sys.stderr)
         return 1
     keys = record.top_level_keys()
     for name in ("forward", "backward", "forward_backward"):
         seconds, rate = keys[name]["time(s)"], keys[name]["FLOPS(TFLOPs/s)"]
-        print(f"{name}: {seconds:.6f} s, {rate:.2f} TFLOPs/s")
+        print(f"{name}: {seconds:.4g} s, {rate:.3g} TFLOPs/s")
     print(f"peak memory: {keys['peak_memory_usage(MB)']} MB; written to {arguments.output}")
     return 0
 

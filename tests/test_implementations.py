@@ -138,11 +138,13 @@ def test_a_broken_file_matters_only_to_whoever_needs_it(
     with pytest.raises(ImplementationError) as caught:
         found["Mine"]
     said = str(caught.value)
-    assert said.startswith("unknown implementation Mine; unusable: ")
+    assert said.partition(": ")[0].endswith(str(broken)) or "Errno" in said
     assert str(broken) in said and problem in said
+    assert said.endswith("; so there is no implementation Mine")
     with pytest.raises(ImplementationError) as caught:
         found["Absent"]
-    assert "unknown implementation Absent; kernels/ has Other; unusable: " in str(caught.value)
+    assert str(caught.value).startswith("unknown implementation Absent; unusable: ")
+    assert str(caught.value).endswith("; kernels/ has Other")
     assert str(broken) in str(caught.value) and problem in str(caught.value)
 
 
@@ -154,9 +156,21 @@ def test_files_that_share_a_name_are_an_error_only_where_it_is_asked_for(tmp_pat
     with pytest.raises(ImplementationError) as caught:
         found["Mine"]
     assert str(caught.value) == (
-        f"unknown implementation Mine; unusable: {one}, {two}: all have the NAME Mine; "
-        "rename all but one"
+        f"{one}, {two}: all have the NAME Mine; rename all but one; so there is no "
+        "implementation Mine"
     )
+
+
+@pytest.mark.parametrize("file", ["mine.py", "m_ine.py", "attention.py"])
+def test_the_fault_of_a_file_comes_first_whatever_the_file_is_called(
+    tmp_path: Path, file: str
+) -> None:
+    other_kernel(tmp_path)
+    broken = kernel(tmp_path, KERNEL.replace("def attention", "def"), file)
+    with pytest.raises(ImplementationError) as caught:
+        find_implementations(tmp_path)["Mine"]
+    said = f"{broken}: line 7: invalid syntax; so there is no implementation Mine"
+    assert str(caught.value) == said
 
 
 def test_a_run_reads_no_kernel_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

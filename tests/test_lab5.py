@@ -27,12 +27,14 @@ def test_a_result_has_the_scripts_keys_and_definitions(tmp_path: Path) -> None:
     """Of any implementation in kernels/."""
     done = lab5(*TINY, "--impl", "SdpaMath", "--causal", "--repeats", "3", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
     result = json.loads((tmp_path / "benchmark_result.json").read_text())
     flops = 4 * 32**2 * 32 / 2  # half of them, with the mask
     for name, share in {"forward": 1, "backward": 2.5, "forward_backward": 3.5}.items():
         measured = result[name]
         rate = flops * share / measured["time(s)"] / 1e12
         assert measured["FLOPS(TFLOPs/s)"] == pytest.approx(rate)
+        assert f"{name}: {measured['time(s)']:.4g} s, {rate:.3g} TFLOPs/s" in done.stdout
     assert result["peak_memory_usage(MB)"] > 0
     run, protocol = result["record"]["run"], result["record"]["protocol"]
     assert (run["implementation"], run["causal"]) == ("SdpaMath", True)
@@ -64,7 +66,8 @@ def test_a_wrong_command_line_is_one_message_and_no_file(
 def test_a_run_without_numbers_says_why_and_keeps_its_record(tmp_path: Path) -> None:
     done = lab5(*TINY, "--impl", "SdpaCudnn", "--output", "o.json", cwd=tmp_path)
     assert done.returncode == 1
-    assert "unsupported" in done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "unsupported: No " in line
     record = json.loads((tmp_path / "o.json").read_text())
     assert record["forward"]["time(s)"] is None
     assert record["record"]["status"] == "unsupported"

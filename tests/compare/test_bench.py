@@ -296,3 +296,28 @@ def test_a_mistake_on_the_command_line_is_one_message(
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("missing/said.json", "the folder missing does not exist"),
+        (".", "is a folder"),
+        ("/proc/said.json", "cannot be written: "),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(
+    output: str,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(measuring_start, "start_own_parent", None)  # nothing is begun
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "Pytorch", "SdpaMath", "--json", output])
+    assert ended.value.code == 2
+    assert "argument --json: " in (message := capsys.readouterr().err)
+    assert said in message
+    assert not list(tmp_path.iterdir())

@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,27 @@ def path(flag: str, help: str, **keywords: Any) -> Option:
 def paths(name: str, help: str) -> Option:
     """One or more paths, as arguments."""
     return option(name, type=Path, nargs="+", help=help)
+
+
+def new_file(text: str) -> Path:
+    """The path of a file to write, as the type of an option: one that cannot be written is refused.
+
+    So a measurement is not lost in the end.
+    """
+    path = Path(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a folder")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"the folder {path.parent} does not exist")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text} cannot be written")
+    try:
+        # The only sure way to know: some file systems deny what their permissions allow.
+        with tempfile.TemporaryFile(dir=path.parent):
+            return path
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise argparse.ArgumentTypeError(f"{text} cannot be written: {reason}") from error
 
 
 LANGUAGE = option(

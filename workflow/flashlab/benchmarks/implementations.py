@@ -11,6 +11,7 @@ import difflib
 import hashlib
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,10 @@ each a leaf with a gradient of its own, or one (B, N, 3, H, D)."""
 PACKED_TWIN = "Packed"
 """What the name of an implementation that takes both forms ends in where it is given the packed
 one."""
+
+
+_NAMES = re.compile(r"^NAME\s*=\s*[\"'](\w+)", re.MULTILINE)
+"""The NAME in a file that cannot be parsed."""
 
 
 class ImplementationError(Exception):
@@ -204,11 +209,11 @@ def read_implementation(
 class Implementations(dict[str, Implementation]):
     """Implementations by name, and what is wrong with each file that defines none.
 
-    `folder` is where they are, as messages name it; `broken` has each problem by the name that the
-    file has, or that several share, in lower case.
+    `folder` is where they are, as messages name it; `broken` has each problem by the names of the
+    file and of what it seems to define, as `_plain` has them.
 
     A broken file stops only the calls that ask for a name that is not here: the ImplementationError
-    gives the problem of that name, or lists the names that are here, and every broken file.
+    gives the problem of that name, or every broken file, and lists the names that are here.
     """
 
     def __init__(
@@ -224,23 +229,30 @@ class Implementations(dict[str, Implementation]):
     def __missing__(self, name: str) -> Implementation:
         close = difflib.get_close_matches(name, self, n=1)
         meant = f" (did you mean {close[0]}?)" if close else ""
-        raise ImplementationError(describe_unknown(name, self, meant))
+        raise ImplementationError(describe_unknown(name, meant, self))
 
 
-def describe_unknown(name: str, known: Collection[str], meant: str) -> str:
-    """Why there is no implementation of a name; `meant` is the hint at another one."""
-    if isinstance(known, Implementations) and (problem := known.broken.get(name.casefold())):
-        return f"unknown implementation {name}; unusable: {problem}"
-    return f"unknown implementation {name}{meant}; {available(known)}"
+def _plain(name: str) -> str:
+    """A name without what tells the names of a file and of its implementation apart."""
+    return name.casefold().replace("_", "")
 
 
-def available(known: Collection[str]) -> str:
-    """The choices, for an error message: the names, then each broken file's problem."""
-    folder, broken = "kernels/", dict[str, str]()
-    if isinstance(known, Implementations):
-        folder, broken = known.folder, known.broken
-    problems = (f"unusable: {problem}" for problem in broken.values())
-    return "; ".join([f"{folder} has {', '.join(known)}", *problems])
+def describe_unknown(name: str, meant: str, *known: Collection[str]) -> str:
+    """Why there is no implementation of a name among those known; `meant` hints at another one.
+
+    The fault of the file that would define it, where there is one; otherwise every file's fault,
+    then the names that there are.
+    """
+    choices = []
+    for each in known:
+        folder, broken = "kernels/", dict[str, str]()
+        if isinstance(each, Implementations):
+            folder, broken = each.folder, each.broken
+        if problem := broken.get(_plain(name)):
+            return f"{problem}; so there is no implementation {name}"
+        choices += [f"unusable: {problem}" for problem in dict.fromkeys(broken.values())]
+        choices.append(f"{folder} has {', '.join(each)}")
+    return "; ".join([f"unknown implementation {name}{meant}", *choices])
 
 
 def implementations_of(benchmark: Benchmark, naming: str = "") -> Implementations:
@@ -278,14 +290,17 @@ def find_implementations(
                 continue
             implementation = read_implementation(path, entry_point)
         except (ImplementationError, OSError) as error:
-            broken[path.stem.casefold()] = str(error)
+            names = [path.stem]
+            with suppress(OSError):
+                names += _NAMES.findall(path.read_text(encoding="utf-8", errors="replace"))
+            broken |= dict.fromkeys(map(_plain, names), str(error))
         else:
             by_name.setdefault(implementation.name, []).append(implementation)
     for name, sharing in by_name.items():
         if len(sharing) > 1:
             paths = ", ".join(str(implementation.path) for implementation in sharing)
             problem = f"{paths}: all have the NAME {name}; rename all but one"
-            broken[name.casefold()] = problem
+            broken[_plain(name)] = problem
     found = {name: sharing[0] for name, sharing in by_name.items() if len(sharing) == 1}
     shown = f"kernels/{folder.name}/" if folder.parent == KERNELS else "kernels/"
     return Implementations(found, broken, shown)

@@ -17,7 +17,6 @@ from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import (
     ImplementationError,
-    available,
     describe_unknown,
     implementations_of,
 )
@@ -63,7 +62,7 @@ def find_kernel(name: str) -> tuple[Path, Benchmark]:
         return (kernels[name].path, ATTENTION) if name in kernels else (steps[name].path, LADDER)
     close = difflib.get_close_matches(name, [*kernels, *steps], n=1)
     meant = f" (did you mean {close[0]}?)" if close else ""
-    raise ImplementationError(f"{describe_unknown(name, kernels, meant)}; {available(steps)}")
+    raise ImplementationError(describe_unknown(name, meant, kernels, steps))
 
 
 @contextmanager

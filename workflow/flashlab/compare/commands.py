@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.implementations import ImplementationError
 from flashlab.checking.commands import DTYPES, seconds
 from flashlab.checking.shapes import FORM, ShapeError
-from flashlab.cli import LANGUAGE, Command, UsageError, option, path, require
+from flashlab.cli import LANGUAGE, Command, UsageError, new_file, option, path, require
 
 
 def _share(text: str) -> float:
@@ -142,7 +141,10 @@ COMMANDS = (
                 "ten times what the slowest of the others took)",
             ),
             option(
-                "--json", type=Path, metavar="FILE", help="write what the table says to a file, too"
+                "--json",
+                type=new_file,
+                metavar="FILE",
+                help="write what the table says to a file, too",
             ),
             option(
                 "--watch",

@@ -77,7 +77,7 @@ def _check_relations(
             used["counted", i] = name
     for path, name in {("baseline",): baseline, **used}.items():
         if name not in known:
-            yield path, describe_unknown(name, known, nearest(name, known))
+            yield path, describe_unknown(name, nearest(name, known), known)
     for path, block in blocks.items():
         for device in ("cuda", "cpu"):
             for key, text in block_problems(benchmark, block[device], block.get("sweep")):

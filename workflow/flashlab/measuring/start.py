@@ -50,13 +50,14 @@ def process_variables() -> dict[str, str]:
     Threads that spin instead cost a busy machine up to a hundred times the time of a short call.
     Inductor compiles in the process itself: a pool of workers costs more than a run's one or two
     kernels, and could not be forked. FlashAttention-4 keeps what it has compiled for later
-    processes, as Triton and Inductor do anyway.
+    processes, as Triton and Inductor do anyway. PyTorch's profiler (Kineto) is silent.
     """
     return {
         "OMP_NUM_THREADS": str(machine.cpu_count()),
         "OMP_WAIT_POLICY": "passive",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED": "1",
+        "KINETO_LOG_LEVEL": "6",
     }
 
 
