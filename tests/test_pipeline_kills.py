@@ -39,6 +39,7 @@ def just_measured(project: Any) -> None:
         if "record" in document:
             document["record"] |= {"started": now, "ended": now}
             write_json(path, document)
+            project.result(f"logs/measure/{path.stem}.log").unlink()  # it has the digest as made
 
 
 def test_a_killed_call_leaves_nothing_running_and_the_next_one_goes_on_by_itself(
