@@ -26,12 +26,13 @@ from pathlib import Path
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course import FLASH2, FLOPS_RATIOS, NAIVE, read_result
+from flashlab.course.declaration import of_record
+from flashlab.course.identity import family_of
+from flashlab.course.results import FLOPS_RATIOS, read_result
+from flashlab.course.words import FLASH2, NAIVE
 from flashlab.devices import Device, find_device
 from flashlab.plan.datasets import read_dataset
-from flashlab_grading.declared import of_record
 from flashlab_grading.grade import check_alone, grade_checked
-from flashlab_grading.identity import family_of
 from flashlab_grading.model import PASSES, Line, Result, Submission
 from flashlab_grading.physics import bytes_moved
 

@@ -49,7 +49,9 @@ TORCHLESS_MEASURING = {
 OF_GRADING = {name for name in MODULES if name.startswith(GRADING)}
 FACE = {
     *(f"flashlab.benchmarks.attention{part}" for part in ("", ".costs", ".declaration", ".shape")),
-    *("flashlab.benchmarks.implementations", "flashlab.cli", "flashlab.config", "flashlab.course"),
+    *("flashlab.benchmarks.implementations", "flashlab.cli", "flashlab.config"),
+    *(f"flashlab.course{part}" for part in ("", ".declaration", ".files", ".folder", ".identity")),
+    *(f"flashlab.course.{part}" for part in ("results", "words")),
     *("flashlab.devices", "flashlab.files", "flashlab.records", "flashlab.runs"),
     *(f"flashlab.plan{part}" for part in ("", ".datasets", ".machines", ".planning")),
     *(f"flashlab.report.{part}" for part in ("attached", "page", "rebuild", "render")),

@@ -17,7 +17,7 @@ from planted.course import course_result
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course import PASSES
+from flashlab.course.words import PASSES
 from flashlab.plan.datasets import DatasetError, import_plan, import_record
 from flashlab.records import read_record
 from flashlab.runs import Run

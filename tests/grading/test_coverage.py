@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from flashlab.course.declaration import Declaration
+from flashlab.course.identity import Candidate
+from flashlab.course.results import Numbers
 from flashlab_grading.coverage import check_coverage
-from flashlab_grading.identity import Candidate
-from flashlab_grading.model import Declaration, Numbers, Result
+from flashlab_grading.model import Result
 
 NUMBERS = Numbers({}, {}, 1.0)
 

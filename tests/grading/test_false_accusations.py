@@ -20,7 +20,7 @@ from grading.conftest import (
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course import PASSES
+from flashlab.course.words import PASSES
 
 Change = Callable[[float], float]
 

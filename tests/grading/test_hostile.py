@@ -166,7 +166,7 @@ def test_a_deep_folder_is_left_alone(sound: Any, tmp_path: Path) -> None:
 def test_more_than_the_bound_is_graded_up_to_it(
     bound: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_Budget", partial(files._Budget, **{bound: 20}))
+    monkeypatch.setattr(files, "Budget", partial(files.Budget, **{bound: 20}))
     folder = tmp_path / "eve"
     for i in range(25):
         inner = folder / f"{i:05}"

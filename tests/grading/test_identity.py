@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.costs import HEAD_DIMS
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab_grading import identity
-from flashlab_grading.identity import check_identity, fits, known_workspaces
-from flashlab_grading.model import Declaration, Numbers, Result
+from flashlab.course import identity
+from flashlab.course.declaration import Declaration
+from flashlab.course.identity import fits, known_workspaces
+from flashlab.course.results import Numbers
+from flashlab_grading.identity import check_identity
+from flashlab_grading.model import Result
 
 WORKSPACES = known_workspaces()
 _, HOPPER = WORKSPACES

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from flashlab.benchmarks.attention.costs import compulsory_bytes
-from flashlab.course import FLASH2, NAIVE
+from flashlab.course.declaration import Declaration
+from flashlab.course.identity import Candidate
+from flashlab.course.results import Numbers
+from flashlab.course.words import FLASH2, NAIVE
 from flashlab.devices import Device, find_device
-from flashlab_grading.identity import Candidate
-from flashlab_grading.model import Declaration, Numbers, Result
+from flashlab_grading.model import Result
 from flashlab_grading.physics import (
     PASSES,
     bytes_moved,

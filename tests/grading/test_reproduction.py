@@ -11,9 +11,11 @@ from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.course.declaration import Declaration
+from flashlab.course.results import Numbers
 from flashlab.records import write_record
 from flashlab.runs import Run
-from flashlab_grading.model import Declaration, Line, Numbers, Result
+from flashlab_grading.model import Line, Result
 from flashlab_grading.reproduction import (
     EXTRA_CALLS,
     START_SECONDS,

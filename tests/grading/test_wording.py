@@ -13,8 +13,9 @@ from flashlab.telling.catalogs import messages
 from flashlab_grading.model import BADGES, CHECKS, VERDICTS
 from flashlab_grading.wording import DOMAIN, domain_of
 
-FILES = [*Path(flashlab_grading.__file__).parent.glob("*.py"), course.__file__, untrusted.__file__]
-SOURCE = "".join(Path(path).read_text(encoding="utf-8") for path in FILES)
+FOLDERS = [Path(package.__file__).parent for package in (flashlab_grading, course)]
+FILES = [*(file for folder in FOLDERS for file in folder.glob("*.py")), Path(untrusted.__file__)]
+SOURCE = "".join(path.read_text(encoding="utf-8") for path in FILES)
 CODES = sorted({*re.findall(rf'"((?:{"|".join(CHECKS)})\.[a-z_0-9]+)"', SOURCE)})
 
 

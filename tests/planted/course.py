@@ -10,7 +10,7 @@ from typing import Any
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course import RUNS_CSV_COLUMNS
+from flashlab.course.runs_csv import RUNS_CSV_COLUMNS
 
 Handed = tuple[str, Shape, Mapping[str, Any]]
 """An implementation, its shape and its result."""

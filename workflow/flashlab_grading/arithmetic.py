@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 
-from flashlab.course import FLOPS_RATIOS, agree
+from flashlab.course.results import FLOPS_RATIOS, agree
 from flashlab_grading.model import Line, Result, Samples
 
 COARSE = 0.02

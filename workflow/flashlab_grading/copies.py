@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.special import bdtrc, erf
 
-from flashlab_grading.declared import kind_of_device
-from flashlab_grading.identity import family_of
+from flashlab.course.declaration import kind_of_device
+from flashlab.course.identity import family_of
 from flashlab_grading.model import PASSES, Line, Result, Verdict
 
 Floats = NDArray[np.float64]

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course import FLASH2, NAIVE
-from flashlab_grading.identity import Candidate, possible_families
+from flashlab.course.identity import Candidate
+from flashlab.course.words import FLASH2, NAIVE
+from flashlab_grading.identity import possible_families
 from flashlab_grading.model import Line, Result, Verdict
 
 EXPERIMENTS = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim")

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from flashlab.course import FLOPS_RATIOS
+from flashlab.course.results import FLOPS_RATIOS
 from flashlab_grading.identity import Point
 from flashlab_grading.model import PASSES, Line, Result, Verdict
 from flashlab_grading.plausibility import sweeps_of

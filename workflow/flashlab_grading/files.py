@@ -8,12 +8,22 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
 
-from flashlab.course import RUNS_CSV
-from flashlab.untrusted import FOLDER_FLAGS, UnsoundFileError, opened, read_bounded, readable
+from flashlab.course.files import (
+    BEGIN,
+    LEFT_BY_TOOLS,
+    MAX_DEPTH,
+    MAX_ENTRIES,
+    MAX_FILES,
+    Budget,
+    EnoughReadError,
+    Found,
+    files_in,
+    is_result,
+)
+from flashlab.untrusted import UnsoundFileError, read_bounded, readable
 from flashlab_grading.archives import (
     MAX_ARCHIVE_BYTES,
     REPORT,
@@ -24,87 +34,11 @@ from flashlab_grading.archives import (
 )
 from flashlab_grading.model import GradingError
 
-MAX_FILES = 10_000
-"""Most files of one submission that are graded."""
-
-MAX_ENTRIES = 100_000
-"""Most directory entries of one submission that are looked at."""
-
-MAX_DEPTH = 8
-"""Most levels of nested folders."""
-
-MAX_BYTES = 128 * 1024**2
-"""Most bytes of one submission that are read; the lab's 36 records have 5 MiB at most."""
-
 MAX_SUBMISSIONS = 2_000
-
-BEGIN = 4096
-"""Bytes by which a file that is not named like one shows that it is a result."""
-
-LEFT_BY_TOOLS = "__MACOSX"
-"""A folder that macOS puts into zip files."""
-
-
-Found = tuple[str, bytes | UnsoundFileError]
-"""A file of a submission: its relative path, and its bytes or why they were not read."""
-
-
-class _Enough(Exception):
-    """A submission is read no further: the path of what was too much, and why."""
-
-
-@dataclass
-class _Budget:
-    """What is left to read of a submission; `_Enough` where it does not suffice."""
-
-    entries: int = MAX_ENTRIES
-    files: int = MAX_FILES
-    size: int = MAX_BYTES
-
-    def look(self, path: str) -> None:
-        """Count an entry of the folder or archive at `path`."""
-        if self.entries == 0:
-            raise _Enough(path, UnsoundFileError("form.too_many", most=str(MAX_ENTRIES)))
-        self.entries -= 1
-
-    def take(self, path: str, read: Callable[[], bytes]) -> Found:
-        """The file at `path`."""
-        for left, code, most in (
-            (self.files, "form.too_many", MAX_FILES),
-            (self.size, "form.too_many_bytes", MAX_BYTES),
-        ):
-            if left <= 0:
-                raise _Enough(path, UnsoundFileError(code, most=str(most)))
-        self.files -= 1
-        try:
-            content = read()
-        except UnsoundFileError as problem:
-            return path, problem
-        self.size -= len(content)
-        return path, content
-
-
-def _is_result(name: str, begin: Callable[[], bytes]) -> bool:
-    """Whether a file is read: by its name, or because it begins like JSON of the script."""
-    if name.lower().endswith(".json") or name.lower() == RUNS_CSV:
-        return True
-    if name.lower().endswith(".ipynb"):
-        return False
-    try:
-        content = begin()
-    except Exception:  # a damaged or special file that nobody has to read
-        return False
-    return content[:64].lstrip().startswith(b"{") and b'"forward"' in content
-
-
-def _begin(name: str, folder: int) -> bytes:
-    """The first bytes of a regular file, whatever its size."""
-    with opened(name, folder) as descriptor:
-        return os.read(descriptor, BEGIN)
 
 
 def _files_in_archive(
-    path: str, read: Callable[[], bytes], left: _Budget, depth: int
+    path: str, read: Callable[[], bytes], left: Budget, depth: int
 ) -> Iterator[Found]:
     """The results and ``runs.csv`` files in an archive, each under the archive's path."""
     try:
@@ -122,7 +56,7 @@ def _files_in_archive(
                 problem = UnsoundFileError("form.archive_nested")
             if problem is not None:
                 yield inner, problem
-            elif _is_result(name, partial(member.read, BEGIN)):
+            elif is_result(name, partial(member.read, BEGIN)):
                 yield left.take(inner, partial(read_member, member))
     except UnsoundFileError as problem:
         # A PDF is a report with its data, or nothing that anybody asked for.
@@ -130,37 +64,11 @@ def _files_in_archive(
             yield path, problem
 
 
-def _files_in(
-    name: str, parent: int | None, prefix: str, depth: int, left: _Budget
-) -> Iterator[Found]:
-    """The same in a folder, which is opened and is no link."""
-    try:
-        folder = os.open(name, FOLDER_FLAGS, dir_fd=parent)
-    except OSError as error:
-        code = "form.link" if parent is None and os.path.islink(name) else "form.unreadable"
-        reason = error.strerror or ""
-        yield prefix.removesuffix("/"), UnsoundFileError(code, reason=reason)
-        return
-    try:
-        entries = []
-        with os.scandir(folder) as scanned:
-            for entry in scanned:
-                left.look(prefix)
-                if not entry.name.startswith("."):  # what tools leave: ._x.json
-                    entries.append((entry.name, entry.is_dir(follow_symlinks=False)))
-        for name, is_folder in sorted(entries):
-            path = prefix + name
-            if is_folder and depth == MAX_DEPTH:
-                yield path, UnsoundFileError("form.too_deep", most=str(MAX_DEPTH))
-            elif is_folder and name != LEFT_BY_TOOLS:
-                yield from _files_in(name, folder, f"{path}/", depth + 1, left)
-            elif is_archive(name):
-                read = partial(read_bounded, name, folder, MAX_ARCHIVE_BYTES)
-                yield from _files_in_archive(path, read, left, depth)
-            elif _is_result(name, partial(_begin, name, folder)):
-                yield left.take(path, partial(read_bounded, name, folder))
-    finally:
-        os.close(folder)
+def _enter(path: str, name: str, folder: int, left: Budget, depth: int) -> Iterator[Found] | None:
+    if not is_archive(name):
+        return None
+    read = partial(read_bounded, name, folder, MAX_ARCHIVE_BYTES)
+    return _files_in_archive(path, read, left, depth)
 
 
 def files_of(folder: str) -> Iterator[Found]:
@@ -175,10 +83,10 @@ def files_of(folder: str) -> Iterator[Found]:
     try:
         if is_archive(folder) and not os.path.isdir(folder):
             read = partial(read_bounded, folder, None, MAX_ARCHIVE_BYTES)
-            yield from _files_in_archive(os.path.basename(folder), read, _Budget(), 0)
+            yield from _files_in_archive(os.path.basename(folder), read, Budget(), 0)
         else:
-            yield from _files_in(folder, None, "", 0, _Budget())
-    except _Enough as enough:
+            yield from files_in(folder, Budget(), _enter)
+    except EnoughReadError as enough:
         path, problem = enough.args
         yield path, problem
 

@@ -1,182 +1,31 @@
-"""Check 3, identity: the implementation and the shapes that could have made a file.
+"""Check 3, identity: whether a file can be what it is declared to be.
 
-A result names neither, but its FLOPs (rate × time) are 4·(B·H)·N²·d, half of that when causal,
-and its peak memory in float16 on CUDA is known to the byte (`costs`). Together they leave a small
-set of candidates. Hardly more than B·H, N, d and the mask matter to either, so a declaration is
-false only if it is outside that set, and only where the memory is exact. What a file's name
-seems to say never makes it false: the numbers overrule it.
+A declaration is false only outside the set of runs that could have made the file
+(`course.identity`), and only where the memory is exact. What a file's name seems to say never makes
+it false: the numbers overrule it.
 """
 
 from __future__ import annotations
 
-import math
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from itertools import combinations
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course import FLASH2, NAIVE, agree
-from flashlab.devices import find_device, known_devices
-from flashlab_grading.declared import device_is_gpu, kind_of_device
-from flashlab_grading.model import ATTRIBUTES, Declaration, Line, Result, Verdict
-
-MAX_SEQ_LEN = 2**24
+from flashlab.course.declaration import device_is_gpu
+from flashlab.course.identity import (
+    Candidate,
+    Identification,
+    family_of,
+    fits,
+    identify,
+    known_workspaces,
+    memory_is_exact,
+)
+from flashlab.course.words import FLASH2, NAIVE
+from flashlab_grading.model import Line, Result, Verdict
 
 SHOWN_CANDIDATES = 3
-
-ALIKE = 3
-"""Fewest files with the same unexpected workspace for it to be a setting, not a mistake."""
-
-ALIKE_SHARE = 0.8
-"""Least share of the files with a naive implementation's memory that must have that workspace."""
-
-
-@cache
-def known_workspaces() -> tuple[int, ...]:
-    """The sizes in bytes, ascending, that the two cuBLAS workspaces have on known devices."""
-    sizes = {device.cublas_workspaces for device in known_devices()}
-    return tuple(sorted(size for size in sizes if size is not None))
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One implementation and family of shapes that makes these FLOPs and this memory.
-
-    `groups` is B·H. `copied` is whether B and H are both above 1, where the memory depends on it
-    (`costs.naive_copies_inputs`), and `workspaces` the bytes of the cuBLAS workspaces in it; None
-    for any implementation but the naive one.
-    """
-
-    implementation: str
-    groups: int
-    seq_len: int
-    head_dim: int
-    causal: bool
-    copied: bool | None = None
-    workspaces: int | None = None
-
-    @property
-    def shape(self) -> Shape:
-        """A member of the family; its costs are the others'."""
-        heads = _smallest_factor(self.groups) if self.copied else 1
-        return Shape(self.groups // heads, self.seq_len, heads, heads * self.head_dim, self.causal)
-
-    def describe(self) -> str:
-        """``Flash2 B·H=512 N=1024 d=64 full``."""
-        mask = "causal" if self.causal else "full"
-        uncopied = " B=1 or H=1" if self.copied is False else ""
-        return (
-            f"{self.implementation} B·H={self.groups} N={self.seq_len} d={self.head_dim} "
-            f"{mask}{uncopied}"
-        )
-
-
-def _smallest_factor(number: int) -> int:
-    """The smallest divisor above 1, the number itself where it is prime (or 1)."""
-    divisors = range(2, math.isqrt(number) + 1)
-    return next((divisor for divisor in divisors if number % divisor == 0), number)
-
-
-def _makes(candidate: Candidate, memory: int) -> bool:
-    shape = candidate.shape
-    if not costs.has_memory_model(shape):
-        return False
-    if candidate.workspaces is None:
-        return costs.flash2_peak_memory(shape) == memory
-    return costs.naive_peak_memory(shape, candidate.workspaces) == memory
-
-
-def _flash2_seq_lens(quotient: int, head_dim: int, memory: int) -> range:
-    """The sequence lengths between which Flash2's memory can be `memory`, for G·N² = quotient.
-
-    The memory without the generator's state is G·(N·a + ⌈N⌉₁₂₈·b) with a = 16·d + 4 and
-    b = 4·⌈d⌉₃₂ + 4; ⌈N⌉₁₂₈ lies between N and N + 127, which bounds N on both sides.
-    """
-    rest = memory - costs.GENERATOR_STATE
-    if rest <= 0:
-        return range(0)
-    a = 16 * head_dim + 4
-    b = 4 * (-(-head_dim // 32) * 32 if head_dim <= 128 else -(-head_dim // 64) * 64) + 4
-    linear = quotient * (a + b)
-    low = linear // rest
-    high = (linear + math.isqrt(linear**2 + 4 * rest * quotient * 127 * b)) // (2 * rest) + 1
-    return range(max(low, 2 * head_dim), min(high, MAX_SEQ_LEN) + 1)
-
-
-def _naive_candidates(
-    product: int, head_dim: int, memory: int, causal: bool, sizes: Sequence[int]
-) -> Iterator[Candidate]:
-    """The naive implementation's candidates with G·N²·d = product, for one head size.
-
-    Its memory is 8·G·N² + f·G·N·d and the workspaces, with f = 18 where q, k and v are copied and
-    12 where they are not; so N = f·product / (memory − workspaces − 8·G·N²).
-    """
-    quotient = product // head_dim
-    for workspaces in sizes:
-        rest = memory - workspaces - 8 * quotient
-        for copied, factor in ((True, 18), (False, 12)):
-            n, remainder = divmod(factor * product, rest) if rest > 0 else (0, 1)
-            if remainder or not 0 < n < MAX_SEQ_LEN or quotient % n**2:
-                continue
-            groups = quotient // n**2
-            if copied and _smallest_factor(groups) == groups:
-                continue  # B or H is 1 where B·H is prime
-            yield Candidate(NAIVE, groups, n, head_dim, causal, copied, workspaces)
-
-
-def _of_product(
-    product: int, memory: int, causal: bool, sizes: Sequence[int]
-) -> Iterator[Candidate]:
-    """All candidates with G·N²·d = product."""
-    for d in costs.HEAD_DIMS:
-        if product % d:
-            continue
-        quotient = product // d
-        for n in _flash2_seq_lens(quotient, d, memory):
-            if quotient % n**2 == 0:
-                yield Candidate(FLASH2, quotient // n**2, n, d, causal)
-        yield from _naive_candidates(product, d, memory, causal, sizes)
-
-
-@lru_cache(65536)
-def candidates(flops: float, memory: float, workspaces: tuple[int, ...]) -> tuple[Candidate, ...]:
-    """Everything that takes `flops` operations forward and `memory` bytes, to the byte.
-
-    `workspaces` are the bytes that the cuBLAS workspaces can have. In float16 on CUDA, within
-    `costs.has_memory_model`; empty where nothing there makes these numbers.
-    """
-    found: list[Candidate] = []
-    for causal, operations in ((False, 4), (True, 2)):
-        product = round(flops / operations / 8) * 8  # d is a multiple of 8
-        if memory % 1 == 0 and product and agree(product * operations, flops):
-            made = _of_product(product, int(memory), causal, workspaces)
-            found += [candidate for candidate in made if _makes(candidate, int(memory))]
-    return tuple(found)
-
-
-def fits(candidate: Candidate, declared: Declaration) -> bool:
-    """Whether a declaration, complete or partial, names a member of the candidate's family."""
-    b, h, e = declared.batch_size, declared.num_heads, declared.emb_dim
-    groups, d = candidate.groups, candidate.head_dim
-    heads = h if h is not None else (e // d if e is not None and e % d == 0 else None)
-    if heads is None and b is not None and groups % b == 0:
-        heads = groups // b
-    if heads is not None:
-        if groups % heads or b not in (None, groups // heads):
-            return False
-        copied = heads > 1 and groups // heads > 1
-        if candidate.copied not in (None, copied):
-            return False
-    return (
-        declared.implementation in (None, candidate.implementation)
-        and declared.seq_len in (None, candidate.seq_len)
-        and declared.causal in (None, candidate.causal)
-        and (b is None or groups % b == 0)
-        and (e is None or (heads is not None and heads * d == e))
-    )
 
 
 # Which run a file is: certain, or one of several that are possible
@@ -188,12 +37,6 @@ class Point:
 
     result: Result
     family: Candidate
-
-
-def family_of(implementation: str, shape: Shape) -> Candidate:
-    """The family of a declared run."""
-    groups = shape.batch_size * shape.num_heads
-    return Candidate(implementation, groups, shape.seq_len, shape.head_dim, shape.causal)
 
 
 def possible_families(result: Result, candidates: Sequence[Candidate]) -> set[Candidate]:
@@ -219,106 +62,20 @@ def settled_points(
 # The check
 
 
-def _candidates_of(result: Result, allowed: Iterable[int]) -> tuple[Candidate, ...]:
-    """What can have made a file, with any of these workspaces or with those of a known device."""
-    shape, numbers = result.declaration.shape, result.numbers
-    flops = numbers.forward_flops
-    if shape is not None and not numbers.is_exact:
-        wanted = costs.forward_flops(shape)
-        flops = wanted if numbers.has_flops(wanted) else flops  # rounding hides the difference
-    sizes = tuple(sorted({*known_workspaces(), *allowed}))
-    return candidates(flops, numbers.peak_mib * costs.MIB, sizes)
-
-
-def _agreed_workspace(results: Sequence[Result]) -> int | None:
-    """The workspace that nearly all files declared as naive share, None if there is none."""
-    sizes: Counter[float] = Counter()
-    for result in results:
-        declared = result.declaration
-        shape = declared.shape
-        if declared.implementation != NAIVE or not declared.gpu or shape is None:
-            continue
-        if costs.naive_memory_is_exact(shape) and result.numbers.has_flops(
-            costs.forward_flops(shape)
-        ):
-            without = costs.naive_peak_memory(shape, workspaces=0)
-            sizes[result.numbers.peak_mib * costs.MIB - without] += 1
-    size, count = max(sizes.items(), key=lambda item: item[1], default=(0.0, 0))
-    agreed = count >= max(ALIKE, ALIKE_SHARE * sizes.total())
-    return int(size) if agreed and size >= 0 and size % costs.ALLOCATION == 0 else None
-
-
-def _workspaces(results: Sequence[Result]) -> tuple[set[int], int | None]:
-    """The cuBLAS workspaces that files of one device may have, which all have one setting.
-
-    They are those that nearly all its naive files agree on; failing that, those of the device that
-    it names; failing that, the known ones that most files can have.
-
-    The second is the size that the files agree on though it is not that of the named device, or of
-    any: ``CUBLAS_WORKSPACE_CONFIG`` sets it.
-    """
-    known = {*known_workspaces()}
-    device = find_device(results[0].declaration.device_name)
-    expected = {size for size in (device.cublas_workspaces if device else None,) if size}
-    agreed = _agreed_workspace(results)
-    if agreed is not None and agreed not in (expected or known):
-        return {agreed}, agreed
-    if expected:
-        return expected, None
-    counts = dict.fromkeys(known, 0)
-    for result in results:
-        made = _candidates_of(result, ())
-        fitting = (c for c in made if fits(c, result.declaration))
-        for size in {c.workspaces for c in fitting if c.workspaces is not None}:
-            counts[size] += 1
-    most = max(counts.values())
-    return {size for size, count in counts.items() if count == most}, None
-
-
 def _listed(found: Sequence[Candidate]) -> str:
     shown = " | ".join(candidate.describe() for candidate in found[:SHOWN_CANDIDATES])
     more = len(found) - SHOWN_CANDIDATES
     return f"{shown} | +{more}" if more > 0 else shown
 
 
-def _memory_is_exact(declared: Declaration, shape: Shape) -> bool:
-    """Whether the memory of every implementation that the file can be is right to the byte."""
-    ranges = {NAIVE: costs.naive_memory_is_exact, FLASH2: costs.flash2_memory_is_exact}
-    implementation = declared.implementation
-    if implementation is None:
-        return all(is_exact(shape) for is_exact in ranges.values())
-    return implementation in ranges and ranges[implementation](shape)
-
-
 class _Judge:
-    """Compares one file's candidates with its declaration.
+    """Compares one file's candidates with its declaration."""
 
-    `allowed` are the bytes that its cuBLAS workspaces may have.
-    """
-
-    def __init__(self, result: Result, allowed: set[int]) -> None:
-        self.allowed = sorted(allowed)
-        self.all = _candidates_of(result, allowed)
-        self.possible = tuple(c for c in self.all if c.workspaces in {None, *allowed})
-        self.hint = result.declaration
-        self.declared = self._without_refuted_hints(result)
+    def __init__(self, identified: Identification, result: Result) -> None:
+        self.allowed, self.every = identified.allowed, identified.every
+        self.possible, self.fitting = identified.possible, identified.fitting
+        self.hint, self.declared = result.declaration, identified.declared
         self.result = replace(result, declaration=self.declared)
-        self.fitting = tuple(c for c in self.possible if fits(c, self.declared))
-
-    def _without_refuted_hints(self, result: Result) -> Declaration:
-        """The declaration without the fewest hints of the file's name that the numbers refute."""
-        declared, shape = result.declaration, result.declaration.shape
-        hints = [name for name in ATTRIBUTES if name in declared.hinted]
-        right = shape is not None and result.numbers.has_flops(costs.forward_flops(shape))
-        if shape is not None and right and not _memory_is_exact(declared, shape):
-            return declared
-        for count in range(len(hints) + 1):
-            for dropped in combinations(reversed(hints), count):
-                kept = declared.without(dropped)
-                if any(fits(candidate, kept) for candidate in self.possible):
-                    return kept
-        elsewhere = any(fits(candidate, declared) for candidate in self.all)
-        return declared if elsewhere else declared.without(hints)
 
     def _line(self, verdict: Verdict, code: str, **params: str) -> Line:
         expected = params.pop("expected", self.declared.describe())
@@ -356,7 +113,7 @@ class _Judge:
         if shape is None:
             if not numbers.is_exact:
                 return self._line("not_checked", "identity.rounded", found="")
-        elif not _memory_is_exact(declared, shape):
+        elif not memory_is_exact(declared, shape):
             return self._line("not_checked", "identity.not_exact")
         elif any(
             abs(size / costs.MIB - numbers.peak_mib) <= numbers.memory_error
@@ -390,7 +147,7 @@ class _Judge:
             (other,) = made_by
             said = str(declared.implementation)
             return self._line("fail", "identity.implementation", declared=said, other=other)
-        if elsewhere := [c for c in self.all if fits(c, declared)]:
+        if elsewhere := [c for c in self.every if fits(c, declared)]:
             text = " / ".join(f"{size / costs.MIB:g}" for size in self.allowed)
             verdict: Verdict = "warn" if declared.hinted else "fail"
             return self._line(
@@ -421,24 +178,19 @@ def check_identity(
 
     The files are without the hints of their names that the numbers contradict.
     """
-    by_device: dict[str | None, list[Result]] = defaultdict(list)
-    for result in results:
-        by_device[kind_of_device(result.declaration.device_name)].append(result)
-    workspaces = {name: _workspaces(own) for name, own in by_device.items()}
     lines, files, families = [], [], {}
-    for result in results:
-        allowed, _ = workspaces[kind_of_device(result.declaration.device_name)]
-        judge = _Judge(result, allowed)
+    identified, unexpected = identify(results)
+    for each, result in zip(identified, results, strict=True):
+        judge = _Judge(each, result)
         line = judge.line()
         lines.append(line)
         files.append(judge.result)
         found = judge.fitting if judge.declared.stated else judge.possible
         families[result.name] = () if line.verdict == "fail" else found
-    for _, unexpected in workspaces.values():
-        if unexpected is not None:
-            size = {"size": f"{unexpected / costs.MIB:g}"}
-            if unexpected in known_workspaces():
-                lines.append(Line("warn", "identity.workspace_of_another", params=size))
-            else:
-                lines.append(Line("pass", "identity.workspace_unusual", params=size))
+    for workspace in unexpected:
+        size = {"size": f"{workspace / costs.MIB:g}"}
+        if workspace in known_workspaces():
+            lines.append(Line("warn", "identity.workspace_of_another", params=size))
+        else:
+            lines.append(Line("pass", "identity.workspace_unusual", params=size))
     return lines, files, families

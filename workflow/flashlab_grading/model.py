@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course import Claim, CourseResult, Numbers
+from flashlab.course.declaration import Declaration, DeclaredFile
+from flashlab.course.results import Claim, CourseResult
 
 CHECKS = (
     *("form", "arithmetic", "identity", "physics", "plausibility", "coverage", "copies"),
@@ -44,8 +44,6 @@ LIKELY = (
 
 TELLING = 12
 """Fewest different samples of a pass that two records do not share by chance."""
-
-ATTRIBUTES = ("implementation", "batch_size", "seq_len", "num_heads", "emb_dim", "causal")
 
 BADGES = ("available", "functional", "reproduced")
 """In the sense of the ACM's artifact badges: results available, functional, reproduced."""
@@ -92,70 +90,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Declaration:
-    """What a file is declared to be; None for what is not declared.
-
-    `source` is ``runs.csv``, ``record`` or ``name``; `gpu` is False if the run is declared to be
-    on a CPU, or in another number format than float16. `hinted` names the attributes that only
-    the file's name seems to state; the numbers overrule them.
-    """
-
-    source: str
-    implementation: str | None = None
-    batch_size: int | None = None
-    seq_len: int | None = None
-    num_heads: int | None = None
-    emb_dim: int | None = None
-    causal: bool | None = None
-    device_name: str | None = None
-    gpu: bool = True
-    hinted: frozenset[str] = frozenset()
-
-    @property
-    def shape(self) -> Shape | None:
-        """The whole shape, None if a part of it is not declared."""
-        sizes = [getattr(self, name) for name in ATTRIBUTES[1:]]
-        return None if None in sizes else Shape(*sizes)
-
-    @property
-    def run(self) -> tuple[str, Shape] | None:
-        """Implementation and shape, None if they are not fully declared."""
-        shape = self.shape
-        return (
-            None if shape is None or self.implementation is None else (self.implementation, shape)
-        )
-
-    @property
-    def stated(self) -> dict[str, Any]:
-        """What is declared about the run itself, by attribute."""
-        values = ((name, getattr(self, name)) for name in ATTRIBUTES)
-        return {name: value for name, value in values if value is not None}
-
-    def without(self, attributes: Iterable[str]) -> Declaration:
-        """The declaration without some of its hints."""
-        gone: dict[str, Any] = dict.fromkeys(attributes)
-        return replace(self, **gone, hinted=self.hinted - gone.keys())
-
-    def completed_by(self, other: Declaration) -> Declaration:
-        """The declaration, with what it leaves out taken from another."""
-        missing: dict[str, Any] = {k: v for k, v in other.stated.items() if k not in self.stated}
-        return replace(self, **missing, hinted=self.hinted | (other.hinted & missing.keys()))
-
-    def contradicts(self, other: Declaration) -> bool:
-        """Whether the two state different values of an attribute."""
-        mine, theirs = self.stated, other.stated
-        return any(mine[name] != theirs[name] for name in mine.keys() & theirs.keys())
-
-    def describe(self) -> str:
-        """The declaration in one line: ``Flash2 B16 N1024 H32 E2048 full``."""
-        sizes = (self.batch_size, self.seq_len, self.num_heads, self.emb_dim)
-        parts = [f"{symbol}{size}" for symbol, size in zip("BNHE", sizes, strict=True) if size]
-        mask = {True: "causal", False: "full", None: ""}[self.causal]
-        return " ".join(filter(None, (self.implementation, *parts, mask)))
-
-
-@dataclass(frozen=True)
-class Result:
+class Result(DeclaredFile):
     """One well-formed result file of a submission, and what it is declared to be.
 
     `recorded` is what a ``record`` block claims of the run, `claim` the block itself, and
@@ -164,9 +99,6 @@ class Result:
     empty where there are too few different ones to tell records apart.
     """
 
-    name: str
-    numbers: Numbers
-    declaration: Declaration
     recorded: Declaration | None = None
     declared_again: tuple[Declaration, ...] = ()
     claim: Claim | None = None

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flashlab.benchmarks.attention.costs import compulsory_tensors, naive_scores
-from flashlab.course import FLASH2, NAIVE
+from flashlab.course.declaration import device_is_gpu
+from flashlab.course.identity import Candidate
+from flashlab.course.words import FLASH2, NAIVE
 from flashlab.devices import Device, find_device, known_devices
-from flashlab_grading.declared import device_is_gpu
-from flashlab_grading.identity import Candidate
 from flashlab_grading.model import PASSES, Line, Result, Verdict
 
 CLOCK_ALLOWANCE = 1.25

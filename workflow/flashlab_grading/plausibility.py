@@ -14,9 +14,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from flashlab.benchmarks.attention import costs
-from flashlab.course import FLASH2
-from flashlab_grading.declared import kind_of_device
-from flashlab_grading.identity import Candidate, Point
+from flashlab.course.declaration import kind_of_device
+from flashlab.course.identity import Candidate
+from flashlab.course.words import FLASH2
+from flashlab_grading.identity import Point
 from flashlab_grading.model import LAUNCH_SECONDS, PASSES, Line
 
 LAUNCH_SCATTER = 0.15e-3

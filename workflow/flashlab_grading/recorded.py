@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from flashlab.course import FLASH2, NotMeasuredError, read_result
+from flashlab.course import declaration
+from flashlab.course.declaration import Declaration
+from flashlab.course.results import NotMeasuredError, read_result
+from flashlab.course.words import FLASH2
 from flashlab.plan.datasets import DatasetError, read_dataset
 from flashlab.untrusted import UnsoundFileError
-from flashlab_grading import declared
-from flashlab_grading.model import Declaration, Result
+from flashlab_grading.model import Result
 
 SLIDES = "the course's slides"
 SLIDE = Declaration("record", FLASH2, 32, 1024, 32, 2048, False, "NVIDIA GeForce RTX 3070")
@@ -33,7 +35,7 @@ def recorded_results(data: Path = DATA) -> dict[str, list[Result]]:
                 read = read_result(entry.path.read_bytes())
             except (OSError, UnsoundFileError, NotMeasuredError):
                 continue
-            stated = declared.of_record(read.claim) if read.claim else Declaration("record")
+            stated = declaration.of_record(read.claim) if read.claim else Declaration("record")
             name = f"data/{dataset.name} ({entry.protocol['name']})"
             found[name].append(Result.of(entry.path.name, read, stated))
     slide = data / "published" / "slide.json"

@@ -16,10 +16,10 @@ from typing import Any
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
-from flashlab.course import FLASH2, NAIVE
+from flashlab.course.declaration import device_is_gpu, is_same_device
+from flashlab.course.words import FLASH2, NAIVE
 from flashlab.records import read_record
 from flashlab.runs import Run
-from flashlab_grading.declared import device_is_gpu, is_same_device
 from flashlab_grading.model import LAUNCH_SECONDS, PASSES, Line, Result, Verdict
 
 TOLERANCE = 0.25

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from flashlab.course import agree
+from flashlab.course.results import agree
 from flashlab.files import open_atomically, read_json
 from flashlab.report.attached import CEILINGS, AttachmentError, parsed, read_config
 from flashlab.report.rebuild import other_software, rebuild, stated_software

@@ -26,13 +26,8 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
-from flashlab.course import (
-    RUNS_CSV,
-    DeclaredRun,
-    NotMeasuredError,
-    read_result,
-    read_runs_csv,
-)
+from flashlab.course.results import NotMeasuredError, read_result
+from flashlab.course.runs_csv import RUNS_CSV, DeclaredRun, read_runs_csv
 from flashlab.files import read_json, sha256_of, write_json
 from flashlab.plan.plan_files import process_files
 from flashlab.records import (

@@ -1,59 +1,30 @@
-"""The course's files: a result of its script in JSON, and ``runs.csv``, which declares results.
+"""A result of the course's script in JSON: its numbers, and what its ``record`` claims.
 
-Importing and grading read them here and nowhere else, so both accept the same files and refuse
+Importing and grading read files here and nowhere else, so both accept the same files and refuse
 the others for the same reason.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 import struct
-from codecs import BOM_UTF8
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from pathlib import PurePosixPath
 from typing import Any
 
 from flashlab.benchmarks.attention.costs import BACKWARD_FLOPS_RATIO
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.course.words import COLUMNS, MAX_SIZE, PASSES, column_of
 from flashlab.proof import GPU_UUID, NONCE, SEAL, seal_of
 from flashlab.records import COUNTERS, STATUSES
 from flashlab.runs import Run
-from flashlab.untrusted import UnsoundFileError, decoded, parse_json
+from flashlab.untrusted import UnsoundFileError, parse_json
 
-RUNS_CSV = "runs.csv"
-RUNS_CSV_COLUMNS = ("file", "impl", *(parameter.name for parameter in ATTENTION.given))
-SIZES = ("batch_size", "seq_len", "num_heads", "emb_dim")
-PASSES = ("forward", "backward", "forward_backward")
-MAX_ROWS = 20_000
-MAX_COLUMNS = 100
 MAX_SAMPLES = 20_000
 """Most samples of a pass that are read from a record."""
-
-MAX_SIZE = 2**24
-"""Largest batch_size, seq_len, num_heads or emb_dim."""
-
-NAIVE, FLASH2 = "Pytorch", "Flash2"
-IMPLEMENTATIONS = {
-    **dict.fromkeys(("pytorch", "torch", "py", "pt", "pth", "naive", "eager", "baseline"), NAIVE),
-    **dict.fromkeys(("flash2", "flash", "fl2", "fl", "fa2", "fa"), FLASH2),
-    **dict.fromkeys(("flashattention", "flashattention2", "flashattn"), FLASH2),
-}
-"""What the course's two implementations are called, in lower case."""
-
-CAUSAL = {
-    **dict.fromkeys(("true", "1", "yes", "y", "t"), True),
-    **dict.fromkeys(("false", "0", "no", "n", "f"), False),
-}
-
-SPREADSHEETS = "cp950"
-"""What a spreadsheet in Taiwan writes where it does not write UTF-8: Big5."""
 
 TIME, RATE, MEMORY = "time(s)", "FLOPS(TFLOPs/s)", "peak_memory_usage(MB)"
 RANGES = {TIME: (1e-7, 3600.0), RATE: (1e-9, 1e5), MEMORY: (1e-4, 2.0**21)}
@@ -91,11 +62,12 @@ class NotAResultError(UnsoundFileError):
 
 
 class NotMeasuredError(Exception):
-    """A record of a run that has no numbers; `status` is its status."""
+    """A record that has no times: its status, and what it claims of the run if that is sound."""
 
-    def __init__(self, status: str) -> None:
+    def __init__(self, status: str, claim: Claim | None = None) -> None:
         super().__init__(status)
         self.status = status
+        self.claim = claim
 
 
 @dataclass(frozen=True)
@@ -202,53 +174,21 @@ class Claim:
 class CourseResult:
     """One result: its numbers and, where it has a ``record`` block, the claim and the samples.
 
-    `samples` are the seconds of each timed call, by pass; empty without a block.
+    `samples` are the seconds of each timed call, by pass; empty without a block. `stated` are the
+    cells, by the columns of a table of runs, that stand beside the numbers. `converted` names the
+    keys whose numbers were in another unit, each with the factor to the script's.
     """
 
     numbers: Numbers
     claim: Claim | None
     samples: Mapping[str, tuple[float, ...]]
-
-
-@dataclass(frozen=True)
-class DeclaredRun:
-    """A row of ``runs.csv``: which run a file is, as far as it is declared.
-
-    None stands for what the row leaves out; `device_name` is empty where none is given.
-    """
-
-    line: int
-    file: str
-    implementation: str | None
-    batch_size: int | None
-    seq_len: int | None
-    num_heads: int | None
-    emb_dim: int | None
-    causal: bool | None
-    device_name: str
-
-    @property
-    def shape(self) -> Shape | None:
-        """The whole shape, None if a part of it is left out."""
-        declared = {name: getattr(self, name) for name in (*SIZES, "causal")}
-        return None if None in declared.values() else Shape.of(declared)
-
-
-@dataclass(frozen=True)
-class DeclaredRuns:
-    """The rows of ``runs.csv``, the problems of those that are unsound, and the codes of notes."""
-
-    rows: list[DeclaredRun] = field(default_factory=list)
-    problems: list[UnsoundFileError] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    stated: Mapping[str, str] = field(default_factory=dict)
+    converted: Mapping[str, str] = field(default_factory=dict)
 
 
 def agree(a: float, b: float) -> bool:
     """Whether two numbers that follow from one another are equal but for rounding."""
     return math.isclose(a, b, rel_tol=ARITHMETIC_TOLERANCE)
-
-
-# Results
 
 
 def _read_number(value: Any, key: str, unit: str) -> float:
@@ -280,17 +220,60 @@ def _read_mapping(document: Mapping[str, Any], key: str, where: str = "") -> Map
     return value
 
 
-def _read_numbers(document: Mapping[str, Any]) -> Numbers:
-    seconds: dict[str, float] = {}
-    rates: dict[str, float] = {}
-    for name in PASSES:
-        measured = _read_mapping(document, name)
-        for key, found in ((TIME, seconds), (RATE, rates)):
-            value = _read_value(measured, key, f"{name}.")
-            found[name] = _read_number(value, f"{name}.{key}", key)
-    peak = _read_number(_read_value(document, MEMORY), MEMORY, MEMORY)
-    roundings = (_rounding_of([*values.values()]) for values in (seconds, rates))
-    return Numbers(seconds, rates, peak, *roundings)
+UNITS = {
+    TIME: {"s": "1", "sec": "1", "秒": "1", "ms": "0.001", "毫秒": "0.001", "us": "0.000001"},
+    RATE: {**dict.fromkeys(("TFLOPs/s", "TFLOP/s", "TFLOPS", "TFLOPs"), "1"), "GFLOP/s": "0.001"},
+    MEMORY: {"MB": "1", "MiB": "1", "GB": "1024", "GiB": "1024"},
+}
+"""The units of each number, with the factor to the script's own."""
+
+NAMES = {
+    **dict.fromkeys(("time", "Time", "latency", "時間", "耗時"), TIME),
+    **dict.fromkeys(("FLOPS", "FLOPs", "TFLOPS", "TFLOPs", "rate", "速率", "算力"), RATE),
+    **dict.fromkeys(("peak_memory_usage", "peak_memory", "memory_usage", "memory"), MEMORY),
+    **dict.fromkeys(("峰值記憶體", "記憶體", "記憶體用量", "峰值記憶體用量"), MEMORY),
+}
+"""What each number is called."""
+
+WITH_UNIT = re.compile(r"(.*?)\s*[(（]([^)）]*)[)）]")
+
+
+def kind_and_factor(key: str) -> tuple[str, str] | None:
+    """Which number a key with its unit in parentheses is, and the factor to the script's unit."""
+    parts = WITH_UNIT.fullmatch(key.strip())
+    kind = parts and NAMES.get(parts[1])
+    factor = parts and kind and UNITS[kind].get(parts[2].strip())
+    return (kind, factor) if kind and factor else None
+
+
+class _Reader:
+    """Reads the seven numbers of a document; notes what was in another unit."""
+
+    def __init__(self) -> None:
+        self.converted: dict[str, str] = {}
+
+    def _number(self, document: Mapping[str, Any], wanted: str, where: str = "") -> float:
+        keys = {wanted: "1"}
+        for key in document if wanted not in document else ():
+            if (found := kind_and_factor(key)) and found[0] == wanted:
+                keys = {key: found[1]}
+        ((key, factor),) = keys.items()
+        value = _read_value(document, key, where)
+        if factor != "1" and type(value) in (int, float) and math.isfinite(value):
+            self.converted[where + key] = factor
+            value = float(Decimal(repr(value)) * Decimal(factor))
+        return _read_number(value, where + key, wanted)
+
+    def numbers(self, document: Mapping[str, Any]) -> Numbers:
+        seconds: dict[str, float] = {}
+        rates: dict[str, float] = {}
+        for name in PASSES:
+            measured = _read_mapping(document, name)
+            for key, found in ((TIME, seconds), (RATE, rates)):
+                found[name] = self._number(measured, key, f"{name}.")
+        peak = self._number(document, MEMORY)
+        roundings = (_rounding_of([*values.values()]) for values in (seconds, rates))
+        return Numbers(seconds, rates, peak, *roundings)
 
 
 def _is_single(value: float) -> bool:
@@ -379,143 +362,59 @@ def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     return found
 
 
+def is_like_a_result(document: Mapping[str, Any]) -> bool:
+    """Whether a document has any key of a result."""
+    return bool({*FLOPS_RATIOS, MEMORY, "record"} & document.keys())
+
+
 def read_result(content: bytes) -> CourseResult:
-    """The result in the bytes of a JSON file.
+    """The result in the bytes of a JSON file that holds one; errors as of `result_of`."""
+    return result_of(parse_json(content))
+
+
+def result_of(document: Any) -> CourseResult:
+    """The result that a JSON document is.
 
     Raises:
-        UnsoundFileError: it is no sound JSON, one of the four keys is missing, a number is not
-            finite and in range, or there is a ``record`` block that is not of FlashLab's form, or
-            has numbers though it states that there are none.
+        UnsoundFileError: one of the four keys is missing, a number is not finite and in range, or
+            there is a ``record`` block that is not of FlashLab's form, or has numbers though it
+            states that there are none.
         NotAResultError: none of the keys is there.
         NotMeasuredError: a record of FlashLab of a run that has no numbers.
     """
-    document = parse_json(content)
     if not isinstance(document, dict):
         raise UnsoundFileError("form.no_object")
-    if document and not {*FLOPS_RATIOS, MEMORY, "record"} & document.keys():
+    if document and not is_like_a_result(document):
         raise NotAResultError
     status = _part(document, "record").get("status")
     failed = status != "ok" and status in STATUSES
     if failed and document.get(MEMORY, 0) is None:
-        raise NotMeasuredError(str(status))
+        raise NotMeasuredError(str(status), _claim_of_failed(document["record"]))
     if _part(_part(document, "record"), "protocol").get("name") == COUNTERS:
         raise NotMeasuredError(COUNTERS)  # which are no times
     if failed:
         raise UnsoundFileError("form.status", status=str(status))
-    numbers = _read_numbers(document)
+    reader = _Reader()
+    numbers = reader.numbers(document)
+    beside = (reader.converted,)
     if "record" not in document:
-        return CourseResult(numbers, None, {})
+        return CourseResult(numbers, None, {}, _stated(document), *beside)
     record = _read_mapping(document, "record")
-    return CourseResult(numbers, _read_claim(record), _read_samples(record))
+    return CourseResult(numbers, _read_claim(record), _read_samples(record), {}, *beside)
 
 
-# runs.csv
-
-
-def _read_size(text: str, column: str) -> int | None:
-    """A size, None where the cell is empty; ``16.0`` is 16, as spreadsheets write it."""
-    if not text:
-        return None
-    if re.fullmatch(r"[0-9]{1,8}(\.0{1,6})?", text) and 0 < int(text.split(".")[0]) <= MAX_SIZE:
-        return int(text.split(".")[0])
-    raise UnsoundFileError("form.row_size", column=column, value=text[:40], most=str(MAX_SIZE))
-
-
-def _read_path(text: str) -> str:
-    """A path below the folder, with slashes; parts that begin with a full stop are refused."""
-    path = PurePosixPath(text.replace("\\", "/"))
-    hidden = any(part.startswith(".") for part in path.parts)
-    if path.is_absolute() or hidden or not path.parts:
-        raise UnsoundFileError("form.row_file", value=text[:200])
-    return str(path)
-
-
-def _read_row(line: int, cells: Mapping[str, str]) -> DeclaredRun:
-    sizes = {column: _read_size(cells.get(column, ""), column) for column in SIZES}
-    mask = cells.get("causal", "")
-    causal = CAUSAL.get(mask.lower())
-    if causal is None and mask:
-        raise UnsoundFileError("form.row_causal", value=mask[:40])
-    heads, emb_dim = sizes["num_heads"], sizes["emb_dim"]
-    if heads and emb_dim and emb_dim % heads:
-        raise UnsoundFileError("form.row_shape", num_heads=str(heads), emb_dim=str(emb_dim))
-    name = cells.get("impl", "")
-    return DeclaredRun(
-        line=line,
-        file=_read_path(cells["file"]),
-        implementation=IMPLEMENTATIONS.get(name.lower(), name) or None,
-        causal=causal,
-        device_name=cells.get("device", ""),
-        **sizes,
-    )
-
-
-def _delimiter_of(header: str) -> str:
-    """What separates the cells: a comma, or what spreadsheets write in its place.
-
-    UnsoundFileError where it separates more columns than any table of runs has.
-    """
-    delimiter = next((each for each in ",;\t" if each in header), ",")
-    if header.count(delimiter) >= MAX_COLUMNS:
-        raise UnsoundFileError("form.csv_columns", most=str(MAX_COLUMNS))
-    return delimiter
-
-
-def _read_header(cells: Sequence[str]) -> list[str]:
-    # ``Batch Size`` is batch_size.
-    header = [re.sub(r"[\s_-]+", "_", name.strip()).lower() for name in cells]
-    twice = sorted(name for name, count in Counter(header).items() if name and count > 1)
-    if "file" not in header:
-        raise UnsoundFileError("form.csv_lacking", columns="file")
-    if not {*RUNS_CSV_COLUMNS[1:], "device"} & {*header}:
-        raise UnsoundFileError("form.csv_lacking", columns=", ".join(RUNS_CSV_COLUMNS[1:]))
-    if twice:
-        raise UnsoundFileError("form.csv_twice", columns=", ".join(twice)[:200])
-    return header
-
-
-def read_runs_csv(content: bytes) -> DeclaredRuns:
-    """What ``runs.csv`` declares; spaces around a cell and rows without any text do not count.
-
-    Columns: file, and any of impl, batch_size, seq_len, num_heads, emb_dim, causal and device (the
-    GPU's name); an empty cell declares nothing. A row that is unsound is a problem, whose ``line``
-    parameter is its line. Semicolons, tabs, capitals, ``16.0``, UTF-16 and Big5 are understood,
-    with a note.
-
-    UnsoundFileError where the whole file cannot be read, or lacks a column.
-    """
-    text = decoded(content, SPREADSHEETS)
-    if "\0" in text:
-        raise UnsoundFileError("form.csv", reason="it contains a NUL character")
-    delimiter = _delimiter_of(text.lstrip().partition("\n")[0])
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    found = DeclaredRuns()
-    notes: set[str] = {"form.csv_delimiter"} if delimiter != "," else set()
-    if text.encode() != content.removeprefix(BOM_UTF8):
-        notes.add("form.csv_encoding")
+def _claim_of_failed(record: Mapping[str, Any]) -> Claim | None:
     try:
-        first = next(rows, [])
-        header = _read_header(first)
-        if header != [name.strip() for name in first]:
-            notes.add("form.csv_header")
-        for row in rows:
-            cells = [cell.strip() for cell in row]
-            if not any(cells):
-                continue
-            if rows.line_num > MAX_ROWS:
-                raise UnsoundFileError("form.too_many", most=str(MAX_ROWS))
-            by_column = dict(zip(header, cells, strict=False))
-            try:
-                if len(cells) != len(header):
-                    raise UnsoundFileError("form.row_fields")
-                found.rows.append(_read_row(rows.line_num, by_column))
-            except UnsoundFileError as problem:
-                line = str(rows.line_num)
-                found.problems.append(UnsoundFileError(problem.code, line=line, **problem.params))
-                continue
-            if any("." in by_column.get(column, "") for column in SIZES):
-                notes.add("form.csv_decimals")
-    except csv.Error as error:
-        raise UnsoundFileError("form.csv", reason=str(error)) from error
-    found.notes.extend(sorted(notes))
-    return found
+        return _read_claim(record)
+    except UnsoundFileError:
+        return None
+
+
+def _stated(document: Mapping[str, Any]) -> dict[str, str]:
+    """The cells of a table of runs that stand in a result, by their columns."""
+    given: dict[str, Any] = {}
+    for key, value in document.items():
+        given |= value if isinstance(value, dict) and key not in PASSES else {key: value}
+    cells = {column_of(key): value for key, value in given.items()}
+    columns = {*COLUMNS.values()} - {"file"}
+    return {c: str(v) for c, v in cells.items() if c in columns and not isinstance(v, (dict, list))}

@@ -1,25 +1,18 @@
-"""What a file is declared to be: by a row of ``runs.csv``, by its record, or by its name.
+"""What a file's path seems to say of its run: hints, which the numbers overrule (`identity`).
 
-A row of ``runs.csv`` takes precedence over a record, and a record over a name. What a name seems to
-say is a hint, which the numbers overrule (`identity`). Names are still read with caution: single
-letters (b16, n512, h32, e2048) count only if three of the four occur together.
+Names are read with caution: single letters (b16, n512, h32, e2048) count only if three of the four
+occur together.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import Any
 
-from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course import FLASH2, IMPLEMENTATIONS, RUNS_CSV, Claim, DeclaredRun
-from flashlab.devices import find_device
-from flashlab_grading.model import Declaration
-
-COURSE_DTYPE = "float16"
-FLASH_ATTN = "flash-attn"
+from flashlab.course.declaration import Declaration
+from flashlab.course.words import IMPLEMENTATIONS
 
 _SIZES = {
     **dict.fromkeys(("bs", "batch", "batchsize"), "batch_size"),
@@ -35,51 +28,6 @@ _JOINED = re.compile(
 _CAUSAL = {"causal": True, "full": False, "noncausal": False, "nocausal": False}
 _NEGATIONS = ("no", "non", "not", "without", "wo")
 _FALSE = ("false", "0", "off", "no", "none")
-
-
-def device_is_gpu(name: str) -> bool:
-    """Whether a device is a GPU; a CPU is recognized by its name."""
-    return not re.search(r"\bcpus?\b", name, re.IGNORECASE)
-
-
-def kind_of_device(name: str | None) -> str | None:
-    """One name for all ways to write a known device's; any other name as it is."""
-    device = find_device(name)
-    return device.name if device else name
-
-
-def is_same_device(one: str, other: str | None) -> bool:
-    """Whether two names are of one kind of device; False where one is not known."""
-    return other is not None and kind_of_device(one) == kind_of_device(other)
-
-
-def of_row(row: DeclaredRun) -> Declaration:
-    """What a row of ``runs.csv`` declares."""
-    return Declaration(
-        RUNS_CSV,
-        row.implementation,
-        *(row.batch_size, row.seq_len, row.num_heads, row.emb_dim, row.causal),
-        device_name=row.device_name or None,
-        gpu=device_is_gpu(row.device_name),
-    )
-
-
-def of_record(claim: Claim) -> Declaration:
-    """What a record declares itself to be, which is a claim like any other.
-
-    If flash-attn was not installed, ``Flash2`` ran another kernel, which takes other memory.
-    """
-    run = claim.run
-    substituted = run.implementation == FLASH2 and not (claim.provider or FLASH_ATTN).startswith(
-        FLASH_ATTN
-    )
-    return Declaration(
-        "record",
-        run.implementation,
-        **asdict(Shape.of(run)),
-        device_name=claim.device_name,
-        gpu=run.device == "cuda" and run.dtype == COURSE_DTYPE and not substituted,
-    )
 
 
 def _words(name: str) -> list[tuple[str, str]]:

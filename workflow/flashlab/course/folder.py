@@ -1,0 +1,186 @@
+"""A folder of results: what is in it, and what each file is declared to be.
+
+Importing, `selfcheck` and grading read a folder here, so that all of them see the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+
+from flashlab.course.declaration import (
+    Declaration,
+    DeclaredFile,
+    of_cells,
+    of_record,
+    of_row,
+)
+from flashlab.course.files import Found
+from flashlab.course.layouts import documents_in
+from flashlab.course.naming import of_name
+from flashlab.course.results import (
+    Claim,
+    CourseResult,
+    NotAResultError,
+    NotMeasuredError,
+    result_of,
+)
+from flashlab.course.runs_csv import OUT_OF_MEMORY, RUNS_CSV, DeclaredRun, read_runs_csv
+from flashlab.untrusted import UnsoundFileError
+
+
+@dataclass(frozen=True)
+class CourseFile(DeclaredFile):
+    """A result as it was read, and all that declares it.
+
+    `recorded` is what its own ``record``, or what stands beside its numbers, states of the run, and
+    `rows` are the rows of ``runs.csv`` for it.
+    """
+
+    read: CourseResult = field(kw_only=True)
+    recorded: Declaration | None = None
+    rows: tuple[Declaration, ...] = ()
+
+    @property
+    def declared_again(self) -> tuple[Declaration, ...]:
+        """The further rows of ``runs.csv`` that contradict the first."""
+        return tuple(row for row in self.rows[1:] if row.contradicts(self.rows[0]))
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What a reader should know of a file: why it is refused, or how it was read.
+
+    `code` is the key of its message in the catalog ``course``.
+    """
+
+    file: str
+    code: str
+    params: Mapping[str, str] = field(default_factory=dict)
+    is_refusal: bool = False
+
+
+@dataclass(frozen=True)
+class CourseFolder:
+    """The results of a folder by their paths, and what is to be said of it.
+
+    `failed` are records without numbers, by their paths: their status and claim. `out_of_memory`
+    are the rows of ``runs.csv`` that declare such runs.
+    """
+
+    files: dict[str, CourseFile] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
+    failed: dict[str, tuple[str, Claim | None]] = field(default_factory=dict)
+    out_of_memory: list[DeclaredRun] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+
+
+class _Reader:
+    """Collects one folder; runs.csv may come after the files that it declares."""
+
+    def __init__(self) -> None:
+        self.found = CourseFolder()
+        self.seen: set[str] = set()
+        self.declared: dict[str, list[tuple[str, DeclaredRun]]] = {}
+        self.others: list[str] = []
+
+    def refuse(self, file: str, problem: UnsoundFileError) -> None:
+        self.found.remarks.append(Remark(file, problem.code, problem.params, is_refusal=True))
+
+    def note(self, file: str, code: str, **params: str) -> None:
+        self.found.remarks.append(Remark(file, code, params))
+
+    def take(self, path: str, content: bytes | UnsoundFileError) -> None:
+        self.seen.add(path)
+        try:
+            if isinstance(content, UnsoundFileError):
+                raise content
+            if PurePosixPath(path).name.lower() == RUNS_CSV:
+                self._take_declarations(path, content)
+                return
+            documents = documents_in(path, content)
+        except UnsoundFileError as problem:
+            self.refuse(path, problem)
+            return
+        for name, document in documents.items():
+            self.seen.add(name)
+            try:
+                self._take_result(name, result_of(document))
+            except NotAResultError:
+                self.others.append(name)
+            except UnsoundFileError as problem:
+                self.refuse(name, problem)
+            except NotMeasuredError as reason:
+                self.found.failed[name] = reason.status, reason.claim
+                self.note(name, "form.not_measured", status=reason.status)
+
+    def _take_result(self, path: str, read: CourseResult) -> None:
+        recorded = of_record(read.claim) if read.claim else of_cells(read.stated)
+        named = of_name(path)
+        said = named if recorded is None else recorded
+        if recorded is not None and read.claim is None:
+            said = recorded.completed_by(named)
+        self.found.files[path] = CourseFile(path, read.numbers, said, read=read, recorded=recorded)
+        self.note(path, "form.pass")
+        for key, factor in read.converted.items():
+            self.note(path, "form.converted", key=key, factor=factor)
+
+    def _take_declarations(self, path: str, content: bytes) -> None:
+        runs = read_runs_csv(content)
+        self.found.tables.append(path)
+        for problem in runs.problems:
+            self.refuse(path, problem)
+        for code in runs.notes:
+            self.note(path, code)
+        folder = PurePosixPath(path).parent
+        for row in runs.rows:
+            if row.file == OUT_OF_MEMORY:
+                self.found.out_of_memory.append(row)
+            else:
+                self.declared.setdefault(str(folder / row.file), []).append((path, row))
+
+    def finish(self) -> CourseFolder:
+        files = self.found.files
+        for file, rows in self.declared.items():
+            if file not in self.seen:
+                table, row = rows[0]
+                line = str(row.line)
+                self.refuse(table, UnsoundFileError("form.row_missing", line=line, value=row.file))
+            elif file in files:
+                files[file] = _declared(files[file], [of_row(row) for _, row in rows])
+        self._leave_out_doubles()
+        for file in self.others:
+            # Only a row of runs.csv makes it a result that is not one.
+            if file in self.declared:
+                self.refuse(file, NotAResultError())
+            else:
+                self.note(file, "form.not_a_result")
+        return self.found
+
+    def _leave_out_doubles(self) -> None:
+        """Count a result once that is there twice, such as in a folder and in its report's PDF."""
+        seen: dict[str, str] = {}
+        for name, file in list(self.found.files.items()):
+            stated = file.declaration.stated
+            other = seen.setdefault(repr((file.numbers, file.read.samples, stated)), name)
+            if other != name and stated:
+                del self.found.files[name]
+                self.note(name, "form.double", other=other)
+
+
+def _declared(file: CourseFile, rows: Sequence[Declaration]) -> CourseFile:
+    """With what the rows of runs.csv declare it to be, of which the first counts, completed."""
+    said = rows[0].completed_by(file.declaration)
+    if file.recorded:
+        device = said.device_name or file.recorded.device_name
+        said = replace(said, device_name=device, gpu=said.gpu and file.recorded.gpu)
+    return replace(file, declaration=said, rows=tuple(rows))
+
+
+def read_folder(files: Iterable[Found]) -> CourseFolder:
+    """What these files are; each is read when the iterable reaches it."""
+    reader = _Reader()
+    for path, content in files:
+        reader.take(path, content)
+    return reader.finish()
