@@ -19,6 +19,12 @@ NAMES = {
     "seqlen1024-flash2-no-causal.json": "Flash2 N1024 full",
     "FlashAttention_v2_num_heads_64.json": "Flash2 H64",
     "torchSeq128.json": "Pytorch N128",
+    "b16_s128_h32_e2048_flash2.json": "Flash2 B16 N128 H32 E2048",
+    "seq_len/128_fl2.json": "Flash2 N128",
+    "seq_len/result_pytorch_128.json": "Pytorch N128",
+    "heads/flash2/16.json": "Flash2 H16",
+    "bs8_flash1.json": "Flash1 B8",
+    "results.json/bs16_fl2": "Flash2 B16",
     # What could as well mean something else says nothing.
     "e1_n128.json": "",
     "h8.json": "",
@@ -27,6 +33,9 @@ NAMES = {
     "benchmark_result.json": "",
     "seq_len_128_seq_len_256.json": "",
     "bs0.json": "",
+    "seq_len/batch_size_16_128.json": "B16 N128",
+    "seq_len/run1_128.json": "",
+    "seq_len/num_heads/16.json": "",
 }
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flashlab.benchmarks.attention import costs
-from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course.declaration import device_is_gpu
 from flashlab.course.identity import (
     Candidate,
@@ -20,7 +19,6 @@ from flashlab.course.identity import (
     fits,
     identify,
     known_workspaces,
-    memory_is_exact,
 )
 from flashlab.course.words import FLASH2, NAIVE
 from flashlab_grading.model import Line, Result, Verdict
@@ -72,9 +70,8 @@ class _Judge:
     """Compares one file's candidates with its declaration."""
 
     def __init__(self, identified: Identification, result: Result) -> None:
-        self.allowed, self.every = identified.allowed, identified.every
-        self.possible, self.fitting = identified.possible, identified.fitting
-        self.hint, self.declared = result.declaration, identified.declared
+        self.identified, self.hint = identified, result.declaration
+        self.possible, self.declared = identified.possible, identified.declared
         self.result = replace(result, declaration=self.declared)
 
     def _line(self, verdict: Verdict, code: str, **params: str) -> Line:
@@ -92,33 +89,29 @@ class _Judge:
             return self._line("fail", "identity.record_differs", found=recorded.describe())
         if not declared.stated:
             return self._undeclared()
-        if shape is not None:
-            wanted = costs.forward_flops(shape)
-            if not numbers.has_flops(wanted):
-                found = f"{numbers.forward_flops:.9g} FLOPs"
-                texts = {"expected": f"{wanted:.9g} FLOPs", "found": found}
-                return self._line("fail", "identity.flops", declared=declared.describe(), **texts)
-        if not declared.gpu:
-            if self.fitting and shape is not None and self._is_on_cpu():
+        reading = self.identified.reading
+        if reading == "flops":
+            assert shape is not None
+            found = f"{numbers.forward_flops:.9g} FLOPs"
+            texts = {"expected": f"{costs.forward_flops(shape):.9g} FLOPs", "found": found}
+            return self._line("fail", "identity.flops", declared=declared.describe(), **texts)
+        if reading == "not_cuda":
+            if self.identified.fitting and shape is not None and self._is_on_cpu():
                 return self._line("warn", "identity.cuda_memory")
             return self._line("not_checked", "identity.not_cuda")
-        if declared.implementation not in (None, NAIVE, FLASH2):
+        if reading == "other_kernel":
             return self._line(
                 "not_checked", "identity.other_kernel", kernel=str(declared.implementation)
             )
-        if self.fitting:
+        if reading == "fits":
             if declared != self.hint:
                 return self._line("pass", "identity.name_differs", expected=self.hint.describe())
             return self._line("pass", "identity.pass" if shape else "identity.pass_partly")
-        if shape is None:
-            if not numbers.is_exact:
-                return self._line("not_checked", "identity.rounded", found="")
-        elif not memory_is_exact(declared, shape):
+        if reading == "rounded":
+            return self._line("not_checked", "identity.rounded", found="")
+        if reading == "not_exact":
             return self._line("not_checked", "identity.not_exact")
-        elif any(
-            abs(size / costs.MIB - numbers.peak_mib) <= numbers.memory_error
-            for size in self._memories(shape)
-        ):
+        if reading == "rounded_memory":
             return self._line("pass", "identity.rounded_memory")  # but for its last digit
         return self._contradicted()
 
@@ -147,28 +140,19 @@ class _Judge:
             (other,) = made_by
             said = str(declared.implementation)
             return self._line("fail", "identity.implementation", declared=said, other=other)
-        if elsewhere := [c for c in self.every if fits(c, declared)]:
-            text = " / ".join(f"{size / costs.MIB:g}" for size in self.allowed)
+        if elsewhere := [c for c in self.identified.every if fits(c, declared)]:
+            text = " / ".join(f"{size / costs.MIB:g}" for size in self.identified.allowed)
             verdict: Verdict = "warn" if declared.hinted else "fail"
             return self._line(
                 verdict, "identity.workspace", found=_listed(elsewhere), workspaces=text
             )
         if declared.shape is None:
             return self._line("not_checked", "identity.partly_unknown", found="")
-        expected = " | ".join(f"{size} B" for size in self._memories(declared.shape))
+        expected = " | ".join(f"{size} B" for size in self.identified.memories(declared.shape))
         found = f"{self.result.numbers.peak_mib * costs.MIB:.12g} B"
         return self._line(
             "fail", "identity.memory", declared=described, expected=expected, found=found
         )
-
-    def _memories(self, shape: Shape) -> list[int]:
-        """The bytes that the declared shape can take."""
-        wanted = []
-        if self.declared.implementation in (None, FLASH2):
-            wanted.append(costs.flash2_peak_memory(shape))
-        if self.declared.implementation in (None, NAIVE):
-            wanted += [costs.naive_peak_memory(shape, size) for size in self.allowed]
-        return wanted
 
 
 def check_identity(
@@ -185,7 +169,7 @@ def check_identity(
         line = judge.line()
         lines.append(line)
         files.append(judge.result)
-        found = judge.fitting if judge.declared.stated else judge.possible
+        found = each.fitting if each.declared.stated else each.possible
         families[result.name] = () if line.verdict == "fail" else found
     for workspace in unexpected:
         size = {"size": f"{workspace / costs.MIB:g}"}

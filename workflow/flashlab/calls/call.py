@@ -28,6 +28,7 @@ from flashlab.config import ConfigError, Layer
 from flashlab.files import json_text, open_atomically, write_json, write_json_if_changed
 from flashlab.machine import MachineError
 from flashlab.plan.datasets import DatasetError
+from flashlab.plan.importing import OpenRunsError
 from flashlab.plan.planning import PlanError
 from flashlab.plan.published import ClaimsError
 
@@ -156,7 +157,13 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
         claim.take()
     # A machine is described before any run can be planned for it. While it reads the rules,
     # Snakemake itself does not know the targets yet.
-    prepared = (prepare_description if "machine" in arguments else prepare)(base, own)
+    try:
+        prepared = (prepare_description if "machine" in arguments else prepare)(base, own)
+    except OpenRunsError as question:
+        if question.table is not None and not dry:
+            with open_atomically(question.path) as file:
+                file.write(question.table)
+        raise
     files = PlanFiles(in_place=claim.held)
     files.write(prepared.documents)
     if prepared.remade:  # what must be made again has an input that is newer than all others
@@ -164,6 +171,8 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
         write_json(remade, dict(sorted(prepared.remade.items())))
     if claim.held:
         keep_call(prepared)
+    for notice in prepared.notices:
+        print(f"Imported: {notice}", file=sys.stderr)
     surprising = {f: why for f, why in prepared.remade.items() if why not in (MISSING, ASKED_FOR)}
     for notice in [*prepared.upgrades, *(f"{file} {why}" for file, why in surprising.items())]:
         print(f"{'To be made' if dry else 'Made'} again: {notice}", file=sys.stderr)

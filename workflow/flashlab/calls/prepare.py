@@ -7,7 +7,7 @@ Nothing is written here: the plan's files are returned as documents (`Prepared.d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,9 @@ class Prepared:
     each experiment's, with those of its `counters`. `orders` is what to measure and `imports` what
     to convert, by record file name; both are empty for a recorded dataset. `remade` holds the
     planned files that must be made again, each with the reason, and `upgrades` says why runs that
-    were measured before are measured again. `config` is the resolved configuration, and `machine`
-    the file of the machine that it names. `intact` is what the next call is to know of the records.
+    were measured before are measured again; `notices` say how imported files were read. `config` is
+    the resolved configuration, and `machine` the file of the machine that it names. `intact` is
+    what the next call is to know of the records.
     Paths are relative to the working directory.
     """
 
@@ -68,6 +69,7 @@ class Prepared:
     orders: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     imports: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     remarks: Sequence[str] = ()
+    notices: Sequence[str] = ()
     upgrades: Sequence[str] = ()
     documents: Mapping[str, Any] = field(default_factory=dict, repr=False)
     intact: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -91,6 +93,9 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     source = source_of(base, own)
     protocol = planning.protocol_of(source.config, source.device)
     experiments = planning.experiments(source.config, source.benchmark, source.device)
+    if source.imports and source.recorded:
+        held = {entry.run for entry in source.recorded.entries}
+        experiments = planning.of_held(experiments, held, source.kind)
     planned, replicates = _planned_records(source, experiments, protocol)
     counting = counting_of(source, experiments)
     counters = counting.planned
@@ -121,6 +126,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         orders=_orders(source, planned, protocol, counting),
         imports=source.imports,
         remarks=_remark_files(source.config),
+        notices=source.notices,
         remade=remade,
         upgrades=()
         if source.recorded
@@ -147,7 +153,11 @@ def _planned_records(
     if source.recorded:
         recorded = planning.plan_recorded(runs, protocol["name"], source.recorded, source.dataset)
         if source.imports:
-            recorded = {run: planning.PlannedRun(run, e.path) for run, e in recorded.items()}
+            # Their hashes are not known before they are made.
+            recorded = {
+                run: planning.with_replicates(replace(each, sha256=None) for each in e.processes)
+                for run, e in recorded.items()
+            }
         return recorded, {}
     local = (source.benchmark, runs, protocol, source.implementations, source.records)
     asked = planning.processes_asked(experiments, source.kind)

@@ -253,6 +253,7 @@ class Configuration(Keys):
         "a word that proves when records were measured", None
     )
     import_: Text = _key("a folder of the course's JSON files to report", None, alias="import")
+    device_name: Text = _unreported("the GPU that imported files are of, where they name none")
     compare: Annotated[list[Text], Field(min_length=2, max_length=2)] = _unreported(
         "the two sides of a comparison", examples=[["h200", "local"]]
     )

@@ -5,6 +5,7 @@ Importing, `selfcheck` and grading read a folder here, so that all of them see t
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -34,11 +35,14 @@ from flashlab.untrusted import UnsoundFileError
 class CourseFile(DeclaredFile):
     """A result as it was read, and all that declares it.
 
-    `recorded` is what its own ``record``, or what stands beside its numbers, states of the run, and
-    `rows` are the rows of ``runs.csv`` for it.
+    `path` is the file in the folder, whose hash is `sha256`; its name goes on where it is one of
+    several results in that file. `recorded` is what its own ``record``, or what stands beside its
+    numbers, states of the run, and `rows` are the rows of ``runs.csv`` for it.
     """
 
     read: CourseResult = field(kw_only=True)
+    path: str = field(kw_only=True)
+    sha256: str = field(kw_only=True)
     recorded: Declaration | None = None
     rows: tuple[Declaration, ...] = ()
 
@@ -103,10 +107,11 @@ class _Reader:
         except UnsoundFileError as problem:
             self.refuse(path, problem)
             return
+        digest = hashlib.sha256(content).hexdigest()
         for name, document in documents.items():
             self.seen.add(name)
             try:
-                self._take_result(name, result_of(document))
+                self._take_result(name, result_of(document), path, digest)
             except NotAResultError:
                 self.others.append(name)
             except UnsoundFileError as problem:
@@ -115,16 +120,22 @@ class _Reader:
                 self.found.failed[name] = reason.status, reason.claim
                 self.note(name, "form.not_measured", status=reason.status)
 
-    def _take_result(self, path: str, read: CourseResult) -> None:
-        recorded = of_record(read.claim) if read.claim else of_cells(read.stated)
-        named = of_name(path)
-        said = named if recorded is None else recorded
-        if recorded is not None and read.claim is None:
-            said = recorded.completed_by(named)
-        self.found.files[path] = CourseFile(path, read.numbers, said, read=read, recorded=recorded)
-        self.note(path, "form.pass")
+    def _take_result(self, name: str, read: CourseResult, path: str, digest: str) -> None:
+        recorded, said = None, of_name(name)
+        if read.claim:
+            recorded = said = of_record(read.claim)
+        elif beside := of_cells(read.stated):
+            recorded, said = beside, beside.completed_by(said)
+        self.found.files[name] = CourseFile(
+            *(name, read.numbers, said),
+            recorded=recorded,
+            read=read,
+            path=path,
+            sha256=digest,
+        )
+        self.note(name, "form.pass")
         for key, factor in read.converted.items():
-            self.note(path, "form.converted", key=key, factor=factor)
+            self.note(name, "form.converted", key=key, factor=factor)
 
     def _take_declarations(self, path: str, content: bytes) -> None:
         runs = read_runs_csv(content)

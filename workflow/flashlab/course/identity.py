@@ -11,8 +11,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import combinations
+from typing import Literal
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
@@ -249,6 +250,13 @@ def memory_is_exact(declared: Declaration, shape: Shape) -> bool:
     return implementation in ranges and ranges[implementation](shape)
 
 
+Reading = Literal[
+    "fits", "rounded_memory", "flops", "memory", "not_cuda", "other_kernel", "rounded", "not_exact"
+]
+"""What numbers say of a declaration: the first two that they fit, but for the last digit of the
+memory, the next two what contradicts it, the others why they cannot tell."""
+
+
 class Identification:
     """A file, what can have made its numbers, and what of its declaration these leave.
 
@@ -280,6 +288,34 @@ class Identification:
                     return kept
         elsewhere = any(fits(candidate, declared) for candidate in self.every)
         return declared if elsewhere else declared.without(hints)
+
+    def memories(self, shape: Shape) -> list[int]:
+        """The bytes that the declared implementation can take at a shape."""
+        wanted = []
+        if self.declared.implementation in (None, FLASH2):
+            wanted.append(costs.flash2_peak_memory(shape))
+        if self.declared.implementation in (None, NAIVE):
+            wanted += [costs.naive_peak_memory(shape, size) for size in self.allowed]
+        return wanted
+
+    @cached_property
+    def reading(self) -> Reading:
+        """Whether the numbers fit the declaration, contradict it, or why they cannot tell."""
+        declared, numbers, shape = self.declared, self.file.numbers, self.declared.shape
+        if shape is not None and not numbers.has_flops(costs.forward_flops(shape)):
+            return "flops"
+        if not declared.gpu:
+            return "not_cuda"
+        if declared.implementation not in (None, NAIVE, FLASH2):
+            return "other_kernel"
+        if self.fitting:
+            return "fits"
+        if shape is None:
+            return "memory" if numbers.is_exact else "rounded"
+        if not memory_is_exact(declared, shape):
+            return "not_exact"
+        errors = (abs(size / costs.MIB - numbers.peak_mib) for size in self.memories(shape))
+        return "rounded_memory" if min(errors) <= numbers.memory_error else "memory"
 
 
 def identify(files: Sequence[DeclaredFile]) -> tuple[list[Identification], list[int]]:

@@ -1,13 +1,16 @@
 """What a file's path seems to say of its run: hints, which the numbers overrule (`identity`).
 
-Names are read with caution: single letters (b16, n512, h32, e2048) count only if three of the four
-occur together.
+Names are read with caution: single letters (b16, n512 or s512, h32, e2048) count only if three of
+the four occur together, and a number by itself only if the path names just one parameter without
+one, as in ``seq_len/128_flash2.json``.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -20,7 +23,7 @@ _SIZES = {
     **dict.fromkeys(("nh", "head", "heads", "numheads"), "num_heads"),
     **dict.fromkeys(("ed", "emb", "embdim", "embedding"), "emb_dim"),
 }
-_LETTERS = {"b": "batch_size", "n": "seq_len", "h": "num_heads", "e": "emb_dim"}
+_LETTERS = {"b": "batch_size", "n": "seq_len", "s": "seq_len", "h": "num_heads", "e": "emb_dim"}
 _JOINED = re.compile(
     "(?<![a-z])(batch[^a-z0-9]+size|num[^a-z0-9]+heads|seq[^a-z0-9]+len|seq[^a-z0-9]+length"
     "|emb[^a-z0-9]+dim|flash[^a-z0-9]+attention|flash[^a-z0-9]+attn)(?![a-z])"
@@ -46,24 +49,48 @@ def _masks(words: Sequence[tuple[str, str]]) -> Iterator[bool]:
             yield _CAUSAL[word] and before not in _NEGATIONS and after not in _FALSE
 
 
-def _read_part(name: str, is_file: bool) -> dict[str, set[Any]]:
-    """What a part of a path declares: values by attribute, several if it contradicts itself."""
+@dataclass(frozen=True)
+class _Part:
+    """What a part of a path declares: values by attribute, several if it contradicts itself.
+
+    `alone` are the numbers that belong to no word of ours, `numberless` the sizes without a number.
+    """
+
+    values: dict[str, set[Any]]
+    alone: list[int]
+    numberless: set[str]
+
+
+def _read_part(name: str, is_file: bool) -> _Part:
     found: dict[str, set[Any]] = {}
     letters: dict[str, set[Any]] = {}
+    numberless = set()
     words = _words(name)
+    alone = Counter(re.findall("[0-9]+", name))
     for word, number in words:
-        implementation = IMPLEMENTATIONS.get(word + number) or IMPLEMENTATIONS.get(word)
-        if implementation:
+        size = int(number) if len(number) <= 8 and number.strip("0") else None
+        if implementation := IMPLEMENTATIONS.get(word + number):
             found.setdefault("implementation", set()).add(implementation)
-        elif 0 < len(number) <= 8 and int(number) and word in _SIZES:
-            found.setdefault(_SIZES[word], set()).add(int(number))
-        elif 0 < len(number) <= 8 and int(number) and word in _LETTERS:
-            letters.setdefault(_LETTERS[word], set()).add(int(number))
+        elif implementation := IMPLEMENTATIONS.get(word):
+            found.setdefault("implementation", set()).add(implementation)
+            continue
+        elif word in _SIZES and not number:
+            numberless.add(_SIZES[word])
+        elif word in _SIZES and size:
+            found.setdefault(_SIZES[word], set()).add(size)
+        elif word in _LETTERS and size:
+            letters.setdefault(_LETTERS[word], set()).add(size)
+        elif word not in _CAUSAL:
+            continue
+        alone[number] -= 1
     if len(letters) >= 3:
         found = {**letters, **found}
     masks = set(_masks(words))
     # A folder named causal is the experiment, which has both masks.
-    return {**found, "causal": masks} if masks and is_file else found
+    if masks and is_file:
+        found["causal"] = masks
+    numbers = [int(number) for number in alone.elements() if len(number) <= 8]
+    return _Part(found, numbers, numberless)
 
 
 def of_name(path: str) -> Declaration:
@@ -73,10 +100,16 @@ def of_name(path: str) -> Declaration:
     not given.
     """
     found: dict[str, Any] = {}
-    for depth, part in enumerate(reversed(PurePosixPath(path).parts)):
-        stem = re.sub(r"\.json\Z", "", part, flags=re.IGNORECASE)
-        for attribute, values in _read_part(stem, is_file=depth == 0).items():
+    parts = [
+        _read_part(re.sub(r"\.json\Z", "", part, flags=re.IGNORECASE), is_file=depth == 0)
+        for depth, part in enumerate(reversed(PurePosixPath(path).parts))
+    ]
+    for part in parts:
+        for attribute, values in part.values.items():
             # After a contradiction the folders above do not count either.
             found.setdefault(attribute, values.pop() if len(values) == 1 else None)
+    numberless = {name for part in parts for name in part.numberless} - found.keys()
+    if parts and len(numberless) == len(parts[0].alone) == 1 and (size := parts[0].alone[0]):
+        found[numberless.pop()] = size
     stated = {attribute: value for attribute, value in found.items() if value is not None}
     return Declaration("name", **stated, hinted=frozenset(stated))

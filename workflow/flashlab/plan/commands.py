@@ -80,7 +80,7 @@ COMMANDS = (
     ),
     Command(
         "import",
-        "flashlab.plan.datasets:import_record",
+        "flashlab.plan.importing:import_record",
         "Turn a result of the course's script into a record.",
         (
             option("--entry", type=json.loads, required=True, help="what it is, JSON"),

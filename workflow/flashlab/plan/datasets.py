@@ -1,4 +1,4 @@
-"""Recorded datasets: their manifests, freezing local records, and importing the course's results.
+"""Recorded datasets: their manifests, and freezing local records.
 
 A recorded dataset is a folder with ``manifest.json`` and ``records/`` for each benchmark
 (`dataset_folder`). The manifest states the device, the dtype and the experiments that were
@@ -8,52 +8,32 @@ globbed.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
-import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from flashlab.anonymity import anonymous
-from flashlab.benchmarks.attention import costs
-from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
-from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
-from flashlab.course.results import NotMeasuredError, read_result
-from flashlab.course.runs_csv import RUNS_CSV, DeclaredRun, read_runs_csv
 from flashlab.files import read_json, sha256_of, write_json
 from flashlab.plan.plan_files import process_files
 from flashlab.records import (
     COUNTERS,
-    Measurement,
     Record,
-    RecordError,
     of_version,
     read_record,
-    write_record,
 )
 from flashlab.runs import Run
-from flashlab.untrusted import UnsoundFileError, read_bounded, read_within
 
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 2
 CEILINGS = "ceilings.json"
 CONFIG_KEYS = ("baseline", "summary", "experiments")
 """What a dataset keeps of the configuration that it was measured for."""
-
-COURSE_DEVICE, COURSE_DTYPE = "cuda", "float16"
-COURSE_PROTOCOL = {"name": "lab5", "repeats": 30}
-"""What the course's script measures on, and by which protocol."""
-
-SHOWN_PROBLEMS = 5
-"""Most rows of ``runs.csv`` whose problems an error states."""
 
 
 class DatasetError(Exception):
@@ -327,134 +307,3 @@ def freeze(
         }
     _add(folder, additions, manifest)
     return folder
-
-
-# Importing results of the course's script
-
-
-def _read_declared_runs(folder: Path) -> dict[Run, DeclaredRun]:
-    """The runs that ``folder/runs.csv`` declares."""
-    path = folder / RUNS_CSV
-    if not os.path.lexists(path):
-        raise DatasetError(
-            f"{path}: there is no such file; it declares what each result is, as config/README.md "
-            "shows"
-        )
-    try:
-        declared = read_runs_csv(read_within(folder, RUNS_CSV))
-    except UnsoundFileError as problem:
-        raise DatasetError(f"{path}: {problem}") from problem
-    if declared.problems:
-        shown = " ".join(map(str, declared.problems[:SHOWN_PROBLEMS]))
-        more = len(declared.problems) - SHOWN_PROBLEMS
-        raise DatasetError(f"{path}: {shown}" + (f" And {more} more." if more > 0 else ""))
-    if not declared.rows:
-        raise DatasetError(f"{path}: declares no run; add a row for each result")
-    runs: dict[Run, DeclaredRun] = {}
-    for row in declared.rows:
-        if row.shape is None or row.implementation is None:
-            raise DatasetError(
-                f"{path}: line {row.line}: to import a result, its row must declare impl, "
-                "batch_size, seq_len, num_heads, emb_dim and causal; fill in the empty cells"
-            )
-        run = attention_run(row.implementation, row.shape, COURSE_DTYPE, COURSE_DEVICE)
-        if run in runs:
-            raise DatasetError(
-                f"{path}: line {row.line}: {run} is declared in line {runs[run].line} already; "
-                "keep one of them"
-            )
-        runs[run] = row
-    return runs
-
-
-def _read_declared_file(folder: Path, row: DeclaredRun) -> bytes:
-    table = folder / RUNS_CSV
-    if not os.path.lexists(folder / row.file):
-        missing = UnsoundFileError("form.row_missing", line=str(row.line), value=row.file)
-        raise DatasetError(f"{table}: {missing}")
-    try:
-        return read_within(folder, row.file)
-    except UnsoundFileError as problem:
-        raise DatasetError(f"{table}: line {row.line}: {row.file}: {problem}") from problem
-
-
-def import_plan(folder: Path) -> list[dict[str, Any]]:
-    """What importing ``folder`` will give: a manifest's entries, of records not yet converted.
-
-    Each holds the converted record's file name, which carries the hash of the original, and
-    ``source``, the original's path.
-
-    DatasetError where ``runs.csv`` is missing or unsound, declares a run twice, or names a file
-    that cannot be read.
-    """
-    records = []
-    for run, row in sorted(_read_declared_runs(folder).items()):
-        digest = hashlib.sha256(_read_declared_file(folder, row)).hexdigest()
-        records.append(
-            {
-                "benchmark": ATTENTION.name,
-                "run": run.to_json(),
-                "protocol": COURSE_PROTOCOL,
-                "file": f"records/{run.slug}-{digest[:12]}.json",
-                "sha256": digest,
-                "source": str(folder / row.file),
-                "device_name": row.device_name,
-            }
-        )
-    return records
-
-
-def import_record(entry: Mapping[str, Any], output: Path) -> None:
-    """Convert one result of the course's script into a record: the same numbers, no samples.
-
-    Its times must add up, and its rates follow from them and the declared shape, within rounding:
-    DatasetError naming the file where they do not.
-    """
-    source = Path(entry["source"])
-    try:
-        numbers = read_result(read_bounded(str(source))).numbers
-    except UnsoundFileError as problem:
-        raise DatasetError(f"{source}: {problem}") from problem
-    except NotMeasuredError as error:
-        raise DatasetError(
-            f"{source}: it is the record of a run without numbers ({error.status}); remove its row "
-            f"from {RUNS_CSV}"
-        ) from error
-    run, seconds, rates = run_of(entry), numbers.seconds, numbers.rates
-    for name, flops in costs.flops(Shape.of(run)).items():
-        claimed = seconds[name] * rates[name] * 1e12
-        if not math.isclose(claimed, flops, rel_tol=numbers.product_error(name)):
-            raise DatasetError(
-                f"{source}: {name}: time and rate make {claimed:.9g} FLOPs, but runs.csv declares "
-                f"{run}, which takes {flops:.9g}; correct the row"
-            )
-    total = seconds["forward"] + seconds["backward"]
-    if not math.isclose(seconds["forward_backward"], total, rel_tol=numbers.sum_error):
-        raise DatasetError(
-            f"{source}: the forward_backward time is not the sum of the other two; import the file "
-            "as the course's script wrote it"
-        )
-    measured = datetime.fromtimestamp(source.stat().st_mtime, UTC).isoformat(timespec="seconds")
-    result = Record(
-        benchmark=ATTENTION.name,
-        run=run,
-        status="ok",
-        message=None,
-        protocol=entry["protocol"],
-        metrics={
-            **{
-                f"{name}_time": Measurement(seconds[name] * 1e3, stopped="count")
-                for name in ("forward", "backward")
-            },
-            "peak_memory": Measurement(numbers.peak_mib),
-        },
-        gate=None,
-        warnings=({"code": "imported"},),
-        environment={"device_name": entry["device_name"] or None, "imported": True},
-        sources={"file": source.name, "file_sha256": entry["sha256"]},
-        started=measured,
-    )
-    try:
-        write_record(output, result)
-    except RecordError as error:
-        raise DatasetError(str(error)) from error

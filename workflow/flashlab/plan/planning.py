@@ -72,6 +72,7 @@ class PlannedExperiment:
 
     Counters are read of the runs of one that is `counted`. `replicates` are the processes of each
     run of an implementation that has more here than elsewhere.
+    `held` are the runs that there are; None where all are planned.
     `claimed` is empty but for the runs that only published claims are about (`plan_claims`): they
     stand in place of a sweep, and no section shows them.
     """
@@ -86,12 +87,39 @@ class PlannedExperiment:
     claimed: tuple[Run, ...] = ()
     counted: bool = True
     replicates: Mapping[str, int] = field(default_factory=dict)
+    held: frozenset[Run] | None = None
 
     def runs(self, dtype: str, device: str) -> list[Run]:
         """Every implementation at every set of parameters, or the claimed runs."""
         if self.claimed:
             return list(self.claimed)
-        return self._runs(self.problems, self.implementations, dtype, device)
+        runs = self._runs(self.problems, self.implementations, dtype, device)
+        return runs if self.held is None else [run for run in runs if run in self.held]
+
+    def of_held(self, held: Collection[Run], kind: tuple[str, str]) -> PlannedExperiment | None:
+        """The experiment with those of its runs that are held, on a dtype and a device.
+
+        None where these do not vary, or leave out a variant that it is about.
+        """
+        found = replace(self, held=frozenset(held)).runs(*kind)
+        if len({run.values() for run in found}) < min(2, len(self.problems)) or not found:
+            return None
+        for variant in self.benchmark.variants:
+            asked = {problem[variant.name] for problem in self.problems}
+            if asked != {run[variant.name] for run in found}:
+                return None
+        names = {run.implementation for run in found}
+        figures = [
+            replace(figure, implementations=[n for n in figure.implementations if n in names])
+            for figure in self.figures
+            if names & {*figure.implementations}
+        ]
+        return replace(
+            self,
+            held=frozenset(found),
+            implementations=tuple(name for name in self.implementations if name in names),
+            figures=tuple(figures),
+        )
 
     def counted_runs(self, names: Collection[str], dtype: str, device: str) -> list[Run]:
         """The runs to count: the ends and the middle of the sweep, of these names."""
@@ -152,6 +180,22 @@ def experiments(
             for experiment in config["experiments"]
         ),
     ]
+
+
+def of_held(
+    experiments: Iterable[PlannedExperiment], held: Collection[Run], kind: tuple[str, str]
+) -> list[PlannedExperiment]:
+    """The experiments of an imported folder: those that its runs are of, with these alone.
+
+    PlanError where they are of none.
+    """
+    found = [each for e in experiments if (each := e.of_held(held, kind))]
+    if not any(experiment.sweep for experiment in found):
+        raise PlanError(
+            "the imported folder has none of the runs that the configuration asks for; leave its "
+            "experiments and summary out, and they follow from the files"
+        )
+    return found
 
 
 def processes_asked(

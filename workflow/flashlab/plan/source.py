@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import Implementations, implementations_of
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
 from flashlab.config import ConfigError, Layer, named_benchmark, resolve_config
+from flashlab.course.sweeps import experiments_of
 from flashlab.plan import datasets
+from flashlab.plan.importing import import_plan
 from flashlab.plan.machines import HERE, Machine, machine_of
 from flashlab.plan.plan_files import results_of
 
@@ -31,7 +35,7 @@ class Source:
 
     `recorded` is the dataset whose records are there already, None where they are measured here;
     `imports` is what to convert for it. `dtype` and `device` are those of every run, and `machine`
-    the one that they are planned for.
+    the one that they are planned for. `notices` are what is to be said of imported files.
     """
 
     benchmark: Benchmark
@@ -43,6 +47,7 @@ class Source:
     dtype: str
     device: str
     machine: Machine = HERE
+    notices: Sequence[str] = ()
 
     @property
     def kind(self) -> tuple[str, str]:
@@ -65,38 +70,70 @@ class Source:
         return self.recorded is not None and not self.imports
 
 
-def _imported(config: Mapping[str, Any]) -> tuple[datasets.Dataset, dict[str, dict[str, Any]]]:
-    """Dataset and orders of the folder that ``import`` names."""
-    folder = Path(config["import"])
-    name = config.get("name") or folder.resolve().name
-    if not NAME.fullmatch(name):
-        raise ConfigError(
-            f"--config: import: the folder's name {name!r} cannot name a dataset: use "
-            "letters, digits, - and _; give one with name=NAME"
+@dataclass(frozen=True)
+class _Imported:
+    """A folder that ``import`` names: as a dataset, its orders by record file name, and notices."""
+
+    dataset: datasets.Dataset
+    orders: dict[str, dict[str, Any]]
+    notices: list[str]
+
+
+def _name_of(folder: Path, given: str | None) -> str:
+    """The name of an imported dataset: the given one, or one like the folder's.
+
+    ConfigError where the given one is taken.
+    """
+
+    def is_taken(name: str) -> bool:
+        return name == LOCAL or any((data / name).exists() for data in (DATA, BUNDLED))
+
+    if given is not None:
+        if is_taken(given):
+            raise ConfigError(
+                f"--config: import: the name {given} is taken; give another one with name=NAME"
+            )
+        return given
+    name = re.sub("[^A-Za-z0-9_-]+", "-", folder.resolve().name).strip("-_") or "imported"
+    return f"{name}-imported" if is_taken(name) else name
+
+
+def _imported(layers: Sequence[Layer], known: Collection[str]) -> _Imported:
+    """What the folder that ``import`` names holds; DatasetError as of `importing.import_plan`."""
+    folder = Path(str(_last(layers, "import")))
+    given, device = _last(layers, "name"), _last(layers, "device_name")
+    name = _name_of(folder, given if isinstance(given, str) else None)
+    orders, notices = import_plan(folder, known, device if isinstance(device, str) else None)
+    home = results_of(name, DEFAULT)
+    entries = tuple(
+        datasets.Entry(
+            datasets.run_of(order),
+            order["protocol"],
+            home / order["record"],
+            None,
+            order["process"],
         )
-    if config["benchmark"] != DEFAULT.name:
-        raise ConfigError(
-            f"--config: import: takes results of the course's script, which measures "
-            f"{DEFAULT.name}; leave it out, or leave out benchmark={config['benchmark']}"
-        )
-    if name == LOCAL or any((data / name).exists() for data in (DATA, BUNDLED)):
-        raise ConfigError(
-            f"--config: import: the name {name} is taken; give another one with name=NAME"
-        )
-    orders, home = datasets.import_plan(folder), results_of(name, DEFAULT)
-    dataset = datasets.Dataset(
-        name=name,
-        device=datasets.COURSE_DEVICE,
-        dtype=datasets.COURSE_DTYPE,
-        protocol=str(datasets.COURSE_PROTOCOL["name"]),
-        config={},
-        ceilings=None,
-        entries=tuple(
-            datasets.Entry(datasets.run_of(order), order["protocol"], home / order["file"], None)
-            for order in orders
-        ),
+        for order in orders
     )
-    return dataset, {Path(order["file"]).name: order for order in orders}
+    found: dict[Shape, set[str]] = {}
+    for entry in entries:
+        found.setdefault(Shape.of(entry.run), set()).add(entry.run.implementation)
+    protocols = Counter(str(entry.protocol["name"]) for entry in entries)
+    run = entries[0].run
+    experiments = experiments_of(found, run.device)
+    return _Imported(
+        datasets.Dataset(
+            name=name,
+            device=run.device,
+            dtype=run.dtype,
+            protocol=protocols.most_common(1)[0][0],
+            config=experiments,
+            ceilings=None,
+            entries=entries,
+        ),
+        {Path(order["record"]).name: order for order in orders},
+        notices,
+    )
 
 
 def _recorded(name: str, benchmark: Benchmark) -> datasets.Dataset:
@@ -139,20 +176,27 @@ def source_of(base: Layer, own: Sequence[Layer]) -> Source:
     benchmark = find_benchmark(named_benchmark(layers))
     implementations = implementations_of(benchmark)
     imports: dict[str, dict[str, Any]] = {}
+    notices: list[str] = []
     recorded: datasets.Dataset | None = None
     named = _last(layers, "dataset")
     dataset = named if isinstance(named, str) and NAME.fullmatch(named) else LOCAL
-    importing = any("import" in layer.keys for layer in layers)
-    if dataset != LOCAL and not importing:
+    if any("import" in layer.keys for layer in layers):
+        if benchmark != DEFAULT:
+            raise ConfigError(
+                f"--config: import: takes results of the course's script, which measures "
+                f"{DEFAULT.name}; leave it out, or leave out benchmark={benchmark.name}"
+            )
+        imported = _imported(layers, implementations)
+        recorded, imports, notices = imported.dataset, imported.orders, imported.notices
+    elif dataset != LOCAL:
         recorded = _recorded(dataset, benchmark)
+    if recorded:
+        dataset = recorded.name
         # Its experiments take the place of those of the configuration at the base.
         kept = {key: value for key, value in base.keys.items() if key not in datasets.CONFIG_KEYS}
         of_dataset = Layer(f"dataset {recorded.name}", recorded.config)
         layers = [Layer(base.origin, kept), of_dataset, *own]
     resolved = resolve_config(_with_settings_file(layers, benchmark), implementations)
-    if importing:
-        recorded, imports = _imported(resolved)
-        dataset = recorded.name
     if recorded and resolved["decide"]:
         raise ConfigError(
             "--config: decide: nothing is measured here: the records are recorded ones; leave it "
@@ -160,7 +204,7 @@ def source_of(base: Layer, own: Sequence[Layer]) -> Source:
         )
     at = (benchmark, implementations, dataset, recorded, imports, resolved)
     if recorded:
-        return Source(*at, recorded.dtype, recorded.device)
+        return Source(*at, recorded.dtype, recorded.device, notices=notices)
     machine = machine_of(resolved)
     device = machine.detect_device(resolved["device"])
     auto = resolved["dtype"] == "auto"

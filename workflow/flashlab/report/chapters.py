@@ -44,12 +44,12 @@ def shared_title(titles: Sequence[str]) -> str:
     return common.strip(" ,，、·(（") or titles[0]
 
 
-def _title(data: ReportData, group: Sequence[Experiment], first: int) -> Tellable:
+def _title(data: ReportData, group: Sequence[Experiment]) -> Tellable:
     """``Experiment 2: Causal masking``, ``Experiments 6–9: Long sequences``."""
-    if len(group) == 1:
-        ordinal = say("experiment", number=first)
-    else:
-        ordinal = say("experiments", first=first, last=first + len(group) - 1)
+    first, last = (data.ordinals[group[i].name] for i in (0, -1))
+    ordinal = say("experiment", number=first)
+    if len(group) > 1:
+        ordinal = say("experiments", first=first, last=last)
     titles = [experiment.plan["title"] for experiment in group]
     shared = {
         language: shared_title([title[language] for title in titles]) for language in titles[0]
@@ -89,7 +89,7 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
             Chapter(
                 id=f"chapter-{group[0].name}",
                 number=number,
-                title=_title(data, group, first),
+                title=_title(data, group),
                 setting=members[0].setting if len(group) == 1 else _settings(data, group),
                 conclusion=render_conclusion(data, conclusion) if conclusion else None,
                 figures=figures,

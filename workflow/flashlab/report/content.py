@@ -38,10 +38,7 @@ def compose(
     author's.
     """
     data = ReportData(config, results, ceilings)
-    sections = [
-        render_section(data, remarks, experiment, position)
-        for position, experiment in enumerate(data.experiments, start=1)
-    ]
+    sections = [render_section(data, remarks, experiment) for experiment in data.experiments]
     chapters = render_chapters(data, sections)
     front = render_front(data, chapters)
     is_of_few = front.map is not None and len(data.headline) < MIN_CHOICES  # the sections have it

@@ -68,10 +68,11 @@ WRITTEN_BY_OTHERS = ("device_name", "driver", "torch", "provider", "message", "c
 class ReportData:
     """All that the report's parts look up.
 
-    `experiments` are the sections in order, `summary` the headline's; `runs` has every run once, in
-    order of its number, those that only published claims are about last, and `records_of_runs` the
-    records of each, one for each process. `ceilings` is the document of the device's measured
-    ceilings, None where there is none.
+    `experiments` are the sections in order, numbered by their `ordinals`: those of the
+    configuration, of which an imported folder may lack some. `summary` is the headline's; `runs`
+    has every run once, in order of its number, those that only published claims are about last, and
+    `records_of_runs` the records of each, one for each process. `ceilings` is the document of the
+    device's measured ceilings, None where there is none.
     """
 
     def __init__(self, config: Mapping[str, Any], results: Path, ceilings: Path | None) -> None:
@@ -83,8 +84,10 @@ class ReportData:
         self.summary = self._read(SUMMARY).in_order(config["summary"]["implementations"])
         self.benchmark = self.summary.benchmark
         self.tellers = [Teller(language, self.benchmark) for language in self.languages]
-        self.experiments = [self._read(experiment["name"]) for experiment in config["experiments"]]
         names = planned_experiments(results)
+        configured = [experiment["name"] for experiment in config["experiments"]]
+        self.experiments = [self._read(name) for name in configured if name in names]
+        self.ordinals = {name: n for n, name in enumerate(configured, start=1)}
         of_claims = [self._read(name) for name in names if name.startswith(CLAIMS_PREFIX)]
         found: dict[str, tuple[Row, list[Row]]] = {}
         for experiment in (*self.experiments, self.summary, *of_claims):
@@ -230,8 +233,16 @@ class ReportData:
         """Numbers of all figures, by experiment and id: 1, 2, … on paper.
 
         S1, S2, … are those that the configuration calls supplements, and then those that only the
-        HTML page has, so that no number is missing on paper.
+        HTML page has, so that no number is missing on paper but for the experiments that an
+        imported folder lacks.
         """
+        lacking: dict[str, tuple[int, int]] = {}
+        main_before = others_before = 0
+        for configured in self.config["experiments"]:
+            lacking[configured["name"]] = main_before, others_before
+            if configured["name"] not in {experiment.name for experiment in self.experiments}:
+                main_before += len(configured["figures"])
+                others_before += len(configured["supplement"])
         is_supplement = {
             (experiment.name, figure["id"]): figure["supplement"]
             for experiment in self.experiments
@@ -242,8 +253,8 @@ class ReportData:
         main = [key for key in printed if not is_supplement[key]]
         others = [key for key in printed if is_supplement[key]]
         others += [key for key in is_supplement if key not in printed]
-        return {key: str(n) for n, key in enumerate(main, start=1)} | {
-            key: f"S{n}" for n, key in enumerate(others, start=1)
+        return {key: str(n + lacking[key[0]][0]) for n, key in enumerate(main, start=1)} | {
+            key: f"S{n + lacking[key[0]][1]}" for n, key in enumerate(others, start=1)
         }
 
     # Pieces in words

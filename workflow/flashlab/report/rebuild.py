@@ -101,6 +101,8 @@ def _write_plans(
         )
     (kind,) = kinds
     experiments = plan.experiments(config, benchmark, kind[1])
+    if "import" in config:
+        experiments = plan.of_held(experiments, {run for run, _ in attached}, kind)
     planned = _planned(experiments, attached, kind, config["measure"]["protocol"])
     held = [
         (name, part)

@@ -362,10 +362,9 @@ def render_section(
     data: ReportData,
     remarks: Sequence[Remark],
     experiment: Experiment,
-    position: int,
 ) -> Section:
-    """The section of an experiment, which stands at this position among all, from 1."""
-    name = experiment.name
+    """The section of an experiment."""
+    name, position = experiment.name, data.ordinals[experiment.name]
     mine = [finding for finding in data.findings if finding.experiment == name]
     silent = None
     if all(run["status"] != "ok" for run in experiment.runs):

@@ -12,6 +12,7 @@ try:
     import argparse
     import io
     import json
+    import os
     from collections.abc import Sequence
     from contextlib import redirect_stderr
 
@@ -22,20 +23,29 @@ try:
 except KeyboardInterrupt:
     sys.exit(130)
 
+CALLED_IN = "FLASHLAB_CALLED_IN"
+"""Environment variable with the folder that ``./run`` was called in, to which paths belong."""
+
 NOTICE = "Using workflow specific profile profiles/default "
 
 
 def for_snakemake(words: Sequence[str]) -> list[str]:
     """A command line with one ``--config``, the last one of which Snakemake heeds alone.
 
-    It holds the values of all, and ``--again [RUN...]`` as the configuration's ``again``.
+    It holds the values of all, ``--again [RUN...]`` as the configuration's ``again``, ``--import
+    DIR`` as its ``import`` and ``--device GPU`` as its ``device_name``.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--again", nargs="*")
     parser.add_argument("-C", "--config", nargs="*", action="extend", default=[])
+    parser.add_argument("--import", dest="folder")
+    parser.add_argument("--device")
     own, others = parser.parse_known_args(words)
     again = [] if own.again is None else [f"again={json.dumps(own.again or 'all')}"]
-    configured = [*again, *own.config]
+    folder = None if own.folder is None else os.path.join(os.environ.get(CALLED_IN, ""), own.folder)
+    imported = {"import": folder and os.path.relpath(folder), "device_name": own.device}
+    given = [f"{key}={json.dumps(value)}" for key, value in imported.items() if value is not None]
+    configured = [*again, *given, *own.config]
     return [*others, "--config", *configured] if configured else others
 
 

@@ -1,0 +1,472 @@
+"""From a folder's files to runs: each by what declares it, its numbers, and the folder as a whole.
+
+FLOPs and memory leave each file a few runs (`identity`): mostly, how B·H splits is open. What names
+and tables do not say, the folder does: its files are sweeps of one parameter at a time from a base
+point, and both implementations were measured at the same shapes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.course.declaration import ATTRIBUTES, Declaration, kind_of_device, of_row
+from flashlab.course.folder import CourseFile, CourseFolder, Remark
+from flashlab.course.identity import Candidate, Identification, fits, identify
+from flashlab.course.results import Claim
+from flashlab.course.runs_csv import OPEN, OUT_OF_MEMORY, RUNS_CSV, RUNS_CSV_COLUMNS
+from flashlab.course.words import COURSE_DTYPE, FLASH2, NAIVE, SIZES
+from flashlab.devices import known_devices
+from flashlab.records import STATUSES
+from flashlab.runs import Run
+from flashlab.untrusted import UnsoundFileError
+
+SCRIPT_DEFAULTS = {"batch_size": 32, "seq_len": 1024, "num_heads": 32, "emb_dim": 2048}
+"""What the course's script measures where a flag is not given."""
+
+FLASH2_CAPABILITY = 8.0
+"""The least compute capability that flash-attn 2 runs on."""
+
+SHOWN = 5
+"""Most files that a message lists."""
+
+SHAPE = (*SIZES, "causal")
+
+Option = tuple[str, Shape]
+"""A run that a file can be: implementation and shape."""
+
+Base = tuple[int, ...]
+"""A point from which one parameter at a time is swept: B, N, H and E."""
+
+
+class FolderError(Exception):
+    """A folder that cannot be told apart into runs: one message that says why, and what to do."""
+
+
+class OpenFolderError(FolderError):
+    """Some files can be several runs: `table` is the ``runs.csv`` to complete."""
+
+    def __init__(self, message: str, table: str) -> None:
+        super().__init__(message)
+        self.table = table
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """A measurement of a run, or that it failed: `file` is empty where a row says so.
+
+    `remarks` are what a reader of the report should know of it.
+    """
+
+    run: Run
+    file: str
+    status: str = "ok"
+    device_name: str | None = None
+    remarks: tuple[Remark, ...] = ()
+
+
+@dataclass
+class _Place:
+    """A file on its way to a run: the options that are left, and what is known of all of them."""
+
+    file: CourseFile
+    identified: Identification
+    options: list[Option]
+    remarks: list[Remark] = field(default_factory=list)
+
+    @property
+    def option(self) -> Option | None:
+        """The run of the file, None while several are left or none is known."""
+        return self.options[0] if len(self.options) == 1 else None
+
+
+def _base_of(shape: Shape) -> Base:
+    return tuple(getattr(shape, name) for name in SIZES)
+
+
+def _steps(base: Base, shape: Shape) -> int:
+    """In how many sizes a shape differs from a base."""
+    return sum(a != b for a, b in zip(base, _base_of(shape), strict=True))
+
+
+# What a file can be by itself
+
+
+def _members(candidate: Candidate) -> Iterator[Shape]:
+    """Every shape of a candidate's family."""
+    for heads in range(1, candidate.groups + 1):
+        if candidate.groups % heads == 0:
+            b, d = candidate.groups // heads, candidate.head_dim
+            yield Shape(b, candidate.seq_len, heads, heads * d, candidate.causal)
+
+
+def _differs(shape: Shape, said: Declaration) -> bool:
+    return any(getattr(shape, n) != value for n, value in said.stated.items() if n in SHAPE)
+
+
+def _options(identified: Identification) -> list[Option]:
+    """The runs that fit a file's numbers and what is declared of it; none where too little is."""
+    said = identified.declared
+    if said.run:
+        return [said.run]
+    return sorted(
+        {
+            (candidate.implementation, shape)
+            for candidate in identified.fitting
+            for shape in _members(candidate)
+            if fits(candidate, replace(said, **asdict(shape))) and not _differs(shape, said)
+        }
+    )
+
+
+def _options_at(base: Base, place: _Place) -> list[Option]:
+    """The runs of a file at a base point but for what is declared, by its FLOPs alone."""
+    said = place.identified.declared
+    if said.implementation is None:
+        return []
+    sizes = dict(zip(SIZES, base, strict=True)) | {
+        name: value for name, value in said.stated.items() if name in SIZES
+    }
+    if sizes["emb_dim"] % sizes["num_heads"]:
+        return []
+    masks = (False, True) if said.causal is None else (said.causal,)
+    shapes = [Shape(**sizes, causal=causal) for causal in masks]
+    numbers = place.file.numbers
+    return [
+        (said.implementation, shape)
+        for shape in shapes
+        if numbers.has_flops(costs.forward_flops(shape))
+    ]
+
+
+# What refutes a declaration
+
+
+def _refuse_contradictions(file: CourseFile, identified: Identification) -> None:
+    """FolderError where what declares a file contradicts itself, or its numbers."""
+    declared = [*file.rows, *filter(None, [file.recorded])]
+    for one, other in itertools.pairwise(declared):
+        kinds = [kind_of_device(each.device_name) for each in (one, other)]
+        if one.contradicts(other) or (None not in kinds and kinds[0] != kinds[1]):
+            texts = [_described(each) for each in (one, other)]
+            raise FolderError(
+                f"{file.name}: {one.source} says {texts[0]}, but {_SOURCES[other.source]} says "
+                f"{texts[1]}; correct the one that is wrong"
+            )
+    said, reading = identified.declared, identified.reading
+    stated = {name for name in said.stated if name not in said.hinted}
+    if not stated or reading not in ("flops", "memory"):
+        return
+    if reading == "flops":
+        wanted = f"{costs.forward_flops(said.shape):.9g}" if said.shape else ""
+        found = (
+            f"time and rate make {file.numbers.forward_flops:.9g} FLOPs forward, and that run "
+            f"takes {wanted}"
+        )
+    else:
+        made = " or ".join(candidate.describe() for candidate in identified.possible[:SHOWN])
+        found = f"its FLOPs and memory are those of {made or 'no run that is known'}"
+    raise FolderError(
+        f"{file.name}: {_SOURCES[said.source]} says {_described(said)}, but {found}; correct the "
+        "row, or leave the file out"
+    )
+
+
+_SOURCES = {
+    RUNS_CSV: RUNS_CSV,
+    "record": "its own record",
+    "file": "the file itself",
+    "name": "its name",
+}
+
+
+def _described(said: Declaration) -> str:
+    return ", ".join(filter(None, (said.describe(), said.device_name)))
+
+
+# What the folder says
+
+
+def _near(bases: Iterable[Base], place: _Place) -> list[Option]:
+    """The options of a file that are within one size of any of these bases."""
+    return [o for o in place.options if any(_steps(base, o[1]) <= 1 for base in bases)]
+
+
+def _bases(places: Sequence[_Place]) -> list[Base]:
+    """The base points that most files are near; several where they are level."""
+    every = {_base_of(shape) for place in places for _, shape in place.options}
+    near = {base: sum(bool(_near([base], place)) for place in places) for base in every}
+    most = max(near.values(), default=0)
+    return sorted(base for base, count in near.items() if count == most)
+
+
+def _defaults(base: Base) -> int:
+    """How many sizes of a base are the script's defaults."""
+    return sum(size == SCRIPT_DEFAULTS[name] for name, size in zip(SIZES, base, strict=True))
+
+
+def _settle(places: Sequence[_Place]) -> None:
+    """Leave each file the options that the folder as a whole allows.
+
+    Those near the base that most files are near, of several such bases that with the most of the
+    script's defaults; what is near none of them has another base. Of a file that is still open,
+    those that the other implementation has for certain.
+    """
+    context = [place for place in places if place.options]
+    while any(len(place.options) > 1 for place in context):
+        bases = _bases(context)
+        most = max(map(_defaults, bases))
+        chosen = [base for base in bases if _defaults(base) == most]
+        for place in context:
+            near, rivals = _near(chosen, place), _near(bases, place)
+            if len(near) == 1 < len({shape for _, shape in rivals}):
+                sizes = asdict(near[0][1])
+                params = {name: str(sizes[name]) for name in SIZES}
+                place.remarks.append(Remark(place.file.name, "form.assumed", params))
+            place.options = near or place.options
+        context = [place for place in context if not _near(chosen, place)]
+    while _settle_by_pairs(places):
+        pass
+
+
+def _settle_by_pairs(places: Sequence[_Place]) -> bool:
+    """Leave open files the options whose shapes the other implementation may have too.
+
+    Only where it may have each shape as often. Whether anything has changed.
+    """
+    often = Counter(option for place in places for option in place.options)
+    names = {who for who, _ in often}
+    changed = False
+    for place in places:
+        paired = [
+            (who, shape)
+            for who, shape in place.options
+            if any(often[other, shape] >= often[who, shape] for other in names - {who})
+        ]
+        if len(paired) == 1 < len(place.options):
+            place.options, changed = paired, True
+    return changed
+
+
+def _settle_by_flops(places: Sequence[_Place]) -> None:
+    """The runs of files whose memory tells nothing, from the base of all others."""
+    others = [place for place in places if place.options]
+    bases = _bases(others)
+    for place in places:
+        if not place.options:
+            found = {option for base in bases for option in _options_at(base, place)}
+            place.options = sorted(found)
+
+
+# What is asked
+
+
+def _open_row(place: _Place) -> list[str]:
+    """A row of runs.csv with what all options of a file agree on, and the other cells open."""
+    said = place.identified.declared
+    given = said.stated
+    cells = []
+    for name in ATTRIBUTES:
+        values = {
+            who if name == "implementation" else getattr(shape, name)
+            for who, shape in place.options
+        } or {given.get(name)}
+        value = values.pop() if len(values) == 1 else None
+        cells.append(OPEN if value is None else str(value).lower() if name == "causal" else value)
+    return [place.file.name, *map(str, cells), said.device_name or ""]
+
+
+def _missing_ends(shapes: dict[str, set[Shape]]) -> list[Shape]:
+    """The runs of the naive implementation that others have beyond the end of its sweep.
+
+    Those that would take more memory than any that it has.
+    """
+    naive = shapes.get(NAIVE, set())
+    largest = max((costs.naive_peak_memory(shape, 0) for shape in naive), default=0)
+    others = {shape for name, own in shapes.items() if name != NAIVE for shape in own} - naive
+    return sorted(
+        shape
+        for shape in others
+        if costs.naive_peak_memory(shape, 0) > largest
+        and any(_steps(_base_of(own), shape) == 1 and own.causal == shape.causal for own in naive)
+    )
+
+
+def _table(rows: Iterable[Sequence[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([[*RUNS_CSV_COLUMNS, "device"], *rows])
+    return text.getvalue()
+
+
+def _ask(places: Sequence[_Place], folder: CourseFolder, failed: Iterable[FoundRun]) -> None:
+    """OpenFolderError where a file can be several runs, or a sweep of the naive one ends early."""
+    undecided = [place for place in places if place.option is None]
+    shapes: dict[str, set[Shape]] = defaultdict(set)
+    for place in places:
+        if place.option:
+            shapes[place.option[0]].add(place.option[1])
+    for found in failed:
+        shapes[found.run.implementation].add(Shape.of(found.run))
+    ends = [] if folder.tables else _missing_ends(shapes)
+    if not undecided and not ends:
+        return
+    rows = [_open_row(place) for place in places]
+    rows += [
+        [OPEN, NAIVE, *(str(getattr(s, n)) for n in SIZES), str(s.causal).lower(), ""] for s in ends
+    ]
+    names = ", ".join(place.file.name for place in undecided[:SHOWN])
+    more = f" and {len(undecided) - SHOWN} more" if len(undecided) > SHOWN else ""
+    told = []
+    if undecided:
+        told.append(f"which runs {names}{more} are cannot be told from names and numbers")
+    if ends:
+        listed = ", ".join(" ".join(_described_shape(shape)) for shape in ends[:SHOWN])
+        told.append(
+            f"{NAIVE} has no file for {listed}, where another implementation has one (write "
+            f"{OUT_OF_MEMORY} as its file if it ran out of memory, or delete the row)"
+        )
+    raise OpenFolderError("; ".join(told), _table(rows))
+
+
+def _described_shape(shape: Shape) -> list[str]:
+    return Declaration("", **asdict(shape)).describe().split()
+
+
+# The whole
+
+
+def class_of_device(workspaces: Collection[int], ran_flash2: bool) -> str | None:
+    """What a GPU is whose cuBLAS workspaces have one of these sizes, by compute capability.
+
+    None where no known device has them.
+    """
+    found = {
+        float(device.compute_capability)
+        for device in known_devices()
+        if device.cublas_workspaces in workspaces
+        and not (ran_flash2 and float(device.compute_capability) < FLASH2_CAPABILITY)
+    }
+    if not found:
+        return None
+    low, high = int(min(found)), int(max(found))
+    span = (
+        f"{min(found)}" if len(found) == 1 else f"{low}.x" if low == high else f"{low}.x–{high}.x"
+    )
+    return f"NVIDIA GPU (compute capability {span})"
+
+
+def _device_of(places: Sequence[_Place], given: str | None) -> str | None:
+    """The device of files that name none: that which is given, that of all others, or a class."""
+    named = {place.file.declaration.device_name for place in places} - {None}
+    if given or named:
+        return given or (named.pop() if len(named) == 1 else None)
+    settled = [(place, place.option) for place in places if place.option]
+    workspaces = {
+        candidate.workspaces
+        for place, option in settled
+        for candidate in place.identified.fitting
+        if option[0] == NAIVE and candidate.workspaces is not None
+    }
+    return class_of_device(workspaces, any(option[0] == FLASH2 for _, option in settled))
+
+
+def _run_of(place: _Place, option: Option) -> Run:
+    """The run, on the device and in the number format that its record states."""
+    claim: Claim | None = place.file.read.claim
+    if claim:
+        return claim.run
+    on_gpu = place.file.declaration.gpu
+    kind = (COURSE_DTYPE, "cuda") if on_gpu else ("float32", "cpu")
+    return attention_run(*option, *kind)
+
+
+def _failed_runs(folder: CourseFolder, device: str | None) -> Iterator[FoundRun]:
+    """Runs without numbers: records that say so, and rows of runs.csv."""
+    for name, (status, claim) in folder.failed.items():
+        if claim and status in STATUSES:
+            yield FoundRun(claim.run, name, status, claim.device_name)
+    for row in folder.out_of_memory:
+        said = of_row(row)
+        if said.run is None:
+            raise FolderError(
+                f"{RUNS_CSV}: line {row.line}: a run that ran out of memory has no file to tell "
+                "what it is; fill in impl, batch_size, seq_len, num_heads, emb_dim and causal"
+            )
+        run = attention_run(*said.run, COURSE_DTYPE, "cuda")
+        yield FoundRun(run, "", OUT_OF_MEMORY, said.device_name or device)
+
+
+def assemble(
+    folder: CourseFolder, known: Collection[str], device: str | None = None
+) -> tuple[list[FoundRun], list[Remark]]:
+    """The runs of a folder, one for each measurement, and what is to be said of its files.
+
+    Args:
+        folder: what was read.
+        known: the implementations that can be reported.
+        device: the name of the GPU, where the user gives it.
+
+    Raises:
+        FolderError: a file is refused, what declares one contradicts itself or its numbers, or
+            nothing is left.
+        OpenFolderError: something has to be asked.
+    """
+    if refused := [remark for remark in folder.remarks if remark.is_refusal]:
+        shown = " ".join(f"{r.file}: {_sentence(r)}" for r in refused[:SHOWN])
+        more = f" And {len(refused) - SHOWN} more." if len(refused) > SHOWN else ""
+        raise FolderError(f"{shown}{more} Mend these files, or move them elsewhere.")
+    remarks = [remark for remark in folder.remarks if remark.code != "form.pass"]
+    files = []
+    for file in folder.files.values():
+        said = file.declaration.implementation
+        if said is None or said in known:
+            files.append(file)
+        else:
+            remarks.append(Remark(file.name, "form.unknown_kernel", {"kernel": said}))
+    places = []
+    for file, identified in zip(files, identify(files)[0], strict=True):
+        _refuse_contradictions(file, identified)
+        place = _Place(file, identified, _options(identified))
+        if dropped := file.declaration.hinted - identified.declared.hinted:
+            refuted = Declaration("name", **{n: file.declaration.stated[n] for n in dropped})
+            params = {"named": refuted.describe()}
+            place.remarks.append(Remark(file.name, "form.name_refuted", params))
+        places.append(place)
+    _settle(places)
+    _settle_by_flops(places)
+    named = _device_of(places, device)
+    failed = list(_failed_runs(folder, named))
+    _ask(places, folder, failed)
+    found: list[FoundRun] = []
+    seen: dict[str, str] = {}
+    for place in places:
+        assert place.option is not None
+        run, name = _run_of(place, place.option), place.file.name
+        other = seen.setdefault(repr((run, place.file.numbers, place.file.read.samples)), name)
+        if other != name:
+            place.remarks.append(Remark(name, "form.double", {"other": other}))
+        else:
+            own = place.file.declaration.device_name
+            found.append(FoundRun(run, name, "ok", device or own or named, tuple(place.remarks)))
+        remarks += place.remarks
+    found += failed
+    if not found:
+        raise FolderError("there is no result of the course's script in it")
+    kinds: dict[tuple[str, str], str] = {}
+    for each in found:
+        kinds.setdefault((each.run.dtype, each.run.device), each.file or RUNS_CSV)
+    if len(kinds) > 1:
+        listed = ", ".join(f"{file} is {dtype} on {on}" for (dtype, on), file in kinds.items())
+        raise FolderError(f"its results are of several kinds: {listed}; import each by itself")
+    return found, remarks
+
+
+def _sentence(remark: Remark) -> str:
+    return str(UnsoundFileError(remark.code, **remark.params))

@@ -1,0 +1,216 @@
+"""Importing a folder of results of the course's script: what its records are, and making them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from math import isclose
+from pathlib import Path
+from typing import Any
+
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.course.assembling import FolderError, OpenFolderError, assemble
+from flashlab.course.files import Budget, EnoughReadError, files_in
+from flashlab.course.folder import CourseFolder, Remark, read_folder
+from flashlab.course.layouts import documents_in
+from flashlab.course.results import Numbers, result_of
+from flashlab.course.runs_csv import RUNS_CSV
+from flashlab.files import canonical
+from flashlab.plan.datasets import DatasetError, run_of
+from flashlab.records import Measurement, Record, RecordError, parse_record, write_record
+from flashlab.runs import Run
+from flashlab.untrusted import UnsoundFileError, read_within
+
+COURSE_PROTOCOL = {"name": "lab5", "repeats": 30}
+"""By which protocol the course's script measures."""
+
+
+class OpenRunsError(DatasetError):
+    """Files that can be several runs: `table` is the text of the ``runs.csv`` at `path` to fill in.
+
+    None where the folder has one already.
+    """
+
+    def __init__(self, message: str, path: Path, table: str | None) -> None:
+        super().__init__(message)
+        self.path = path
+        self.table = table
+
+
+def _read(folder: Path) -> CourseFolder:
+    try:
+        return read_folder(files_in(str(folder.resolve()), Budget()))
+    except EnoughReadError as enough:
+        path, problem = enough.args
+        raise DatasetError(f"{folder / path}: {problem}") from enough
+
+
+def import_plan(
+    folder: Path, known: Collection[str], device: str | None = None
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """What importing `folder` will give: a manifest's entries, of records not yet converted.
+
+    Each holds the converted record's file name, which carries a hash of all that decides it, and
+    the folder and the file that it is made from. The second is what is to be said of the files, a
+    line each. `known` are the implementations that a report can show, `device` is the name of the
+    GPU where the user gives it.
+
+    Raises:
+        DatasetError: a file is unsound, or what declares it contradicts itself or its numbers.
+        OpenRunsError: something has to be asked.
+    """
+    if not folder.is_dir():
+        raise DatasetError(f"{folder}: there is no such folder; name that of your JSON files")
+    read = _read(folder)
+    try:
+        found, remarks = assemble(read, known, device)
+    except OpenFolderError as question:
+        there = folder / RUNS_CSV
+        lines = question.table.splitlines(keepends=True)
+        asked = [line for line in lines[1:] if "?" in line]
+        what = (
+            f"{there} needs these rows, with each ? filled in:\n{''.join(lines[:1] + asked)}"
+            if there.exists()
+            else f"{there} lists all files; fill in each ? there"
+        )
+        table = None if there.exists() else question.table
+        text = f"{folder}: {question}. {what}, then make the same call again"
+        raise OpenRunsError(text, there, table) from question
+    except FolderError as error:
+        raise DatasetError(f"{folder}: {error}") from error
+    entries, processes = [], Counter[tuple[Run, str]]()
+    for each in sorted(found, key=lambda each: (each.run, each.file)):
+        file = read.files.get(each.file)
+        claim = file.read.claim if file else None
+        protocol = {"name": claim.protocol} if claim and claim.protocol else COURSE_PROTOCOL
+        key = each.run, str(protocol["name"])
+        entry = {
+            "benchmark": ATTENTION.name,
+            "run": each.run.to_json(),
+            "protocol": protocol,
+            "process": processes[key],
+            "folder": str(folder),
+            "file": each.file,
+            "path": file.path if file else each.file,
+            "sha256": file.sha256 if file else "",
+            "status": each.status,
+            "device_name": each.device_name,
+            "remarks": [*map(asdict, each.remarks)],
+        }
+        processes[key] += 1
+        digest = hashlib.sha256(canonical(entry).encode()).hexdigest()
+        entries.append({**entry, "record": f"records/{each.run.slug}-{digest[:12]}.json"})
+    return entries, [*_notices(remarks)]
+
+
+SHOWN = 3
+"""Most files that a notice names."""
+
+
+def _notices(remarks: Sequence[Remark]) -> Iterator[str]:
+    """What is to be said of the files, each in one line for all files of which it is said."""
+    files: dict[str, list[str]] = {}
+    for remark in remarks:
+        text = str(UnsoundFileError(remark.code, **remark.params))
+        files.setdefault(text, []).append(remark.file)
+    for text, named in files.items():
+        more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
+        yield f"{', '.join(named[:SHOWN])}{more}: {text}"
+
+
+def _refuse_wrong_numbers(source: Path, run: Run, numbers: Numbers) -> None:
+    """DatasetError where the times do not add up, or the rates are not those of the run."""
+    seconds, rates = numbers.seconds, numbers.rates
+    for name, flops in costs.flops(Shape.of(run)).items():
+        claimed = seconds[name] * rates[name] * 1e12
+        if not isclose(claimed, flops, rel_tol=numbers.product_error(name)):
+            raise DatasetError(
+                f"{source}: {name}: time and rate make {claimed:.9g} FLOPs, but it is {run}, which "
+                f"takes {flops:.9g}; import the file as the course's script wrote it"
+            )
+    total = seconds["forward"] + seconds["backward"]
+    if not isclose(seconds["forward_backward"], total, rel_tol=numbers.sum_error):
+        raise DatasetError(
+            f"{source}: the forward_backward time is not the sum of the other two; import the file "
+            "as the course's script wrote it"
+        )
+
+
+def _converted(entry: Mapping[str, Any], numbers: Numbers | None, started: str) -> Record:
+    """A record of the script's numbers, no samples; without numbers that of a failed run."""
+    metrics = {}
+    if numbers:
+        metrics = {
+            **{
+                f"{name}_time": Measurement(numbers.seconds[name] * 1e3, stopped="count")
+                for name in ("forward", "backward")
+            },
+            "peak_memory": Measurement(numbers.peak_mib),
+        }
+    return Record(
+        benchmark=ATTENTION.name,
+        run=run_of(entry),
+        status=entry["status"],
+        message=None if numbers else f"declared in {RUNS_CSV}",
+        protocol=entry["protocol"],
+        metrics=metrics,
+        gate=None,
+        warnings=(),
+        environment={"device_name": entry["device_name"]},
+        sources={},
+        started=started,
+    )
+
+
+def import_record(entry: Mapping[str, Any], output: Path) -> None:
+    """Convert one result of the course's script into a record: the same numbers, no samples.
+
+    A record of FlashLab stays as it is but for its number among the processes of its run.
+
+    Raises:
+        DatasetError: the times do not add up, or the rates do not follow from them and the run,
+            within rounding.
+    """
+    folder = Path(entry["folder"])
+    source = folder / (entry["path"] or RUNS_CSV)
+    started = datetime.fromtimestamp(source.stat().st_mtime, UTC).isoformat(timespec="seconds")
+    try:
+        if not entry["path"]:
+            record = _converted(entry, None, started)
+        else:
+            content = read_within(folder, entry["path"])
+            document = documents_in(entry["path"], content)[entry["file"]]
+            if "record" in document:
+                record = parse_record(document, str(source))
+            else:
+                numbers = result_of(document).numbers
+                _refuse_wrong_numbers(source, run_of(entry), numbers)
+                record = _converted(entry, numbers, started)
+        imported = {"code": "imported", "remarks": entry["remarks"]}
+        write_record(
+            output,
+            replace(
+                record,
+                warnings=(*record.warnings, imported),
+                environment={
+                    **record.environment,
+                    "device_name": entry["device_name"],
+                    "imported": True,
+                },
+                sources={
+                    **record.sources,
+                    "file": entry["file"],
+                    "file_sha256": entry["sha256"],
+                    "process": entry["process"],
+                },
+            ),
+        )
+    except UnsoundFileError as problem:
+        raise DatasetError(f"{source}: {problem}") from problem
+    except RecordError as error:
+        raise DatasetError(str(error)) from error
