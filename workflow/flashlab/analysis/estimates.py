@@ -13,7 +13,7 @@ from functools import cached_property, partial
 
 from flashlab.analysis.experiment import Experiment, Row, Samples, run_keys
 from flashlab.analysis.pairing import Key, Pairings, Processes, RunEstimate, place_of
-from flashlab.analysis.replication import UNREPLICATED, combine_processes, shared_spread
+from flashlab.analysis.replication import MEAN_COUNT, UNREPLICATED, combine_processes, shared_spread
 from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Metric
 from flashlab.statistics import Estimate, estimate_median, function_estimate
@@ -22,6 +22,15 @@ from flashlab.statistics import Estimate, estimate_median, function_estimate
 def bases_of(metric: Metric) -> tuple[str, ...]:
     """The measured metrics that a metric's samples are of."""
     return (metric.name,) if metric.derived is None else metric.derived.of
+
+
+def _of_means(metric: Metric, row: Row, means: Sequence[Sequence[float]]) -> list[Estimate]:
+    """A metric in each process of a run of which only means are known, by its bases' means."""
+    every = [[Estimate(mean, MEAN_COUNT, None) for mean in processes] for processes in means]
+    if metric.derived is None:
+        return every[0]
+    compute = partial(metric.derived.compute, row)
+    return [function_estimate(compute, each) for each in zip(*every, strict=True)]
 
 
 class Estimates:
@@ -47,12 +56,11 @@ class Estimates:
     def of_row(self, experiment: Experiment, row: Row) -> Estimate:
         """The estimate of a row of the metric table, in the metric's unit.
 
-        An exact value, and a mean without samples, count as one sample.
+        An exact value counts as one sample.
         """
         metric = experiment.benchmark.metric(row["metric"])
-        if metric.exact or not experiment.samples_of(row):
-            return Estimate(row["value"], 1, None)
-        return self._of_sampled(metric)[experiment.key_of(row)]
+        found = None if metric.exact else self._of_sampled(metric).get(experiment.key_of(row))
+        return found or Estimate(row["value"], 1, None)
 
     def _of_sampled(self, metric: Metric) -> dict[Key, RunEstimate]:
         """A sampled metric of all runs of the dataset that are ok, by their keys."""
@@ -75,17 +83,20 @@ class Estimates:
         return self._metrics[metric.name]
 
     def _processes(self, metric: Metric) -> dict[Key, Processes]:
-        """The processes of each run that has samples of a metric, in order of the runs' keys."""
+        """The processes of each run that has samples or means of a metric, by the runs' keys."""
         found: dict[Key, Processes] = {}
         for experiment in self._experiments:
             for row in experiment.metrics:
                 key = experiment.key_of(row)
                 if row["metric"] != metric.name or row["status"] != "ok" or key in found:
                     continue
-                bases = bases_of(metric)
-                samples = [experiment.samples_of({**row, "metric": base}) for base in bases]
+                bases = [{**row, "metric": base} for base in bases_of(metric)]
+                samples = [experiment.samples_of(base) for base in bases]
                 if all(each and all(each) for each in samples):
                     estimates = self._of_processes(metric, row, key, samples)
+                else:
+                    estimates = _of_means(metric, row, [experiment.means_of(b) for b in bases])
+                if estimates:
                     places = list(map(place_of, experiment.processes_of(row)))
                     known = places if len(places) == len(estimates) else [None] * len(estimates)
                     found[key] = Processes(estimates, known)

@@ -29,6 +29,10 @@ METRIC_COLUMNS = (
 )
 SAMPLE_COLUMNS = ("process", "metric", "index", "value")
 
+MEAN = "{metric}.mean"
+"""What the table of samples calls the mean of calls that were timed together, of which there are no
+samples: one value for each process."""
+
 SITTING = "sitting"
 """The numbers of the sittings of a run's processes, which findings put beside the columns
 (`findings.sittings`)."""
@@ -405,6 +409,11 @@ class Experiment:
     def samples_of(self, row: Row) -> Samples:
         """The samples of each process behind a row of the metric table; empty for none."""
         return self.samples.get((*self.key_of(row), row["metric"]), [])
+
+    def means_of(self, row: Row) -> list[float]:
+        """The mean in each process behind a row of the metric table; empty for samples."""
+        name = MEAN.format(metric=row["metric"])
+        return [value for (value,) in self.samples.get((*self.key_of(row), name), [])]
 
     def curve_of(self, run: Row, curve: str) -> list[float]:
         """A curve of a run, of its first process that has it; empty where it was not read."""

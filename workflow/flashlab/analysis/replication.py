@@ -24,6 +24,10 @@ ODD_LEVEL = 1e-6
 """Level of the same test by which a run says nothing about the others: one of its processes was
 disturbed, say. Ordinary runs are never so odd, so the pool stays unbiased."""
 
+MEAN_COUNT = 0
+"""The samples of a mean of many calls: how they scatter is not known, but it has averaged that out,
+so that the spread between processes alone decides."""
+
 LARGEST_FACTOR = 1e6
 """Farthest that a distribution reaches from its value: of two processes it has no bounds."""
 
@@ -128,7 +132,7 @@ def combine_with_spread(processes: Sequence[Estimate], spread: Spread | None) ->
     count = sum(process.count for process in processes)
     centre = float(medians.mean())
     within = function_estimate(_geometric_mean, processes).quantiles
-    if spread is None or (within is None and len(processes) == 1):
+    if spread is None or (within is None and len(processes) == 1 and count != MEAN_COUNT):
         return Estimate(math.exp(centre), count, None)
     error = spread.deviation / math.sqrt(len(processes))
     farthest = math.log(LARGEST_FACTOR)

@@ -26,6 +26,7 @@ from flashlab.analysis.experiment import (
     ABSENT,
     DIRTY,
     EXACT_DIGITS,
+    MEAN,
     METRIC_COLUMNS,
     RUN_COLUMNS,
     SAMPLE_COLUMNS,
@@ -190,7 +191,7 @@ def _plain_estimate(metric: Metric, measured: _Measured) -> _Estimate:
     values = [_value(metric, record) for record in measured.with_numbers]
     stopped = _stopped(metric, measured)
     if not metric.exact:
-        return _Estimate(geometric_mean(values), None, None, 0, stopped)
+        return _Estimate(geometric_mean(values), None, None, 0, stopped, _deviation(values))
     worst = min(values) if metric.higher_is_better else max(values)
     least, most = min(values), max(values)
     low, high = (least, most) if most - least > NEGLIGIBLE * abs(most) else (None, None)
@@ -220,8 +221,13 @@ def _sampled_estimate(metric: Metric, measured: _Measured, samples: Sequence[Sam
         None if None in highs else max(highs),
         sum(min(map(len, processes)) for processes in zip(*samples, strict=True)),
         _stopped(metric, measured),
-        float(np.std(np.log(medians), ddof=1)) if len(medians) > 1 else None,
+        _deviation(medians),
     )
+
+
+def _deviation(values: Sequence[float]) -> float | None:
+    """The standard deviation of the logarithm between processes; None of one process."""
+    return float(np.std(np.log(values), ddof=1)) if len(values) > 1 else None
 
 
 def _stopped(metric: Metric, measured: _Measured) -> str | None:
@@ -390,6 +396,9 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
             for name, metric in record.metrics.items():
                 if name in recorded:
                     tables.samples.append(_series(record, name, metric.samples))
+                    if not (metric.samples or benchmark.metric(name).exact):
+                        mean = MEAN.format(metric=name)
+                        tables.samples.append(_series(record, mean, [metric.value]))
         for record in records:
             for name, curve in record.curves.items():
                 tables.samples.append(_series(record, name, curve))
