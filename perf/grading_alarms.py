@@ -266,6 +266,17 @@ def jittered(jitter: float, level: float = 1.0) -> Cheat:
     return cheat
 
 
+def computed_of(law: Callable[[float], float]) -> Cheat:
+    """A copy of which every time is a function of the source's, in seconds."""
+
+    def cheat(runs: Runs, own: Class, source: str, chance: random.Random) -> None:
+        for key, result in zip(runs, own[source].results, strict=True):
+            seconds = result.numbers.seconds
+            runs[key] = with_times(result, {n: law(seconds[n]) / seconds[n] for n in PASSES})
+
+    return cheat
+
+
 def mean_of(mean: Callable[..., float], count: int) -> Cheat:
     """Means of so many others' times."""
 
@@ -331,6 +342,8 @@ BETWEEN = {MIDDLE: [LOW, HIGH]}
 CHEATS: dict[str, Cheat] = {
     "an exact copy": jittered(0.0),
     "a copy, all times × 0.97": jittered(0.0, 0.97),
+    "a copy, 5 µs added to all times": computed_of(lambda t: t + 5e-6),
+    "a copy, all times to the power 1.01": computed_of(lambda t: t**1.01),
     "a copy, each time changed by up to 0.01%": jittered(1e-4),
     "by up to 0.03%": jittered(3e-4),
     "by up to 0.1%": jittered(1e-3),

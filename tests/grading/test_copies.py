@@ -40,10 +40,10 @@ def copies(found: Any) -> dict[str, set[str]]:
     [
         (1, 1e-9, 1.0, "copies.same"),
         (1, 3e-5, 1.0, "copies.same"),
-        (1, 0.0, 1.03, "copies.scaled"),
-        (1, 1e-6, 0.9, "copies.scaled"),
+        (1, 0.0, 1.03, "copies.computed"),
+        (1, 1e-6, 0.9, "copies.computed"),
         (CLASS, 1e-4, 1.0, "copies.same"),
-        (CLASS, 1e-4, 0.97, "copies.scaled"),
+        (CLASS, 1e-4, 0.97, "copies.computed"),
         (CLASS, 3e-4, 1.0, "copies.likely"),
         (CLASS, 1e-3, 1.0, "copies.likely"),
         (LEAST_GROUP - 2, 1e-3, 1.0, "copies.few"),  # too few of a device to tell
@@ -62,6 +62,32 @@ def test_a_jittered_or_scaled_copy_is_found(
     lines = [line for line in found.grades.lines if line.check == "copies"]
     assert {line.code for line in lines if line.submission == "eve"} == {code}
     assert unclear == (found.of("eve")["copies"] == "not_checked")
+
+
+LAWS: dict[str, Callable[[float], float]] = {
+    "1 · t + 5 µs": lambda t: t + 5e-6,
+    "0.97 · t - 20 µs": lambda t: 0.97 * t - 20e-6,
+    "1 · t^1.01": lambda t: t**1.01,
+    "1.05 · t^0.98": lambda t: 1.05 * t**0.98,
+}
+
+
+@pytest.mark.parametrize(("law", "original"), [*zip(LAWS, (0, 4, 0, 4), strict=True)])
+def test_times_computed_from_anothers_are_found(
+    law: str, original: int, sound: Any, tmp_path: Path
+) -> None:
+    """Also where some files are original."""
+    taken = write_class(tmp_path, sound, CLASS)[3]
+    eve = measured_again(sound, 99)
+    for name in list(eve.documents)[original:]:
+        for passed in PASSES:
+            times = (own.documents[name][passed]["time(s)"] for own in (taken, eve))
+            eve.rescale(name, LAWS[law](next(times)) / next(times), [passed])
+    eve.write(tmp_path / "eve")
+    found = graded(tmp_path)
+    assert copies(found) == {"eve": {"fail s03"}, "s03": {"fail eve"}}
+    (line,) = found.lines("fail", "eve")
+    assert (line.code, line.params["law"]) == ("copies.computed", law)
 
 
 @pytest.mark.parametrize("altered", ["decoys", "device", "labels", "undeclared"])

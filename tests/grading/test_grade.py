@@ -19,6 +19,7 @@ from grading.conftest import (
     graded,
     measured_again,
 )
+from planted.course import course_result, write_results
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
@@ -199,6 +200,38 @@ def test_a_point_that_contradicts_its_neighbours_is_a_warning(doubted: str, soun
     assert found.fails() == {}
     assert {line.check for line in found.lines("warn")} == {"plausibility"}
     assert {line.code for line in found.lines("warn")} == {code}
+
+
+FLASH2_MS = {
+    "bs16": (16, 0.67, 2.23),
+    "bs32": (32, 3.13, 4.39),
+    "ed2048": (32, 2.97, 4.39),
+    "nh32": (32, 3.07, 4.40),
+    "sl512": (32, 3.11, 4.39),
+    "bs64": (64, 3.04, 8.25),
+}
+"""Batch size, forward and backward time of a result that was published; the run of a batch of 32
+is in four of its sweeps."""
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_twice_the_work_in_less_time_is_a_warning(is_declared: bool, tmp_path: Path) -> None:
+    results = {}
+    for name, (batch_size, *times) in FLASH2_MS.items():
+        shape = Shape(batch_size, 512, 32, 2048, True)
+        memory = costs.flash2_peak_memory(shape) / costs.MIB
+        results[f"{name}.json"] = (
+            *("Flash2", shape),
+            course_result(shape, *(time / 1e3 for time in times), memory),
+        )
+    write_results(tmp_path / "ann", results, "NVIDIA GeForce RTX 3070")
+    if not is_declared:
+        tmp_path.joinpath("ann", "runs.csv").unlink()
+    told = [line for line in graded(tmp_path).lines("warn") if line.check == "plausibility"]
+    assert [line.file for line in told] == ["bs32.json", "nh32.json", "sl512.json"]
+    assert {(line.code, line.params["pass"], line.params["other"]) for line in told} == {
+        ("plausibility.order", "forward", "bs64.json")
+    }
 
 
 def test_a_few_copied_files_among_own_ones_are_found(sound: Any, tmp_path: Path) -> None:

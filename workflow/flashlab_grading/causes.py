@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from flashlab_grading.model import CHECKS, CONFIDENCES, Confidence, Line, Verdict
 
-PAIRWISE = ("copies.same", "copies.scaled", "copies.likely")
+PAIRWISE = ("copies.same", "copies.computed", "copies.likely")
 """Codes of lines about two submissions, which a cluster of copies shows together."""
 
 EXAMPLES = 3

@@ -1,8 +1,9 @@
 """Check 7, copies: times that agree more closely than independent measurements do.
 
 Two measurements of one run differ, so the logarithms of the ratios between two submissions' times
-scatter. Copied times share one ratio: 1, or the constant that they were scaled by, give or take
-some jitter. Two tests decide:
+scatter. Copied times share one ratio, give or take some jitter: 1, or the constant that they were
+scaled by, also once the constant that was added to them is taken off, or the power undone that
+they were raised to. Two tests decide:
 
 - **certain** (`fail`): so many ratios lie within a narrow window that even two measurements at
   locked clocks, which scatter by `LEAST_SCATTER`, would not give it once in 1,000 classes.
@@ -19,7 +20,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -84,36 +85,66 @@ EQUAL_FILES = 3
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """How two submissions agree: `count` of `total` common times have `ratio` within `width`.
+class Law:
+    """What makes one's times of another's: ``factor · seconds ** power + constant``.
 
-    `odds` is the decimal logarithm of how many times likelier copying makes this than chance, None
-    where the pair is only likely; then `count` of `total` runs deviate in the same direction.
+    A law has a power or a constant, not both.
+    """
+
+    factor: float = 1.0
+    power: float = 1.0
+    constant: float = 0.0
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether it leaves times as they are, but for a little."""
+        return abs(math.log(self.factor)) < 1e-3 and (self.power, self.constant) == (1.0, 0.0)
+
+    def inverse(self) -> Law:
+        """The law that leads back."""
+        factor, power = self.factor ** (-1 / self.power), 1 / self.power
+        return Law(factor, power, -self.constant * factor)
+
+    def describe(self) -> str:
+        """``1.03 · t``, ``1 · t + 5 µs`` or ``0.97 · t^1.01``, with t in seconds."""
+        power = "" if self.power == 1 else f"^{self.power:.6g}"
+        sign = "-" if self.constant < 0 else "+"
+        constant = f" {sign} {abs(self.constant) * 1e6:.4g} µs" if self.constant else ""
+        return f"{self.factor:.6g} · t{power}{constant}"
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How two submissions agree: `count` of `total` common times are what `law` makes of `one`'s.
+
+    They are so within the relative `width`. `odds` is the decimal logarithm of how many times
+    likelier copying makes this than chance, None where the pair is only likely; then `count` of
+    `total` runs deviate in the same direction.
     """
 
     one: str
     other: str
     count: int
     total: int
-    ratio: float
+    law: Law
     width: float
     odds: float | None
 
     def line_of(self, name: str) -> Line:
         """The agreement as one of its two owners is told of it."""
         forward = self.one == name
+        law = self.law.inverse() if forward else self.law
         params = {
             "other": self.other if forward else self.one,
             "count": str(self.count),
             "total": str(self.total),
-            "ratio": f"{1 / self.ratio if forward else self.ratio:.6g}",
+            "law": law.describe(),
             "width": f"{self.width:.1g}",
             "odds": "" if self.odds is None else f"{min(self.odds, 99):.0f}",
         }
         if self.odds is None:
             return Line("warn", "copies.likely", params=params, submission=name)
-        is_same = abs(math.log(self.ratio)) < 1e-3
-        code = "copies.same" if is_same else "copies.scaled"
+        code = "copies.same" if law.is_identity else "copies.computed"
         return Line("fail", code, params=params, submission=name)
 
 
@@ -197,6 +228,31 @@ def _row_medians(values: Floats) -> Floats:
 # Certain copies
 
 
+def _slope(x: Floats, y: Floats) -> float:
+    """The median slope between points of the lower and the upper half of `x`."""
+    order = np.argsort(x, kind="stable")
+    low, high = order[: len(x) // 2], order[-(len(x) // 2) :]
+    apart = x[high] > x[low]
+    return float(np.median((y[high] - y[low])[apart] / (x[high] - x[low])[apart]))
+
+
+def _laws(one: Floats, other: Floats) -> Iterator[tuple[Law, Floats]]:
+    """Each kind of law, without its factor, and the logarithms of the ratios that it leaves.
+
+    `one` and `other` are logarithms of two owners' common times.
+    """
+    yield Law(), other - one
+    if len(one) < LEAST_COMMON or not np.ptp(one) > 0:
+        return
+    power = _slope(one, other)
+    if power > 0:
+        yield Law(power=power), other - power * one
+    seconds, theirs = np.exp(one), np.exp(other)
+    constant = float(np.median(theirs - _slope(seconds, theirs) * seconds))
+    above = theirs > constant
+    yield Law(constant=constant), np.log((theirs - constant)[above]) - one[above]
+
+
 def _certain(times: _Times, row: int, other: int) -> Agreement | None:
     """How two rows agree as no independent measurements do; None if they do not.
 
@@ -204,27 +260,35 @@ def _certain(times: _Times, row: int, other: int) -> Agreement | None:
     them. A time in steps coarser than the window agrees as often as its steps allow; the mean share
     bounds the tail, because the count varies most when all shares are equal (Hoeffding 1956).
     """
-    ratios = times.logs[other] - times.logs[row]
-    both = ~np.isnan(ratios)
-    ordered, total = np.sort(ratios[both]), int(both.sum())
+    logs = times.logs[[row, other]]
+    both = ~np.isnan(logs).any(axis=0)
+    total = int(both.sum())
     if not total:
         return None
     steps = np.fmax(times.resolution[other], times.resolution[row])[both]
     widths = np.array(WINDOWS)
-    ends = np.searchsorted(ordered, ordered[:, None] + widths, side="right")
-    counts = (ends - np.arange(total)[:, None]).max(axis=0)
     shares = erf(np.fmax(steps[:, None], widths) / (4 * LEAST_SCATTER)).mean(axis=0)
-    # Any of the ratios can begin the window; the others must fall into it.
-    tails = bdtrc(np.maximum(counts - 2, 0), max(total - 1, 1), shares)
-    chances = np.where(counts >= 2, total * tails, 1.0)
-    best = int(np.argmin(chances))
-    if chances[best] >= CHANCE:
+    for law, ratios in _laws(*logs[:, both]):
+        ordered = np.sort(ratios)
+        ends = np.searchsorted(ordered, ordered[:, None] + widths, side="right")
+        counts = (ends - np.arange(len(ordered))[:, None]).max(axis=0, initial=0)
+        # Any of the ratios can begin the window; the others must fall into it. Any two points can
+        # lie on the edges, of four kinds, of a window along a law of two parameters.
+        free = 1 if law == Law() else 2
+        ways = total if free == 1 else 4 * total**2
+        tails = bdtrc(np.maximum(counts - free - 1, 0), max(total - free, 1), shares)
+        chances = np.where(counts > free, ways * tails, 1.0)
+        best = int(np.argmin(chances))
+        if chances[best] < CHANCE:
+            break
+    else:
         return None
     count, width = int(counts[best]), WINDOWS[best]
-    start = int(np.argmax(ordered[count - 1 :] - ordered[: total - count + 1] <= width))
-    ratio = math.exp(float(np.median(ordered[start : start + count])))
+    start = int(np.argmax(ordered[count - 1 :] - ordered[: len(ordered) - count + 1] <= width))
+    factor = math.exp(float(np.median(ordered[start : start + count])))
     odds = _odds(count, total, float(erf(width / (4 * LEAST_SCATTER))))
-    return Agreement(times.names[row], times.names[other], count, total, ratio, width, odds)
+    names = times.names[row], times.names[other]
+    return Agreement(*names, count, total, replace(law, factor=factor), width, odds)
 
 
 def _odds(count: int, total: int, share: float) -> float:
@@ -257,8 +321,8 @@ def _likely(times: _Times) -> Iterator[Agreement]:
             count, total, alike = _deviations(times, group, int(i), int(j))
             if alike >= ALIKE:
                 names = times.names[group[i]], times.names[group[j]]
-                ratio, width = math.exp(float(level[i, j])), float(scatter[i, j])
-                yield Agreement(*names, count, total, ratio, width, None)
+                law, width = Law(math.exp(float(level[i, j]))), float(scatter[i, j])
+                yield Agreement(*names, count, total, law, width, None)
 
 
 def _deviations(times: _Times, group: Sequence[int], i: int, j: int) -> tuple[int, int, float]:
@@ -385,7 +449,7 @@ def _lines_of_pairs(everyone: Mapping[str, Sequence[Result]]) -> Iterator[Line]:
     for (name, source), lines in files.items():
         if len(lines) >= EQUAL_FILES:
             count = 2 * len(lines)
-            yield Agreement(name, source, count, count, 1.0, WINDOWS[0], 99.0).line_of(name)
+            yield Agreement(name, source, count, count, Law(), WINDOWS[0], 99.0).line_of(name)
         else:
             yield from lines
 

@@ -85,7 +85,7 @@ def _lies_between(sizes: Sequence[float], values: Sequence[Sequence[float]]) -> 
 def _interpolated(points: Sequence[Point]) -> Iterator[Line]:
     """A line for each point that lies on a line between two others of a sweep, in both passes."""
     for sweep in sweeps_of(points):
-        fine = [entry for entry in sweep if _is_fine(entry[1].result)]
+        fine = [(size, points[0]) for size, points in sweep if _is_fine(points[0].result)]
         for three in zip(fine, fine[1:], fine[2:], strict=False):
             sizes = [size for size, _ in three]
             numbers = [point.result.numbers for _, point in three]

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations
 
 from flashlab.benchmarks.attention import costs
 from flashlab.course.declaration import kind_of_device
 from flashlab.course.identity import Candidate
-from flashlab.course.words import FLASH2
-from flashlab_grading.identity import Point
-from flashlab_grading.model import LAUNCH_SECONDS, PASSES, Line
+from flashlab.course.words import FLASH2, NAIVE
+from flashlab_grading.identity import Point, possible_families
+from flashlab_grading.model import LAUNCH_SECONDS, PASSES, Line, Result
 
 LAUNCH_SCATTER = 0.15e-3
 """Seconds that launches can add to a longer time: on an H200, a naive backward pass of a dozen
@@ -29,6 +29,13 @@ MORE_WORK = 1.5
 
 INVERSION = 1.1
 """How many times slower than a run of more work a run must be to be contradicted by it."""
+
+TWICE = 1.99
+"""A run with this many times another's operations and bytes contradicts it by being faster at all;
+what a process holds anyway keeps twice the work from being twice the bytes."""
+
+LONG_SECONDS = 1e-3
+"""From this time on, launches and their scatter are too small to turn that order around."""
 
 PASS_RATIO = (0.3, 8.0)
 """Range of backward over forward time; 0.9 to 4 on the GPUs measured so far."""
@@ -59,9 +66,12 @@ def _work(family: Candidate) -> tuple[float, float]:
     return costs.forward_flops(shape), costs.naive_peak_memory(shape, workspaces=0)
 
 
-def sweeps_of(points: Sequence[Point]) -> Iterator[list[tuple[float, Point]]]:
-    """Points that differ in one size, in its order: along B·H, N, d, and d at the same B·H·d."""
-    groups: dict[tuple[object, ...], dict[float, Point]] = defaultdict(dict)
+def sweeps_of(points: Sequence[Point]) -> Iterator[list[tuple[float, list[Point]]]]:
+    """Runs that differ in one size, in its order: along B·H, N, d, and d at the same B·H·d.
+
+    Of each, the size and the points, of which there are several if it was measured again.
+    """
+    groups: dict[tuple[object, ...], dict[float, list[Point]]] = defaultdict(dict)
     for point in points:
         f = point.family
         kind = (f.implementation, f.causal)
@@ -71,36 +81,55 @@ def sweeps_of(points: Sequence[Point]) -> Iterator[list[tuple[float, Point]]]:
             (("d", f.groups, f.seq_len), f.head_dim),
             (("H", f.groups * f.head_dim, f.seq_len), f.groups),
         ):
-            # Of a run that was submitted more than once, the first counts.
-            groups[kind + key].setdefault(size, point)
+            groups[kind + key].setdefault(size, []).append(point)
     for sweep in groups.values():
         if len(sweep) > 1:
             yield sorted(sweep.items(), key=lambda item: item[0])
 
 
+def _is_contradicted(short: float, long: float, work: float) -> bool:
+    """Whether a run cannot take `short` seconds where one of `work` times its work takes `long`."""
+    if work < MORE_WORK or min(short, long) < LAUNCH_SECONDS:
+        return False
+    is_slower = work >= TWICE and short > long >= LONG_SECONDS
+    return is_slower or short > INVERSION * long + LAUNCH_SCATTER
+
+
 def _contradictions(
-    sweep: Sequence[tuple[float, Point]], doubted: Mapping[str, Line]
+    sweep: Sequence[tuple[float, Sequence[Point]]], doubted: Container[str]
 ) -> Iterator[Line]:
-    """Lines for pairs of neighbours of which the one with less work is slower."""
-    # A point that is itself in doubt proves nothing about its neighbours.
-    sound = [point for _, point in sweep if point.result.name not in doubted]
-    for less, more in pairwise(sound):
-        ratios = [b / a for a, b in zip(_work(less.family), _work(more.family), strict=True)]
+    """Lines for the points that are slower than one of the same sweep with more work."""
+    # A point that is itself in doubt proves nothing about the others.
+    sound = [[p for p in points if p.result.name not in doubted] for _, points in sweep]
+    known = [(points, _work(points[0].family)) for points in sound if points]
+    for (less, own), (more, others) in combinations(known, 2):
+        work = min(b / a for a, b in zip(own, others, strict=True))
         for name in PASSES:
-            short, long = (p.result.numbers.seconds[name] for p in (less, more))
-            measurable = min(short, long) >= LAUNCH_SECONDS and min(ratios) >= MORE_WORK
-            if measurable and short > INVERSION * long + LAUNCH_SCATTER:
-                params = {"pass": name, "other": more.result.name}
-                texts = f"< {long * 1e3:.4g} ms", f"{short * 1e3:.4g} ms"
-                yield Line("warn", "plausibility.order", less.result.name, params, *texts)
+            fastest = min(more, key=lambda point: point.result.numbers.seconds[name])
+            long = fastest.result.numbers.seconds[name]
+            for point in less:
+                short = point.result.numbers.seconds[name]
+                if _is_contradicted(short, long, work):
+                    params = {"pass": name, "other": fastest.result.name}
+                    texts = f"< {long * 1e3:.4g} ms", f"{short * 1e3:.4g} ms"
+                    yield Line("warn", "plausibility.order", point.result.name, params, *texts)
 
 
-def check_plausibility(points: Sequence[Point]) -> list[Line]:
-    """Contradictions among a submission's own points; a single line where there are none.
+def check_plausibility(
+    results: Sequence[Result], candidates: Mapping[str, Sequence[Candidate]]
+) -> list[Line]:
+    """Contradictions among a submission's own files; a single line where there are none.
 
-    A file is named once, with the first contradiction found. Where no file's run is known there is
-    no line, and the check was not made.
+    A file that can be one of several runs is compared as each of them: they have the same work. A
+    file is named once, with the first contradiction found. Where no file's run is known there is no
+    line, and the check was not made.
     """
+    points = [
+        Point(result, family)
+        for result in results
+        for family in possible_families(result, candidates.get(result.name, ()))
+        if family.implementation in (NAIVE, FLASH2)
+    ]
     found: dict[str, Line] = {}
     low, high = PASS_RATIO
     for point in points:
@@ -109,12 +138,13 @@ def check_plausibility(points: Sequence[Point]) -> list[Line]:
         if max(forward, backward) >= LAUNCH_SECONDS and not low <= backward / forward <= high:
             texts = f"{low:g} – {high:g}", f"{backward / forward:.3g}"
             found.setdefault(name, Line("warn", "plausibility.ratio", name, {}, *texts))
+    doubted = frozenset(found)
     for sweep in sweeps_of(points):
-        for line in _contradictions(sweep, dict(found)):
+        for line in _contradictions(sweep, doubted):
             found.setdefault(line.file, line)
     if found:
         return [found[name] for name in sorted(found)]
-    count = {"count": str(len(points))}
+    count = {"count": str(len({point.result.name for point in points}))}
     return [Line("pass", "plausibility.pass", params=count)] if points else []
 
 

@@ -73,7 +73,7 @@ class _Page:
 
     def cluster(self, cluster: Cluster) -> dict[str, Any]:
         """A cluster of copies: its members, and the evidence for its pairs side by side."""
-        named = ("count", "total", "ratio", "width", "odds")
+        named = ("count", "total", "law", "width", "odds")
         return {
             "members": [self.show(name) for name in cluster.members[:SHOWN_FILES]],
             "more_members": max(0, len(cluster.members) - SHOWN_FILES),
