@@ -82,6 +82,15 @@ def test_a_time_has_its_median_and_its_interval_and_a_rate_follows(
     assert both["low"] < both["value"] < both["high"]
 
 
+def test_the_white_space_of_a_record_changes_no_table(plan: dict[str, Any]) -> None:
+    """A report attaches records without it, and its tables must follow from these."""
+    before = tables_of(plan)
+    for entry in plan["records"]:
+        path = Path(entry["path"])
+        path.write_text(json.dumps(json.loads(path.read_text("utf-8")), indent=7), "utf-8")
+    assert tables_of(plan) == before
+
+
 def test_a_run_that_failed_has_its_status_and_empty_cells_never_a_zero(
     plan: dict[str, Any], failed: Run
 ) -> None:

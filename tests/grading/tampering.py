@@ -128,6 +128,12 @@ def leave_an_object_unused(pdf: pikepdf.Pdf) -> None:
     pdf.Root["/PieceInfo"] = Dictionary(X=pdf.make_indirect(Dictionary(Secret=String("x"))))
 
 
+def magnify_all_pages(pdf: pikepdf.Pdf) -> None:
+    """Threefold, by a unit that PDFium does not draw."""
+    for page in pdf.pages:
+        page.obj["/UserUnit"] = 3
+
+
 # Attachments beside their content
 
 
@@ -163,6 +169,7 @@ REFUSED: Mapping[Alteration, str] = {
     launch_from_a_page: "an action /Launch",
     stamp_a_page: "page 1 has an annotation /FreeText",
     leave_an_object_unused: "/PieceInfo",
+    magnify_all_pages: "it has /UserUnit",
     attach_outside_the_tree: "attached outside the list",
     attach_two_files_as_one: "attached outside the list",
 }

@@ -34,9 +34,10 @@ SHOWN = 40
 
 HIDING = (
     *("/JS", "/AA", "/OpenAction", "/AcroForm", "/XFA", "/OC", "/OCProperties", "/Collection"),
-    *("/RichMediaContent", "/PieceInfo"),
+    *("/RichMediaContent", "/PieceInfo", "/UserUnit"),
 )
-"""Keys of what acts or hides: scripts, actions, forms, layers. FlashLab writes none of them."""
+"""Keys of what acts or hides: scripts, actions, forms, layers, and a page's unit, by which it is
+larger than it is drawn. FlashLab writes none of them."""
 
 ACTIONS = (
     *("/JavaScript", "/Launch", "/ImportData", "/SubmitForm", "/ResetForm", "/GoToR", "/GoToE"),

@@ -41,7 +41,7 @@ from flashlab.analysis.replication import geometric_mean, interval_of
 from flashlab.anonymity import anonymous
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.files import canonical, json_text, open_atomically, read_json, sha256_of
+from flashlab.files import canonical, json_text, open_atomically, read_json
 from flashlab.plan.plan_files import process_files
 from flashlab.records import Record, parse_record, read_record
 from flashlab.runs import Run
@@ -115,7 +115,7 @@ def write_samples(path: Path, keys: Sequence[str], samples: Iterable[Series]) ->
 
 @dataclass(frozen=True)
 class _File:
-    """A record, its file, and the hash of the file."""
+    """A record, its file, and the hash of the file as it is attached: with our white space."""
 
     record: Record
     path: Path
@@ -344,16 +344,18 @@ def _run_row(
     }
 
 
-def _anonymised(path: Path) -> _File:
-    """A record without what identifies machine or person, its hash as attached, and its place.
+def _as_attached(record: Record, path: Path, is_anonymous: bool) -> _File:
+    """A record with its place and its hash, both as a report attaches it, if need be anonymous.
 
     The place of a recorded dataset elsewhere is told as if it were in this folder.
     """
-    document = anonymous(read_json(path))
-    digest = hashlib.sha256(json_text(document).encode()).hexdigest()
-    outside = path.is_absolute() or ".." in path.parts
-    place = Path(*path.parts[-4:]) if outside else path
-    return _File(parse_record(document, path.name), place, digest)
+    document = read_json(path)
+    if is_anonymous:
+        document = anonymous(document)
+        record = parse_record(document, path.name)
+        if path.is_absolute() or ".." in path.parts:
+            path = Path(*path.parts[-4:])
+    return _File(record, path, hashlib.sha256(json_text(document).encode()).hexdigest())
 
 
 def _read(benchmark: Benchmark, entry: Mapping[str, Any], is_anonymous: bool) -> _Measured:
@@ -362,7 +364,7 @@ def _read(benchmark: Benchmark, entry: Mapping[str, Any], is_anonymous: bool) ->
     for file in process_files(entry):
         path = Path(file["path"])
         record = read_record(path, run, file["sha256"])
-        files.append(_anonymised(path) if is_anonymous else _File(record, path, sha256_of(path)))
+        files.append(_as_attached(record, path, is_anonymous))
     counters = entry.get("counters")
     counted = read_record(Path(counters["path"]), run, counters["sha256"]) if counters else None
     return _Measured(run, files, counted)
