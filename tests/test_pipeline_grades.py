@@ -76,7 +76,7 @@ def test_grades_are_made_of_any_names_and_afresh_at_each_call(
     said = grader.make(GRADES, *order)
     assert "Grading the submissions" in said
     assert "Measuring" not in said
-    codes = {row["message"] for row in rows(grader) if row["file"] == "{record}.json"}
+    codes = {row["message.zh_TW"] for row in rows(grader) if row["file"] == "{record}.json"}
     assert len(codes) == 2
 
 

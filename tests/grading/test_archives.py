@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import stat
 import tarfile
+import unicodedata
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +15,13 @@ from typing import Any
 
 import pytest
 from grading.conftest import graded
+from planted.course import write_rows
 
 from flashlab.untrusted import MAX_FILE_BYTES
 from flashlab_grading import apart
 from flashlab_grading.apart import check_apart
 from flashlab_grading.archives import MAX_UNPACKED_BYTES
+from flashlab_grading.model import CHECKS
 
 
 def zip_of(path: Path, **members: bytes) -> zipfile.ZipFile:
@@ -173,3 +177,46 @@ def test_an_archive_beside_its_own_folder_is_no_copy(kind: str, sound: Any, tmp_
     shutil.make_archive(str(folder), kind, folder)
     found = graded(tmp_path)
     assert [summary.submission for summary in found.grades.summaries] == ["a.b"]
+
+
+class Named(zipfile.ZipInfo):
+    """A member whose name is written in an encoding that nothing in the archive states."""
+
+    encoding = "cp950"
+
+    def _encodeFilenameFlags(self) -> tuple[bytes, int]:  # noqa: N802: zipfile's own
+        return self.filename.encode(self.encoding), self.flag_bits
+
+
+@pytest.mark.parametrize("encoding", ["cp950", "utf-8"])
+def test_names_in_a_zip_are_those_that_its_rows_have(
+    encoding: str, sound: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows writes them in Big5, of which a character can end in a backslash."""
+    monkeypatch.setattr(Named, "encoding", encoding)
+    renamed = dict(zip(sound.documents, (f"許功蓋/第{i}次.json" for i in range(99)), strict=False))
+    with zipfile.ZipFile(tmp_path / "ann.zip", "w") as archive:
+        for name, document in sound.documents.items():
+            archive.writestr(Named(renamed[name]), json.dumps(document))
+        write_rows(tmp_path, [[renamed[name], *row[1:]] for name, row in sound.rows.items()])
+        archive.write(tmp_path / "runs.csv", "runs.csv")
+    tmp_path.joinpath("runs.csv").unlink()
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert found.of("ann.zip") | {"copies": "pass", "reproduction": "pass"} == dict.fromkeys(
+        CHECKS, "pass"
+    )
+
+
+@pytest.mark.parametrize(("on_disk", "in_rows"), [("NFD", "NFC"), ("NFC", "NFD")])
+def test_composed_and_decomposed_names_are_the_same(
+    on_disk: Any, in_rows: Any, sound: Any, tmp_path: Path
+) -> None:
+    sound.write(tmp_path / "ann" / unicodedata.normalize(on_disk, "résultats ガ"))
+    folder = unicodedata.normalize(in_rows, "résultats ガ")
+    rows = [[f"{folder}/{name}", *row[1:]] for name, row in sound.rows.items()]
+    next(tmp_path.glob("ann/*/runs.csv")).unlink()
+    write_rows(tmp_path / "ann", rows)
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert found.of("ann")["identity"] == "pass"

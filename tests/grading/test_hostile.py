@@ -205,10 +205,10 @@ def test_wild_names_are_graded_and_shown_as_what_they_are(sound: Any, tmp_path: 
     for name in WILD_NAMES:
         path = os.path.join(folder, os.fsencode(name))
         with open(path, "wb") as file:
-            file.write(b"{}")
+            file.write(b'{"forward": 1}')
     found = graded(tmp_path / "class")
     assert len([line for line in found.lines("fail") if line.check == "form"]) == len(WILD_NAMES)
-    write_grades(tmp_path / "grades.csv", found.grades, "zh_TW")
+    write_grades(tmp_path / "grades.csv", found.grades, ["zh_TW", "en"])
     write_summary(tmp_path / "summary.csv", found.grades)
     for sheet in ("grades.csv", "summary.csv"):
         text = tmp_path.joinpath(sheet).read_bytes().decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -100,7 +101,10 @@ def test_a_class_of_26_is_four_pages_with_the_most_pressing_first(
     assert "9 of 36 files" in told["broken"][0]["message"]["en"]
     html = to_html(document)
     assert "1 of 36 checked" in html and "已檢核 1/36" in html
-    assert "not_checked (1 of 36 checked)" in (tmp_path / "summary.csv").read_text()
+    rows = csv.DictReader((tmp_path / "grades.csv").open(encoding="utf-8", newline=""))
+    row = next(row for row in rows if (row["submission"], row["verdict"]) == ("missing", "fail"))
+    assert "is missing" in row["message.en"] and "缺少" in row["message.zh_TW"]
+    assert "not_checked (1/36)" in (tmp_path / "summary.csv").read_text()
 
 
 def test_names_that_look_alike_are_told_apart_on_the_sheet(sound: Any, tmp_path: Path) -> None:

@@ -16,11 +16,12 @@ import stat
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
 
+from flashlab.course.runs_csv import SPREADSHEETS
 from flashlab.report.attached import CONFIG, RECORDS, parsed, read_records
 from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError
 from flashlab_grading.report_pdf import UnsoundPdfError, attachments_of
@@ -32,6 +33,9 @@ MAX_UNPACKED_BYTES = 128 * 1024**2
 """Most bytes that a compressed tar may expand to."""
 
 MAX_MEMBERS = 20_000
+
+NAMES = ("utf-8", SPREADSHEETS)
+"""What programs write the names in a zip file in, in Taiwan, and do not say so."""
 
 _TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 REPORT = ".pdf"
@@ -82,8 +86,19 @@ def _read_zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo, most: int) -> 
         return file.read(most)
 
 
+def _opened_zip(content: bytes) -> zipfile.ZipFile:
+    """The archive, its names decoded as the first of `NAMES` that all of them can be.
+
+    Where they say themselves that they are UTF-8, they are that.
+    """
+    for encoding in NAMES:
+        with suppress(UnicodeDecodeError):
+            return zipfile.ZipFile(io.BytesIO(content), metadata_encoding=encoding)
+    return zipfile.ZipFile(io.BytesIO(content))
+
+
 def _zip_members(content: bytes) -> Iterator[Member]:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+    with _opened_zip(content) as archive:
         for info in archive.infolist():
             if not info.is_dir():
                 is_link = stat.S_ISLNK(info.external_attr >> 16)

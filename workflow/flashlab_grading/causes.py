@@ -7,10 +7,10 @@ exchanged labels are one cause, however many files they make false, and missing 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from flashlab_grading.model import CHECKS, CONFIDENCES, Confidence, Line, Verdict
+from flashlab_grading.model import CHECKS, CONFIDENCES, VERDICTS, Confidence, Line, Verdict
 
 PAIRWISE = ("copies.same", "copies.computed", "copies.likely")
 """Codes of lines about two submissions, which a cluster of copies shows together."""
@@ -44,20 +44,30 @@ class Cause:
         return [line for line in self.lines[:EXAMPLES] if line.file]
 
 
-def causes_of(lines: Iterable[Line], total: int) -> list[Cause]:
-    """The causes in a submission's lines, the surest and then the gravest first.
+def _joined(lines: Iterable[Line], total: int) -> list[Cause]:
+    """The lines of one verdict and message together, in their order."""
+    groups: dict[tuple[Verdict, str], list[Line]] = defaultdict(list)
+    for line in lines:
+        groups[line.verdict, line.code].append(line)
+    return [Cause(group, total) for group in groups.values()]
+
+
+def notes_of(lines: Iterable[Line], total: int) -> list[Cause]:
+    """What of a submission was understood though it was unusual, each kind once."""
+    return _joined((line for line in lines if line.is_note), total)
+
+
+def causes_of(
+    lines: Iterable[Line], total: int, verdicts: Container[Verdict] = ("fail", "warn")
+) -> list[Cause]:
+    """The causes of these verdicts in a submission's lines, the gravest and then the surest first.
 
     `total` is the number of its files. Experiments of both kinds that are missing are one cause.
     """
-    groups: dict[tuple[Verdict, str], list[Line]] = defaultdict(list)
-    for line in lines:
-        if line.verdict in ("fail", "warn"):
-            groups[line.verdict, line.code].append(line)
-    causes = [Cause(group, total) for group in groups.values()]
     return sorted(
-        causes,
+        _joined((line for line in lines if line.verdict in verdicts), total),
         key=lambda cause: (
-            cause.line.verdict != "fail",
+            VERDICTS.index(cause.line.verdict),
             CONFIDENCES.index(cause.line.confidence),
             cause.line.check == "coverage",
             CHECKS.index(cause.line.check),

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flashlab_grading.apart import check_apart
-from flashlab_grading.causes import causes_of
+from flashlab_grading.causes import causes_of, notes_of
 from flashlab_grading.grade import Grades, grade_checked
 from flashlab_grading.model import CHECKS, GradingError
 from flashlab_grading.recorded import recorded_results
 from flashlab_grading.shown import MARKS, escaped
-from flashlab_grading.wording import cause_sentence, sentence, word
+from flashlab_grading.wording import cause_sentence, word
 
 
 def _lines(grades: Grades, language: str) -> Iterator[str]:
@@ -28,19 +28,19 @@ def _lines(grades: Grades, language: str) -> Iterator[str]:
         key = "cell.part" if summary.is_part(check) else f"verdict.{verdict}"
         told = word(key, language, done=done, total=total)
         yield f"{MARKS[verdict]} {labelled(f'check.{check}', told)}"
-    for cause in causes_of(grades.lines, summary.files):
+        if not total:
+            yield f"    {word('nothing_to_check', language)}"
+    lines = [line for line in grades.lines if line.check != "reproduction"]
+    for cause in causes_of(lines, summary.files, ("fail", "warn", "not_checked")):
         yield ""
         told = cause_sentence(cause, language, escaped)
         yield f"{MARKS[cause.line.verdict]} {labelled(f'check.{cause.line.check}', told)}"
         for example in cause.examples:
             parts = (example.file, example.found, example.expected)
             yield "    " + " → ".join(escaped(part) for part in parts if part)
-    notes = dict.fromkeys(
-        sentence(line, language, escaped) for line in grades.lines if line.is_note
-    )
-    for note in notes:
+    for note in notes_of(lines, summary.files):
         yield ""
-        yield labelled("note", note)
+        yield labelled("note", cause_sentence(note, language, escaped))
 
 
 def self_check(folder: Path, device: str | None, language: str) -> int:

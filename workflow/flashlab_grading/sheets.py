@@ -13,7 +13,7 @@ from flashlab_grading.model import BADGES, CHECKS
 from flashlab_grading.shown import MARKS, cell, told_apart
 from flashlab_grading.wording import sentence, word
 
-COLUMNS = ("submission", "file", "check", "verdict", "expected", "found", "message")
+COLUMNS = ("submission", "file", "check", "verdict", "expected", "found")
 SUMMARY_COLUMNS = (
     *("submission", "device", "files", *CHECKS),
     *("failed", "warned", "not_checked", "badges"),
@@ -33,23 +33,24 @@ def _name_of(grades: Grades) -> Callable[[str], str]:
     return lambda name: apart.get(name, name)
 
 
-def write_grades(path: Path, grades: Grades, language: str) -> None:
-    """Write a row for each line, its message in `language`."""
+def write_grades(path: Path, grades: Grades, languages: Sequence[str]) -> None:
+    """Write a row for each line, with a column for its message in each language."""
     name = _name_of(grades)
     rows = (
         (
             *(name(line.submission), line.file, line.check, line.verdict),
-            *(line.expected, line.found, sentence(line, language, str)),
+            *(line.expected, line.found),
+            *(sentence(line, language, str) for language in languages),
         )
         for line in grades.lines
     )
-    _write(path, COLUMNS, rows)
+    _write(path, (*COLUMNS, *(f"message.{language}" for language in languages)), rows)
 
 
 def _verdict(summary: Summary, check: str) -> str:
     """A check's verdict, with how much of it was made if it was made in part."""
     done, total = summary.checked[check]
-    part = f" ({done} of {total} checked)" if summary.is_part(check) else ""
+    part = f" ({done}/{total})" if summary.is_part(check) else ""
     return summary.verdicts[check] + part
 
 

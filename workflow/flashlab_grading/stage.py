@@ -10,7 +10,7 @@ from typing import Any
 
 from flashlab.files import read_json, write_json
 from flashlab_grading.apart import check_apart
-from flashlab_grading.causes import Cause, Cluster, causes_of, clusters_of, urgency
+from flashlab_grading.causes import Cause, Cluster, causes_of, clusters_of, notes_of, urgency
 from flashlab_grading.files import find_submissions
 from flashlab_grading.grade import Grades, Summary, grade_checked
 from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line
@@ -58,17 +58,13 @@ class _Page:
 
     def notes(self, lines: Sequence[Line]) -> list[dict[str, Any]]:
         """What was understood though it was unusual: one entry for each kind."""
-        kinds: dict[str, list[Line]] = defaultdict(list)
-        for line in lines:
-            if line.is_note:
-                kinds[line.code].append(line)
         return [
             {
-                "message": {x: sentence(same[0], x, self.show) for x in self.languages},
-                "count": len(same),
-                "file": for_page(same[0].file) if len(same) == 1 else "",
+                "message": {x: sentence(note.line, x, self.show) for x in self.languages},
+                "count": len(note.lines),
+                "file": for_page(note.line.file) if len(note.lines) == 1 else "",
             }
-            for same in kinds.values()
+            for note in notes_of(lines, 0)
         ]
 
     def cluster(self, cluster: Cluster) -> dict[str, Any]:
@@ -167,7 +163,7 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, document:
     grades = replace(grades, lines=(*loose, *grades.lines))
     write_json(document, _document(grades, order))
     write_summary(summary_csv, grades)
-    write_grades(grades_csv, grades, order["languages"][0])
+    write_grades(grades_csv, grades, order["languages"])
     counts = Counter(line.verdict for line in grades.lines)
     said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
     print(f"{len(grades.summaries)} submissions: {said}")

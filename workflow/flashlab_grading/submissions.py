@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from flashlab.course.folder import CourseFile, Remark, read_folder
 from flashlab_grading.archives import REPORT, members_of, read_member
 from flashlab_grading.files import files_of
 from flashlab_grading.model import Line, Result, Submission, Verdict
+from flashlab_grading.recorded import is_shipped
 
 WARNED = ("form.archive_unknown", "form.archive_nested", "form.not_utf8")
 """Problems of form that are nobody's fault: a person has to open these files."""
@@ -47,8 +48,19 @@ def read_report(content: bytes) -> Submission:
 
 
 def _read(name: str, files: Iterable[Found], device_name: str | None) -> Submission:
-    found = read_folder(files)
+    shipped: list[str] = []
+
+    def own() -> Iterator[Found]:
+        for path, content in files:
+            if isinstance(content, bytes) and is_shipped(path, content):
+                shipped.append(path)
+            else:
+                yield path, content
+
+    found = read_folder(own())
     lines = [_line(remark) for remark in found.remarks]
+    if shipped:
+        lines.append(Line("pass", "form.shipped", params={"count": str(len(shipped))}))
     told = any(not line.is_note or line.code == "form.not_measured" for line in lines)
     if not found.files and not told:
         lines.append(Line("fail", "form.nothing"))

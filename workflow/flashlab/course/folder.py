@@ -6,9 +6,11 @@ Importing, `selfcheck` and grading read a folder here, so that all of them see t
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+from unicodedata import normalize
 
 from flashlab.course.declaration import (
     Declaration,
@@ -85,7 +87,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.found = CourseFolder()
-        self.seen: set[str] = set()
+        self.seen: dict[str, list[str]] = defaultdict(list)
         self.declared: dict[str, list[tuple[str, DeclaredRun]]] = {}
         self.others: list[str] = []
 
@@ -95,8 +97,12 @@ class _Reader:
     def note(self, file: str, code: str, **params: str) -> None:
         self.found.remarks.append(Remark(file, code, params))
 
+    def see(self, path: str) -> None:
+        """Note a file that rows can name: macOS decomposes a name's letters, and tables do not."""
+        self.seen[normalize("NFC", path)].append(path)
+
     def take(self, path: str, content: bytes | UnsoundFileError) -> None:
-        self.seen.add(path)
+        self.see(path)
         try:
             if isinstance(content, UnsoundFileError):
                 raise content
@@ -109,7 +115,8 @@ class _Reader:
             return
         digest = hashlib.sha256(content).hexdigest()
         for name, document in documents.items():
-            self.seen.add(name)
+            if name != path:
+                self.see(name)
             try:
                 self._take_result(name, result_of(document), path, digest)
             except NotAResultError:
@@ -149,7 +156,8 @@ class _Reader:
             if row.file == OUT_OF_MEMORY:
                 self.found.out_of_memory.append(row)
             else:
-                self.declared.setdefault(str(folder / row.file), []).append((path, row))
+                file = normalize("NFC", str(folder / row.file))
+                self.declared.setdefault(file, []).append((path, row))
 
     def finish(self) -> CourseFolder:
         files = self.found.files
@@ -158,12 +166,12 @@ class _Reader:
                 table, row = rows[0]
                 line = str(row.line)
                 self.refuse(table, UnsoundFileError("form.row_missing", line=line, value=row.file))
-            elif file in files:
-                files[file] = _declared(files[file], [of_row(row) for _, row in rows])
+            for name in files.keys() & {*self.seen.get(file, ())}:
+                files[name] = _declared(files[name], [of_row(row) for _, row in rows])
         self._leave_out_doubles()
         for file in self.others:
             # Only a row of runs.csv makes it a result that is not one.
-            if file in self.declared:
+            if normalize("NFC", file) in self.declared:
                 self.refuse(file, NotAResultError())
             else:
                 self.note(file, "form.not_a_result")

@@ -379,12 +379,12 @@ def result_of(document: Any) -> CourseResult:
         UnsoundFileError: one of the four keys is missing, a number is not finite and in range, or
             there is a ``record`` block that is not of FlashLab's form, or has numbers though it
             states that there are none.
-        NotAResultError: none of the keys is there.
+        NotAResultError: none of the keys is there, or it is a record of another benchmark.
         NotMeasuredError: a record of FlashLab of a run that has no numbers.
     """
-    if not isinstance(document, dict):
-        raise UnsoundFileError("form.no_object")
-    if document and not is_like_a_result(document):
+    if not isinstance(document, dict) or not is_like_a_result(document):
+        raise NotAResultError
+    if _part(document, "record").get("benchmark", ATTENTION.name) != ATTENTION.name:
         raise NotAResultError
     status = _part(document, "record").get("status")
     failed = status != "ok" and status in STATUSES

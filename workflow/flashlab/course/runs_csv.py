@@ -24,6 +24,9 @@ MAX_COLUMNS = 100
 SPREADSHEETS = "cp950"
 """What a spreadsheet in Taiwan writes where it does not write UTF-8: Big5."""
 
+OWN_COLUMNS = {"record", "sha256"}
+"""Columns of the pipeline's own table of runs, which has the same name and declares nothing."""
+
 OPEN = "?"
 """Marks a cell that is yet to be filled in."""
 
@@ -148,6 +151,8 @@ def read_runs_csv(content: bytes) -> DeclaredRuns:
         notes.add("form.csv_encoding")
     try:
         first = next(rows, [])
+        if {*first} >= OWN_COLUMNS:
+            return DeclaredRuns(notes=["form.not_a_result"])
         header = _read_header(first)
         if header != [name.strip() for name in first]:
             notes.add("form.csv_header")
