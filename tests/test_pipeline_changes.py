@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from flashlab.calls.prepare import REPORTS
@@ -34,6 +36,25 @@ def test_a_report_that_fails_leaves_the_one_before_it_and_is_made_once_mended(
     project.make("report/lab5.pdf")
     assert project.pdf.read_bytes() == before
     assert project.plan() == set()
+
+
+def test_a_full_disk_is_no_result_and_the_next_call_measures(project: Any, full_disk: Path) -> None:
+    if not full_disk.is_mount():
+        pytest.skip("mounting a small disk is not permitted here")
+    with project.config() as config:
+        config["experiments"] = config["experiments"][-1:]
+    write = f"__import__('pathlib').Path({str(full_disk / 'compiled')!r}).write_bytes(bytes(2**20))"
+    project.append("kernels/flash2.py", f"\n{write}\n")
+    before = project.records
+    done = project.snakemake("--cores", "1", "records")
+    assert done.returncode == 1
+    assert "No space left on device; nothing is recorded" in done.stdout
+    assert project.records == before
+    subprocess.run(["mount", "-o", "remount,size=4m", str(full_disk)], check=True)
+    project.make("records")
+    made = project.records.keys() - before.keys()
+    paths = [project.folder / "results" / "local" / "records" / name for name in made]
+    assert {json.loads(path.read_text())["record"]["status"] for path in paths} == {"ok"}
 
 
 def test_a_second_call_for_reports_in_every_format_has_nothing_to_do(project: Any) -> None:
