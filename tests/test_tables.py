@@ -11,6 +11,7 @@ import pytest
 from planted.experiments import Planter
 from planted.records import counters_of, record_of
 
+from flashlab.analysis.ceilings import Ceiling, Ceilings
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import (
     METRIC_COLUMNS,
@@ -32,7 +33,7 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
 from flashlab.records import Measurement, Record, RecordError
 from flashlab.runs import Run
-from flashlab.statistics import median_interval
+from flashlab.statistics import Estimate, median_interval
 
 Planned = Callable[..., dict[str, Any]]
 Rows = dict[str, dict[str, Any]]
@@ -319,3 +320,42 @@ def test_counters_of_another_device_or_code_are_left_out(
     counters = counters_of(record, environment={**record.environment, key: "other"})
     rows = tables_of(planned([record], counters=[counters])).metrics
     assert len(rows) == len(ATTENTION.having(()).metrics)
+
+
+# Rates that cannot be
+
+
+def ceilings(rate: float, name: str = "Abacus") -> Ceilings:
+    """Those of a device whose matrix products of any dtype do so many operations a second."""
+    product = Ceiling(rate / 1e3, Estimate(1.0, 1, None))
+    return Ceilings(name, dict.fromkeys(("float16", "float32"), product), product)
+
+
+@pytest.mark.parametrize(
+    ("device", "share", "status"),
+    [
+        *[("cuda", 1.14, "ok"), ("cuda", 1.16, "implausible")],
+        *[("cpu", 1.49, "ok"), ("cpu", 1.51, "implausible")],
+    ],
+)
+def test_a_rate_far_beyond_the_ceiling_makes_a_run_implausible_and_keeps_its_numbers(
+    planned: Planned, run: Run, device: str, share: float, status: str
+) -> None:
+    run = replace(run, device=device)
+    forward = ATTENTION.metric("forward_time")
+    assert forward.work is not None
+    ceiling = forward.work.operations(run) / 1e-3 / share
+    records = [
+        record_of(run, forward=[0.001] * 12, backward=[1.0] * 12),
+        record_of(run, forward=[1.0] * 12, backward=[1.0] * 12, sources={"process": 1}),
+    ]
+    tables = tables_of(planned(records), ceilings(ceiling))
+    assert [row["status"] for row in tables.runs] == [status, "ok"]
+    assert {row["status"] for row in tables.metrics} == {status}
+    assert all(row["value"] for row in tables.metrics)
+    found = [{"code": "implausible", "metric": "forward_time", "share": pytest.approx(share)}] * (
+        status == "implausible"
+    )
+    assert json.loads(tables.runs[0]["warnings"] or "[]") == found
+    for other in (ceilings(ceiling, "Slide rule"), None):
+        assert tables_of(planned(records), other).runs[0]["status"] == "ok"

@@ -110,10 +110,11 @@ def single_processes() -> tuple[Recording, Recording]:
     )
 
 
-def bench() -> tuple[str, list[dict[str, Any]]]:
+def bench(rate: float = 1.5) -> tuple[str, list[dict[str, Any]]]:
     """A bench with a kernel that is slower forward, one that is undecided, and one that is wrong.
 
-    The text after the first process and at the end, and the data at the end.
+    The text after the first process and at the end, and the data at the end. The CPU's ceiling is
+    at a `rate` in TFLOP/s.
     """
     drawn = random.Random(1)
 
@@ -131,7 +132,7 @@ def bench() -> tuple[str, list[dict[str, Any]]]:
     candidates[1].warnings = [(), ({"code": "throttled"},)]
     for each in candidates[:3]:
         each.metrics = {"peak_memory": {"unit": "MiB", "value": 644.0}}
-    ceiling, printed = Ceiling(1.5, "of ceiling"), []
+    ceiling, printed = Ceiling(rate, "of ceiling", "cpu"), []
     for process in range(PROCESSES):
         for each, forward, offset in zip(candidates, (2.0, 2.5, 2.02), (0, 0, 0.08), strict=False):
             drift = 1 + offset * (process - 1.5)

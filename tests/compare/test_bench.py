@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import psutil
 import pytest
+from compare import golden
 from compare.recordings import git
 
 from flashlab.__main__ import main
@@ -142,6 +143,22 @@ def test_a_slower_revision_is_called_slower_and_a_wrong_kernel_gets_no_time(benc
     assert re.search(r"^kernels/wrong.py +incorrect *$", final, re.MULTILINE)
     assert "\nkernels/wrong.py: relative error against float64" in final
     assert bench.status == 1
+
+
+def test_a_time_beyond_the_ceiling_is_said_to_be_implausible_and_decides_nothing() -> None:
+    _, described = golden.bench()
+    forward = described[0]["passes"][0]
+    beyond = forward["rate"] / 1.501  # the first one's forward alone is at over 150%
+    text, described = golden.bench(beyond)
+    verdicts = {
+        (entry["implementation"], timed["pass"]): timed["verdict"]
+        for entry in described[1:3]
+        for timed in entry["passes"]
+    }
+    assert [v for (_, timed), v in verdicts.items() if timed == "forward"] == ["implausible"] * 2
+    assert "implausible" not in [v for (_, timed), v in verdicts.items() if timed == "backward"]
+    assert "Flash2: forward at 150% of ceiling, which this device cannot do" in text
+    assert "mine.py: forward" not in text
 
 
 def test_a_hanging_kernel_is_ended_at_its_time_limit(

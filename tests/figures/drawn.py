@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from planted.records import experiment_document
 
-from flashlab.analysis.experiment import Experiment
+from flashlab.analysis.experiment import IMPLAUSIBLE, Experiment, Row
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark
 from flashlab.figures.stage import draw
@@ -137,3 +138,14 @@ def experiment_of(
                     bounds = {"low": value * (1 - spread), "high": value * (1 + spread)}
                 metrics.append({**run, "metric": metric.name, "value": value, **bounds})
     return Experiment(document | plan, benchmark, runs, metrics)
+
+
+def implausible(experiment: Experiment, name: str, size: int) -> Experiment:
+    """The same with the runs of an implementation at a size as ones whose rate cannot be."""
+
+    def changed(row: Row) -> Row:
+        is_meant = (row["implementation"], experiment.value_of(row)) == (name, size)
+        return {**row, "status": IMPLAUSIBLE} if is_meant else row
+
+    runs, metrics = ([*map(changed, rows)] for rows in (experiment.runs, experiment.metrics))
+    return replace(experiment, runs=runs, metrics=metrics)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from figures.drawn import BOTH, drawn, experiment_of, lines_of, texts_of
+from figures.drawn import BOTH, drawn, experiment_of, implausible, lines_of, texts_of
 from matplotlib.patches import Rectangle
 
 from flashlab.analysis.experiment import Experiment, step_metric
@@ -40,6 +40,15 @@ def test_alternatives_are_bars_with_their_values_or_what_became_of_them() -> Non
     assert list(small) == ["row-speedup", "row-memory"]
     in_short = texts_of(small["row-speedup"])
     assert in_short.count("×") == 2 and "記憶體不足 out of memory" in in_short
+
+
+def test_an_implausible_value_stands_in_place_of_its_bar() -> None:
+    experiment = implausible(training(Pytorch=120.0, Flash2=0.002), "Flash2", 1337)
+    figure = drawn(experiment, "time")
+    (axes,) = figure.axes
+    assert [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)] == [120, 180]
+    said = texts_of(figure)
+    assert {f"× 速率不合理 implausible rate ({value})" for value in ("0.002", "0.003")} <= set(said)
 
 
 def test_within_the_bar_of_a_time_stands_how_long_the_gpu_was_busy() -> None:

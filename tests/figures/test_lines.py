@@ -12,6 +12,7 @@ from figures.drawn import (
     clipped,
     drawn,
     experiment_of,
+    implausible,
     lines_of,
     marks_of,
     overlapping,
@@ -63,6 +64,27 @@ def test_a_run_out_of_memory_is_marked_and_not_drawn_as_a_point() -> None:
         assert marks_of(figure)[:panels] == [1024] * panels
         assert "Pytorch: 記憶體不足 out of memory, N = 1024" in texts_of(figure)
         assert [line.get_xdata().max() for line in lines_of(figure, "Pytorch")] == [512] * panels
+
+
+def test_an_implausible_value_is_marked_at_the_edge_and_moves_neither_axis_nor_line() -> None:
+    times = {"Pytorch": [1.0, 2.0, 4.0, 8.0], "Flash2": [0.5, 1.0, 2.0, 1e-4]}
+    told = "Flash2: 速率不合理 implausible rate, N = 1024"
+    beyond = implausible(experiment_of(times), "Flash2", 1024)
+    missing = experiment_of({**times, "Flash2": [0.5, 1.0, 2.0, "oom"]})
+    for quantity in ("time", "rate", "memory"):
+        figure, other = drawn(beyond, quantity), drawn(missing, quantity)
+        for axes, same in zip(figure.axes, other.axes, strict=True):
+            assert axes.get_ylim() == same.get_ylim()
+            line, mark = (line for line in lines_of(figure, "Flash2") if line.axes is axes)
+            assert list(line.get_xdata()) == [128, 256, 512]
+            assert (mark.get_marker(), list(mark.get_xdata())) == ("x", [1024])
+            assert list(mark.get_ydata()) == [np.clip(1e-4, *axes.get_ylim())]
+        assert told in texts_of(figure)
+    speedup = dict(draw_small(beyond, BOTH))["row-speedup"]
+    (axes,) = speedup.axes
+    marks = [line for line in lines_of(speedup, "Flash2") if line.get_marker() == "x"]
+    assert [list(mark.get_ydata()) for mark in marks] == [[axes.get_ylim()[1]]]
+    assert "80,000" not in texts_of(speedup)
 
 
 def test_a_figure_of_nothing_but_failures_is_drawn_with_its_marks() -> None:

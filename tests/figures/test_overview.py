@@ -19,6 +19,7 @@ from flashlab.analysis.ceilings import Ceiling, read_ceilings
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.figures.stage import draw_overview
@@ -29,7 +30,7 @@ CEILINGS = {
     "device": "cpu",
     "matrix_product": {"float32": {"time(s)": 1e-3, "samples": [], "size": 1000}},
     "copy": {"time(s)": 0.02, "samples": [], "bytes": 10**9},
-    "environment": {},
+    "environment": {"device_name": "Abacus"},
 }
 """2 TFLOP/s and 100 GB/s."""
 
@@ -50,26 +51,34 @@ def comparison(name: str, ratios: dict[int, float], experiment: str = "seq_len")
 
 
 def overview(
-    folder: Path, *names: str, ceilings: bool = True, counted: int = 0, status: str = "ok"
+    folder: Path,
+    *names: str,
+    ceilings: bool = True,
+    counted: int = 0,
+    status: str = "ok",
+    impossible: int = 0,
 ) -> Path:
     """Draws the overview of one experiment with Pytorch and these implementations.
 
-    Flash2 runs out of memory at the last length; `counted` runs have counters.
+    Flash2 runs out of memory at the last length; `counted` runs have counters. Pytorch's rates are
+    impossible at the length `impossible`.
     """
     device = "cuda" if counted else "cpu"
     records = [
         record_of(
             attention_run(name, Shape(2, size, 4, 64, False), "float32", device),
             "oom" if (name, size) == ("Flash2", 1024) else status,
+            **({"forward": [1e-9] * 12} if (name, size) == ("Pytorch", impossible) else {}),
         )
         for name in ("Pytorch", *names)
         for size in SIZES
     ]
     plan = Planter(folder).write_plan(records, counters=[*map(counters_of, records[:counted])])
+    write_json(folder / "ceilings.json", CEILINGS)
+    write_tables(plan, folder / "tables" / "seq_len", folder / "ceilings.json")
     found = [comparison(name, {n: n / 256 for n in SIZES[:3]}) for name in names]
     documents = {
         "findings": [finding.to_json() for finding in found],
-        "ceilings": CEILINGS,
         "languages": BOTH,
     }
     files = {name: folder / f"{name}.json" for name in documents}
@@ -79,7 +88,7 @@ def overview(
         [plan],
         folder / "tables",
         files["findings"],
-        files["ceilings"] if ceilings else None,
+        folder / "ceilings.json" if ceilings else None,
         files["languages"],
         folder / "overview",
     )
@@ -196,3 +205,13 @@ def test_the_roofline_says_what_its_roofs_are_and_speaks_of_no_bytes_that_were_n
         assert words in said
     assert faces(svg, "Pytorch") == faces(svg, "Flash2") == {True: 2}
     assert "counted bytes" not in said
+
+
+def test_an_impossible_rate_is_marked_at_the_edge_of_the_roofline(tmp_path: Path) -> None:
+    svg, plain = (
+        overview(tmp_path / name, "Flash2", impossible=size) / "roofline-float32.svg"
+        for name, size in (("beyond", 128), ("plain", 0))
+    )
+    told = "速率不合理 implausible rate"
+    assert told in texts(svg) and told not in texts(plain)
+    assert faces(svg, "Pytorch") == faces(plain, "Pytorch")

@@ -157,10 +157,10 @@ def _write_results(prepared: Prepared, drawn: Sequence[str]) -> None:
     for name, document in prepared.documents.items():
         is_of_records = Path(name).parent == records_file(home, "x").parent
         write_json(Path(name), _without_kernels_of_today(document) if is_of_records else document)
-    for experiment in prepared.experiments:
-        write_tables(records_file(home, experiment), home / "tables" / experiment)
-    plans = [experiment_file(home, experiment) for experiment in prepared.experiments]
     ceilings = Path(prepared.ceilings) if prepared.ceilings else None
+    for experiment in prepared.experiments:
+        write_tables(records_file(home, experiment), home / "tables" / experiment, ceilings)
+    plans = [experiment_file(home, experiment) for experiment in prepared.experiments]
     write_findings(plans, home / "tables", CLAIMS, ceilings, home / "findings.json")
     write_json(home / "overview" / "drawn.json", list(drawn))
 

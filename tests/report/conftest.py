@@ -19,7 +19,7 @@ from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import read_json, write_json
 from flashlab.plan.plan_files import experiment_file, records_file, titles_file
-from flashlab.records import parse_record, write_record
+from flashlab.records import Record, parse_record, write_record
 from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
 from flashlab.report.document import Report
@@ -157,14 +157,22 @@ class Results:
 
     def fail(self, implementations: Collection[str], status: str = "error") -> None:
         """Make every run of these implementations fail, and all that follows from the records."""
-        for path in self.local.glob("records/[!c]*.json"):
-            record = parse_record(read_json(path), path.name)
+
+        def failed(record: Record) -> Record:
             if record.run.implementation not in implementations:
-                continue
-            failed = replace(record, status=status, message="it failed", metrics={}, warnings=())
-            write_record(path, replace(failed, environment={}, gate=None))
+                return record
+            failure = {"status": status, "message": "it failed", "metrics": {}, "gate": None}
+            return replace(record, **failure, warnings=(), environment={})
+
+        self.change_records(failed)
+
+    def change_records(self, change: Callable[[Record], Record]) -> None:
+        """Change every record of a run, and all that follows from the records."""
+        for path in self.local.glob("records/[!c]*.json"):
+            write_record(path, change(parse_record(read_json(path), path.name)))
         for name in self.names:
-            write_tables(records_file(self.local, name), self.local / "tables" / name)
+            tables = self.local / "tables" / name
+            write_tables(records_file(self.local, name), tables, self.ceilings)
         self.derive_findings()
         self.redraw(self.config["languages"])
 

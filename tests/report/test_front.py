@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +16,10 @@ import pypdfium2 as pdfium
 import pytest
 from report.reading import TELLERS, elements, en, is_cut_off, pages, texts
 
+from flashlab.analysis.finding import read_findings
 from flashlab.figures.style import COLOURS
 from flashlab.files import read_json, write_json
+from flashlab.records import Measurement, Record
 from flashlab.report.document import Cell, Conclusion, FigureEntry, Front
 from flashlab.report.front import fitted, map_cell, shortened
 from flashlab.report.render import on_one_page, to_html, to_pdf
@@ -127,6 +130,44 @@ def test_a_failed_gate_stands_first_on_page_one(
     for said, answer in zip(texts(wrong.text), texts(front.answer.heading), strict=True):
         assert first.index(squeezed(said)) < first.index(squeezed(answer))
     assert "0.47" in en(wrong.text)
+
+
+def test_impossible_rates_stand_first_on_page_one_and_nothing_is_concluded_from_them(
+    brief: Any, squeezed: Callable[[str], str]
+) -> None:
+    def is_meant(record: Record) -> bool:
+        return record.run.implementation == "Flash2" and record.run["seq_len"] == 64
+
+    def faster(record: Record) -> Record:
+        times = {
+            name: Measurement(each.value / 1e6, tuple(t / 1e6 for t in each.samples), each.stopped)
+            for name, each in record.metrics.items()
+            if name.endswith("time")
+        }
+        return replace(record, metrics={**record.metrics, **times}) if is_meant(record) else record
+
+    def failed(record: Record) -> Record:
+        changes = {"status": "error", "message": "it failed", "metrics": {}, "gate": None}
+        return replace(record, **changes) if is_meant(record) else record
+
+    def decided() -> list[Any]:
+        kinds = ("choice", "comparison", "crossover", "scaling", "variant_effect", "conclusion")
+        found = read_findings(brief.local / "findings.json")
+        return [
+            (f.kind, f.subject, f.verdict, f.facts, [{**e} for e in f.estimates])
+            for f in found
+            if f.kind in kinds
+        ]
+
+    brief.change_records(faster)
+    concluded, front = decided(), brief.compose().front
+    first = squeezed(pages(brief.write())[0])
+    (wrong,) = front.wrong
+    for said, answer in zip(texts(wrong.text), texts(front.answer.heading), strict=True):
+        assert first.index(squeezed(said)) < first.index(squeezed(answer))
+    assert en(wrong.text).startswith("2 of 4 runs of Flash2 have implausible rates, up to ")
+    brief.change_records(failed)
+    assert concluded == decided()
 
 
 def set_headline(results: Any, verdict: str, ratio: float) -> None:

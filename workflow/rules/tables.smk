@@ -5,6 +5,7 @@ rule tables:
     input:
         plan=f"{PLAN}/records/{{experiment}}.json",
         records=lambda wildcards: PREPARED.records[wildcards.experiment],
+        ceilings=PREPARED.ceilings or [],
         sources=sources("flashlab.analysis.tables"),
         remade=remade(*(f"{HOME}/tables/{{experiment}}/{t}.csv" for t in TABLES)),
     output:
@@ -18,7 +19,8 @@ rule tables:
         CONDA
     params:
         tables=subpath(output.runs, parent=True),
+        ceilings=CEILINGS,
     message:
         "Tabulating {wildcards.experiment}"
     shell:
-        "python -S -m flashlab.stage tables --plan {input.plan:q} --output {params.tables:q} > {log:q} 2>&1"
+        "python -S -m flashlab.stage tables --plan {input.plan:q} {params.ceilings} --output {params.tables:q} > {log:q} 2>&1"

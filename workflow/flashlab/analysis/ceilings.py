@@ -27,8 +27,19 @@ JUMP = 0.5
 """Least share of the change between the medians before and after a step that happens from
 `MIN_SAMPLES` samples to the next ones. A steady drift of many samples changes little in so few."""
 
+BEYOND = {"cuda": 1.15, "cpu": 1.5}
+"""Above which share of the measured matrix-product rate a rate is implausible, by kind of device.
+
+A ceiling is a measurement too: beside other load it comes out low. On a machine shared with others
+FlashAttention, honestly timed, reached 1.14 of it; a CPU is shared more often than a GPU."""
+
 JUDGED_BY_JUMP = 10 * MIN_SAMPLES
 """From how many samples on that tells a step from a drift."""
+
+
+def is_implausible(share: float, device: str) -> bool:
+    """Whether a rate is more than a kind of device can do, as a share of the measured ceiling."""
+    return share > BEYOND[device]
 
 
 @dataclass(frozen=True)

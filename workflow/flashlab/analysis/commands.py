@@ -22,6 +22,7 @@ COMMANDS = (
         (
             path("--plan", "plan/records/<experiment>.json"),
             path("--output", "folder to write into"),
+            option("--ceilings", type=Path, help="the device's ceilings, if measured"),
         ),
         tells_made=True,
     ),

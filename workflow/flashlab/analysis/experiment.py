@@ -49,6 +49,11 @@ DIRTY = "-dirty"
 ABSENT = "absent"
 """The status of an optional metric that a run which is ok does not have."""
 
+IMPLAUSIBLE = "implausible"
+"""The status of a run whose rate is more than the device can do, and the code of the warning on it
+(`flashlab.analysis.ceilings.is_implausible`). It has its numbers, which nothing is concluded from.
+"""
+
 SAMPLE_DIGITS = 9
 """Significant digits of a sample in the tables."""
 
@@ -138,10 +143,11 @@ exact values differ."""
 def status_of(statuses: Sequence[str]) -> str:
     """How a run ended whose processes ended so.
 
-    A run that is incorrect once is incorrect. Else it has the numbers of the processes that have
-    any, or the status of the first.
+    A run that is incorrect once is incorrect, and one that is implausible once is implausible. Else
+    it has the numbers of the processes that have any, or the status of the first.
     """
-    return next((status for status in ("incorrect", "ok") if status in statuses), statuses[0])
+    decisive = ("incorrect", IMPLAUSIBLE, "ok")
+    return next((status for status in decisive if status in statuses), statuses[0])
 
 
 def _merge_warnings(records: Sequence[Row]) -> list[dict[str, Any]]:
@@ -500,11 +506,15 @@ def device_of(runs: Iterable[Row]) -> str:
 
 
 def warning_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
-    """The codes of the warnings on these runs that concern any of these metrics, each once."""
+    """The codes of the warnings on these runs that concern any of these metrics, each once.
+
+    Not of implausible ones, which nothing is concluded from.
+    """
     return sorted(
         {
             warning["code"]
             for row in runs
+            if row["status"] != IMPLAUSIBLE
             for warning in row["warnings"] or ()
             if warning.get("metric") in (None, *metrics)
         }

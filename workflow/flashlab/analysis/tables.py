@@ -4,7 +4,8 @@ The columns are those that the benchmark declares. A run has a record for each p
 measured it, and its metrics are those of all processes together (`flashlab.analysis.replication`).
 Each row of the metric table states its unit, which is also that of the metric's samples; after a
 run's metrics come its counters, if they were read. The sample table holds a run's curves too, a row
-for each step. A run that is not ``ok`` has its status and empty cells, never a zero. Numbers are
+for each step. A run that is not ``ok`` has its status and empty cells, never a zero; one whose rate
+is more than the device's measured ceiling allows is ``implausible``, with its numbers. Numbers are
 rounded to `EXACT_DIGITS`, samples to `SAMPLE_DIGITS`, before they are written.
 """
 
@@ -14,18 +15,20 @@ import csv
 import hashlib
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from flashlab.analysis.estimates import bases_of
+from flashlab.analysis.ceilings import Ceilings, is_implausible, read_ceilings
+from flashlab.analysis.estimates import Estimates, bases_of
 from flashlab.analysis.experiment import (
     ABSENT,
     DIRTY,
     EXACT_DIGITS,
+    IMPLAUSIBLE,
     MEAN,
     METRIC_COLUMNS,
     RUN_COLUMNS,
@@ -37,7 +40,9 @@ from flashlab.analysis.experiment import (
     status_of,
 )
 from flashlab.analysis.launched import kernels_cell
+from flashlab.analysis.ratios import rounded
 from flashlab.analysis.replication import geometric_mean, interval_of
+from flashlab.analysis.settings import operations, timed_metrics
 from flashlab.anonymity import anonymous
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
@@ -115,11 +120,19 @@ def write_samples(path: Path, keys: Sequence[str], samples: Iterable[Series]) ->
 
 @dataclass(frozen=True)
 class _File:
-    """A record, its file, and the hash of the file as it is attached: with our white space."""
+    """A record, its file, the hash of the file as it is attached, with our white space, and
+    warnings on rates that cannot be.
+    """
 
     record: Record
     path: Path
     sha256: str
+    implausible: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def status(self) -> str:
+        """How the run ended in this process, as far as it is plausible."""
+        return IMPLAUSIBLE if self.implausible else self.record.status
 
 
 @dataclass(frozen=True)
@@ -133,12 +146,14 @@ class _Measured:
     @property
     def status(self) -> str:
         """How the run ended."""
-        return status_of([file.record.status for file in self.files])
+        return status_of([file.status for file in self.files])
 
     @property
     def with_numbers(self) -> list[Record]:
         """The records that the run's numbers come from."""
-        return [f.record for f in self.files if f.record.status == self.status == "ok"]
+        if self.status not in ("ok", IMPLAUSIBLE):
+            return []
+        return [file.record for file in self.files if file.record.status == "ok"]
 
 
 @dataclass(frozen=True)
@@ -246,7 +261,7 @@ def _empty_row(run: Run, metric: Metric, status: str) -> dict[str, Any]:
 def _metric_row(benchmark: Benchmark, metric: Metric, measured: _Measured) -> dict[str, Any]:
     row = _empty_row(measured.run, metric, measured.status)
     row["GFLOP"] = metric.work.operations(measured.run) / 1e9 if metric.work else None
-    if measured.status != "ok":
+    if not measured.with_numbers:
         return row
     behind = benchmark.measured_behind(metric.name)
     if not all(name in record.metrics for record in measured.with_numbers for name in behind):
@@ -319,12 +334,13 @@ def _run_row(
     file: _File, benchmark: Benchmark, source: Mapping[str, str], counted: Record | None
 ) -> dict[str, Any]:
     record, environment = file.record, file.record.environment
+    warnings = [*record.warnings, *file.implausible]
     return {
         **record.run.to_row(),
         **benchmark.all_parameters(record.run),
         **{name: environment.get(name) for name in STATED},
         "process": record.process,
-        "status": record.status,
+        "status": file.status,
         "message": record.message,
         "protocol": record.protocol["name"],
         "torch": environment.get("packages", {}).get("torch"),
@@ -333,7 +349,7 @@ def _run_row(
         "inputs": record.sources.get("inputs"),
         "started": record.started,
         "ended": record.ended,
-        "warnings": canonical(record.warnings) if record.warnings else "",
+        "warnings": canonical(warnings) if warnings else "",
         "gate": _gate_cell(record.gate),
         "kernels": _kernels_cell(record, counted),
         "power_limited": _power_limited(record),
@@ -358,20 +374,46 @@ def _as_attached(record: Record, path: Path, is_anonymous: bool) -> _File:
     return _File(record, path, hashlib.sha256(json_text(document).encode()).hexdigest())
 
 
-def _read(benchmark: Benchmark, entry: Mapping[str, Any], is_anonymous: bool) -> _Measured:
+def _implausible_rates(
+    benchmark: Benchmark, record: Record, ceilings: Ceilings | None
+) -> list[dict[str, Any]]:
+    """A warning on each time of a record in which the device cannot do the operations.
+
+    None where its ceiling is not known. The share is that of the matrix product's rate.
+    """
+    if ceilings is None or record.environment.get("device_name") != ceilings.device_name:
+        return []
+    if (product := ceilings.matrix.get(record.run.dtype)) is None:
+        return []
+    found = []
+    for metric in timed_metrics(benchmark):
+        if metric.name in record.metrics:
+            rate = operations(metric, record.run) / record.metrics[metric.name].value * 1e3
+            share = rate / product.rate
+            if is_implausible(share, record.run.device):
+                found.append({"code": IMPLAUSIBLE, "metric": metric.name, "share": rounded(share)})
+    return found
+
+
+def _read(
+    benchmark: Benchmark, entry: Mapping[str, Any], ceilings: Ceilings | None, is_anonymous: bool
+) -> _Measured:
     """The records that an entry of a plan names."""
     run, files = Run.of(benchmark, entry["run"]), []
-    for file in process_files(entry):
-        path = Path(file["path"])
-        record = read_record(path, run, file["sha256"])
-        files.append(_as_attached(record, path, is_anonymous))
+    for named in process_files(entry):
+        path = Path(named["path"])
+        record = read_record(path, run, named["sha256"])
+        file = _as_attached(record, path, is_anonymous)
+        files.append(replace(file, implausible=_implausible_rates(benchmark, record, ceilings)))
     counters = entry.get("counters")
     counted = read_record(Path(counters["path"]), run, counters["sha256"]) if counters else None
     return _Measured(run, files, counted)
 
 
-def tables_of(plan: Mapping[str, Any]) -> Tables:
+def tables_of(plan: Mapping[str, Any], ceilings: Ceilings | None = None) -> Tables:
     """The tables of an experiment, from the records that its plan names (`plan.records_document`).
+
+    `ceilings` are the device's, None where none were measured.
 
     Raises:
         RecordError: a record is missing, malformed, of another run, or not the manifest's.
@@ -379,13 +421,13 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
     declared = find_benchmark(plan["benchmark"])
     tables = Tables([], [], [])
     is_anonymous = plan.get("anonymous", False)
-    measured = [_read(declared, entry, is_anonymous) for entry in plan["records"]]
+    measured = [_read(declared, entry, ceilings, is_anonymous) for entry in plan["records"]]
     held = {name for each in measured for record in each.with_numbers for name in record.metrics}
     benchmark = declared.having(held).on(measured[0].run.device)
     recorded = {metric.name for metric in benchmark.measured}
     for each in measured:
         source = plan["sources"][each.run.implementation]
-        first = next(file for file in each.files if file.record.status == each.status)
+        first = next(file for file in each.files if file.status == each.status)
         tables.runs.extend(
             _run_row(file, benchmark, source, each.counted if file is first else None)
             for file in each.files
@@ -407,11 +449,12 @@ def tables_of(plan: Mapping[str, Any]) -> Tables:
     return tables
 
 
-def write_tables(plan_file: Path, folder: Path) -> None:
+def write_tables(plan_file: Path, folder: Path, ceilings_file: Path | None = None) -> None:
     """Write the CSV files of the experiment planned in `plan_file` into `folder`."""
     plan = read_json(plan_file)
     benchmark = find_benchmark(plan["benchmark"])
-    keys, tables = run_keys(benchmark), tables_of(plan)
+    ceilings = read_ceilings(read_json(ceilings_file), Estimates()) if ceilings_file else None
+    keys, tables = run_keys(benchmark), tables_of(plan, ceilings)
     described = parameter_columns(benchmark)
     write_samples(folder / "samples.csv", keys, tables.samples)
     write_csv(folder / "metrics.csv", (*keys, *METRIC_COLUMNS), tables.metrics)

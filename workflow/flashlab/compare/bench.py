@@ -16,6 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from flashlab import machine
+from flashlab.analysis.experiment import IMPLAUSIBLE
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import ImplementationError
@@ -179,7 +180,7 @@ def _bench_shape(
 
 
 def run_bench(order: Order) -> bool:
-    """Measure once and print; whether every implementation was right and could be measured.
+    """Measure once and print; whether every one was right, could be measured, and is plausible.
 
     Raises:
         ImplementationError: an argument names no implementation.
@@ -192,8 +193,9 @@ def run_bench(order: Order) -> bool:
         described = [_bench_shape(console, order, targets, shape, device) for shape in shapes]
     if order.output:
         write_json(order.output, {"benchmark": ATTENTION.name, "shapes": described})
-    statuses = {entry["status"] for shape in described for entry in shape["implementations"]}
-    return statuses <= {"ok", "unsupported"}
+    entries = [entry for shape in described for entry in shape["implementations"]]
+    implausible = any(timed.get(IMPLAUSIBLE) for entry in entries for timed in entry["passes"])
+    return {entry["status"] for entry in entries} <= {"ok", "unsupported"} and not implausible
 
 
 def _state(texts: Sequence[str]) -> list[str]:

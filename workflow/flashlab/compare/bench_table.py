@@ -13,6 +13,9 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 
+from flashlab.analysis.ceilings import is_implausible, read_ceilings
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import IMPLAUSIBLE
 from flashlab.analysis.replication import combine_processes
 from flashlab.benchmarks.model import Benchmark
 from flashlab.compare.interleave import ENDING, Batches, Candidate, Progress
@@ -34,10 +37,14 @@ RECORDS = Path("results", "local", "records")
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A rate in TFLOP/s that no implementation is expected to exceed, and the column's heading."""
+    """A rate in TFLOP/s that no implementation is expected to exceed, and the column's heading.
+
+    `device` is the kind of device (cuda or cpu) that it is of.
+    """
 
     rate: float
     heading: str
+    device: str
 
 
 def find_ceiling(device: str, device_name: str, dtype: str) -> Ceiling | None:
@@ -47,11 +54,11 @@ def find_ceiling(device: str, device_name: str, dtype: str) -> Ceiling | None:
     """
     measured = RECORDS / ceilings_name(device)
     if measured.is_file():
-        product = read_json(measured)["matrix_product"].get(dtype)
-        return Ceiling(product["rate(TFLOPs/s)"], "of ceiling") if product else None
+        product = read_ceilings(read_json(measured), Estimates()).matrix.get(dtype)
+        return Ceiling(product.rate / 1e12, "of ceiling", device) if product else None
     known = find_device(device_name)
     peak = known and known.peak_tflops.get("float16" if dtype == "bfloat16" else dtype)
-    return Ceiling(peak, "of peak") if peak else None
+    return Ceiling(peak, "of peak", device) if peak else None
 
 
 def _time(processes: Sequence[Batches]) -> dict[str, Any] | None:
@@ -75,7 +82,9 @@ def _describe_pass(
     if timed is not None:
         assert metric.work is not None  # a pass is a timed metric
         rate = metric.work.operations(candidate.run) / timed["milliseconds"] / 1e9
-        described |= {**timed, "rate": rate, "share": rate / ceiling.rate if ceiling else None}
+        share = rate / ceiling.rate if ceiling else None
+        beyond = bool(ceiling and share and is_implausible(share, ceiling.device))
+        described |= {**timed, "rate": rate, "share": share, IMPLAUSIBLE: beyond}
     if look := candidate.looks.get(name):
         ratio = look.ratio
         described["ratio"] = {"value": ratio.value, "low": ratio.low, "high": ratio.high}
@@ -100,9 +109,10 @@ def describe(
     """What is known of each implementation, as data: all that the table says.
 
     Times are in ms, rates in TFLOP/s, memory in MiB; a `share` is that of the ceiling, a `ratio` of
-    times to the first implementation's.
+    times to the first implementation's. An implausible time, by its rate, has no other verdict,
+    and neither has a ratio to one.
     """
-    return [
+    described: list[dict[str, Any]] = [
         {
             "implementation": candidate.target.label,
             "status": candidate.status,
@@ -116,6 +126,11 @@ def describe(
         }
         for candidate in candidates
     ]
+    for entry in described:
+        for mine, first in zip(entry["passes"], described[0]["passes"], strict=False):
+            if "verdict" in mine and (mine.get(IMPLAUSIBLE) or first.get(IMPLAUSIBLE)):
+                mine["verdict"] = IMPLAUSIBLE
+    return described
 
 
 def _cells(timed: Mapping[str, Any], memory: str) -> list[Cell]:
@@ -153,6 +168,13 @@ def blocks(described: Sequence[Mapping[str, Any]], ceiling: Ceiling | None) -> l
         for position, timed in enumerate(entry["passes"]):
             shown = f"{memory:.1f}" if memory and not position else ""
             rows.append([name, *_cells(timed, shown)])
+        beyond = [timed for timed in entry["passes"] if timed.get(IMPLAUSIBLE)]
+        if beyond and ceiling:
+            told = ", ".join(f"{timed['pass']} at {timed['share']:.0%}" for timed in beyond)
+            below.append(
+                f"{name}: {told} {ceiling.heading}, which this device cannot do: a time is wrong, "
+                "or the ceiling was measured too low; no verdict rests on it"
+            )
         if warned := entry["warnings"]:
             codes = ", ".join(warned["codes"])
             below.append(f"{name}: {codes} in {warned['in']} of {warned['of']} processes")

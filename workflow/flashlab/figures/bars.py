@@ -66,6 +66,8 @@ def _draw_bars(
             end = max(value, row["high"]) if row["high"] > value else value
         else:
             text = " ".join(["×", *said(row["status"], languages)])
+            if row["beyond"] > 0:
+                text += f" ({row['beyond']:.3g})"
         style = {"va": "center_baseline", "color": look.text, "in_layout": row["status"] == "ok"}
         name_artists(name, [write(axes, text, (end, place), (2, 0), **style)])
     axes.set_xlim(0, data["value"].max() if data["value"].max() > 0 else 1)

@@ -71,7 +71,8 @@ def _coincide(data: pd.DataFrame) -> bool:
 def _relative_to_least(data: pd.DataFrame) -> pd.DataFrame:
     """Values as multiples of the least at each size; the last of each line is in its label."""
     least = data.groupby("size")["value"].transform("min")
-    data = data.assign(**{key: data[key] / least for key in ("value", "low", "high")})
+    keys = ("value", "low", "high", "beyond")
+    data = data.assign(**{key: data[key] / least for key in keys})
     last = data.groupby(LINE)["value"].transform("last").map(three_digits, na_action="ignore")
     return data.assign(label=(data["label"] + " " + last + "×").fillna(data["label"]))
 
@@ -154,11 +155,14 @@ def _ratios(experiment: Experiment, metric: Metric, languages: Sequence[str]) ->
     base = runs[runs["implementation"] == experiment.baseline][["variant", "size", "value"]]
     names = [name for name in experiment.implementations if name != experiment.baseline]
     others = line_frame(experiment, names, [metric], languages)
-    both = others.merge(base, on=["variant", "size"], suffixes=("", "_base"))
-    ratio = both["value_base"] / both["value"]
-    ratio = 1 / ratio if metric.higher_is_better else ratio
-    data = both.assign(value=ratio, low=np.nan, high=np.nan).dropna(subset="value")
-    return pd.concat([data, runs[runs["status"] != "ok"]], ignore_index=True)
+    failed = runs[runs["status"] != "ok"]
+    frames = []
+    for rows, key in ((others, "value"), (failed, "beyond")):
+        both = rows.merge(base, on=["variant", "size"], how="left", suffixes=("", "_base"))
+        ratio = both["value_base"] / both[key]
+        ratio = 1 / ratio if metric.higher_is_better else ratio
+        frames.append(both.assign(low=np.nan, high=np.nan, **{key: ratio}))
+    return pd.concat([frames[0].dropna(subset="value"), frames[1]], ignore_index=True)
 
 
 def _write_values(axes: Axes, ratios: pd.DataFrame, color: str) -> None:

@@ -1,8 +1,9 @@
 """The panel of the figures of sweeps: lines of values, with their intervals, along a sweep.
 
 Ticks stand at the measured values; bars are 95% intervals. A run without a result is marked above
-the panel, never drawn as zero. Values of a sweep that name whole problems stand side by side, with
-no line between them.
+the panel, never drawn as zero; an implausible one is marked where it stands, or at the panel's edge
+where it lies beyond. Values of a sweep that name whole problems stand side by side, with no line
+between them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
-from flashlab.analysis.experiment import Experiment
+from flashlab.analysis.experiment import IMPLAUSIBLE, Experiment
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import in_words, label_variant
 from flashlab.figures.placement import POINTS, spread
@@ -70,6 +71,7 @@ def run_frame(
     """A row for each run of these implementations and metric; no value without a result.
 
     ``variant`` is the variant's position in the sweep, ``size`` the value of the swept parameter.
+    An implausible value is in ``beyond`` instead.
     """
     measured = ["metric", "status", "value", "low", "high"]
     rows = [
@@ -81,7 +83,14 @@ def run_frame(
         for row in experiment.metric_rows(name, variant, metric.name)
     ]
     data = pd.DataFrame(rows, columns=[*LINE, "size", *measured])
-    return data.astype(dict.fromkeys(("value", "low", "high"), float))
+    return set_apart(data.astype(dict.fromkeys(("value", "low", "high"), float)))
+
+
+def set_apart(data: pd.DataFrame) -> pd.DataFrame:
+    """The rows with implausible values in a column of their own, ``beyond``."""
+    is_beyond = data["status"] == IMPLAUSIBLE
+    shown = data[["value", "low", "high"]].mask(is_beyond)
+    return data.assign(beyond=data["value"].where(is_beyond), **shown)
 
 
 def line_frame(
@@ -169,7 +178,8 @@ def draw_panel(
     else:
         axes.set_ylim(*limits)
         scale_linearly(axes.yaxis, min(5, most))
-    _mark_missing(axes, data, looks)
+    _mark_missing(axes, data[data["beyond"].isna()], looks)
+    mark_beyond(axes, data, looks)
     _label_ends(axes, data[data["implementation"].isin(labelled)], looks, height)
     above = MARK_POINTS * rows
     if subtitle:
@@ -254,6 +264,14 @@ def _mark_missing(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> 
         above = axes.get_xaxis_transform() + _points(axes, 0, MARK_POINTS * (level + 0.5))
         marks = {**MARK, "color": looks[name].text, "clip_on": False, "transform": above}
         name_artists(name, axes.plot(runs["place"], [1.0] * len(runs), **marks))
+
+
+def mark_beyond(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+    """Mark each implausible value (`set_apart`), at the panel's edge where it lies beyond."""
+    for name, runs in data.dropna(subset="beyond").groupby("implementation", sort=False):
+        at = runs["beyond"].clip(*axes.get_ylim())
+        marks = {**MARK, "color": looks[str(name)].text, "clip_on": False}
+        name_artists(str(name), axes.plot(runs["place"], at, **marks))
 
 
 def _label_ends(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], height: float) -> None:

@@ -17,10 +17,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from flashlab.analysis.ceilings import Ceiling, Ceilings
-from flashlab.analysis.experiment import Experiment, variants_of
+from flashlab.analysis.experiment import IMPLAUSIBLE, Experiment, variants_of
 from flashlab.benchmarks.model import FLOPS, Benchmark, Metric
 from flashlab.figures.labels import in_words, label_product, label_variant, title_metric
-from flashlab.figures.panel import draw_series
+from flashlab.figures.panel import MARK, draw_series, mark_beyond, set_apart
 from flashlab.figures.style import (
     GREY,
     PAGE_INCHES,
@@ -53,7 +53,7 @@ def _point_frame(experiments: Sequence[Experiment]) -> pd.DataFrame:
         records = {experiment.key_of(run): run["record"] for run in experiment.runs}
         for row in experiment.metrics:
             metric = experiment.benchmark.metric(row["metric"])
-            if metric.work is None or row["status"] != "ok":
+            if metric.work is None or row["status"] not in ("ok", IMPLAUSIBLE):
                 continue
             operations = metric.work.operations(row)
             counted = experiment.counters_of(row, metric.name).get("dram_bytes")
@@ -66,16 +66,21 @@ def _point_frame(experiments: Sequence[Experiment]) -> pd.DataFrame:
                 "dtype": row["dtype"],
                 "counted": bool(counted),
                 "place": operations / moved,
+                "status": row["status"],
                 "value": operations / row["value"] * 1e3,  # from ms
+                "low": np.nan,
+                "high": np.nan,
             }
     data = pd.DataFrame(points.values())
-    return data.sort_values(["of", "place", "value"], kind="stable") if len(data) else data
+    if data.empty:
+        return data
+    return set_apart(data.sort_values(["of", "place", "value"], kind="stable"))
 
 
 def _draw_points(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> None:
     """The runs: filled by counted bytes, hollow by the least; the size shows the variant."""
     hollow = (~data["counted"]).astype(int)
-    data = data.assign(variant=hollow, low=np.nan, high=np.nan)
+    data = data.assign(variant=hollow)
     for position in sorted(set(data["of"])):
         runs, size = data[data["of"] == position], SIZES[position % len(SIZES)]
         for points, shown in draw_series(axes, runs, looks, size, linestyle="none"):
@@ -102,6 +107,8 @@ def _handles(
     for size, label in zip(SIZES, variants if len(variants) > 1 else (), strict=False):
         circle: Style = {"marker": "o", "markersize": 3.8 * size, "markerfacecolor": "#BBBBBB"}
         handles.append(handle(label, **grey, **circle))
+    if data["beyond"].notna().any():
+        handles.append(handle(in_words(IMPLAUSIBLE, languages), color=GREY, **MARK))
     return handles
 
 
@@ -120,7 +127,8 @@ def _draw_roofs(
     ridge, ceiling = product.rate / copy.rate, product.rate / FLOPS[unit]
     low = min(data["place"].min(), ridge / 4) / 1.5
     high = max(data["place"].max(), ridge * 2) * 1.6
-    scale_logarithmically(axes.yaxis, data["value"].min() / 1.6, ceiling * 2.2, most=12)
+    lowest = np.fmin(data["value"].min(), ceiling)  # where every rate is implausible
+    scale_logarithmically(axes.yaxis, lowest / 1.6, ceiling * 2.2, most=12)
     axes.set_xscale("log", base=2)
     axes.set_xlim(low, high)
     axes.xaxis.set_major_locator(LogLocator(base=2, numticks=7))
@@ -171,10 +179,12 @@ def draw_rooflines(
         if product is None or data["place"].nunique() == 1:
             continue
         figure, (panels,) = new_panels(PAGE_INCHES, 1, len(metrics), sharey=True)
-        data = data.assign(value=data["value"] / FLOPS[unit])
+        data = data.assign(**{key: data[key] / FLOPS[unit] for key in ("value", "beyond")})
         for axes, metric in zip(panels, metrics, strict=True):
-            _draw_points(axes, data[data["metric"] == metric.name], looks)
+            of_metric = data[data["metric"] == metric.name]
+            _draw_points(axes, of_metric, looks)
             _draw_roofs(axes, data, product, ceilings.copy, unit, languages)
+            mark_beyond(axes, of_metric, looks)
             title_panel(axes, [f"{_title(benchmark, metric, languages)} ({unit})"])
             axes.set_xlabel(f"{in_words('intensity', languages)} (FLOP/byte)")
         draw_legend(figure, _handles(data, looks, labels, languages))

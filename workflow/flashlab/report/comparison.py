@@ -184,13 +184,16 @@ def render_implementations(data: ReportData) -> Implementations:
     rooflines = [figure for figure in figures if figure.path.stem.startswith("roofline")]
     # What is told of the dataset as a whole and of the roofline; the tables have the rest.
     told = [f for f in data.findings if f.told and (f.kind == "roofline" or f.experiment is None)]
-    told.sort(key=lambda f: (f.verdict != "model_error", f.kind == "roofline"))
+    errors = [f for f in told if f.verdict == "model_error"]
+    told = [f for f in told if f not in errors]
+    told.sort(key=lambda f: f.kind == "roofline")
     return Implementations(
         table=_table(data),
         kernels=render_kernels(data),
         profile=render_profile(data),
         choices=_choices(data),
         rooflines=rooflines,
+        errors=render_statements(data, errors, titled=True),
         statements=render_statements(data, told, titled=True),
         roofline=_roofline(data),
         others=[figure for figure in figures if figure not in rooflines],

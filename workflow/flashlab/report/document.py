@@ -262,7 +262,8 @@ class Front:
     """Page one; `author_name` is the name as written, for the file's properties.
 
     Without `names`, the headline says what each implementation is. `wrong` are the failed checks of
-    correctness. Either `answer` and `experiments`, or `map` and `conclusions` have the decision.
+    correctness and the implausible rates. Either `answer` and `experiments`, or `map` and
+    `conclusions` have the decision.
     What does not fit is left out from the end of `conclusions` or `experiments`; `cut` says how
     many of them were. A `tight` page is set in smaller type, one with `small_figures` has smaller
     ones beside its experiments.
@@ -288,13 +289,17 @@ class Front:
 
 @dataclass(frozen=True)
 class Implementations:
-    """All implementations side by side, under the roofline, and overtaking one another."""
+    """All implementations side by side, under the roofline, and overtaking one another.
+
+    `errors` says which rates contradict the roofline, and is on paper, where `statements` is not.
+    """
 
     table: Table
     kernels: Table | None
     profile: Table | None
     choices: Table | None
     rooflines: Sequence[FigureEntry]
+    errors: Statements
     statements: Statements
     roofline: Table | None
     others: Sequence[FigureEntry]

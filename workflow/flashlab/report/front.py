@@ -1,4 +1,4 @@
-"""Page one: wrong results, the decision, the conclusions, one figure, and the headline table."""
+"""Page one: what is wrong, the decision, the conclusions, one figure, and the headline table."""
 
 from __future__ import annotations
 
@@ -379,6 +379,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
     answers = [finding for finding in ranked if finding.subject["topic"] == "answer"]
     others = [finding for finding in ranked if finding not in [*maps, *answers]]
     steps = render_steps(data)  # which say what each implementation is
+    wrong = [f for f in data.of_kind("correctness") if f.verdict != "none"]
     return Front(
         title=say("title", benchmark=data.benchmark.name),
         author_name=author.get("name", "FlashLab"),
@@ -390,7 +391,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         facts=_facts(data),
         names=None if steps else _names(data),
         notices=notices,
-        wrong=render_statements(data, data.of_kind("correctness", "wrong")).entries,
+        wrong=render_statements(data, wrong).entries,
         answer=render_conclusion(data, answers[0]) if answers else None,
         map=_choice_map(data, maps[0]) if maps else None,
         conclusions=[render_conclusion(data, finding) for finding in others],

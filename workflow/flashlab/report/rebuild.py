@@ -136,7 +136,7 @@ def _run_stages(
     plans = [experiment_file(results, experiment.name) for experiment in experiments]
     for experiment, plan_file in zip(experiments, plans, strict=True):
         tables = results / "tables" / experiment.name
-        write_tables(records_file(results, experiment.name), tables)
+        write_tables(records_file(results, experiment.name), tables, ceilings)
         if experiment.figures:
             figures = results / "figures" / experiment.name
             draw_figures(plan_file, results / "tables", results / LANGUAGES, figures)

@@ -10,13 +10,13 @@ def by_code(*keys: str) -> dict[str, str]:
 
 STATUSES = by_code(
     *("status.ok", "status.oom", "status.unsupported", "status.incorrect", "status.error"),
-    "status.absent",
+    *("status.absent", "status.implausible"),
 )
 WARNINGS = by_code(
     *("warning.drift", "warning.states", "warning.processes_differ", "warning.halves_differ"),
     *("warning.outliers", "warning.cpu_load", "warning.throttled", "warning.shared_device"),
     *("warning.interval_not_reached", "warning.imported", "warning.sittings_differ"),
-    *("warning.inputs_differ", "warning.simulated"),
+    *("warning.inputs_differ", "warning.simulated", "warning.implausible"),
 )
 VERDICTS = by_code(
     *("verdict.one_best", "verdict.one_suffices", "verdict.changes", "verdict.inconclusive"),
@@ -31,6 +31,7 @@ VERDICTS = by_code(
     *("verdict.compute_bound", "verdict.memory_bound", "verdict.neither", "verdict.model_error"),
     *("verdict.launch_bound", "verdict.matrix_bound", "verdict.unfused"),
     *("verdict.elementwise", "verdict.products", "verdict.fused", "verdict.wrong"),
+    *("verdict.implausible",),
     *("verdict.within", "verdict.differs", "verdict.agrees", "verdict.unstated", "verdict.single"),
     *("verdict.repeated", "verdict.varied", "verdict.unknown", "verdict.one", "verdict.several"),
     *("verdict.counted", "verdict.partly", "verdict.uncounted", "verdict.confirmed"),

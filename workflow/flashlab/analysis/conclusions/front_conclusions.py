@@ -25,7 +25,7 @@ from flashlab.analysis.conclusions.quoting import (
     tell,
     tell_account,
 )
-from flashlab.analysis.experiment import metrics_of
+from flashlab.analysis.experiment import IMPLAUSIBLE, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.comparison import VERDICTS, describe_range
 from flashlab.analysis.ratios import shared_verdict, with_verdict
@@ -290,7 +290,9 @@ def _limit(known: Known) -> Iterator[Finding]:
     sustained = best.facts["sustained"]
     share = float(best.facts["matrix_high"]) / 100
     named = {"limit_names": Listed(names), "limit_percent": percent(share)}
-    told = [tell("conclusion.front.limit", sources=[best], **named)]
+    implausible = known.every("correctness", verdicts=[IMPLAUSIBLE])
+    key = "conclusion.front.limit.plausible" if implausible else "conclusion.front.limit"
+    told = [tell(key, sources=[best], **named)]
     if vendor:
         told.append(
             tell(

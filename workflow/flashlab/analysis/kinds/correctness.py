@@ -1,17 +1,31 @@
-"""Which implementations gave wrong results, by the correctness gate before the measuring."""
+"""Which implementations gave wrong results, or times in which nothing could give right ones.
+
+The correctness gate finds the first before the measuring; the tables find the others, by the
+device's measured ceilings (`flashlab.analysis.ceilings.is_implausible`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Experiment, Row
+from flashlab.analysis.experiment import IMPLAUSIBLE, Experiment, Row
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, rounded
 from flashlab.analysis.settings import distinct_runs, given_parameters
 from flashlab.benchmarks.model import Benchmark
-from flashlab.telling.values import Label, Measured, Tellable, say
+from flashlab.telling.values import (
+    Label,
+    Listed,
+    Measured,
+    MetricName,
+    Tellable,
+    Within,
+    percent,
+    say,
+    settings,
+)
 
 
 def _worst(row: Row) -> tuple[str, float] | None:
@@ -63,19 +77,46 @@ def _wrong(benchmark: Benchmark, name: str, mine: Sequence[tuple[Experiment, Row
     )
 
 
+def _implausible(
+    benchmark: Benchmark, name: str, mine: Sequence[tuple[Experiment, Row]]
+) -> Finding:
+    beyond = [(experiment, row) for experiment, row in mine if row["status"] == IMPLAUSIBLE]
+    reasons, estimates = [], []
+    for experiment, row in beyond:
+        given = benchmark.all_parameters(given_parameters(experiment, row))
+        reasons.append(Reason(IMPLAUSIBLE, {"implementation": name, **given}))
+        warnings = (w for w in row["warnings"] if w["code"] == IMPLAUSIBLE)
+        highest = max(warnings, key=lambda warning: float(warning["share"]))
+        estimates.append({"run": given, "metric": highest["metric"], "estimate": highest["share"]})
+    most = max(estimates, key=lambda each: float(each["estimate"]))
+    told = say(
+        "correctness.implausible",
+        implementation=name,
+        count=len(beyond),
+        measured=sum(row["status"] in ("ok", IMPLAUSIBLE) for _, row in mine),
+        share=percent(most["estimate"]),
+        part=Within(MetricName(most["metric"], part=True)),
+        where=Listed(settings(benchmark, most["run"])),
+    )
+    about = {"implementation": name}
+    return Finding(
+        "correctness", None, about, IMPLAUSIBLE, [told], estimates=estimates, reasons=reasons
+    )
+
+
 def correctness(experiments: Sequence[Experiment], _: Given) -> Iterator[Finding]:
-    """A finding for each implementation that was wrong, and one on the runs that were not."""
+    """A finding for each implementation that was wrong, or implausible; one on the other runs."""
     runs = distinct_runs(experiments)
-    names = sorted({row["implementation"] for _, row in runs if row["status"] == "incorrect"})
-    for name in names:
-        mine = [pair for pair in runs if pair[1]["implementation"] == name]
-        yield _wrong(experiments[0].benchmark, name, mine)
+    for status, find in (("incorrect", _wrong), (IMPLAUSIBLE, _implausible)):
+        for name in sorted({row["implementation"] for _, row in runs if row["status"] == status}):
+            mine = [pair for pair in runs if pair[1]["implementation"] == name]
+            yield find(experiments[0].benchmark, name, mine)
     if right := sum(row["status"] == "ok" for _, row in runs):
         yield Finding("correctness", None, {}, "none", facts={"checked": right})
 
 
 CORRECTNESS = Kind(
     label="kind.correctness",
-    verdicts=("wrong", "none"),
+    verdicts=("wrong", IMPLAUSIBLE, "none"),
     of_dataset=[(EVERY, correctness)],
 )
