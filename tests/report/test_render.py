@@ -19,6 +19,7 @@ import pikepdf
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 import pytest
+import weasyprint
 from report.conftest import Results
 from report.reading import depths, elements, is_cut_off, texts
 
@@ -194,6 +195,30 @@ def test_no_text_is_cut_off_at_a_side_or_smaller_than_six_points(finished: Any) 
             if not letter.isspace() and pdfium_c.FPDFText_GetMatrix(text, i, ctypes.byref(matrix)):
                 size = pdfium_c.FPDFText_GetFontSize(text, i) * math.hypot(matrix.c, matrix.d)
                 assert size >= 5.95, letter
+
+
+def test_two_languages_stay_together_at_the_end_of_a_page(root: Path, tmp_path: Path) -> None:
+    # Two lines and three, of which two never stand alone.
+    said = {"zh-TW": "其餘無法判定。" * 7, "en": "Otherwise it is undecided. " * 7}
+    both = "".join(f'<p lang="{language}">{text}</p>' for language, text in said.items())
+    # One page after the other ends within the paragraph: before each of its lines.
+    sections = "".join(
+        f'<section class="begin"><div style="height: {height}mm"></div>'
+        f'<div class="both paragraph">{both}</div></section>'
+        for height in range(240, 264)
+    )
+    style = (root / "templates" / "report.css").read_text(encoding="utf-8")
+    html = f'<style>{style}</style><body class="languages-2">{sections}</body>'
+    pdf = tmp_path / "pages.pdf"
+    weasyprint.HTML(string=html, base_url=str(root / "templates") + "/").write_pdf(pdf)
+    tops = [
+        page.get_height() - text.get_charbox(i)[3]
+        for page in pdfium.PdfDocument(pdf)
+        for text in [page.get_textpage()]
+        for i in range(text.count_chars())
+        if text.get_text_range(i, 1).strip()
+    ]
+    assert min(tops) > 12 / 25.4 * 72  # the margin of the first page, the narrowest
 
 
 @pytest.mark.parametrize(
