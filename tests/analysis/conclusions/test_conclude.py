@@ -15,6 +15,9 @@ from flashlab.analysis.derive import derive
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import sections_of
 from flashlab.analysis.finding import Finding
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.telling.teller import Teller
+from flashlab.telling.values import in_turn
 
 FAILED = ("oom",) * 4
 
@@ -113,3 +116,29 @@ def test_who_gains_most_is_told_where_it_is_decided(experiment: Plant, other: fl
     runs |= {("Flex", mask): FAILED for mask in (False, True)}  # which tells nothing
     told = keys(of_section(concluded(experiment(runs))))
     assert ("conclusion.variant.most.ideal" in told) is (other == 12)
+
+
+def test_an_undecided_total_says_which_pass_differs_and_by_how_much(experiment: Plant) -> None:
+    """A pass twice as fast is told, where the other one scatters so that the total is open."""
+    runs = {
+        "Pytorch": [[(10, 9), (10, 10), (10, 11)]] * 4,
+        "Flash2": [[(5, 9), (5, 15), (5, 22)]] * 4,
+    }
+    found = concluded(experiment(runs, spread=0.001))
+    section, (front,) = of_section(found), of_front(found, "answer")
+    assert section.verdict == front.verdict == "inconclusive"
+    told = Teller("en", ATTENTION).tell(section.statements[0])
+    assert told.startswith("In total time, no difference beyond 5% is shown (")
+    assert "Flash2's forward is faster at N = 128, 256, 512, 1024 (2.00×); backward is unde" in told
+    assert "Separately: forward is faster at 4 (2.00×); backward is undecided (" in Teller(
+        "en", ATTENTION
+    ).tell(in_turn(front.statements))
+
+
+def test_a_pass_that_is_faster_at_some_sizes_says_at_which(experiment: Plant) -> None:
+    slow = [(10, 9), (10, 15), (10, 22)]
+    runs = {"Pytorch": [[(10, 9), (10, 10), (10, 11)]] * 4, "Flash2": [slow, slow, slow, slow]}
+    runs["Flash2"][3] = [(5, 9), (5, 15), (5, 22)]
+    section = of_section(concluded(experiment(runs, spread=0.001)))
+    told = Teller("en", ATTENTION).tell(section.statements[0])
+    assert "Flash2's forward is faster at N = 1024 (2.00×); backward is undecided (" in told

@@ -10,7 +10,7 @@ the naive implementation is a heading there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flashlab.analysis.conclusions.choosing import FRONT, ChoiceMap, told_decision
@@ -24,13 +24,16 @@ from flashlab.analysis.conclusions.quoting import (
     ratio_of,
     tell,
     tell_account,
+    tell_parts,
+    told_part,
 )
 from flashlab.analysis.experiment import IMPLAUSIBLE, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.comparison import VERDICTS, describe_range
-from flashlab.analysis.ratios import shared_verdict, with_verdict
+from flashlab.analysis.ratios import Ratio, shared_verdict, with_verdict
 from flashlab.analysis.select import MIN_CHOICES
 from flashlab.analysis.series import Series
+from flashlab.benchmarks.model import Metric
 from flashlab.telling.codes import by_code
 from flashlab.telling.values import (
     Heading,
@@ -40,6 +43,7 @@ from flashlab.telling.values import (
     Number,
     Range,
     Short,
+    Statement,
     Tellable,
     clauses,
     percent,
@@ -120,6 +124,8 @@ def _answer_pair(known: Known, overall: Finding) -> Iterator[Finding]:
     told = [tell(key, *known.about, sources=[overall], **values, **shares)]
     if verdict == "better":
         told.append(tell("conclusion.front.pair.everywhere", count=len(ratios)))
+    if verdict in ("mixed", "inconclusive"):
+        told += _parts(known, overall, other, verdict)
     every = [estimate["setting"] for estimate in overall.estimates]
     varying = [name for name in every[0] if len({setting[name] for setting in every}) > 1]
     worse = [every[ratio.value] for ratio in ratios if ratio.verdict == "below"]
@@ -140,6 +146,24 @@ def _answer_pair(known: Known, overall: Finding) -> Iterator[Finding]:
         baseline=baseline,
         metric=known.decisive.name,
     )
+
+
+def _parts(known: Known, overall: Finding, name: str, whole: str) -> Iterator[Told]:
+    """At how many settings an implementation is better and worse in each part of the total.
+
+    `whole` is the verdict of that.
+    """
+    parts: list[Statement] = []
+    for metric in known.parts:
+        places = [estimate[metric.name] for estimate in overall.estimates]
+        ratios = [ratio_of(at, place, name) for at, place in enumerate(places)]
+
+        def count(verdict: str, mine: Sequence[Ratio], metric: Metric = metric) -> Statement:
+            return say(STANDINGS[verdict], metric.quantity.name, count=len(mine))
+
+        parts.append(told_part(metric, ratios, whole, count))
+    if parts:
+        yield tell_parts(parts, [overall])
 
 
 def _shares(known: Known, name: str, baseline: str) -> dict[str, Tellable]:

@@ -5,14 +5,16 @@ A conclusion quotes other findings and the tables; it decides nothing that they 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.experiment import Experiment, Row, Variant, chosen_metrics, metrics_of
 from flashlab.analysis.finding import Finding, Reason
-from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded
+from flashlab.analysis.kinds.comparison import VERDICTS as PAIR_VERDICTS
+from flashlab.analysis.kinds.comparison import describe_range
+from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded, shared_verdict
 from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.telling.values import (
@@ -24,6 +26,7 @@ from flashlab.telling.values import (
     Statement,
     Tellable,
     Within,
+    clauses,
     heading,
     percent,
     say,
@@ -165,6 +168,46 @@ def ratio_of(value: int, place: Mapping[str, Any], name: str) -> Ratio:
     if place["best"] != name:
         estimate, low, high = 1 / estimate, high and 1 / high, low and 1 / low
     return Ratio(value, estimate, low, high, place["n"])
+
+
+PLAIN_PART = "conclusion.each.part"
+UNDECIDED_PART = "conclusion.each.part.open"
+
+
+def told_part(
+    metric: Metric,
+    ratios: Sequence[Ratio],
+    whole: str,
+    clause: Callable[[str, Sequence[Ratio]], Statement],
+) -> Statement:
+    """A metric that is part of a total, with its factors: ``backward 2.30–2.59×``.
+
+    Where its verdict is another than that of the `whole`, `clause` says where it is which decided
+    difference.
+    """
+    part, verdict = part_name(metric), shared_verdict(ratios, PAIR_VERDICTS)
+    if verdict == "equivalent" or (verdict == whole and verdict in ("better", "worse")):
+        return say(PLAIN_PART, part=part, range=_range_of(ratios))
+    decided: list[Tellable] = [
+        say("conclusion.each.clause", clause=clause(code, mine), range=_range_of(mine))
+        for code in ("above", "below")
+        if (mine := [ratio for ratio in ratios if ratio.verdict == code])
+    ]
+    if decided:
+        return say("conclusion.each.part.decided", part=part, clauses=Listed(decided))
+    return say(UNDECIDED_PART, part=part, range=_range_of(ratios))
+
+
+def tell_parts(parts: Sequence[Statement], sources: Sequence[Finding]) -> Told:
+    """The parts of a total (`told_part`), one after the other."""
+    are_plain = all(part.key == PLAIN_PART for part in parts)
+    told = Listed(parts) if are_plain else clauses(parts)
+    return tell("conclusion.parts", sources=sources, parts=told)
+
+
+def _range_of(ratios: Sequence[Ratio]) -> Range:
+    found = describe_range(ratios)
+    return Range(Measured(found["low"]), Measured(found["high"]))
 
 
 def off_and_on(experiment: Experiment, effect: Finding) -> list[Variant]:

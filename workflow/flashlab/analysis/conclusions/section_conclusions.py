@@ -29,6 +29,7 @@ from flashlab.analysis.conclusions.choosing import (
 )
 from flashlab.analysis.conclusions.explaining import tell_cause, tell_changed_pass, tell_jump
 from flashlab.analysis.conclusions.quoting import (
+    UNDECIDED_PART,
     Known,
     Told,
     build_conclusion,
@@ -41,11 +42,19 @@ from flashlab.analysis.conclusions.quoting import (
     tell_equal_work,
     tell_exact,
     tell_limits,
+    tell_parts,
+    told_part,
 )
 from flashlab.analysis.conclusions.step_conclusions import section_steps, without_times
 from flashlab.analysis.experiment import Experiment, Variant, metrics_of, sections_of
 from flashlab.analysis.finding import Finding, Reason
-from flashlab.analysis.kinds.comparison import VERDICTS, clauses_of, describe_range, trend_of
+from flashlab.analysis.kinds.comparison import (
+    CLAUSES,
+    VERDICTS,
+    clauses_of,
+    describe_range,
+    trend_of,
+)
 from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded, shared_verdict
 from flashlab.analysis.series import Series
 from flashlab.analysis.settings import implementations_of
@@ -184,17 +193,26 @@ def pair_ratios(
     return [ratio_of(place["value"], place, name) for place in places], choice
 
 
-def tell_parts(known: Known, experiment: Experiment, name: str, variant: Variant) -> Iterator[Told]:
-    """The ratios of the metrics that the decisive one is the total of."""
-    parts, sources = list[Tellable](), []
+def _parts(
+    known: Known, experiment: Experiment, name: str, variant: Variant, whole: str
+) -> tuple[list[Statement], list[Finding]]:
+    """The ratios of the metrics that the decisive one is the total of, and their sources.
+
+    `whole` is the verdict of the total.
+    """
+    parts, sources, symbol = list[Statement](), [], experiment.parameter.symbol
     for metric in known.parts:
         ratios, choice = pair_ratios(known, experiment, name, variant, metric.name)
         if choice is None or not ratios:
-            return
-        parts.append(_part(metric, describe_range(ratios)))
+            return [], []
+
+        def at(verdict: str, mine: Sequence[Ratio], metric: Metric = metric) -> Statement:
+            values = Listed([ratio.value for ratio in mine])
+            return say(CLAUSES[verdict], metric.quantity.name, symbol=symbol, values=values)
+
+        parts.append(told_part(metric, ratios, whole, at))
         sources.append(choice)
-    if parts:
-        yield tell("conclusion.parts", sources=sources, parts=Listed(parts))
+    return parts, sources
 
 
 def _part(metric: Metric, span: Mapping[str, Any]) -> Statement:
@@ -238,6 +256,7 @@ def _pair_heading(
         sources=[choice],
         **names,
         symbol=symbol,
+        metric=MetricName(known.decisive.name),
         first=span["first"],
         low=low,
         low_at=span["low_at"],
@@ -257,11 +276,17 @@ def _conclude_pair(known: Known, experiment: Experiment) -> _Section:
     assert choice is not None  # there are two implementations with numbers
     verdict, headed = _pair_heading(known, experiment, other, ratios, choice)
     told = [headed]
+    parts, sources = _parts(known, experiment, other, variant, verdict)
+    is_in_parts = any(part.key != UNDECIDED_PART for part in parts)
+    if verdict == "inconclusive" and is_in_parts:
+        values = {**headed.statement.values, "parts": clauses(parts)}
+        told = [tell("conclusion.pair.inconclusive.parts", sources=[choice, *sources], **values)]
     if ratios:
         told += tell_equal_work(known, experiment, other, variant)
         told += tell_exact(known, experiment, other, variant)
         told += tell_limits(known, [experiment])
-        told += tell_parts(known, experiment, other, variant)
+        if parts and not (verdict == "inconclusive" and is_in_parts):
+            told.append(tell_parts(parts, sources))
         told += tell_jump(known, [experiment])
         told += tell_cause(known, [experiment], experiment.baseline)
         told += tell_account(known, experiment, experiment.baseline, variant)
