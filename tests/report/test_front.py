@@ -88,7 +88,8 @@ def test_the_html_page_says_what_does_not_fit_on_paper(
     [
         (["A", "B"], [], "≈ B"),
         (["A", "B"], ["C"], "≈ B"),
-        (["A", "B", "C"], [], "≈ B, …"),
+        (["A", "B", "C"], [], "≈ B, C"),
+        (["A", "B", "C", "B"], [], "≈ B, …"),
         (["A"], ["B"], "≈? B"),
         # A suffices at all settings of the cell, though it is not the best at each.
         (["A"], [], "≈ …"),

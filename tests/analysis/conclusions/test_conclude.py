@@ -142,3 +142,34 @@ def test_a_pass_that_is_faster_at_some_sizes_says_at_which(experiment: Plant) ->
     section = of_section(concluded(experiment(runs, spread=0.001)))
     told = Teller("en", ATTENTION).tell(section.statements[0])
     assert "Flash2's forward is faster at N = 1024 (2.00×); backward is undecided (" in told
+
+
+def test_what_ran_on_different_gpus_is_said_to_and_holds_at_no_settings(experiment: Plant) -> None:
+    def on(gpu: str, time: float) -> list[dict[str, Any]]:
+        environment = {"device_name": "Abacus", "packages": {}, "gpu_uuid": gpu, "boot": "a"}
+        return [{"forward": time * size, "environment": environment} for size in (1, 2, 4, 8)]
+
+    told = []
+    for gpu in ("GPU-1", "GPU-2"):
+        found = concluded(experiment({"Pytorch": on("GPU-1", 40), "Flash2": on(gpu, 10)}))
+        (front,) = of_front(found, "answer")
+        told.append(Teller("en", ATTENTION).tell(in_turn(front.statements)))
+        assert ("cards_differ" in front.warnings) == (gpu == "GPU-2")
+        assert "sittings_differ" not in front.warnings
+    assert "times as fast as Pytorch. This holds at all 4 settings." in told[0]
+    assert (
+        "times as fast as Pytorch, measured on different GPUs at 4 of 4 settings. "
+        "How much of that the GPUs make is not known."
+    ) in told[1]
+    assert "all 4 settings" not in told[1]
+
+
+def test_a_tie_of_three_names_all_three(experiment: Plant) -> None:
+    runs = three(Flash2=(300, 600, 1200, 2400), Flash4=(301, 602, 1204, 2408))
+    found = concluded(experiment(runs))
+    teller = Teller("en", ATTENTION)
+    (total,) = (
+        each for each in of_front(found, "choice") if each.metric == "forward_backward_time"
+    )
+    for statement in (total.statements[0], of_section(found).statements[0]):
+        assert "Flash2, Pytorch, Flash4 are level" in teller.tell(statement)

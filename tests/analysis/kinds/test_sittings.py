@@ -8,7 +8,12 @@ import pytest
 from analysis.deriving import Plant, derived
 from planted.experiments import SIZES
 
-from flashlab.analysis.experiment import SITTING, SITTINGS_DIFFER, comparison_doubts
+from flashlab.analysis.experiment import (
+    CARDS_DIFFER,
+    SITTING,
+    SITTINGS_DIFFER,
+    comparison_doubts,
+)
 from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.kinds.scaling import SCALING
 from flashlab.analysis.kinds.sittings import SITTINGS, find_sittings, with_sittings
@@ -65,11 +70,20 @@ def test_what_was_imported_was_measured_at_no_known_time(experiment: Plant) -> N
     assert (found.verdict, found.estimates) == ("unknown", [])
 
 
-@pytest.mark.parametrize(("later", "doubts"), [("10:30:00", []), ("12:00:00", [SITTINGS_DIFFER])])
-def test_a_comparison_across_sittings_is_in_doubt(
-    experiment: Plant, later: str, doubts: list[str]
+@pytest.mark.parametrize(
+    ("later", "doubts"),
+    [
+        (at("10:30:00", "GPU-1"), []),
+        (at("12:00:00", "GPU-1"), [SITTINGS_DIFFER]),
+        (at("10:30:00", "GPU-2"), [CARDS_DIFFER]),
+        (at("12:00:00", "GPU-2"), [CARDS_DIFFER]),
+        (at("12:00:00", None), [SITTINGS_DIFFER]),
+    ],
+)
+def test_a_comparison_across_sittings_or_gpus_is_in_doubt(
+    experiment: Plant, later: Any, doubts: list[str]
 ) -> None:
-    (planted,) = with_sittings([experiment(both(at("10:00:00"), at(later)))])
+    (planted,) = with_sittings([experiment(both(at("10:00:00", "GPU-1"), later))])
     for kind in (COMPARISON, WORSE_THAN_NAIVE):
         found = derived(kind, planted)
         assert found and all(finding.warnings == doubts for finding in found)

@@ -40,6 +40,12 @@ SITTING = "sitting"
 SITTINGS_DIFFER = "sittings_differ"
 """The code of the warning on runs that are compared and were measured in different sittings."""
 
+CARDS = "cards"
+"""The GPUs of a run's processes by their UUIDs, beside its sittings; None where any is unknown."""
+
+CARDS_DIFFER = "cards_differ"
+"""The code of the warning on runs that are compared and were measured on different GPUs."""
+
 INPUTS_DIFFER = "inputs_differ"
 """The code of the warning on runs that are compared and were given q, k and v in other forms."""
 
@@ -529,15 +535,22 @@ def is_imported(record: Row) -> bool:
 def comparison_doubts(compared: Iterable[Iterable[Row]], exact: bool = False) -> list[str]:
     """The warnings on runs that are compared with one another, where they are known to differ.
 
-    In what they were given as inputs, and, but for an `exact` metric, in their sittings.
+    In what they were given as inputs, and, but for an `exact` metric, in their GPUs, or on the same
+    ones in their sittings.
     """
-    groups = [list(runs) for runs in compared]
-    columns = {INPUTS_DIFFER: "inputs"} | ({} if exact else {SITTINGS_DIFFER: SITTING})
-    return [
-        code
-        for code, column in columns.items()
-        if any(len({run.get(column) for run in runs} - {None}) > 1 for runs in groups)
-    ]
+    found = set()
+    for runs in map(list, compared):
+        if _differ(runs, "inputs"):
+            found.add(INPUTS_DIFFER)
+        if not exact and _differ(runs, CARDS):
+            found.add(CARDS_DIFFER)
+        elif not exact and _differ(runs, SITTING):
+            found.add(SITTINGS_DIFFER)
+    return sorted(found)
+
+
+def _differ(runs: Sequence[Row], column: str) -> bool:
+    return len({run.get(column) for run in runs} - {None}) > 1
 
 
 def comparison_warnings(

@@ -47,6 +47,9 @@ COLUMNS = 3
 
 FEWEST_CONCLUSIONS = 3
 
+MOST_IN_CELL = 3
+"""Most implementations that a cell of the map names each."""
+
 OVERVIEW = {
     "summary": ("summary.label", "caption.summary"),
     "roofline": ("roofline.label", "caption.roofline", "caption.roofline.short"),
@@ -204,7 +207,7 @@ def map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
     names, state = cell["names"], cell["state"]
     low, high = cell["lead_low"], cell["lead_high"]
     lead = low if low == high else f"{low}–{high}"
-    others = ", ".join([*names[1:2], *(["…"] if names[2:] else [])])
+    others = ", ".join(names[1:] if len(names) <= MOST_IN_CELL else [names[1], "…"])
     told = {
         "level": f"≈ {others or '…'}",
         "partly": f"{lead}%",

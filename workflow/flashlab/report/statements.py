@@ -15,7 +15,14 @@ from flashlab.telling.codes import STATUSES, WARNINGS, by_code
 from flashlab.telling.values import Label, Listed, Run, Tellable, clauses, in_turn, say, settings
 
 DOUBTS = (
-    *("sittings_differ", "processes_differ", "shared_device", "throttled", "cpu_load"),
+    *(
+        "cards_differ",
+        "sittings_differ",
+        "processes_differ",
+        "shared_device",
+        "throttled",
+        "cpu_load",
+    ),
     *("simulated", "imported"),
 )
 """The warnings that put a comparison in doubt, and not one record's precision alone."""

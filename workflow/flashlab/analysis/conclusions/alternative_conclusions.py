@@ -19,7 +19,15 @@ from flashlab.analysis.conclusions.quoting import (
     tell,
 )
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import SITTINGS_DIFFER, Experiment, Row, Variant, metrics_of
+from flashlab.analysis.experiment import (
+    CARDS,
+    CARDS_DIFFER,
+    Experiment,
+    Row,
+    Variant,
+    comparison_doubts,
+    metrics_of,
+)
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.choice import place
 from flashlab.analysis.ratios import exceeds_margin, ratio, rounded
@@ -61,8 +69,8 @@ EFFECTS = {
 }
 """The heading of what a variant does, by whether it makes any faster, and any slower."""
 
-CARDS = "conclusion.alternatives.cards"
-PAIR_CARDS = "conclusion.alternatives.effect.cards"
+CARDS_TOLD = "conclusion.alternatives.cards"
+PAIR_CARDS_TOLD = "conclusion.alternatives.effect.cards"
 """What says that those that are compared were measured on different cards."""
 
 MOST_WAITING = 4
@@ -125,7 +133,8 @@ def _answer(known: Known, experiment: Experiment, estimates: Estimates) -> Itera
     choice = place(0, by_position, metric.higher_is_better)  # None of one alone
     first = [e for i, e in enumerate(found) if e is best or (choice and str(i) in choice.possible)]
     naive = _naive(found, known.benchmark.naive)
-    told = [_best(metric, first, len(found))]
+    tied = choice is not None and len(choice.level) == len(first)
+    told = [_best(metric, first, len(found), tied)]
     told += _busy_times(known, experiment, first)
     against = [*_against_naive(first, naive, metric)]
     told += [*against, *_share_of_ceiling(known, experiment, first)]
@@ -149,16 +158,21 @@ def _runs(several: Sequence[_Alternative]) -> Tellable:
     return say("conclusion.each.alike", names=names, where=Listed(where))
 
 
-def _best(metric: Metric, first: Sequence[_Alternative], count: int) -> Told:
-    """The best of so many, or those that are not decided to be worse than the best."""
+def _best(metric: Metric, first: Sequence[_Alternative], count: int, tied: bool) -> Told:
+    """The best of so many, or those that are not decided to be worse than the best.
+
+    They are `tied` where each is decided to be within the margin of whoever is best.
+    """
     medians = [rounded(each.estimate.median) for each in first]
     key = "conclusion.alternatives.best.level" if len(first) > 1 else "conclusion.alternatives.best"
+    if len(first) > 1 and tied:
+        key = "conclusion.alternatives.best.tied"
     values: dict[str, Tellable] = {
         "best_names": _runs(first),
         "best_value": Range(Measured(min(medians)), Measured(max(medians))),
         "best_unit": metric.unit,
     }
-    if len(first) > MOST_NAMED:
+    if len(first) > MOST_NAMED and not tied:
         key = "conclusion.alternatives.best.many"
         values = {
             "level_count": len(first),
@@ -288,15 +302,15 @@ def _doubts(
     known: Known, experiment: Experiment, compared: Sequence[_Alternative]
 ) -> Iterator[Told]:
     """What else may make a difference between those that are compared: their cards, one process."""
-    if _are_cards_different(experiment, [each.run for each in compared]):
-        cards: dict[frozenset[str], list[_Alternative]] = {}
+    if CARDS_DIFFER in comparison_doubts([[each.run for each in compared]]):
+        cards: dict[frozenset[str] | None, list[_Alternative]] = {}
         for each in compared:
-            cards.setdefault(_cards(experiment, each.run), []).append(each)
+            cards.setdefault(each.run[CARDS], []).append(each)
         told = clauses(
             Listed([f"({number}) ", _runs(of_card)], "")
             for number, of_card in enumerate(cards.values(), start=1)
         )
-        yield tell(CARDS, cards=told)
+        yield tell(CARDS_TOLD, cards=told)
     processes = known.find("processes")
     single = [each for each in compared if len(experiment.processes_of(each.run)) == 1]
     if processes is None or not single:
@@ -312,23 +326,11 @@ def _doubts(
         yield tell(key, sources=[processes], single_names=_runs(single))
 
 
-def _cards(experiment: Experiment, run: Row) -> frozenset[str]:
-    """The cards on which the processes of a run were measured; empty where any does not tell."""
-    cards = {process["gpu_uuid"] for process in experiment.processes_of(run)}
-    return frozenset() if None in cards else frozenset(cards)
-
-
-def _are_cards_different(experiment: Experiment, runs: Sequence[Row]) -> bool:
-    """Whether runs were measured on different cards, as far as the records of all of them tell."""
-    cards = {_cards(experiment, run) for run in runs}
-    return frozenset() not in cards and len(cards) > 1
-
-
 def _in_words(conclusion: Finding) -> Finding:
     """A conclusion without the mark of what it says in words: that cards differ."""
-    if not any(told.key in (CARDS, PAIR_CARDS) for told in conclusion.statements):
+    if not any(told.key in (CARDS_TOLD, PAIR_CARDS_TOLD) for told in conclusion.statements):
         return conclusion
-    warnings = [code for code in conclusion.warnings if code != SITTINGS_DIFFER]
+    warnings = [code for code in conclusion.warnings if code != CARDS_DIFFER]
     return replace(conclusion, warnings=warnings)
 
 
@@ -403,10 +405,10 @@ def _broken_graphs(experiment: Experiment, found: Sequence[Finding]) -> Iterator
 def _apart(experiment: Experiment, switched: Parameter, found: Sequence[Finding]) -> Iterator[Told]:
     """Of whom the two runs were measured on different cards."""
     pairs = {f.subject["implementation"]: _pair(experiment, f) for f in found}
-    apart = [name for name, pair in pairs.items() if _are_cards_different(experiment, pair)]
+    apart = [name for name, pair in pairs.items() if CARDS_DIFFER in comparison_doubts([pair])]
     if apart:
         off, on = (setting(switched, is_on) for is_on in (False, True))
-        yield tell(PAIR_CARDS, apart=Listed(apart), off=off, on=on)
+        yield tell(PAIR_CARDS_TOLD, apart=Listed(apart), off=off, on=on)
 
 
 def _break_even(

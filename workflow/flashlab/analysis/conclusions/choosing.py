@@ -305,14 +305,17 @@ def _told_wins(places: Sequence[Place]) -> list[Statement]:
 FRONT = {
     "best": "conclusion.front.choice.best",
     "near": "conclusion.front.choice.near",
+    "tied": "conclusion.front.choice.tied",
     "changes": "conclusion.front.choice.by_size",
     "varies": "conclusion.front.choice.varies",
 }
-"""What page one says of places: one is best at all, or suffices; who where; or that nobody wins."""
+"""What page one says of places: one is best at all, or suffices, or several do; who where; or that
+nobody wins."""
 
 SECTION = {
     "best": "conclusion.choice.best",
     "near": "conclusion.choice.near",
+    "tied": "conclusion.choice.tied",
     "changes": "conclusion.choice.changes",
     "varies": "conclusion.choice.varies",
 }
@@ -334,8 +337,11 @@ def told_decision(
     """
     places, names = decided.places, sufficient(decided.places)
     values |= {"of": len(places), "symbol": decided.row.symbol}
+    said = ""
     if names:
         verdict, values["name"] = "near", names[0]
+        if len(names) > 1:
+            said, values["names"] = "tied", Listed(names)
         if all(place.is_alone for place in places):
             verdict, values["lead"] = "best", _told_lead(places)
     elif decided.is_brief if brief else decided.clauses:
@@ -345,7 +351,7 @@ def told_decision(
         most = sorted(count, key=lambda name: (-count[name], name))[:MOST_NAMED]
         near = [say("choice.count", name=name, count=count[name]) for name in most]
         verdict, values["near"] = "varies", Listed(near)
-    told = [tell(messages[verdict], *about, sources=sources, **values)]
+    told = [tell(messages[said or verdict], *about, sources=sources, **values)]
     if (wins := _told_wins(places)) and verdict != "best":
         told.append(tell("conclusion.choice.wins", leads=Listed(wins), of=len(places)))
     if verdict == "changes" and (rest := decided.open_rows()):

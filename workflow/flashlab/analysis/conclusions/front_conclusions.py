@@ -121,8 +121,13 @@ def _answer_pair(known: Known, overall: Finding) -> Iterator[Finding]:
     key = PAIR_HEADINGS[verdict]
     if shares and verdict == "better":
         key = "conclusion.front.pair.better.exact"
-    told = [tell(key, *known.about, sources=[overall], **values, **shares)]
-    if verdict == "better":
+    apart = overall.facts.get("apart", 0)
+    if apart:
+        key = "conclusion.front.pair.cards"
+    told = [tell(key, *known.about, sources=[overall], **values, **shares, apart=apart)]
+    if apart:
+        told.append(tell("conclusion.front.pair.cards.unknown"))
+    elif verdict == "better":
         told.append(tell("conclusion.front.pair.everywhere", count=len(ratios)))
     if verdict in ("mixed", "inconclusive"):
         told += _parts(known, overall, other, verdict)

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, chosen_metrics, comparison_warnings
+from flashlab.analysis.experiment import (
+    CARDS_DIFFER,
+    Experiment,
+    chosen_metrics,
+    comparison_doubts,
+    comparison_warnings,
+)
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import CHOICES, SWEEPS, Given, Kind
 from flashlab.analysis.kinds.comparison import describe_range, quoted_range
@@ -114,18 +120,18 @@ def places_along(estimates: Estimates, series: Sequence[Series]) -> dict[int, Ch
     return found
 
 
-def _verdict(places: Sequence[Choice]) -> tuple[str, str | None]:
-    """What the places amount to, and the one implementation that does everywhere, if one does."""
+def _verdict(places: Sequence[Choice]) -> tuple[str, list[str]]:
+    """What the places amount to, and who suffices everywhere, the most often best one first."""
     if not places:
-        return "inconclusive", None
+        return "inconclusive", []
     if all(place.is_alone for place in places) and len({place.best for place in places}) == 1:
-        return "one_best", places[0].best
+        return "one_best", [places[0].best]
     sufficient = sorted(set.intersection(*(set(place.level) for place in places)))
     if sufficient:
         wins = Counter(place.best for place in places)
-        return "one_suffices", max(sufficient, key=lambda name: wins[name])
+        return "one_suffices", sorted(sufficient, key=lambda name: -wins[name])
     possible = set.intersection(*(set(place.possible) for place in places))
-    return ("inconclusive" if possible else "changes"), None
+    return ("inconclusive" if possible else "changes"), []
 
 
 def _winners(places: Mapping[int, Choice]) -> list[dict[str, Any]]:
@@ -137,7 +143,7 @@ def _winners(places: Mapping[int, Choice]) -> list[dict[str, Any]]:
 
 
 def _statements(
-    series: Sequence[Series], verdict: str, name: str | None, facts: Mapping[str, Any]
+    series: Sequence[Series], verdict: str, names: Sequence[str], facts: Mapping[str, Any]
 ) -> Iterator[Statement]:
     """Who is best along the sweep; nothing where that is not decided."""
     if verdict not in MESSAGES:
@@ -153,9 +159,10 @@ def _statements(
         for stretch in facts["winners"]
     )
     values = {**quoted(series), **quoted_range(facts, symbol), "winners": winners}
-    if name is not None:
-        values["name"] = name
-    yield say(MESSAGES[verdict], series[0].metric.quantity.name, **values)
+    if names:
+        values["name"] = Listed(names)
+    key = "choice.several_suffice" if len(names) > 1 else MESSAGES[verdict]
+    yield say(key, series[0].metric.quantity.name, **values)
 
 
 def choices(experiment: Experiment, given: Given) -> Iterator[Finding]:
@@ -167,19 +174,19 @@ def choices(experiment: Experiment, given: Given) -> Iterator[Finding]:
     for variant, metric in itertools.product(experiment.variants, metrics):
         series = [Series(experiment, name, variant, metric) for name in names]
         places = places_along(given.estimates, series)
-        verdict, name = _verdict(list(places.values()))
+        verdict, sufficient = _verdict(list(places.values()))
         leads = [place.lead for place in places.values()]
         facts = {
             **describe_range(leads),
             "of": len({n for each in places.values() for n in (each.best, *each.prices)}),
             "winners": _winners(places),
-            **({"name": name} if name else {}),
+            **({"name": sufficient[0]} if sufficient else {}),
         }
         yield build_finding(
             "choice",
             series,
             verdict,
-            statements=list(_statements(series, verdict, name, facts)),
+            statements=list(_statements(series, verdict, sufficient, facts)),
             facts=facts,
             estimates=[
                 {"value": value, **place.to_json(), "verdict": place.lead.verdict}
@@ -257,8 +264,9 @@ def overall_choice(experiments: Sequence[Experiment], given: Given) -> Iterator[
         assert found is not None
         places[metric.name][setting.key] = found
     decisive = metrics[-1]  # a total, where there is one
-    verdict, name = _verdict(list(places[decisive.name].values()))
+    verdict, names = _verdict(list(places[decisive.name].values()))
     compared = [[row for _, row in setting.runs.values()] for setting in chosen]
+    apart = sum(CARDS_DIFFER in comparison_doubts([runs]) for runs in compared)
     yield Finding(
         "choice",
         None,
@@ -270,7 +278,8 @@ def overall_choice(experiments: Sequence[Experiment], given: Given) -> Iterator[
             "tallies": [
                 {"metric": metric.name, "counts": _tally(places[metric.name])} for metric in metrics
             ],
-            **({"name": name} if name else {}),
+            **({"name": names[0]} if names else {}),
+            **({"apart": apart} if apart else {}),
             **_wrong_choice(benchmark, places),
         },
         estimates=[

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from flashlab.analysis.experiment import SITTING, Experiment, Row, is_imported
+from flashlab.analysis.experiment import CARDS, SITTING, Experiment, Row, is_imported
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.telling.values import Statement, Tellable, say
@@ -77,8 +77,12 @@ def gpus_at_once(sitting: Sitting, found: Iterable[Sitting]) -> int | None:
     return len(beside - {""})
 
 
+def _known(cards: set[str | None] | None) -> frozenset[str] | None:
+    return frozenset(filter(None, cards)) if cards and None not in cards else None
+
+
 def with_sittings(experiments: Sequence[Experiment]) -> list[Experiment]:
-    """The sweeps, each run with the numbers of the sittings of its processes, ascending."""
+    """The sweeps, each run with the numbers of the sittings of its processes, and their GPUs."""
     found = find_sittings(record for experiment in experiments for record in experiment.records)
     numbers = {
         record["record"]: number
@@ -88,12 +92,15 @@ def with_sittings(experiments: Sequence[Experiment]) -> list[Experiment]:
     numbered = []
     for experiment in experiments:
         own: dict[tuple[Any, ...], set[int]] = {}
+        cards: dict[tuple[Any, ...], set[str | None]] = {}
         for record in experiment.records:
             if number := numbers.get(record["record"]):
                 own.setdefault(experiment.key_of(record), set()).add(number)
+                cards.setdefault(experiment.key_of(record), set()).add(record["gpu_uuid"])
         runs = [
-            {**run, SITTING: tuple(sorted(own.get(experiment.key_of(run), ()))) or None}
+            {**run, SITTING: tuple(sorted(own.get(key, ()))) or None, CARDS: _known(cards.get(key))}
             for run in experiment.runs
+            for key in [experiment.key_of(run)]
         ]
         numbered.append(replace(experiment, runs=runs))
     return numbered
