@@ -120,8 +120,9 @@ def write_samples(path: Path, keys: Sequence[str], samples: Iterable[Series]) ->
 
 @dataclass(frozen=True)
 class _File:
-    """A record, its file, the hash of the file as it is attached, with our white space, and
-    warnings on rates that cannot be.
+    """A record, its file, its hash as it is attached, and warnings on rates that cannot be.
+
+    A report attaches records with our white space, whatever they have.
     """
 
     record: Record
