@@ -56,11 +56,12 @@ class Estimates:
     def of_row(self, experiment: Experiment, row: Row) -> Estimate:
         """The estimate of a row of the metric table, in the metric's unit.
 
-        An exact value counts as one sample.
+        An exact value counts as one sample, and so does a mean that a claim is about.
         """
         metric = experiment.benchmark.metric(row["metric"])
-        found = None if metric.exact else self._of_sampled(metric).get(experiment.key_of(row))
-        return found or Estimate(row["value"], 1, None)
+        if metric.exact or not (experiment.samples_of(row) or experiment.means_of(row)):
+            return Estimate(row["value"], 1, None)
+        return self._of_sampled(metric)[experiment.key_of(row)]
 
     def _of_sampled(self, metric: Metric) -> dict[Key, RunEstimate]:
         """A sampled metric of all runs of the dataset that are ok, by their keys."""

@@ -423,7 +423,12 @@ class Experiment:
         return self.samples.get((*self.key_of(row), row["metric"]), [])
 
     def means_of(self, row: Row) -> list[float]:
-        """The mean in each process behind a row of the metric table; empty for samples."""
+        """The mean in each process behind a row of the metric table; empty for samples.
+
+        Empty too for runs that only published claims are about: these were measured by samples.
+        """
+        if self.is_of_claims:
+            return []
         name = MEAN.format(metric=row["metric"])
         return [value for (value,) in self.samples.get((*self.key_of(row), name), [])]
 
