@@ -71,7 +71,7 @@ def test_grades_are_made_of_any_names_and_afresh_at_each_call(
     assert (row["file"], row["verdict"]) == ("{loose}\\u000a.json", "warn")
     changed = folder / "{wild} $(card) 'x'" / "{record}.json"
     before = changed.stat()
-    changed.write_text("[]")  # of the same size, and as old
+    changed.write_text("{,")  # of the same size, and as old
     os.utime(changed, ns=(before.st_atime_ns, before.st_mtime_ns))
     said = grader.make(GRADES, *order)
     assert "Grading the submissions" in said
