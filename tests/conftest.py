@@ -21,14 +21,18 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+import pdf
+import psutil
 import pytest
 import yaml
 from planted import records
+from programs import PACKAGES, reason
 from waiting import wait_until
 from zygote import STAGES, TORCH_SUFFIX, WITH_TORCH
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.machine import cpu_count
 from flashlab.measuring.start import process_variables
 from flashlab.records import Record
 from flashlab.runs import Run
@@ -47,6 +51,11 @@ RESULTS = (
 )
 """What a whole run makes, in this order."""
 
+
+MOST_WORKERS, WORKER_BYTES = 16, 2 * 2**30
+"""More workers than files that take long have nothing to do; one has all libraries imported."""
+NEEDED_BYTES = 8 * 2**30
+"""What the temporary folders of all tests may hold."""
 
 SLOWEST = (
     *("test_pipeline_reruns.py", "test_slurm.py", "test_flashlab_hopper.py"),
@@ -73,6 +82,42 @@ gc.disable()  # until the tests are collected
 hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 """A busy machine may take as long as it likes for an example."""
+
+
+@pytest.hookimpl(optionalhook=True)  # of xdist
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """How many tests run side by side: all of them two on a core, since many wait for processes.
+
+    What is selected of them runs in one process: each worker imports and collects everything.
+    """
+    chosen = config.args_source == pytest.Config.ArgsSource.ARGS or any(
+        config.getoption(name, None) for name in ("keyword", "markexpr", "lf", "stepwise")
+    )
+    memory = psutil.virtual_memory().available
+    return 0 if chosen else max(1, min(2 * cpu_count(), memory // WORKER_BYTES, MOST_WORKERS))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have workers write to memory, where it has room: the tests copy whole projects."""
+    memory = Path("/dev/shm")
+    if not config.getoption("numprocesses", None) or "TMPDIR" in os.environ:
+        return
+    if memory.is_dir() and shutil.disk_usage(memory).free > NEEDED_BYTES:
+        folder = tempfile.TemporaryDirectory(dir=memory, ignore_cleanup_errors=True)
+        config.add_cleanup(folder.cleanup)
+        os.environ["TMPDIR"] = folder.name
+        tempfile.tempdir = None  # to be looked up again
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Say in the last line how many tests were skipped for want of a program."""
+    if reporter := config.pluginmanager.get_plugin("terminalreporter"):
+        why = [str(report.longrepr) for report in reporter.stats.get("skipped", ())]
+        counts = {what: sum(reason(what) in text for text in why) for what in PACKAGES}
+        if lacked := [f"{what} ({count})" for what, count in counts.items() if count]:
+            reporter.write_line(
+                f"Skipped for want of {' and '.join(lacked)}: ./run test --all installs it first"
+            )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -450,21 +495,14 @@ def clone(tmp_path: Path, files: Sequence[Path], abridged: Project) -> Callable[
 
 @pytest.fixture(scope="session")
 def squeezed() -> Callable[[str], str]:
-    """Text without what line breaks leave in a PDF's: spaces and hyphens."""
-    return lambda text: re.sub(r"[\s\u00ad-]", "", text)
+    """`pdf.squeezed`."""
+    return pdf.squeezed
 
 
 @pytest.fixture(scope="session")
 def text_of(squeezed: Callable[[str], str]) -> Callable[[Path], str]:
     """The text of a PDF, in reading order, squeezed."""
-
-    def read(pdf: Path) -> str:
-        done = subprocess.run(
-            ["pdftotext", "-raw", str(pdf), "-"], check=True, stdout=subprocess.PIPE, text=True
-        )
-        return squeezed(done.stdout)
-
-    return read
+    return lambda path: squeezed("".join(pdf.pages(path)))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from waiting import wait_until
 from flashlab.terminal.__main__ import for_snakemake
 
 ROOT = Path(__file__).parent.parent
-TOOLS = "sh env cat cksum dirname id uname grep mkdir rm mv cp sleep chmod flock dpkg-query"
+TOOLS = "sh env cat cksum dirname id uname grep mkdir rm mv cp cmp sleep chmod flock dpkg-query"
 
 # Stands for the system's Python and for .venv's: real in `-c`, a stub in `-m`.
 PYTHON = f"""#!/bin/sh
@@ -30,6 +30,7 @@ case "$*" in
     case "$*" in *"${{PIP_FAILS:-nothing}}"*) echo "pip: no" >&2; exit 1 ;; esac ;;
 *"-m flashlab.terminal.record"*) shift 2; echo record; for a; do echo "<$a>"; done ;;
 *"-m flashlab.terminal"*) shift 2; echo snakemake; for a; do echo "<$a>"; done ;;
+*tests/programs.py) echo "${{LACKING:-}}" ;;
 *"-m pytest"*) shift 2; echo pytest; for a; do echo "<$a>"; done ;;
 *"-m flashlab"*) shift 2; echo flashlab; for a; do echo "<$a>"; done ;;
 *sysconfig*) mkdir -p .venv/site && echo .venv/site ;;
@@ -189,9 +190,7 @@ def test_lint_runs_every_tool_and_fails_with_any_of_them(checkout: Checkout) -> 
 @pytest.mark.parametrize("clean", [True, False])
 def test_ci_lints_and_only_then_tests(checkout: Checkout, clean: bool) -> None:
     shutil.copytree(ROOT / ".ci", checkout.folder / ".ci")
-    checkout.bin.joinpath("bash").symlink_to(str(shutil.which("bash")))
-    there = ("pdftotext", "qpdf", "chromium", "slurmctld", "slurmd", "munged", "snakefmt", "mypy")
-    for tool in there:
+    for tool in ("snakefmt", "mypy"):
         checkout.stub(tool, "")
     checkout.stub("ruff", f"echo ruff; {'' if clean else 'false'}")
     done = subprocess.run(
@@ -204,6 +203,29 @@ def test_ci_lints_and_only_then_tests(checkout: Checkout, clean: bool) -> None:
     ran = done.stdout.splitlines()
     assert ran[0] == "ruff"
     assert ("pytest" in ran, done.returncode == 0) == (clean, clean)
+
+
+TESTS_PACKAGES = ["chromium", "munge"]
+
+
+@pytest.mark.parametrize("root", [True, False])
+def test_all_tests_have_their_programs_installed_or_say_how(checkout: Checkout, root: bool) -> None:
+    checkout.stub("id", f"echo {0 if root else 1000}")
+    checkout.stub("sudo", "exit 1")
+    checkout.stub("apt-get", 'echo "apt-get $*" >>"$CALLS"')
+    (checkout.bin / "true").symlink_to(shutil.which("true") or "/bin/true")
+    done = checkout.run("test", "--all", "-k", "syntax", LACKING=" ".join(TESTS_PACKAGES))
+    installs = [call for call in checkout.calls("") if " install " in call]
+    executor = "install --upgrade --target .venv/slurm --no-deps -r envs/slurm/requirements.txt"
+    if root:
+        assert done.stdout.splitlines() == ["pytest", "<-k>", "<syntax>"], done.stderr
+        apt, pip = installs[-2:]
+        assert apt.split()[-2:] == TESTS_PACKAGES and pip.endswith(executor)
+        assert checkout.run("test", "--all").returncode == 0
+        assert checkout.calls(" install ") == []
+    else:
+        assert done.returncode == 1 and "pytest" not in done.stdout
+        assert done.stderr.endswith(f"    sudo apt-get install {' '.join(TESTS_PACKAGES)}\n")
 
 
 def spent_on_children() -> float:

@@ -21,6 +21,7 @@ from typing import Any
 import psutil
 import pytest
 from conftest import HELD
+from programs import lacking, reason
 from waiting import wait_until
 
 from flashlab.calls.watching import has_ended
@@ -28,15 +29,13 @@ from flashlab.calls.watching import has_ended
 ROOT = Path(__file__).parents[1]
 PLUGIN = "snakemake_executor_plugin_slurm"
 PLUGINS = ROOT / ".venv" / "slurm"
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch")
 PATIENCE = 300
 
 pytestmark = [
     pytest.mark.slurm,
     pytest.mark.skipif(
-        not all(map(shutil.which, PROGRAMS))
-        or not (PLUGINS.is_dir() or importlib.util.find_spec(PLUGIN)),
-        reason="needs slurm-wlm, munge, and envs/slurm in .venv/slurm",
+        bool(lacking("Slurm")) or not (PLUGINS.is_dir() or importlib.util.find_spec(PLUGIN)),
+        reason=reason("Slurm"),
     ),
 ]
 
@@ -205,8 +204,6 @@ def lab(make_clone: Callable[..., Any], tmp_path: Path, cluster: Cluster) -> Ite
     logs = sorted(project.folder.glob(".snakemake/slurm_logs/**/*.log"))
     text = "\n".join([*found.said, *(f"--- {log.name}\n{log.read_text()}" for log in logs)])
     print(text)
-    if "FLASHLAB_SLURM_LOG" in os.environ:
-        Path(os.environ["FLASHLAB_SLURM_LOG"]).write_text(text)
 
 
 def test_a_killed_job_and_a_drained_node_cost_no_more_than_what_was_measured_there(

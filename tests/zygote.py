@@ -40,7 +40,7 @@ IMPORTED = (
     *("snakemake.profiles", "snakemake.report.html_reporter", "snakemake.report.rulegraph_spec"),
     *("jsonschema", "psutil", "pynvml", "yaml", "scipy.stats", "seaborn"),
     *("requests", "smart_open", "platformdirs", "argparse_dataclass", "statistics"),
-    *("matplotlib.pyplot", "matplotlib.backends.backend_svg", "fontTools.ttLib", "pypdf"),
+    *("matplotlib.pyplot", "matplotlib.backends.backend_svg", "fontTools.ttLib", "pikepdf"),
     *("jinja2", "weasyprint", "babel.messages.pofile", "babel.numbers", "markdown_it", "PIL.Image"),
 )
 TORCH = ("torch", "torch._dynamo")

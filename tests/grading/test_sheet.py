@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pypdf
 from grading.conftest import FLASH, Handed, measured_again
+from pdf import pages
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
@@ -85,7 +85,7 @@ def test_a_class_of_26_is_four_pages_with_the_most_pressing_first(
     write_class(tmp_path / "class", sound)
     document = graded_document(tmp_path / "class", tmp_path)
     write_pages(tmp_path / "grades.json", tmp_path / "grades.pdf")
-    assert len(pypdf.PdfReader(tmp_path / "grades.pdf").pages) <= 4
+    assert len(pages(tmp_path / "grades.pdf")) <= 4
     ordered = [row["submission"] for row in document["submissions"]]
     assert set(ordered[:6]) == {"labels", "fast", "broken", "s09", "s10", "s11"}
     assert ordered[6:8] == ["missing", "slow"]

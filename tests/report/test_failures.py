@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from report.reading import en, pages
+from pdf import pages
+from report.reading import en
 
 
 def pages_after(results: Any, squeezed: Callable[[str], str], failed: set[str]) -> list[str]:

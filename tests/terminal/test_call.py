@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pypdf
+import pikepdf
 import pytest
 
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
@@ -73,11 +73,11 @@ class Lab:
 
     def report(self, dataset: str | None = None, pages: int = 3) -> Job:
         """The PDF as it is once a job has made it, and that job."""
-        writer = pypdf.PdfWriter()
-        for _ in range(pages):
-            writer.add_blank_page(100, 100)
         self.root.joinpath("report").mkdir(exist_ok=True)
-        writer.write(self.root / "report" / "lab5.pdf")
+        with pikepdf.new() as pdf:
+            for _ in range(pages):
+                pdf.add_blank_page()
+            pdf.save(self.root / "report" / "lab5.pdf")
         shown = {"dataset": dataset or self.dataset}
         self.root.joinpath("report", "dataset.json").write_text(json.dumps(shown))
         return Job(99, "report", "Rendering the report", ("report/lab5.pdf",))

@@ -126,11 +126,12 @@ def plural(count: int, noun: str) -> str:
 
 
 def _pages(pdf: Path) -> str:
-    import pypdf.errors  # needed only at the end, if there is a report
+    import pikepdf  # needed only at the end, if there is a report
 
     try:
-        return plural(len(pypdf.PdfReader(pdf).pages), "page")
-    except (OSError, pypdf.errors.PyPdfError):
+        with pikepdf.open(pdf) as opened:
+            return plural(len(opened.pages), "page")
+    except (OSError, pikepdf.PdfError):
         return "not readable as a PDF"
 
 
