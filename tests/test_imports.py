@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import subprocess
 import sys
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -55,3 +58,52 @@ def test_a_job_loads_next_to_nothing_before_a_fork_takes_over(root: Path) -> Non
     ours = {name for name in loaded if name.startswith("flashlab")}
     assert ours == {"flashlab", "flashlab.calls", "flashlab.calls.stages", "flashlab.stage"}
     assert len(loaded) <= 75
+
+
+NOT_IMPORTED = {
+    *("pygments", "pytest-xdist", "axe-playwright-python", "ruff", "mypy", "snakefmt"),
+    "numba-cuda",  # as numba.cuda
+}
+"""Requirements that are called, read as files, or part of another one."""
+
+
+def _imported(*places: Path) -> set[str]:
+    """The top-level modules that the Python files at these places import."""
+    files = [file for place in places for file in (place, *place.rglob("*.py"))]
+    found = set()
+    for file in filter(Path.is_file, files):
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                found.add(str(node.module))
+    return {name.partition(".")[0] for name in found}
+
+
+def test_the_requirements_are_what_is_imported(root: Path) -> None:
+    text = root.joinpath("envs/cpu/requirements.in").read_text()
+    lab, development = (
+        set(re.findall(r"^[a-z][\w-]*", part, re.MULTILINE)) for part in text.split("# Development")
+    )
+    ours = {
+        path.stem
+        for folder in (".", "workflow", "tests", "perf")
+        for path in root.glob(f"{folder}/*")
+    }
+    brought_by = packages_distributions()
+
+    def names(module: str) -> set[str]:
+        """What PyPI calls what has this module; of a namespace, each that has a part of it."""
+        return {name.lower().replace("_", "-") for name in brought_by.get(module, [module])}
+
+    def check(modules: set[str], required: set[str]) -> set[str]:
+        """Which of the requirements the modules are; each must be one."""
+        others = modules - sys.stdlib_module_names - ours - {"flash_attn"}  # installed by itself
+        assert {module for module in others if not names(module) & required} == set()
+        return {name for module in others for name in names(module) & required}
+
+    used = check(_imported(root / "workflow", root / "kernels", root / "lab5.py"), lab)
+    used |= check(_imported(root / "tests", root / "perf"), lab | development)
+    types = re.compile("types-.*|.*-stubs")
+    unused = (lab | development) - used
+    assert {name for name in unused if not types.fullmatch(name)} == NOT_IMPORTED
