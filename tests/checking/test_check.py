@@ -133,7 +133,7 @@ ENDINGS = {
     17: "unsupported: no 17",
     18: "error: RuntimeError: batch1 must be a 3D tensor",
     19: "incorrect: the output is NoneType; it must be a tensor (2, 19, 3, 32) torch.float32",
-    20: "incorrect: relative error against float64: out 1.83",
+    20: "incorrect: relative error against float64: out 1.11",
     21: "incorrect: qkv is overwritten, which the model that calls the kernel still needs; work on",
     37: "ok",
 }
@@ -191,10 +191,46 @@ def small_grid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_right_kernel_is_ok_at_the_whole_grid(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "Pytorch"]) == 0
     printed = capsys.readouterr().out
-    assert "\n8 cases: 8 ok\n" in printed
+    assert "\n12 cases: 12 ok\n" in printed
     for dtype in ("bfloat16", "float32"):
         for mask in ("full", "causal"):
             assert re.search(rf"^{dtype} +B2,N37,H3,D32,{mask} .* ok$", printed, re.MULTILINE)
+
+
+WRONG_BEYOND = """
+import torch.nn.functional as F
+
+
+def attention(qkv, causal):
+    q, k, v = INPUTS.transpose(1, 3).unbind(2)
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2)
+    return out * FACTOR
+"""
+
+
+@pytest.mark.usefixtures("small_grid")
+@pytest.mark.parametrize(
+    ("inputs", "factor", "wrong"),
+    [
+        (
+            "qkv",
+            "(1 - (qkv.new_ones(len(qkv)).cumsum(0) > 2).to(qkv.dtype))[:, None, None, None]",
+            2,
+        ),
+        ("qkv", "(1 - (qkv.new_ones(qkv.shape[3]).cumsum(0) > 8).to(qkv.dtype))[:, None]", 2),
+        ("qkv.clamp(-6, 6)", "1", 6),
+    ],
+    ids=["batches", "heads", "values"],
+)
+def test_a_kernel_that_is_wrong_beyond_few_batches_or_heads_or_small_values_is_found(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, inputs: str, factor: str, wrong: int
+) -> None:
+    kernel = WRONG_BEYOND.replace("INPUTS", inputs).replace("FACTOR", factor)
+    (tmp_path / "mine.py").write_text(kernel)
+    assert main(["check", str(tmp_path / "mine.py"), "--dtype", "float32"]) == 1
+    assert f"\n6 cases: {6 - wrong} ok, {wrong} incorrect\n".replace("0 ok, ", "") in (
+        capsys.readouterr().out
+    )
 
 
 FLOAT16_ALONE = """

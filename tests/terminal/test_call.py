@@ -222,7 +222,9 @@ def test_the_summary_names_each_run_that_is_not_ok_and_what_to_do(lab: Lab) -> N
     ]
     said = text(summary)
     assert "results/local/logs/measure/" in said
-    assert "./run check Flash2" in said and "./run check Pytorch" not in said
+    shape = "B16,N1024,H32,E2048,full"
+    assert f"./run check Flash2 --shape {shape} --dtype {RUNS[3].dtype}\n" in said
+    assert "./run check Pytorch" not in said
     assert "./run report --again flash2-b16-n1024-h32-e2048-full" in said
 
 

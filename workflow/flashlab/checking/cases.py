@@ -15,7 +15,8 @@ class Grid:
     """What is checked of a kernel unless the command line says otherwise.
 
     `dtypes` and `seq_lens` are by kind of device: a simulator takes long for what a GPU does at
-    once. Lengths are such as fill a kernel's tiles, and such as do not.
+    once. Lengths are such as fill a kernel's tiles, and such as do not. `more` are shapes beside
+    the product of the others.
     """
 
     dtypes: Mapping[str, Sequence[str]]
@@ -24,15 +25,17 @@ class Grid:
     masks: Sequence[bool]
     batch_size: int = 2
     num_heads: int = 3
+    more: Sequence[Shape] = ()
 
     def shapes(self, device: str) -> list[Shape]:
-        """Every head_dim, sequence length and mask."""
-        return [
+        """Every head_dim, sequence length and mask, and what there is more."""
+        product = [
             Shape(self.batch_size, seq_len, self.num_heads, self.num_heads * head_dim, causal)
             for head_dim, seq_len, causal in itertools.product(
                 self.head_dims, self.seq_lens[device], self.masks
             )
         ]
+        return [*product, *self.more]
 
     def parse(self, text: str, device: str) -> list[Shape]:
         """The shapes that a text names; a dimension that it omits is the grid's.
@@ -60,6 +63,7 @@ GRIDS = {
         seq_lens={"cuda": SEQ_LENS, "cpu": SEQ_LENS},
         head_dims=(32, 64, 128, 256),
         masks=(False, True),
+        more=[Shape(5, 129, 12, 12 * 64, causal) for causal in (False, True)],
     ),
     "ladder": Grid(
         dtypes={"cuda": ("float32",), "cpu": ("float32",)},

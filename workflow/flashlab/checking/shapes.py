@@ -48,6 +48,15 @@ def _parts(text: str) -> tuple[dict[str, list[int]], list[bool]]:
     return sizes, masks
 
 
+def is_shape(text: str) -> bool:
+    """Whether `parse_shapes` can read a text."""
+    try:
+        _parts(text)
+    except ShapeError:
+        return False
+    return True
+
+
 def parse_shapes(
     text: str,
     *,

@@ -125,6 +125,15 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
+def check_of(run: Run) -> str:
+    """The call that checks an implementation at a run's shape, or at all where that is no shape."""
+    from flashlab.checking.shapes import is_shape  # needed only where a run is wrong
+
+    shape = ",".join(run.words)
+    at = f" --shape {shape} --dtype {run.dtype}" if is_shape(shape) else ""
+    return f"./run check {run.implementation}{at}"
+
+
 def _pages(pdf: Path) -> str:
     import pikepdf  # needed only at the end, if there is a report
 
@@ -462,12 +471,13 @@ class Call:
         faulty = [run for run, outcome in bad.items() if outcome.status in FAULTS]
         if not faulty:
             return []
+        first = {run.implementation: run for run in reversed(faulty)}
         names = list(dict.fromkeys(run.implementation for run in faulty))
         again = names if len(faulty) > 3 else ["-".join(run_words(run)).lower() for run in faulty]
         return _table(
             [
                 ("their logs", f"{self._home}/logs/measure/"),
-                *((f"look into {name}", f"./run check {name}") for name in names),
+                *((f"look into {name}", check_of(first[name])) for name in names),
                 ("measure again", f"{self._report_call} --again {' '.join(again)}"),
             ]
         )

@@ -11,6 +11,9 @@ from flashlab.benchmarks.attention.shape import Shape
 
 SEPARATE = "separate"
 
+LARGE = 8.0
+"""More than random numbers ever are."""
+
 Attention = Callable[..., torch.Tensor]
 """Takes the inputs of its form, then whether there is a causal mask, and gives (B, N, H, D)."""
 
@@ -24,13 +27,17 @@ def attention_of(kernel: ModuleType, form: str | None) -> Attention:
 def random_inputs(
     shape: Shape, dtype: str, device: str, form: str | None
 ) -> tuple[torch.Tensor, ...]:
-    """q, k and v, each (B, N, H, D), or the packed qkv (B, N, 3, H, D): contiguous leaves."""
+    """q, k and v, each (B, N, H, D), or the packed qkv (B, N, 3, H, D): contiguous leaves.
+
+    They are normally distributed, but for a `LARGE` number in the last query of each head, and one
+    in a key and value, which make a large score, too.
+    """
     B, N, H, D = shape.batch_size, shape.seq_len, shape.num_heads, shape.head_dim
     sizes = [(B, N, H, D)] * 3 if form == SEPARATE else [(B, N, 3, H, D)]
-    return tuple(
-        torch.randn(size, dtype=getattr(torch, dtype), device=device, requires_grad=True)
-        for size in sizes
-    )
+    inputs = [torch.randn(size, dtype=getattr(torch, dtype), device=device) for size in sizes]
+    q, k, v = inputs if form == SEPARATE else inputs[0].unbind(dim=2)
+    q[:, -1, :, 0] = k[:, N // 2, :, 0] = v[:, N // 2, :, 0] = LARGE
+    return tuple(each.requires_grad_() for each in inputs)
 
 
 def packed(tensors: tuple[torch.Tensor, ...]) -> torch.Tensor:
