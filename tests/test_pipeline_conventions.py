@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 SNAKEMAKE_BRINGS_NONE_OF = """
-    PIL babel fontTools markdown_it matplotlib numpy pandas pikepdf pynvml scipy seaborn
-    torch weasyprint
+    PIL babel fontTools markdown_it matplotlib mdit_py_plugins numpy pandas pikepdf pynvml
+    scipy seaborn torch weasyprint
 """
 
 

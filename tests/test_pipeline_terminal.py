@@ -34,6 +34,13 @@ def test_a_broken_run_is_named_and_the_call_succeeds(project: Any) -> None:
     assert "Nothing to do" in project.make(LOGGER, "records")
 
 
+def test_without_the_logger_characters_that_cannot_be_printed_are_named_too(project: Any) -> None:
+    with project.config() as config:
+        config["experiments"][0]["title"]["en"] = "Length 𠮷"
+    said = project.make("report/lab5.pdf")
+    assert said.count("warning: experiment seq_len: title.en: the report's fonts lack 𠮷 (U+") == 1
+
+
 def test_a_failed_job_ends_in_its_log_and_the_old_report(project: Any) -> None:
     project.append("workflow/flashlab/analysis/derive.py", 'raise OSError("no disk")\n')
     done = project.snakemake("--cores", "1", LOGGER, "report/lab5.pdf")

@@ -84,6 +84,17 @@ onerror:
                 print(f"{report} is still the one from before this call.", file=sys.stderr)
 
 
+onsuccess:
+    # FlashLab's own logger says so itself: in the reports' logs are characters without a glyph.
+    if "flashlab" not in workflow.output_settings.log_handler_settings:
+        logs = [Path(HOME, "logs", f"{name}.log") for name in ("report", "page")]
+        made = [log for log in logs if log.is_file() and log.stat().st_mtime >= BEGAN]
+        lines = [line for log in made for line in log.read_text(encoding="utf-8").splitlines()]
+        for line in dict.fromkeys(lines):
+            if line.startswith("warning: "):
+                print(line, file=sys.stderr)
+
+
 def sources(module):
     """An input function: the package's files that a stage depends on, found where it is planned."""
     return lambda wildcards: [str(path) for path in sources_of(module)]

@@ -12,6 +12,7 @@ import pikepdf
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 import pytest
+from pdf import is_cut_off
 from PIL import Image
 from report.reading import elements
 
@@ -90,6 +91,47 @@ def test_a_remark_in_a_language_that_the_report_has_not_is_told(
     results.change(languages=["zh_TW"], remarks={"seq_len": {"en": "remark.md"}})
     (said,) = written("page", results.page)
     assert said.startswith("warning: remark.md: the remark on seq_len is left out, since en is not")
+
+
+SET = r"""Text with `iiii MMMM`, $a^2 + \frac{1}{2}$ and $時間$; costs $5 and $6.
+
+| a | b | c | d | e | f | g | h |
+|---|---|---|---|---|---|---|---|
+|LONG|LONG|LONG|LONG|LONG|LONG|LONG|LONG|
+
+$$
+\sum_{i=1}^N x_i
+$$
+
+$\wrong{1$
+""".replace("LONG", "x" * 40)
+
+
+def test_a_remarks_table_stays_on_the_page_its_code_is_in_one_width_and_its_formulas_are_set(
+    results: Any, written: Callable[..., list[str]], text_of: Callable[[Path], str]
+) -> None:
+    Path("remark.md").write_text(SET, encoding="utf-8")
+    results.change(remarks={"seq_len": {"zh_TW": "remark.md"}})
+    said = written("report", results.pdf)
+    assert [line.partition(" is printed")[0] for line in said] == [
+        "warning: remark.md: line 1: the formula $時間$",
+        r"warning: remark.md: line 11: the formula $\wrong{1$",
+    ]
+    widths = []
+    with pdfium.PdfDocument(results.pdf) as document:
+        for page in document:
+            assert not is_cut_off(page)
+            text = page.get_textpage()
+            if found := text.search("iiii MMMM").get_next():
+                boxes = [text.get_charbox(found[0] + i, loose=True) for i in range(found[1])]
+                widths += [right - left for left, _, right, _ in boxes]
+    assert len(widths) == 9 and max(widths) - min(widths) < 0.01
+    with pikepdf.open(results.pdf) as pdf:
+        objects = [found for found in pdf.objects if isinstance(found, pikepdf.Dictionary)]
+        alternatives = {str(found.Alt) for found in objects if "/Alt" in found}
+    assert {r"a^2 + \frac{1}{2}", r"\sum_{i=1}^N x_i"} <= alternatives
+    text = text_of(results.pdf)
+    assert r"and$時間$;costs$5and$6." in text and r"$\wrong{1$" in text and "frac" not in text
 
 
 # Images

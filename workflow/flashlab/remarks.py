@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from flashlab.pictures import SUFFIXES, Picture, PictureError, picture_of, suffix_of
 
@@ -65,8 +66,9 @@ def image_names(experiment: str, language: str, addresses: Mapping[str, object])
 
 
 def markdown() -> MarkdownIt:
-    """Markdown with tables and without raw HTML."""
-    return MarkdownIt("commonmark", {"html": False}).enable("table")
+    """Markdown with tables and formulas, and without raw HTML."""
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    return parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
 
 
 def lines_of(block: Token) -> Iterator[tuple[Token, int]]:

@@ -405,7 +405,7 @@ def name_artists(
 @contextmanager
 def drawing() -> Iterator[None]:
     """Draw in the report's style; a character that the vendored fonts lack is an error."""
-    for path in sorted(FONTS.glob("*.ttf")):
+    for path in sorted(FONTS.glob("NotoSansTC-*.ttf")):
         font_manager.fontManager.addfont(path)
     with warnings.catch_warnings(), plt.rc_context(STYLE):
         warnings.filterwarnings("error", message=".*[Gg]lyph.*missing.*")
