@@ -100,6 +100,8 @@ def test_a_record_that_was_changed_by_hand_is_not_what_its_log_says(
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert record_damage(path, run, 300, intact, log) == "was changed after it had been made"
     assert record_damage(path, run, 300, {}, tmp_path / "none.log") is None
+    path.write_text("{")
+    assert "not JSON" in str(record_damage(path, run, 300, intact, log))
 
 
 def test_a_run_that_ran_out_of_time_is_measured_again_with_more_time_only(

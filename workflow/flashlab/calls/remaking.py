@@ -110,9 +110,10 @@ def record_damage(
         status = path.stat()
         state = [status.st_size, status.st_ctime_ns, status.st_ino]  # mtime can be set at will
         if name not in intact or intact[name]["state"] != state:
+            limit = _time_limit(path, run)
             if change := _change(path, path.read_bytes(), read_log(log)):
                 return change
-            intact[name] = {"state": state, "limit": _time_limit(path, run)}
+            intact[name] = {"state": state, "limit": limit}
     except FileNotFoundError:
         return MISSING
     except RecordError as error:
