@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from grading.conftest import measured_again
 from flashlab.analysis.experiment import RUN_COLUMNS, run_keys
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab_grading.model import GradingError
-from flashlab_grading.recorded import DATA
+from flashlab_grading.recorded import DATA, is_shipped
 from flashlab_grading.selfcheck import self_check
 
 
@@ -76,6 +77,18 @@ def test_a_project_handed_in_whole_is_its_own_results(
     assert f"{len(shipped)} files of FlashLab itself" in told
     assert "was ignored. (4 more files likewise)" in told
     assert not any(line.startswith(("×", "△")) for line in told.splitlines())
+
+
+def test_a_shipped_record_is_known_in_a_report_of_its_dataset() -> None:
+    path = min((DATA / "h100" / "records").iterdir())
+    document = json.loads(path.read_text("utf-8"))
+    attached = json.dumps(document).encode()
+    assert is_shipped(f"mine/report/h100.pdf/{path.name}", attached)
+    assert is_shipped(f"mine/data/h100/records/{path.name}", path.read_bytes())
+    document["record"]["started"] = "2026-01-01T00:00:00+00:00"
+    assert not is_shipped(f"mine/report/h100.pdf/{path.name}", json.dumps(document).encode())
+    for elsewhere in (path.name, f"report.pdf/data/*/{path.name}", "data/\0/x.pdf/[.json"):
+        assert not is_shipped(elsewhere, attached)
 
 
 def test_what_was_not_checked_is_told_with_what_it_takes(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import json
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -12,6 +14,7 @@ from flashlab.course.results import NotMeasuredError, read_result
 from flashlab.course.words import FLASH2
 from flashlab.plan.datasets import DatasetError, read_dataset
 from flashlab.untrusted import UnsoundFileError
+from flashlab_grading.archives import REPORT
 from flashlab_grading.model import Result
 
 SLIDES = "the course's slides"
@@ -24,11 +27,19 @@ SHIPPED = ("data", "tests")
 
 
 def is_shipped(path: str, content: bytes) -> bool:
-    """Whether a file is the project's own, by its place below the project and its bytes."""
+    """Whether a file is the project's own, by its place below the project and its bytes.
+
+    A record attached to a report is, by its name and what it holds, that of a shipped dataset.
+    """
     parts = PurePosixPath(path).parts
-    for depth, part in enumerate(parts):
+    is_attached = len(parts) > 1 and parts[-2].lower().endswith(REPORT)
+    places = [ROOT.joinpath(*parts[i:]) for i, part in enumerate(parts) if part in SHIPPED]
+    if is_attached:
+        places += DATA.glob(f"*/records/{glob.escape(parts[-1])}")
+    for place in places:
         with suppress(OSError, ValueError):  # there is none of that name, or no file can have it
-            if part in SHIPPED and ROOT.joinpath(*parts[depth:]).read_bytes() == content:
+            own = place.read_bytes()
+            if content == (json.dumps(json.loads(own)).encode() if is_attached else own):
                 return True
     return False
 
