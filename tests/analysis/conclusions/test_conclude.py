@@ -158,7 +158,7 @@ def test_what_ran_on_different_gpus_is_said_to_and_holds_at_no_settings(experime
         assert "sittings_differ" not in front.warnings
     assert "times as fast as Pytorch. This holds at all 4 settings." in told[0]
     assert (
-        "times as fast as Pytorch, measured on different GPUs at 4 of 4 settings. "
+        "times as fast as Pytorch, but they ran on different GPUs (4 of 4 settings). "
         "How much of that the GPUs make is not known."
     ) in told[1]
     assert "all 4 settings" not in told[1]

@@ -17,7 +17,7 @@ from flashlab.analysis.experiment import Experiment, step_metric
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import capitalised, in_languages, in_words, title_with_unit
-from flashlab.figures.panel import draw_panel, value_limits
+from flashlab.figures.panel import draw_panel, set_apart, value_limits
 from flashlab.figures.style import (
     COLOURS,
     GREY,
@@ -186,7 +186,8 @@ def _profile_frame(experiment: Experiment, counters: Sequence[Metric]) -> pd.Dat
         if (counted := experiment.counters_of(run, step_metric(experiment).name))
         for counter in counters
     ]
-    return pd.DataFrame(rows).astype({"low": float, "high": float}) if rows else pd.DataFrame()
+    data = pd.DataFrame(rows)
+    return set_apart(data.astype({"low": float, "high": float})) if rows else data
 
 
 def draw_profile(experiment: Experiment, languages: Sequence[str]) -> Figure | None:
