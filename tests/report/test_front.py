@@ -172,6 +172,27 @@ def test_impossible_rates_stand_first_on_page_one_and_nothing_is_concluded_from_
     assert concluded == decided()
 
 
+def test_rates_somewhat_above_the_ceiling_are_told_on_paper(
+    brief: Any, squeezed: Callable[[str], str]
+) -> None:
+    shares = [
+        estimate["matrix_percent"]["estimate"]
+        for finding in brief.findings()
+        if finding["kind"] == "roofline"
+        for estimate in finding["estimates"]
+    ]
+    ceilings = read_json(brief.ceilings)
+    for product in ceilings["matrix_product"].values():
+        slower = 140 / max(shares)
+        product["time(s)"] *= slower
+        product["samples"] = [seconds * slower for seconds in product["samples"]]
+    write_json(brief.ceilings, ceilings)
+    brief.change_records(lambda record: record)
+    told = brief.compose().implementations.errors.entries
+    printed = squeezed("".join(pages(brief.write())))
+    assert told and all(squeezed(said) in printed for each in told for said in texts(each.text))
+
+
 def set_headline(results: Any, verdict: str, ratio: float) -> None:
     """Let the findings about the headline's measured metrics come to this."""
     found = results.findings()
