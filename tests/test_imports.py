@@ -67,6 +67,10 @@ NOT_IMPORTED = {
 """Requirements that are called, read as files, or part of another one."""
 
 
+INSTALLED_OTHERWISE = {"flash_attn", "triton"}
+"""By itself, and with PyTorch's CUDA build: kernels that need them are unsupported without."""
+
+
 def _imported(*places: Path) -> set[str]:
     """The top-level modules that the Python files at these places import."""
     files = [file for place in places for file in (place, *place.rglob("*.py"))]
@@ -81,9 +85,9 @@ def _imported(*places: Path) -> set[str]:
 
 
 def test_the_requirements_are_what_is_imported(root: Path) -> None:
-    text = root.joinpath("envs/cpu/requirements.in").read_text()
     lab, development = (
-        set(re.findall(r"^[a-z][\w-]*", part, re.MULTILINE)) for part in text.split("# Development")
+        set(re.findall(r"^[a-z][\w-]*", root.joinpath(file).read_text(), re.MULTILINE))
+        for file in ("envs/cpu/requirements.in", "envs/dev/requirements.in")
     )
     ours = {
         path.stem
@@ -98,7 +102,7 @@ def test_the_requirements_are_what_is_imported(root: Path) -> None:
 
     def check(modules: set[str], required: set[str]) -> set[str]:
         """Which of the requirements the modules are; each must be one."""
-        others = modules - sys.stdlib_module_names - ours - {"flash_attn"}  # installed by itself
+        others = modules - sys.stdlib_module_names - ours - INSTALLED_OTHERWISE
         assert {module for module in others if not names(module) & required} == set()
         return {name for module in others for name in names(module) & required}
 

@@ -35,7 +35,7 @@ case "$*" in
 *"-m flashlab"*) shift 2; echo flashlab; for a; do echo "<$a>"; done ;;
 *sysconfig*) mkdir -p .venv/site && echo .venv/site ;;
 *ctypes*) [ -e "$LIBRARIES" ] ;;
-*"import flash_attn"*) ;;
+*"envs/install_flash_attn.py"*) [ "${{FLASH_ATTN:-}}" != fails ] ;;
 *) exec '{sys.executable}' "$@" ;;
 esac
 """
@@ -269,13 +269,14 @@ def test_set_up_again(checkout: Checkout, change: Callable[[Checkout], None]) ->
     assert checkout.run("test").stderr == ""
 
 
-@pytest.mark.parametrize("step", ["torch==", "-r envs/cpu"])
+@pytest.mark.parametrize("step", ["torch==", "-r .venv/requirements.txt"])
 def test_failed_step_is_named_and_repaired(checkout: Checkout, step: str) -> None:
     if step == "torch==" and sys.platform != "linux":
         pytest.skip("PyTorch's CPU index is for Linux")
     done = checkout.run("test", PIP_FAILS=step)
     assert done.returncode == 1 and "pip: no" in done.stderr
-    assert re.search(rf"run: installing .*{step.removeprefix('-r ')}.* failed", done.stderr)
+    named = "torch==" if step == "torch==" else "envs/cpu/requirements.txt"
+    assert re.search(rf"run: installing {named}.* failed", done.stderr)
     assert not checkout.stamp.exists() and "pytest" not in done.stdout
     assert checkout.run("test").returncode == 0
 
@@ -360,8 +361,8 @@ def test_driver_takes_the_cuda_lock(checkout: Checkout) -> None:
     nvidia(checkout)
     assert checkout.run("test").returncode == 0
     pip = checkout.calls("-m pip")
-    assert any("-r envs/cuda/requirements.txt" in call for call in pip)
-    assert any("--no-build-isolation" in call for call in pip)
+    lock = (checkout.folder / ".venv/requirements.txt").read_text()
+    assert "nvidia-cublas==" in lock and "torch==" in lock
     assert not any("download.pytorch.org" in call for call in pip)
     # A node without a GPU that shares the folder takes it as it is
     (checkout.bin / "nvidia-smi").unlink()
@@ -370,13 +371,92 @@ def test_driver_takes_the_cuda_lock(checkout: Checkout) -> None:
 
 def test_flash_attn_failure_is_a_warning(checkout: Checkout) -> None:
     nvidia(checkout)
-    done = checkout.run("test", PIP_FAILS="envs/cuda/flash-attn.txt")
+    done = checkout.run("test", FLASH_ATTN="fails")
     assert done.returncode == 0
-    assert "PyTorch's FlashAttention kernel" in done.stderr
-    checkout.calls("")
-    checkout.stamp.unlink()
-    checkout.run("test", FLASHLAB_FLASH_ATTN="no")
-    assert not [call for call in checkout.calls("-m pip") if "flash-attn" in call]
+    assert "PyTorch's own FlashAttention-2 kernel" in done.stderr
+    assert checkout.calls("flash_attn.py") == ["-I envs/install_flash_attn.py"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "called"), [("no", []), ("build", ["-I envs/install_flash_attn.py build"])]
+)
+def test_flash_attn_is_left_out_or_compiled_on_request(
+    checkout: Checkout, asked: str, called: list[str]
+) -> None:
+    nvidia(checkout)
+    assert checkout.run("test", FLASHLAB_FLASH_ATTN=asked).returncode == 0
+    assert checkout.calls("flash_attn.py") == called
+
+
+@pytest.mark.parametrize("name", ["FLASHLAB_FLASH_ATTN", "FLASHLAB_TORCH"])
+def test_a_word_that_is_not_understood_is_refused(checkout: Checkout, name: str) -> None:
+    done = checkout.run("test", **{name: "yes"})
+    assert done.returncode == 2 and name in done.stderr
+    assert not (checkout.folder / ".venv").exists()
+
+
+def system_torch(checkout: Checkout, version: str, cuda: str | None) -> Path:
+    """Give the system's Python a PyTorch: the file that says which, and no other."""
+    packages = checkout.folder.parent / "site-packages"
+    (packages / "torch").mkdir(parents=True)
+    (packages / "torch" / "__init__.py").write_text("raise AssertionError('imported')")
+    (packages / "torch" / "version.py").write_text(f"__version__ = {version!r}\ncuda = {cuda!r}\n")
+    script = checkout.folder / "envs" / "system_torch.py"
+    script.write_text(
+        f"import sys\nsys.path = [{str(packages)!r}, *sys.path]\n{script.read_text()}"
+    )
+    return packages
+
+
+def test_system_torch_is_built_on_where_it_is_asked_for(checkout: Checkout) -> None:
+    nvidia(checkout)
+    packages = system_torch(checkout, "2.11.0+cu130", "13.0")
+    done = checkout.run("test", FLASHLAB_TORCH="system")
+    assert done.returncode == 0, done.stderr
+    pth = (checkout.folder / ".venv/site/flashlab.pth").read_text().splitlines()
+    assert pth[:2] == [str(checkout.folder / "workflow"), str(packages)]
+    installed = (checkout.folder / ".venv/requirements.txt").read_text()
+    assert not re.search(
+        "^(torch|triton|nvidia-cublas|nvidia-cudnn-cu13)==", installed, re.MULTILINE
+    )
+    assert re.search("^nvidia-nvvm==", installed, re.MULTILINE)
+    # It stays, until something else is asked for
+    assert checkout.run("test").stderr == ""
+
+
+def test_system_torch_is_mentioned(checkout: Checkout) -> None:
+    nvidia(checkout)
+    system_torch(checkout, "2.11.0+cu130", "13.0")
+    done = checkout.run("report")
+    assert "FLASHLAB_TORCH=system ./run report builds on it" in done.stderr
+    assert "torch==" in (checkout.folder / ".venv/requirements.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("version", "cuda", "why"),
+    [
+        ("2.7.1+cu126", "12.6", "PyTorch 2.9 or newer is needed, this is 2.7.1+cu126"),
+        ("2.13.0+cpu", None, "is built without CUDA"),
+    ],
+)
+def test_system_torch_that_does_not_serve(
+    checkout: Checkout, version: str, cuda: str | None, why: str
+) -> None:
+    nvidia(checkout)
+    system_torch(checkout, version, cuda)
+    refused = checkout.run("test", FLASHLAB_TORCH="system")
+    assert refused.returncode == 1 and why in refused.stderr
+    assert not (checkout.folder / ".venv").exists()
+    done = checkout.run("test")
+    assert done.returncode == 0 and why in done.stderr
+
+
+def test_only_tests_and_linters_bring_the_development_packages(checkout: Checkout) -> None:
+    checkout.run("check", "Flash2")
+    assert not checkout.calls("envs/dev")
+    checkout.run("test")
+    assert len(checkout.calls("-r envs/dev/requirements.txt")) == 1
+    assert checkout.run("lint").returncode and not checkout.calls("envs/dev")
 
 
 def test_mac_looks_where_homebrew_puts_its_libraries(checkout: Checkout) -> None:
@@ -405,22 +485,25 @@ def pins(lock: str) -> dict[str, str]:
 
 
 def test_locks_pin_all_direct_dependencies() -> None:
-    locked = pins("cpu/requirements.txt") | pins("cuda/requirements.txt")
-    for variant in ["cpu", "cuda"]:
+    locked = {}
+    for variant in ["cpu", "cuda", "dev"]:
+        locked |= pins(f"{variant}/requirements.txt")
         text = (ROOT / f"envs/{variant}/requirements.in").read_text()
         assert set(re.findall(r"^[a-z][a-z0-9-]*", text, re.MULTILINE)) <= locked.keys()
 
 
 def test_cpu_lock_draws_in_no_cuda_library() -> None:
-    # Small ones, but for Triton's compiler: numba's simulator and Triton's interpreter need them.
-    needed = {"nvidia-ml-py", "cuda-bindings", "cuda-core", "cuda-pathfinder", "triton"}
+    # Small ones, which numba's simulator needs.
+    needed = {"nvidia-ml-py", "cuda-bindings", "cuda-core", "cuda-pathfinder"}
     names = pins("cpu/requirements.txt").keys() - needed
     assert not [name for name in names if name.startswith(("nvidia", "cuda", "triton"))]
 
 
-def test_cuda_lock_adds_to_the_cpu_lock() -> None:
-    assert not pins("cpu/requirements.txt").keys() & pins("cuda/requirements.txt").keys()
-    assert "\n-r ../cpu/requirements.txt\n" in (ROOT / "envs/cuda/requirements.txt").read_text()
+@pytest.mark.parametrize("lock", ["cuda/requirements.txt", "dev/requirements.txt"])
+def test_the_other_locks_add_to_the_cpu_lock(lock: str) -> None:
+    both = pins("cpu/requirements.txt").items() | pins(lock).items()
+    assert len({name for name, _ in both}) == len(both)  # one version each
+    assert "\n-r ../cpu/requirements.txt\n" in (ROOT / "envs" / lock).read_text()
 
 
 def test_conda_environment_has_the_pins_of_the_cpu_lock_in_itself() -> None:
