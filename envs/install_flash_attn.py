@@ -76,7 +76,7 @@ def reason_without_wheel() -> str | None:
 
 
 def progress(minutes: float) -> str:
-    """How many files are compiled after so long, as ninja counts them in `LOG`, and what is left."""
+    """How far the compilation is after so long, by the files that ninja counts in `LOG`."""
     counts = re.findall(r"\[(\d+)/(\d+)\]", LOG.read_text(errors="replace"))
     if not counts:
         return f"flash-attn: preparing, {minutes:.0f} min so far"

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from flashlab.calls.prepare import Prepared, prepare
+from flashlab.calls.recording import check_freezable
 from flashlab.config import ConfigError, Layer, read_layer
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
@@ -36,6 +37,24 @@ def test_the_lab_is_34_runs_each_with_three_records(config: dict[str, Any]) -> N
     assert {Path(p).name for paths in prepared.records.values() for p in paths} == set(
         prepared.orders
     )
+
+
+def test_a_preview_is_a_part_of_what_the_whole_measures(config: dict[str, Any]) -> None:
+    preview = prepared_from(config, {"quick": True})
+    whole = prepared_from(config)
+    assert preview.orders.keys() < whole.orders.keys()
+    assert {order["process"] for order in preview.orders.values()} == {0}
+    values = {
+        experiment["name"]: experiment["cpu"][experiment["sweep"]]
+        for experiment in preview.config["experiments"]
+    }
+    assert all(len(ends) == 2 for ends in values.values())
+    assert not preview.counters
+
+
+def test_a_preview_cannot_be_frozen(config: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="quick: a preview cannot be frozen"):
+        check_freezable(prepared_from(config, {"quick": True}), "mine")
 
 
 def changed_documents(config: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> set[str]:

@@ -164,6 +164,7 @@ def test_arguments_go_through_unaltered(checkout: Checkout, verb: str, before: l
             ["-n", "report/lab5.html", "--config", "a=b", "c=d", "e=*"],
         ),
         (["--report", "x.html"], ["--report", "x.html"]),
+        (["--quick", "--config", "a=b"], ["--config", "quick=true", "a=b"]),
     ],
 )
 def test_again_and_every_config_become_one_config(words: list[str], after: list[str]) -> None:

@@ -117,8 +117,11 @@ def check_freezable(prepared: Prepared, dataset: str) -> None:
     """Refuse what cannot be frozen under this name, before it is measured.
 
     Raises:
+        ConfigError: it is a preview.
         DatasetError: the dataset has some of the runs, or the records would be of several commits.
     """
+    if prepared.config["quick"]:
+        raise ConfigError("quick: a preview cannot be frozen; leave quick out")
     part = Part(dataset, prepared)
     timed = [order for order in part.records.values() if not is_counting(order)]
     runs = [(Run.of(part.benchmark, each["run"]), each["protocol"]["name"]) for each in timed]

@@ -19,6 +19,7 @@ from flashlab.config.layers import ConfigError, Layer, MergedConfig, named_bench
 from flashlab.config.messages import KeyPath, example_text, nearest, problem_of
 from flashlab.config.model import UNREPORTED, Configuration, configuration_of
 from flashlab.config.parameters import block_problems, choose_problems
+from flashlab.config.quick import preview_of
 from flashlab.config.strict_yaml import StrictYamlError, parse_yaml
 
 RESERVED_EXPERIMENT_NAMES = ("summary", "claims-lab5", "claims-sampled")
@@ -159,7 +160,7 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
         raise ConfigError("The configuration is not usable:\n  " + "\n  ".join(sorted(lines)))
     keys.pop("implementations", None)
     try:
-        return choose_problems(benchmark, keys)
+        return preview_of(choose_problems(benchmark, keys))
     except ValueError as error:
         raise ConfigError(f"{config.place_of((benchmark.name,))}: {error}") from None
 

@@ -216,6 +216,9 @@ class Configuration(Keys):
     replicates: OneOrEach[Processes, Replicates] = _unreported(
         "the processes of each run", Replicates(), examples=[{"cuda": 5}]
     )
+    quick: bool = _key(
+        "whether to make a preview: the ends of each sweep, in one process, without counters", False
+    )
     hyper_param: Text = _unreported("a `hyper_param.json` that sets what is trained")
     decide: bool = _unreported("whether to add a process to each undecided run", False)
     again: OneOrMany[str, list[str]] = _unreported(

@@ -261,9 +261,9 @@ class PrintedMap:
 class Front:
     """Page one; `author_name` is the name as written, for the file's properties.
 
-    Without `names`, the headline says what each implementation is. `wrong` are the failed checks of
-    correctness and the implausible rates. Either `answer` and `experiments`, or `map` and
-    `conclusions` have the decision.
+    Without `names`, the headline says what each implementation is. `preview`, of a preview alone,
+    stands on each page. `wrong` are the failed checks of correctness and the implausible rates.
+    Either `answer` and `experiments`, or `map` and `conclusions` have the decision.
     What does not fit is left out from the end of `conclusions` or `experiments`; `cut` says how
     many of them were. A `tight` page is set in smaller type, one with `small_figures` has smaller
     ones beside its experiments.
@@ -274,6 +274,7 @@ class Front:
     author: Sequence[tuple[Tellable, str]]
     facts: Sequence[Tellable]
     names: Tellable | None
+    preview: Tellable | None
     notices: Sequence[Tellable]
     wrong: Sequence[PrintedStatement]
     answer: Conclusion | None

@@ -393,6 +393,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         ],
         facts=_facts(data),
         names=None if steps else _names(data),
+        preview=say("quick") if data.config["quick"] else None,
         notices=notices,
         wrong=render_statements(data, wrong).entries,
         answer=render_conclusion(data, answers[0]) if answers else None,

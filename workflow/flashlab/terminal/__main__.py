@@ -32,11 +32,13 @@ NOTICE = "Using workflow specific profile profiles/default "
 def for_snakemake(words: Sequence[str]) -> list[str]:
     """A command line with one ``--config``, the last one of which Snakemake heeds alone.
 
-    It holds the values of all, ``--again [RUN...]`` as the configuration's ``again``, ``--import
-    DIR`` as its ``import`` and ``--device GPU`` as its ``device_name``.
+    It holds the values of all, ``--again [RUN...]`` as the configuration's ``again``, ``--quick``
+    as its ``quick``, ``--import DIR`` as its ``import`` and ``--device GPU`` as its
+    ``device_name``.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--again", nargs="*")
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("-C", "--config", nargs="*", action="extend", default=[])
     parser.add_argument("--import", dest="folder")
     parser.add_argument("--device")
@@ -45,7 +47,8 @@ def for_snakemake(words: Sequence[str]) -> list[str]:
     folder = None if own.folder is None else os.path.join(os.environ.get(CALLED_IN, ""), own.folder)
     imported = {"import": folder and os.path.relpath(folder), "device_name": own.device}
     given = [f"{key}={json.dumps(value)}" for key, value in imported.items() if value is not None]
-    configured = [*again, *given, *own.config]
+    quick = ["quick=true"] if own.quick else []
+    configured = [*again, *quick, *given, *own.config]
     return [*others, "--config", *configured] if configured else others
 
 
