@@ -22,7 +22,7 @@ from flashlab.figures.style import COLOURS
 from flashlab.files import read_json, write_json
 from flashlab.records import Measurement, Record
 from flashlab.report.document import Cell, Conclusion, FigureEntry, Front
-from flashlab.report.front import fitted, map_cell, shortened
+from flashlab.report.front import fitted, kernel_of_torch, map_cell, shortened
 from flashlab.report.render import on_one_page, to_html, to_pdf
 from flashlab.telling.values import say
 
@@ -287,3 +287,21 @@ def test_an_exact_ratio_beyond_the_margin_is_bold_as_the_tables_caption_says(res
     of, value, ratio = table.rows[-1].cells[-3:]
     assert ratio.text == f"{float(value.text) / float(of.text):.3g}×"
     assert ratio.strong
+
+
+@pytest.mark.parametrize(
+    ("provider", "on_cpu", "named"),
+    [
+        ("torch 2.13.0 SDPBackend.FLASH_ATTENTION (CUDA)", False, True),
+        ("torch 2.13.0 SDPBackend.FLASH_ATTENTION (CPU)", True, False),
+        ("flash-attn 2.8.3", False, False),
+        ("torch 2.13.0", False, False),
+        (None, False, False),
+    ],
+)
+def test_page_one_says_where_a_kernel_is_the_one_that_pytorch_carries(
+    provider: str | None, on_cpu: bool, named: bool
+) -> None:
+    runs = [{"implementation": "Flash2", "provider": provider}]
+    data: Any = SimpleNamespace(runs=runs, on_cpu=on_cpu)
+    assert kernel_of_torch(data, "Flash2") == (provider if named else None)

@@ -184,6 +184,13 @@ def _distinct(data: ReportData) -> Mapping[str, Mapping[str, Any]]:
     return {name: entry for name, entry in every.items() if entry.get("packed_of") not in every}
 
 
+def kernel_of_torch(data: ReportData, name: str) -> str | None:
+    """PyTorch's version and its kernel that an implementation ran on a GPU, where it names one."""
+    providers = {run["provider"] or "" for run in data.runs if run["implementation"] == name}
+    told = sorted(p for p in providers if p.startswith("torch ") and len(p.split()) > 2)
+    return None if data.on_cpu or not told else ", ".join(told)
+
+
 def _names(data: ReportData) -> Tellable:
     """What each implementation is, where its name does not say it."""
     named = []
@@ -191,6 +198,8 @@ def _names(data: ReportData) -> Tellable:
         label: Tellable = Label(entry["label"])
         if name == data.baseline:  # what every ratio is relative to
             label = say("baseline", name, label=label)
+        if kernel := kernel_of_torch(data, name):
+            label = say("front.kernel_of_torch", label=label, kernel=kernel)
         # Without case and spaces, ``SDPA math`` says no more than ``SdpaMath``.
         if {text.casefold().replace(" ", "") for text in data.told(label)} != {name.casefold()}:
             named.append(say("front.name", name=name, label=label))
