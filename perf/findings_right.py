@@ -7,10 +7,12 @@ conclusions what is said of who is best where, of planted times; then some of wh
 noise       runs of identical code under noise of known kinds
 replicated  pairs of identical code whose processes differ
 paired      recordings of identical code where cards and clocks differ
+few         identical code in two to five processes, some of which are off
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -54,6 +56,15 @@ def of_pairs(recordings: int, seed: int) -> Named:
             found = identical.score_paired(name, count, seed, settings, processes)
             for way, score in zip(("pairs", "independent"), found, strict=True):
                 yield f"{name}: {settings} settings, {processes} processes, {way}", score
+
+
+def of_few(pairs: int, seed: int) -> Named:
+    """Eight runs of a kind, and one; with how much the last process widens an interval at most."""
+    cases = itertools.product(identical.OFFSETS, (0.003, 0.012, 0.03), (8, 1), identical.FEW)
+    for offsets, sd, runs, processes in cases:
+        score, widened = identical.score_few(offsets, processes, sd, pairs, seed, runs)
+        title = f"{offsets}, sd {_percent(sd)}, {runs} runs, {processes} processes"
+        yield f"{title}: widened {widened:.1f}-fold", score
 
 
 def of_identical(study: Callable[[int, int], Named]) -> Table:
@@ -121,6 +132,7 @@ STUDIES: dict[str, tuple[Table, int]] = {
     "noise": (of_identical(of_noise), 300),
     "replicated": (of_identical(of_replicated), 100_000),
     "paired": (of_identical(of_pairs), 1000),
+    "few": (of_identical(of_few), 5000),
 }
 """Each study's table, and how much it draws where that is not said."""
 

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flashlab.analysis.ratios import ratio
-from flashlab.analysis.replication import UNREPLICATED, Replicated, combine_processes
+from flashlab.analysis.replication import (
+    UNREPLICATED,
+    Replicated,
+    agreed_value,
+    combine_processes,
+    groups_of,
+    tells_spread,
+)
 from flashlab.statistics import DRAWS, Estimate, estimate_median, function_interval
 
 EXACT = 1e-6
@@ -145,6 +152,50 @@ def test_processes_of_one_call_each_have_the_interval_of_students_t() -> None:
     half = 4.303 * statistics.stdev(logs) / math.sqrt(3)  # t of two degrees of freedom
     low, high = ends(found)
     assert math.log(high / low) / 2 == pytest.approx(half, rel=0.01)
+
+
+def test_a_disturbed_process_is_no_part_of_the_value_and_the_interval_reaches_to_it() -> None:
+    calm = [[1.0, 1.01, 1.02 + 0.001 * i] for i in range(6)]
+    disturbed = [0.267, 0.097, 0.098]
+    for kind in ([disturbed], [*calm, disturbed]):
+        runs = [[process(m) for m in run] for run in kind]
+        found = combine_processes(runs, UNREPLICATED)[-1]
+        assert found.estimate.median == pytest.approx(math.sqrt(0.097 * 0.098))
+        low, high = ends(found)
+        assert 0.085 < low < 0.097 and 0.267 < high < 0.3
+
+
+def test_two_processes_far_apart_are_an_interval_from_the_one_to_the_other() -> None:
+    (alone,) = combine_processes([[process(74.9)]], UNREPLICATED)
+    (both,) = combine_processes([[process(74.9), process(87.1)]], UNREPLICATED)
+    low, high = ends(both)
+    assert 70 < low < 74.9 and 87.1 < high < 93
+    assert math.log(high / low) < 10 * math.log(ends(alone)[1] / ends(alone)[0])
+
+
+def test_two_processes_near_one_another_are_surer_than_one() -> None:
+    one, two = (
+        combine_processes([[process(m) for m in run]], UNREPLICATED)[0]
+        for run in ([1.0], [1.0, 1.001])
+    )
+    assert ends(one)[0] < ends(two)[0] < ends(two)[1] < ends(one)[1]
+
+
+@pytest.mark.parametrize(
+    ("counts", "known"),
+    [([1], False), ([2], False), ([2, 2, 1], False), ([3], True), ([2, 2, 2], True)],
+)
+def test_how_many_processes_tell_a_spread(counts: list[int], known: bool) -> None:
+    assert tells_spread(counts) is known
+
+
+def test_groups_are_apart_by_more_than_the_margin_and_by_far() -> None:
+    found = groups_of([1.0, 1.2, 1.001, 1.199, 1.0])
+    assert found and (sorted(found.most), sorted(found.others)) == ([0, 2, 4], [1, 3])
+    assert found.apart == pytest.approx(1.2, rel=1e-2)
+    alike = ([1.0, 1.0, 1.04], [1.0, 1.05, 1.2], [1.0, 1.0, 1.2, 1.2], [1.0, 1.2])
+    assert list(map(groups_of, alike)) == [None] * 4
+    assert agreed_value([2.0, 2.0, 1.0]) == pytest.approx(2.0)
 
 
 medians = st.floats(min_value=1e-6, max_value=1e6)

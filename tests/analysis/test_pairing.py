@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -22,6 +21,7 @@ from flashlab.analysis.kinds.processes import PROCESSES
 from flashlab.analysis.kinds.scaling import SCALING
 from flashlab.analysis.kinds.variant_effect import VARIANT_EFFECT
 from flashlab.analysis.pairing import REACH, Pairings, Place, Processes, pair_up
+from flashlab.analysis.replication import agreed_value
 from flashlab.compare.pairs import compare_runs
 from flashlab.records import read_record
 from flashlab.statistics import DRAWS, Estimate
@@ -96,6 +96,34 @@ def test_all_else_is_compared_as_independent(
     (told,) = derived(PROCESSES, planted)
     assert told.facts == {why: 4}
     assert told.statements[1].key == "method.paired.none"
+
+
+def test_two_pairs_are_none_unless_several_settings_tell_how_much_pairs_differ(
+    experiment: Plant,
+) -> None:
+    """Student's t of a single setting would reach from 0 to everything."""
+    two = {"Pytorch": [blocks(0, 1.2)[:2]] * 4, "Flash2": [blocks(1, 1.0)[:2]] * 4}
+    for settings, why in ((4, "paired"), (2, "few"), (1, "few")):
+        planted = experiment({name: row[:settings] for name, row in two.items()}, **NOISE)
+        for found in ratios_of(planted):
+            assert found.get("pairs") == (2 if why == "paired" else None)
+            assert found["high"] / found["low"] < 1.4
+        assert derived(PROCESSES, planted)[0].facts == {why: settings}
+
+
+def test_processes_that_are_off_and_two_groups_of_them_are_told(experiment: Plant) -> None:
+    def told(runs: dict[str, Any]) -> dict[str, Any]:
+        (found,) = derived(PROCESSES, experiment(runs, **NOISE))
+        return {each.key: each.values for each in found.statements}
+
+    steady = {"Pytorch": [[1.0, 1.001, 0.999]] * 4}
+    odd = told({**steady, "Flash2": [[2.7, 1.0, 1.001], *[[1.0, 1.002, 0.999]] * 3]})
+    assert odd["method.processes.odd"]["count"] == 2  # forward and backward
+    assert "method.processes.groups" not in odd
+    groups = told({**steady, "Flash2": [[1.2, 1.0, 1.001], [1.2, 1.0, 1.201], *[[1.0] * 3] * 2]})
+    assert groups["method.processes.groups"]["implementation"] == "Flash2"
+    assert groups["method.processes.groups"]["percent"].text == "20"
+    assert "method.processes.odd" not in groups
 
 
 def test_processes_that_are_added_to_decide_are_paired_with_one_another_alone(
@@ -210,7 +238,7 @@ def test_the_nearest_in_time_are_pairs() -> None:
     assert pair_up(places(0, 9), places(8, 17)) == [(0, 0), (1, 1)]
 
 
-@given(st.lists(st.floats(0.5, 2), min_size=2, max_size=5), st.floats(0.5, 2))
+@given(st.lists(st.floats(0.5, 2), min_size=3, max_size=5), st.floats(0.5, 2))
 def test_to_exchange_both_runs_gives_the_inverse(factors: list[float], factor: float) -> None:
     def run(*medians: float) -> Processes:
         estimates = [Estimate(m, 20, np.full(DRAWS, m)) for m in medians]
@@ -221,7 +249,7 @@ def test_to_exchange_both_runs_gives_the_inverse(factors: list[float], factor: f
     pairings = Pairings(runs, ())
     found, inverse = pairings.ratio(("A", 1), ("B", 1)), pairings.ratio(("B", 1), ("A", 1))
     assert found is not None and inverse is not None
-    mean = math.exp(np.mean(np.log(factors))) / factor
+    mean = agreed_value(factors) / factor
     assert found.estimate.median == pytest.approx(mean)
     assert inverse.estimate.median == pytest.approx(1 / mean)
     assert found.estimate.quantiles is not None and inverse.estimate.quantiles is not None

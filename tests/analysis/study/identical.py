@@ -21,7 +21,7 @@ from analysis.study.planted import SLOW, SLOW_SHARE, mixture_median
 
 from flashlab.analysis.pairing import Pairings, Place, Processes, RunEstimate
 from flashlab.analysis.ratios import Ratio, ratio
-from flashlab.analysis.replication import Replicated, combine_processes, interval_of
+from flashlab.analysis.replication import UNREPLICATED, Replicated, combine_processes, interval_of
 from flashlab.calls.replicates import MOST_ADDED
 from flashlab.measuring.protocols import BATCH, ENOUGH_CALLS, GROWTH
 from flashlab.statistics import (
@@ -284,6 +284,80 @@ def score_adaptive(calls: tuple[str, int], sd: float, pairs: int, seed: int) -> 
         by_margin = _decided(random, calls, sd, 1 + MARGIN)[1]
         at_margin += sum(found.verdict == "above" for found in by_margin)
     return replace(score, missed=missed, at_margin=at_margin)
+
+
+# Few processes, some of which are off
+
+OFF = 1.2, 2.5
+"""Least and greatest factor of a disturbed process; that of states is the least."""
+
+Offsets = Callable[[np.random.Generator, int, int], Floats]
+"""The factor on the times of each of so many runs in each of so many processes."""
+
+
+def _all_alike(_: np.random.Generator, runs: int, processes: int) -> Floats:
+    return np.ones((runs, processes))
+
+
+def _one_disturbed(random: np.random.Generator, runs: int, processes: int) -> Floats:
+    """One process of one run."""
+    found = np.ones((runs, processes))
+    found[random.integers(runs), random.integers(processes)] = random.uniform(*OFF)
+    return found
+
+
+def _some_disturbed(random: np.random.Generator, runs: int, processes: int) -> Floats:
+    """Each process with a probability of 5%."""
+    is_off = random.random((runs, processes)) < 0.05
+    return np.where(is_off, random.uniform(*OFF, (runs, processes)), 1.0)
+
+
+def _two_states(random: np.random.Generator, runs: int, processes: int) -> Floats:
+    """Each process in either of two states, around 1."""
+    found: Floats = OFF[0] ** (random.integers(2, size=(runs, processes)) - 0.5)
+    return found
+
+
+OFFSETS: Mapping[str, Offsets] = {
+    "all alike": _all_alike,
+    "one process disturbed": _one_disturbed,
+    "5% of processes disturbed": _some_disturbed,
+    "two states": _two_states,
+}
+
+FEW = (2, 3, 4, 5)
+"""Processes of which some are off."""
+
+
+def score_few(
+    offsets: str, processes: int, sd: float, pairs: int, seed: int, runs: int = RUNS
+) -> tuple[Score, float]:
+    """Compare kinds of so many runs with one another.
+
+    And the greatest factor by which the last process widens the interval of any run.
+    """
+    random, score, widened = np.random.default_rng(seed), Score(), 0.0
+    while score.ratios < pairs:
+        kinds = []
+        for _ in range(TOGETHER):
+            off = OFFSETS[offsets](random, runs, processes)
+            drawn = [[_process(random, INDEPENDENT, sd, f) for f in run] for run in off]
+            kinds.append(combine_processes(drawn, UNREPLICATED))
+            _add_kind(score, kinds[-1])
+            before = combine_processes([run[:-1] for run in drawn], UNREPLICATED)
+            widths = [[_width(found) for found in kind] for kind in (kinds[-1], before)]
+            widened = max(widened, *(now / then for now, then in zip(*widths, strict=True)))
+        for one, other in itertools.combinations(kinds, 2):
+            for a, b in zip(one, other, strict=True):
+                found = ratio(0, a.estimate, b.estimate)
+                score.add(found.low, found.high)
+    return score, widened
+
+
+def _width(found: Replicated) -> float:
+    """Of its interval, in the logarithm."""
+    low, high = interval_of(found.estimate) or (1.0, math.inf)
+    return math.log(high / low)
 
 
 # Processes that ran side by side

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 from analysis.study.identical import (
     DISTURBANCES,
+    FEW,
     INDEPENDENT,
     NOISES,
+    OFFSETS,
     score_adaptive,
+    score_few,
     score_fixed,
     score_noise,
     score_paired,
@@ -63,6 +66,17 @@ def test_added_processes_find_what_three_miss_and_state_no_difference_of_identic
     assert score.ratios_held >= 0.92 * score.ratios
     assert score.false == 0
     assert score.missed <= 0.05 * score.ratios
+
+
+@pytest.mark.parametrize("offsets", OFFSETS)
+@pytest.mark.parametrize("processes", FEW)
+def test_few_processes_of_which_some_are_off_hold_the_truth(offsets: str, processes: int) -> None:
+    score, widened = score_few(offsets, processes, 0.012, 2 * PAIRS, seed=3)
+    assert score.held >= 0.91 * score.runs  # of a hundred runs, 92% on the large scale
+    assert score.ratios_held >= 0.92 * score.ratios
+    assert score.false <= 0.01 * score.ratios
+    if processes == 2 and not offsets.startswith("5%"):
+        assert widened < 10
 
 
 @pytest.mark.parametrize("disturbance", DISTURBANCES)

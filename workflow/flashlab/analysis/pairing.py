@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 
 from flashlab.analysis.experiment import Row, is_imported
-from flashlab.analysis.replication import Replicated, combine_processes
+from flashlab.analysis.replication import Replicated, combine_processes, tells_spread
 from flashlab.statistics import Estimate, function_estimate
 
 REACH = timedelta(minutes=10)
 """Longest time from the end of one process to the start of the other of a pair."""
 
 MIN_PAIRS = 2
-"""Fewest pairs that tell how much a ratio differs from pair to pair."""
+"""Fewest pairs of two runs at a setting. Those of all settings must tell how much a ratio differs
+from pair to pair (`tells_spread`); else runs are compared as independent."""
 
 FAR = 1e9
 """Seconds that no pairs have between them: what may be no pair is one only where there is none."""
@@ -96,7 +97,7 @@ class Pairings:
         self._known: dict[Key, dict[Key, Replicated]] = {}
 
     def ratio(self, one: Key, other: Key) -> Replicated | None:
-        """The first run over the second; None where fewer than `MIN_PAIRS` processes are paired."""
+        """The first run over the second; None where too few processes are paired."""
         changed = {i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a != b}
         if not changed or not (changed == {0} or changed <= self._variants):
             return None
@@ -125,6 +126,8 @@ class Pairings:
                     function_estimate(operator.truediv, (one.estimates[i], other.estimates[j]))
                     for i, j in paired
                 ]
+        if not tells_spread(map(len, pairs.values())):
+            return {}
         return dict(zip(pairs, combine_processes([*pairs.values()]), strict=True))
 
 

@@ -2,20 +2,21 @@
 
 Processes of identical code differ by more than their calls tell: memory is laid out differently,
 clocks settle elsewhere. So the interval is a t interval on the logarithms of the processes'
-medians, and what the calls tell only bounds it from below.
+medians, and what the calls tell only bounds it from below. Where most processes agree and others
+are far off, the value is what those agree on: a mean with one that was disturbed is no process's.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.special
 
-from flashlab.statistics import CONFIDENCE, DRAWS, Estimate, Floats, function_estimate
+from flashlab.statistics import CONFIDENCE, DRAWS, MARGIN, Estimate, Floats, function_estimate
 
 GREATER_LEVEL = 0.05
 """Level of the F test by which a run scatters more than the others of its kind."""
@@ -29,7 +30,16 @@ MEAN_COUNT = 0
 so that the spread between processes alone decides."""
 
 LARGEST_FACTOR = 1e6
-"""Farthest that a distribution reaches from its value: of two processes it has no bounds."""
+"""Farthest that a distribution reaches from its value."""
+
+MIN_PROCESSES, MIN_FREEDOM = 3, 3
+"""A spread is known from a run of so many processes, or from several runs that have together so
+many more processes than runs. By two processes alone, with one degree of freedom, the interval of a
+speed-up of 1.41 was one of 0.009 to 216."""
+
+FAR_APART = 16
+"""Least distance of two groups of processes, over the standard deviation within them. Of three
+normal processes two agree so by chance in 14% of runs, of four and five in 2 and 1%."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +53,12 @@ class Spread:
     freedom: float
 
 
-UNREPLICATED = Spread(deviation=0.02, freedom=20)
-"""What is assumed of a run of one process, where no run at all was measured in several.
+UNREPLICATED = Spread(deviation=0.03, freedom=1e6)
+"""What is assumed between processes where too few were measured to tell (`tells_spread`).
 
-So did two recordings of identical code on different days differ, in 226 comparisons, which count as
-fewer since they share the days and the implementations. By it the interval of a ratio spans ±6%:
-single processes never show that two are equal, nor a difference of less than 11%."""
+By it, single processes never show that two runs are equal, nor a difference of less than 14%.
+Recordings of identical code on two days differed by about 2%; between two H200s some
+implementations differed by up to 11% (`docs/measuring.md`)."""
 
 
 @dataclass(frozen=True)
@@ -64,32 +74,101 @@ class Replicated:
     spread: Spread | None
 
 
-def _spreads(logs: Sequence[Floats]) -> list[Spread | None]:
-    """By what to judge each run of a kind: the pooled spread, or its own where that is greater.
+def tells_spread(processes: Iterable[int]) -> bool:
+    """Whether runs of so many processes each tell how much processes differ."""
+    counts = [count for count in processes if count > 1]
+    several = max(counts, default=0) >= MIN_PROCESSES
+    return several or sum(count - 1 for count in counts) >= MIN_FREEDOM
 
-    Its own is where it exceeds that of all others by an F test (`GREATER_LEVEL`); one that does so
-    beyond doubt (`ODD_LEVEL`) is not pooled. One that is smaller may be so by chance, as of
-    processes that go between two states. None where no run has several processes.
+
+@dataclass(frozen=True)
+class Groups:
+    """Two groups that processes fall into, by the positions of each one's, and how far apart.
+
+    `most` are those that agree, more than the `others`; `apart` is the factor between the groups'
+    geometric means, above 1.
     """
-    own = {
-        position: _own_spread(medians) for position, medians in enumerate(logs) if len(medians) > 1
-    }
-    if not own:
-        return [None] * len(logs)
 
-    def chance(run: Spread) -> float:
+    most: Sequence[int]
+    others: Sequence[int]
+    apart: float
+
+
+def groups_of(medians: Sequence[float]) -> Groups | None:
+    """The two groups of processes, by their medians; None where there are none, or equally large.
+
+    They are apart by more than the margin, and far (`FAR_APART`) by the scatter within them.
+    """
+    if len(medians) < MIN_PROCESSES or min(medians) <= 0:
+        return None
+    logs = np.log(medians)
+    order = np.argsort(logs)
+    gaps = np.diff(logs[order])
+    split = int(np.argmax(gaps)) + 1
+    lower, upper = order[:split], order[split:]
+    within = sum(((logs[part] - logs[part].mean()) ** 2).sum() for part in (lower, upper))
+    scatter = math.sqrt(within / (len(logs) - 2))
+    if len(lower) == len(upper) or gaps[split - 1] <= max(math.log1p(MARGIN), FAR_APART * scatter):
+        return None
+    others, most = sorted((lower.tolist(), upper.tolist()), key=len)
+    return Groups(most, others, math.exp(float(logs[upper].mean() - logs[lower].mean())))
+
+
+def agreed_value(medians: Sequence[float]) -> float:
+    """The geometric mean of processes' medians, above 0; of those that agree, where most do.
+
+    Exactly the median where there is one alone.
+    """
+    groups = groups_of(medians)
+    agreed = [medians[i] for i in groups.most] if groups else medians
+    return agreed[0] if len(agreed) == 1 else math.exp(float(np.log(agreed).mean()))
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """By what spread to judge a run: the pooled one, or its own if that `is_greater`.
+
+    `of_others` is that of all other runs.
+    """
+
+    spread: Spread | None
+    of_others: Spread | None = None
+    is_greater: bool = False
+
+
+def _judge(logs: Sequence[Floats], unreplicated: Spread | None) -> list[_Judged]:
+    """By what to judge each run of a kind.
+
+    By its own spread where that exceeds that of all others by an F test (`GREATER_LEVEL`); one that
+    does so beyond doubt (`ODD_LEVEL`) is not pooled. One that is smaller may be so by chance, as of
+    processes that go between two states. `unreplicated` takes the place of what too few tell.
+    """
+    own = {i: _own_spread(medians) for i, medians in enumerate(logs) if len(medians) > 1}
+    is_known = tells_spread(map(len, logs))
+    if not own or not (is_known or unreplicated):
+        return [_Judged(unreplicated or _pooled(list(own.values())))] * len(logs)
+
+    def of_others(position: int) -> Spread | None:
+        others = [i for i in own if i != position]
+        if tells_spread(len(logs[i]) for i in others) or (others and unreplicated is None):
+            return _pooled([own[i] for i in others])
+        return unreplicated
+
+    def chance(run: Spread, others: Spread | None) -> float:
         """The probability of so great a spread, were it that of all others."""
-        others = _pooled([spread for spread in own.values() if spread is not run])
         if others is None or not others.deviation:
             return float(others is None or not run.deviation)
         ratio = (run.deviation / others.deviation) ** 2
         return float(scipy.special.fdtrc(run.freedom, others.freedom, ratio))
 
-    chances = {position: chance(run) for position, run in own.items()}
-    usual = [own[position] for position, each in chances.items() if each >= ODD_LEVEL]
-    pooled = _pooled(usual or list(own.values()))
-    greater = {position for position, each in chances.items() if each < GREATER_LEVEL}
-    return [own[i] if i in greater else pooled for i in range(len(logs))]
+    others = {i: of_others(i) for i in own}
+    chances = {i: chance(run, others[i]) for i, run in own.items()}
+    usual = [own[i] for i, each in chances.items() if each >= ODD_LEVEL]
+    pooled = _pooled(usual or list(own.values())) if is_known else unreplicated
+    return [
+        _Judged(own[i], others[i], True) if chances.get(i, 1.0) < GREATER_LEVEL else _Judged(pooled)
+        for i in range(len(logs))
+    ]
 
 
 def _own_spread(medians: Floats) -> Spread:
@@ -105,7 +184,9 @@ def _pooled(spreads: Sequence[Spread]) -> Spread | None:
 
 
 def shared_spread(runs: Sequence[Sequence[Estimate]]) -> Spread | None:
-    """The spread between processes of runs of any kinds, pooled; None where each has but one."""
+    """The spread between processes of runs of any kinds, pooled; None where too few tell it."""
+    if not tells_spread(map(len, runs)):
+        return None
     logs = [np.log([process.median for process in run]) for run in runs if len(run) > 1]
     return _pooled([_own_spread(medians) for medians in logs])
 
@@ -126,23 +207,58 @@ def combine_with_spread(processes: Sequence[Estimate], spread: Spread | None) ->
 
     That of the only process where no spread is known. See `combine_processes`.
     """
-    if len(processes) == 1 and spread is None:
-        return processes[0]
-    medians: Floats = np.log([process.median for process in processes])
     count = sum(process.count for process in processes)
-    centre = float(medians.mean())
-    within = function_estimate(_geometric_mean, processes).quantiles
-    if spread is None or (within is None and len(processes) == 1 and count != MEAN_COUNT):
-        return Estimate(math.exp(centre), count, None)
+    is_few = processes[0].quantiles is None and count != MEAN_COUNT
+    if len(processes) == 1 and (spread is None or is_few):
+        return processes[0]
+    medians = [process.median for process in processes]
+    value = agreed_value(medians)
+    if spread is None:
+        return Estimate(value, count, None)
+    held = np.full(DRAWS, value)  # by what most agree on, that of all may not hold it
+    return Estimate(value, count, _widest([_quantiles(processes, spread), held]))
+
+
+def _quantiles(processes: Sequence[Estimate], spread: Spread) -> Floats:
+    """Of the geometric mean: by the spread between processes, and no narrower than by the calls."""
+    centre = float(np.log([process.median for process in processes]).mean())
     error = spread.deviation / math.sqrt(len(processes))
     farthest = math.log(LARGEST_FACTOR)
-    between = np.clip(_t_quantiles(spread.freedom) * error, -farthest, farthest) + centre
-    if within is None:  # too few calls to tell anything, as of a program that is run once or twice
-        return Estimate(math.exp(centre), count, np.exp(between))
-    own = np.log(within)
+    between = np.exp(np.clip(_t_quantiles(spread.freedom) * error, -farthest, farthest) + centre)
+    within = function_estimate(_geometric_mean, processes).quantiles
+    # With too few calls to tell anything, as of a program that is run once or twice, without them.
+    return between if within is None else _widest([between, within])
+
+
+def _widest(quantiles: Sequence[Floats]) -> Floats:
+    """From the lowest of several distributions to the highest."""
     low = np.arange(DRAWS) < DRAWS // 2
-    quantiles = np.where(low, np.minimum(own, between), np.maximum(own, between))
-    return Estimate(math.exp(centre), count, np.exp(quantiles))
+    found: Floats = np.where(low, np.min(quantiles, axis=0), np.max(quantiles, axis=0))
+    return found
+
+
+def _combine(processes: Sequence[Estimate], judged: _Judged) -> Estimate:
+    """One estimate of a run's processes.
+
+    Where they scatter more than those of other runs and fall into groups, as two do, the interval
+    reaches from what the one group tells to what the other does, unless Student's t says more: by
+    so few processes it may say nothing.
+    """
+    combined = combine_with_spread(processes, judged.spread)
+    groups = groups_of([process.median for process in processes])
+    if len(processes) == 2:
+        groups = Groups([0], [1], 1.0)
+    if groups is None or judged.of_others is None or not judged.is_greater:
+        return combined
+    parts = [[processes[i] for i in groups.most], *([processes[i]] for i in groups.others)]
+    quantiles = _widest([_quantiles(part, judged.of_others) for part in parts])
+    return min(combined, replace(combined, quantiles=quantiles), key=_width)
+
+
+def _width(estimate: Estimate) -> float:
+    """The factor between the ends of its interval."""
+    low, high = interval_of(estimate) or (1.0, math.inf)
+    return high / low
 
 
 def combine_processes(
@@ -150,31 +266,27 @@ def combine_processes(
 ) -> list[Replicated]:
     """The estimate of each run of a kind from those of its processes, by one quantity above 0.
 
-    The value is the geometric mean of the processes' medians. Its distribution is that of Student's
-    t on their logarithms, by the variance between processes, and nowhere narrower than what the
-    calls within each process tell of that mean, where there are enough of them.
+    The value is the geometric mean of the processes' medians, or of those that agree where others
+    are far off (`groups_of`). Its distribution is that of Student's t on the logarithms of all, by
+    the variance between processes, and nowhere narrower than what the calls within each process
+    tell of that mean, where there are enough of them.
 
     The variance is pooled over the runs of the kind, but a run that scatters more than the others
-    has its own. A run of one process is judged by the spread of its kind, if any is known.
+    has its own; of two processes, or where most agree, it reaches from the one group to the other.
+    A run of one process is judged by the spread of its kind, if any is known.
 
     Args:
         kind: the processes of each run, at least one, in any order.
-        unreplicated: the spread to assume where no run of the kind has several processes.
+        unreplicated: the spread to assume where the runs of the kind do not tell any.
 
     Returns:
         An estimate for each run, without an interval where its only process has none.
     """
     logs: list[Floats] = [np.log([process.median for process in run]) for run in kind]
-    found = []
-    for processes, known in zip(kind, _spreads(logs), strict=True):
-        spread = known or unreplicated
-        found.append(Replicated(combine_with_spread(processes, spread), len(processes), spread))
-    return found
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """The geometric mean of values above 0; exactly the value where there is one alone."""
-    return values[0] if len(values) == 1 else math.exp(float(np.log(values).mean()))
+    return [
+        Replicated(_combine(processes, judged), len(processes), judged.spread)
+        for processes, judged in zip(kind, _judge(logs, unreplicated), strict=True)
+    ]
 
 
 def interval_of(estimate: Estimate, error: float = 1 - CONFIDENCE) -> tuple[float, float] | None:

@@ -41,7 +41,7 @@ from flashlab.analysis.experiment import (
 )
 from flashlab.analysis.launched import kernels_cell
 from flashlab.analysis.ratios import rounded
-from flashlab.analysis.replication import geometric_mean, interval_of
+from flashlab.analysis.replication import agreed_value, interval_of
 from flashlab.analysis.settings import operations, timed_metrics
 from flashlab.anonymity import anonymous
 from flashlab.benchmarks.model import Benchmark, Metric
@@ -207,7 +207,7 @@ def _plain_estimate(metric: Metric, measured: _Measured) -> _Estimate:
     values = [_value(metric, record) for record in measured.with_numbers]
     stopped = _stopped(metric, measured)
     if not metric.exact:
-        return _Estimate(geometric_mean(values), None, None, 0, stopped, _deviation(values))
+        return _Estimate(agreed_value(values), None, None, 0, stopped, _deviation(values))
     worst = min(values) if metric.higher_is_better else max(values)
     least, most = min(values), max(values)
     low, high = (least, most) if most - least > NEGLIGIBLE * abs(most) else (None, None)
@@ -232,7 +232,7 @@ def _sampled_estimate(metric: Metric, measured: _Measured, samples: Sequence[Sam
             intervals.append(interval_of(found) or (None, None))
     lows, highs = zip(*intervals, strict=True)
     return _Estimate(
-        geometric_mean(medians),
+        agreed_value(medians),
         None if None in lows else min(lows),
         None if None in highs else max(highs),
         sum(min(map(len, processes)) for processes in zip(*samples, strict=True)),

@@ -19,7 +19,7 @@ from flashlab.analysis.experiment import IMPLAUSIBLE
 from flashlab.analysis.replication import combine_processes
 from flashlab.benchmarks.model import Benchmark
 from flashlab.compare.interleave import ENDING, Batches, Candidate, Progress
-from flashlab.compare.looks import MIN_PAIRS, PROCESSES
+from flashlab.compare.looks import ASSUMED_SPREAD, MIN_PAIRS, PROCESSES
 from flashlab.compare.printing import Block, Cell, renderable, show, table_of, verdict_cell
 from flashlab.compare.words import NO_VALUE, say
 from flashlab.devices import find_device
@@ -67,7 +67,7 @@ def _time(processes: Sequence[Batches]) -> dict[str, Any] | None:
     estimates = [estimate_median(calls) for calls in samples if len(calls) >= MIN_PAIRS]
     if not estimates:
         return None
-    estimate = combine_processes([estimates])[0].estimate
+    estimate = combine_processes([estimates], ASSUMED_SPREAD)[0].estimate
     low, high = function_interval(lambda median: median * 1e3, [estimate]) or (None, None)
     return {"milliseconds": estimate.median * 1e3, "low": low, "high": high}
 

@@ -7,7 +7,7 @@ from typing import Any
 from flashlab.analysis.estimates import Estimates, bases_of
 from flashlab.analysis.experiment import Experiment, chosen_metrics, run_keys
 from flashlab.analysis.kinds.choice import place
-from flashlab.analysis.replication import geometric_mean
+from flashlab.analysis.replication import agreed_value
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.compare.pairs import measurements_in, status_in
 from flashlab.compare.rule import TIMES
@@ -28,7 +28,7 @@ def _experiment(benchmark: Benchmark, metric: Metric, side: Records) -> Experime
         if metric.derived:
             metrics.append({**row, "metric": metric.name})
         for base, found in zip(bases, measured, strict=True):
-            value = geometric_mean([each.value for each in found])
+            value = agreed_value([each.value for each in found])
             metrics.append({**row, "metric": base.name, "value": value})
             kept = [[*each.samples] for each in found]
             if all(kept):

@@ -13,18 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flashlab.analysis.experiment import status_of
-from flashlab.analysis.replication import Spread, combine_processes, geometric_mean
+from flashlab.analysis.replication import UNREPLICATED, agreed_value, combine_processes
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.compare.rule import FAILED, MENDED, Ratio
 from flashlab.compare.sides import Records
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, estimate_median, function_interval
-
-UNREPLICATED = Spread(0.03, 1e6)
-"""The spread that is assumed between processes where none was measured. By it, the least difference
-that single processes can show is one of about 14%; identical code was seen to differ by up to 11%
-between two H200s (`docs/measuring.md`)."""
 
 Pair = Mapping[str, Any]
 """One metric of one run on both sides, as it stands in comparison.json.
@@ -85,14 +80,14 @@ def _compare_metric(
         one, other = (values_in(processes, metric) for processes in both)
         estimates = [_estimates(processes, metric) for processes in both]
         if both[0] == both[1]:  # as of a kernel that a revision did not change
-            value = geometric_mean(one)
+            value = agreed_value(one)
             compared[run] = value, value, Ratio(1.0, 1.0, 1.0)
         elif metric.exact:
             compared[run] = max(one), max(other), _exact_ratio(one, other)
         elif all(estimates):
             sampled[run] = estimates
         else:  # means alone have no interval
-            before, after = geometric_mean(one), geometric_mean(other)
+            before, after = agreed_value(one), agreed_value(other)
             compared[run] = before, after, Ratio(after / before, None, None)
     processes = [estimates for run in sampled.values() for estimates in run]
     combined = iter(combine_processes(processes, UNREPLICATED))

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from flashlab.analysis.replication import UNREPLICATED
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.circumstances import AGREES, CODE
-from flashlab.compare.pairs import UNREPLICATED
 from flashlab.compare.rule import EQUAL, GAINS, INCONCLUSIVE, LOSSES, VERDICTS
 from flashlab.compare.words import DOUBT, NO_VALUE, between, percentage, say
 
