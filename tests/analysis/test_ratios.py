@@ -13,8 +13,10 @@ from planted.experiments import SIZES
 
 from flashlab.analysis import ratios, replication
 from flashlab.analysis.kinds.comparison import trend_of
-from flashlab.analysis.ratios import Ratio, rounded, rounded_off_margin
+from flashlab.analysis.ratios import Ratio, printed_ratio, rounded, rounded_off_margin
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.statistics import MARGIN
+from flashlab.telling.teller import Teller
 
 
 @pytest.mark.parametrize(
@@ -108,3 +110,22 @@ def test_no_module_of_the_analysis_holds_a_margin_of_its_own() -> None:
         code = path.read_text(encoding="utf-8")
         held = [number for number in (str(MARGIN), str(1 + MARGIN)) if number in code]
         assert not held and "5%" not in code.replace("95%", ""), path
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "printed"),
+    [
+        (4.603, 4.11, 5.15, "4.6"),
+        (4.603, 4.598, 4.608, "4.60"),
+        (4.603, None, None, "4.60"),
+        (0.996, 0.95, 1.04, "1.0"),
+        (1.0496, 1.049, 1.0502, "1.0496"),  # neither on the margin nor across it
+        (1.07, 1.051, 1.09, "1.1"),
+        (629.4, 500.0, 800.0, "629"),
+    ],
+)
+def test_a_ratio_is_printed_with_the_digits_that_its_interval_supports(
+    ratio: float, low: float | None, high: float | None, printed: str
+) -> None:
+    found = printed_ratio(Ratio(0, ratio, low, high, 100))
+    assert Teller("en", ATTENTION).tell(found) == printed

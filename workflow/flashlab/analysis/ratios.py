@@ -14,6 +14,7 @@ from flashlab.analysis.finding import Reason
 from flashlab.analysis.pairing import RunEstimate
 from flashlab.analysis.replication import interval_of
 from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_estimate
+from flashlab.telling.values import Measured, supported_places
 
 SIGNIFICANT_DIGITS = 3
 EVIDENCE_DIGITS = 9
@@ -42,6 +43,26 @@ def rounded_off_margin(ratio: float) -> float:
     return _rounded_off(ratio, 1 + statistics.MARGIN, 1 / (1 + statistics.MARGIN))
 
 
+def printed_ratio(found: Ratio) -> Measured:
+    """With the digits that its interval supports; more where these would put it across the margin.
+
+    Three where it has no interval, and from a hundred on.
+    """
+    ratio = found.ratio
+    if found.half_width == 0 or ratio >= 100:
+        return Measured(rounded_off_margin(ratio))
+    places = supported_places(ratio, found.half_width)
+    ends = 1 + statistics.MARGIN, 1 / (1 + statistics.MARGIN)
+    while places < EXACT_DIGITS and not _is_same_side(ratio, round(ratio, places), ends):
+        places += 1
+    return Measured(round(ratio, places), places)
+
+
+def _is_same_side(value: float, printed: float, ends: Sequence[float]) -> bool:
+    """Whether a number as it is printed is above and below the same ends, and on the same ones."""
+    return all((printed > end, printed < end) == (value > end, value < end) for end in ends)
+
+
 def rounded_off_one(ratio: float) -> float:
     """A ratio of exact values as printed: 1 only where they are equal."""
     return _rounded_off(ratio, 1.0)
@@ -50,7 +71,7 @@ def rounded_off_one(ratio: float) -> float:
 def _rounded_off(ratio: float, *ends: float) -> float:
     for digits in range(SIGNIFICANT_DIGITS, EXACT_DIGITS):
         printed = rounded(ratio, digits)
-        if all((printed > end, printed < end) == (ratio > end, ratio < end) for end in ends):
+        if _is_same_side(ratio, printed, ends):
             return printed
     return rounded(ratio, EXACT_DIGITS)
 
@@ -94,6 +115,11 @@ class Ratio:
     def may_be_below(self) -> bool:
         """Whether the interval, or the lack of one, leaves room for more than the margin below."""
         return self.low is None or exceeds_margin(self.ideal / self.low)
+
+    @property
+    def half_width(self) -> float:
+        """Half of its interval's width; 0 where it has none."""
+        return (self.high - self.low) / 2 if self.low is not None and self.high is not None else 0.0
 
     def to_json(self) -> dict[str, Any]:
         """The ratio as evidence, rounded to `EVIDENCE_DIGITS`."""

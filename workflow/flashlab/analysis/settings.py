@@ -18,6 +18,7 @@ from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import (
     Ratio,
     interval_json,
+    printed_ratio,
     ratio,
     rounded,
     shared_verdict,
@@ -29,7 +30,6 @@ from flashlab.telling.values import (
     Heading,
     InBrackets,
     Listed,
-    Measured,
     MetricName,
     Tellable,
     say,
@@ -168,11 +168,11 @@ def pair_finding(
         "where": Heading(MetricName(metric.name, part=True)),
         "variant": InBrackets([]),
         "count": len(factors),
-        "low": Measured(rounded(lowest.ratio)),
-        "high": Measured(rounded(highest.ratio)),
+        "low": printed_ratio(lowest),
+        "high": printed_ratio(highest),
         "low_where": where(lowest),
         "high_where": where(highest),
-        "factors": span(rounded(lowest.ratio), rounded(highest.ratio)),
+        "factors": span(printed_ratio(lowest), printed_ratio(highest)),
         **named,
     }
     key = messages.get(verdict)

@@ -29,6 +29,7 @@ from flashlab.telling.values import (
     in_turn,
     say,
     setting,
+    supported_places,
 )
 
 MOST_VALUES = 6
@@ -117,11 +118,20 @@ def _ratio_cell(data: ReportData, choice: Finding | None, value: int, name: str)
     found = estimate_at(choice, value)
     if found is None:
         return Cell("–")
-    ratio = found["estimate"] if found["best"] == name else 1 / found["estimate"]
-    return ratio_cell(data, ratio, found["verdict"])
+    ends = [found[key] for key in ("low", "estimate", "high")]
+    if found["best"] != name:
+        ends = [end and 1 / end for end in reversed(ends)]
+    return ratio_cell(data, ends[1], found["verdict"], places_of(*ends))
 
 
-def ratio_cell(data: ReportData, ratio: float, verdict: str) -> Cell:
+def places_of(low: float | None, ratio: float, high: float | None) -> int | None:
+    """The decimals of a ratio that its interval supports; None where it has none."""
+    if low is None or high is None:
+        return None
+    return supported_places(ratio, (high - low) / 2)
+
+
+def ratio_cell(data: ReportData, ratio: float, verdict: str, places: int | None) -> Cell:
     """A ratio, with the sign of its verdict where that is no difference; bold where decided.
 
     One that is undecided for too few calls alone, being far from 1, has no sign.
@@ -129,7 +139,7 @@ def ratio_cell(data: ReportData, ratio: float, verdict: str) -> Cell:
     prefix = PREFIXES.get(verdict, "")
     if verdict == "inconclusive" and abs(math.log(ratio)) > math.log(FAR):
         prefix = ""
-    return Cell(f"{prefix}{data.ratio(ratio)}×", strong=verdict not in PREFIXES)
+    return Cell(f"{prefix}{data.ratio(ratio, places)}×", strong=verdict not in PREFIXES)
 
 
 def _pair_row(

@@ -6,7 +6,6 @@ Every run has a number, in the order in which the experiments first show it.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -47,6 +46,7 @@ from flashlab.telling.values import (
     heading,
     say,
     settings,
+    supported_places,
 )
 
 SAMPLED_DIGITS = 4
@@ -301,16 +301,15 @@ class ReportData:
         Two significant digits at least, and `SAMPLED_DIGITS` at most; of more than a hundred the
         whole digits, since a zero in their place would read as measured.
         """
-        magnitude = math.floor(math.log10(abs(value))) if value else 0
-        supported = math.floor(-math.log10(half_width)) if half_width > 0 else SAMPLED_DIGITS
-        places = max(0, min(max(supported, 1 - magnitude), SAMPLED_DIGITS - 1 - magnitude))
+        places = supported_places(value, half_width, SAMPLED_DIGITS)
         return self.tellers[0].tell(Measured(round(value, places), places))
 
-    def ratio(self, value: float) -> str:
-        """A ratio of measured values, to three digits with trailing zeros; from 20 on to two."""
+    def ratio(self, value: float, places: int | None = None) -> str:
+        """A ratio of measured values, to so many decimals, else three digits; from 20 on to two."""
         if value >= 20:
             return f"{float(f'{value:.2g}'):,.0f}"
-        return self.tellers[0].tell(Measured(float(f"{value:.3g}")))
+        printed = rounded(value) if places is None else round(value, places)
+        return self.tellers[0].tell(Measured(printed, places))
 
     def value(self, row: Row) -> Cell:
         """The value of a row of the metric table, with its interval if there is one."""

@@ -307,11 +307,15 @@ def _comparison(data: ReportData, implementation: str, metric: Metric) -> Findin
     return found if found and found.facts["count"] else None
 
 
+def _ratio(data: ReportData, found: Finding) -> str:
+    return data.ratio(found.facts["low"], found.facts["low_places"])
+
+
 def _with_ratio(data: ReportData, run: RunRow, metric: Metric) -> Cell:
     """A value with the verdict's sign and the ratio beside it: ``▲ 4.00×``."""
     found, note = _comparison(data, run["implementation"], metric), ""
     if found:
-        note = f"{sign_of(data, found)[0]} {data.ratio(found.facts['low'])}×"
+        note = f"{sign_of(data, found)[0]} {_ratio(data, found)}×"
     return replace(data.value(data.summary.metric_row(run, metric.name)), note=note)
 
 
@@ -321,7 +325,9 @@ def _ratio_rows(data: ReportData, names: Iterable[str], metrics: Sequence[Metric
         found = [_comparison(data, name, metric) for metric in metrics]
         if name != data.baseline and any(found):
             ratios = [
-                ratio_cell(data, finding.facts["low"], finding.verdict) if finding else Cell("")
+                ratio_cell(data, finding.facts["low"], finding.verdict, finding.facts["low_places"])
+                if finding
+                else Cell("")
                 for finding in found
             ]
             label = say("headline.ratio", name=name, baseline=data.baseline)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from flashlab.analysis.experiment import ladder_of, step_metric
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric
-from flashlab.report.compact import estimate_at, printed_value, ratio_cell
+from flashlab.report.compact import estimate_at, places_of, printed_value, ratio_cell
 from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table
 from flashlab.telling.values import Heading, Short, Tellable, heading, say
@@ -30,7 +30,10 @@ def _shown(counter: Metric, counted: Mapping[str, float]) -> Tellable:
 def _gain(data: ReportData, step: Finding | None, value: int) -> Cell:
     """How many times as good as the step before a step is at a value."""
     found = estimate_at(step, value)
-    return ratio_cell(data, found["estimate"], found["verdict"]) if found else Cell("–")
+    if found is None:
+        return Cell("–")
+    places = places_of(found["low"], found["estimate"], found["high"])
+    return ratio_cell(data, found["estimate"], found["verdict"], places)
 
 
 def _scaled(value: float, unit: str) -> str:

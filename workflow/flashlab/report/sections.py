@@ -243,7 +243,8 @@ def _ratio_cell(data: ReportData, finding: Finding | None) -> Cell:
     if finding is None or finding.facts.get("low") is None:
         return Cell("–")
     sign, tone = sign_of(data, finding)
-    low, high = (data.ratio(finding.facts[key]) for key in ("low", "high"))
+    facts = finding.facts
+    low, high = (data.ratio(facts[key], facts.get(f"{key}_places")) for key in ("low", "high"))
     text = low if low == high else f"{low} – {high}"
     return Cell(f"{sign} {text}".strip(), tone=tone)
 

@@ -176,6 +176,22 @@ class Measured(Value):
         return narrator.number(self.value, places)
 
 
+def supported_places(value: float, half_width: float, most: int = LEAST_DIGITS) -> int:
+    """The decimals that the half-width of a number's interval supports.
+
+    Those of two significant digits at least, and of so many at most.
+    """
+    supported = math.floor(-math.log10(half_width)) if half_width > 0 else most
+    fewest, most = (_places(value, digits) for digits in (SHORT_DIGITS, most))
+    return max(0, min(max(supported, fewest), most))
+
+
+def _places(value: float, digits: int) -> int:
+    """The decimals of so many significant digits of a number that is rounded to them."""
+    rounded = abs(float(f"{value:.{digits}g}"))
+    return digits - 1 - (math.floor(math.log10(rounded)) if rounded else 0)
+
+
 @dataclass(frozen=True)
 class Short(Value):
     """A number that need not be exact: two digits, whole from 10 on."""
@@ -241,9 +257,10 @@ class Span(Value):
         return narrator.text(one if low == high else several, (), {"low": low, "high": high})
 
 
-def span(low: float, high: float, unit: str = "times") -> Span:
+def span(low: float | Measured, high: float | Measured, unit: str = "times") -> Span:
     """Two measured ends in a sentence."""
-    return Span(Measured(low), Measured(high), unit)
+    first, last = (end if isinstance(end, Measured) else Measured(end) for end in (low, high))
+    return Span(first, last, unit)
 
 
 # What a benchmark declares

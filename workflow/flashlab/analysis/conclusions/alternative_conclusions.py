@@ -30,6 +30,7 @@ from flashlab.analysis.experiment import (
 )
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kinds.choice import place
+from flashlab.analysis.kinds.comparison import printed_ends
 from flashlab.analysis.ratios import exceeds_margin, ratio, rounded
 from flashlab.analysis.replication import UNREPLICATED
 from flashlab.benchmarks.model import Metric, Parameter
@@ -352,7 +353,7 @@ def _effects(known: Known, experiment: Experiment) -> Iterator[Told]:
             continue
         gains: dict[str, list[Tellable]] = {}
         for finding in sorted(found, key=lambda each: -each.facts["low"]):
-            name, times = finding.subject["implementation"], Measured(finding.facts["low"])
+            name, times = finding.subject["implementation"], printed_ends(finding.facts)[0]
             verdict = finding.verdict if finding.verdict in OUTCOMES else "inconclusive"
             told_gain = say("conclusion.each.gain", name=name, times=times)
             gains.setdefault(verdict, []).append(told_gain)
@@ -365,9 +366,10 @@ def _effects(known: Known, experiment: Experiment) -> Iterator[Told]:
             "slowed": Listed([f.subject["implementation"] for f in found if f.verdict == "worse"]),
         }
         if helped:
-            factors = [finding.facts["low"] for finding in helped]
+            factors = [printed_ends(finding.facts)[0] for finding in helped]
             told |= {"count": len(helped), "of": len(found)}
-            told["effect_times"] = span(min(factors), max(factors))
+            low, high = (choose(factors, key=lambda end: end.value) for choose in (min, max))
+            told["effect_times"] = span(low, high)
         yield tell(key, sources=found, **told)
         outcomes = clauses(
             say(key, effects=Listed(gains[verdict]))

@@ -29,7 +29,7 @@ from flashlab.analysis.conclusions.quoting import (
 )
 from flashlab.analysis.experiment import IMPLAUSIBLE, metrics_of
 from flashlab.analysis.finding import Finding
-from flashlab.analysis.kinds.comparison import VERDICTS, describe_range
+from flashlab.analysis.kinds.comparison import VERDICTS, describe_range, printed_ends
 from flashlab.analysis.ratios import Ratio, shared_verdict, with_verdict
 from flashlab.analysis.select import MIN_CHOICES
 from flashlab.analysis.series import Series
@@ -112,7 +112,7 @@ def _answer_pair(known: Known, overall: Finding) -> Iterator[Finding]:
         "implementation": other,
         "baseline": baseline,
         "count": len(ratios),
-        "ratio_range": Range(Measured(span["low"]), Measured(span["high"])),
+        "ratio_range": Range(*printed_ends(span)),
         "standings": Listed(
             [say(key, *known.about, count=count) for key, count in standings.items() if count]
         ),
@@ -227,7 +227,7 @@ def _choices(known: Known, overall: Finding, chart: ChoiceMap) -> Iterator[Findi
         if metric == known.decisive and "wrong" in facts:
             wrong: dict[str, Tellable] = {name: facts[name] for name in ("wrong", "wrong_count")}
             wrong["wrong_part"] = facts["part"]
-            wrong["wrong_range"] = Range(Measured(facts["low"]), Measured(facts["high"]))
+            wrong["wrong_range"] = Range(*printed_ends(facts))
             told.append(Told(say("conclusion.front.wrong", *known.about, **wrong), [overall]))
         yield build_conclusion("choice", verdict, told, metric=metric.name)
 

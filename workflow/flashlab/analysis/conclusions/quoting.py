@@ -13,7 +13,7 @@ from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.experiment import Experiment, Row, Variant, chosen_metrics, metrics_of
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kinds.comparison import VERDICTS as PAIR_VERDICTS
-from flashlab.analysis.kinds.comparison import describe_range
+from flashlab.analysis.kinds.comparison import describe_range, printed_ends
 from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded, shared_verdict
 from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Benchmark, Metric
@@ -206,8 +206,7 @@ def tell_parts(parts: Sequence[Statement], sources: Sequence[Finding]) -> Told:
 
 
 def _range_of(ratios: Sequence[Ratio]) -> Range:
-    found = describe_range(ratios)
-    return Range(Measured(found["low"]), Measured(found["high"]))
+    return Range(*printed_ends(describe_range(ratios)))
 
 
 def off_and_on(experiment: Experiment, effect: Finding) -> list[Variant]:

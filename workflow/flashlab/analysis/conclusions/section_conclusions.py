@@ -53,9 +53,10 @@ from flashlab.analysis.kinds.comparison import (
     VERDICTS,
     clauses_of,
     describe_range,
+    printed_ends,
     trend_of,
 )
-from flashlab.analysis.ratios import Ratio, exceeds_margin, rounded, shared_verdict
+from flashlab.analysis.ratios import Ratio, exceeds_margin, printed_ratio, rounded, shared_verdict
 from flashlab.analysis.series import Series
 from flashlab.analysis.settings import implementations_of
 from flashlab.benchmarks.model import Metric
@@ -220,7 +221,7 @@ def _part(metric: Metric, span: Mapping[str, Any]) -> Statement:
     return say(
         "conclusion.each.part",
         part=part_name(metric),
-        range=Range(Measured(span["low"]), Measured(span["high"])),
+        range=Range(*printed_ends(span)),
     )
 
 
@@ -249,7 +250,7 @@ def _pair_heading(
     verdict = shared_verdict(ratios, VERDICTS)
     trend = trend_of(ratios) if len(ratios) > 1 else "one"
     span = describe_range(ratios)
-    low, high = Measured(span["low"]), Measured(span["high"])
+    low, high = printed_ends(span)
     return verdict, tell(
         BETTER[trend] if verdict == "better" else PAIR_HEADINGS[verdict],
         *known.about,
@@ -263,8 +264,8 @@ def _pair_heading(
         high=high,
         high_at=span["high_at"],
         ratio_range=Range(low, high),
-        at_first=Measured(rounded(ratios[0].ratio)),
-        at_last=Measured(rounded(ratios[-1].ratio)),
+        at_first=printed_ratio(ratios[0]),
+        at_last=printed_ratio(ratios[-1]),
         clauses=clauses_of(ratios, known.about, symbol),
     )
 
@@ -462,7 +463,7 @@ def _tell_both_leads(
         if not ratios or choice is None:
             return
         span = describe_range(ratios)
-        spans[name] = Range(Measured(span["low"]), Measured(span["high"]))
+        spans[name] = Range(*printed_ends(span))
         sources.append(choice)
     yield tell(
         "conclusion.variant.leads",

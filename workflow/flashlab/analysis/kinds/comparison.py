@@ -17,7 +17,7 @@ from flashlab.analysis.ratios import (
     Ratio,
     advantages,
     exceeds_margin,
-    rounded_off_margin,
+    printed_ratio,
     shared_verdict,
     with_verdict,
 )
@@ -63,33 +63,45 @@ def message_for(messages: Messages, verdict: str, count: int) -> str:
 
 
 def describe_range(
-    ratios: Sequence[Ratio], printed: Callable[[float], float] = rounded_off_margin
+    ratios: Sequence[Ratio], printed: Callable[[Ratio], Measured] = printed_ratio
 ) -> dict[str, Any]:
     """The printed range of the ratios, and where each end lies; the count alone where none is."""
     if not ratios:
         return {"count": 0}
     lowest, highest = (choose(ratios, key=lambda ratio: ratio.ratio) for choose in (min, max))
+    low, high = printed(lowest), printed(highest)
     return {
         "first": ratios[0].value,
         "last": ratios[-1].value,
         "count": len(ratios),
-        "low": printed(lowest.ratio),
+        "low": low.value,
+        "low_places": low.places,
         "low_at": lowest.value,
-        "high": printed(highest.ratio),
+        "high": high.value,
+        "high_places": high.places,
         "high_at": highest.value,
     }
+
+
+def printed_ends(facts: Mapping[str, Any]) -> tuple[Measured, Measured]:
+    """The lowest and the highest ratio of a range, as they are printed."""
+    return (
+        Measured(facts["low"], facts.get("low_places")),
+        Measured(facts["high"], facts.get("high_places")),
+    )
 
 
 def quoted_range(facts: Mapping[str, Any], symbol: str) -> dict[str, Tellable]:
     """What statements quote of a range: its ends, `factors`, and `ratios` with where they lie."""
     if not facts["count"]:
         return {}
+    low, high = printed_ends(facts)
     ends: dict[str, Tellable] = {
-        **{name: Measured(facts[name]) for name in ("low", "high")},
+        **{"low": low, "high": high},
         **{name: facts[name] for name in ("low_at", "high_at")},
     }
-    factors: Tellable = span(facts["low"], facts["high"])
-    alike = facts["low"] == facts["high"]
+    factors: Tellable = span(low, high)
+    alike = low == high
     ratios = factors if alike else say("span.at", symbol=symbol, **ends)
     ends |= {name: facts[name] for name in ("first", "last")}
     return {**ends, "factors": factors, "ratios": ratios}

@@ -14,7 +14,7 @@ from flashlab.analysis.kinds.comparison import Messages, describe_range, message
 from flashlab.analysis.ratios import Ratio, rounded, rounded_off_one
 from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.runs import Run
-from flashlab.telling.values import Listed, Statement, say
+from flashlab.telling.values import Listed, Measured, Statement, say
 
 MESSAGES: Messages = {
     "less": ("exact_comparison.less", "exact_comparison.less.one"),
@@ -104,7 +104,7 @@ def exact_comparisons(experiment: Experiment, _: Given) -> Iterator[Finding]:
         for share in _shares(pair):
             sides.setdefault(share.side, []).append(share)
         for verdict, shares in sorted(sides.items()) or [("withheld", [])]:
-            facts = describe_range(shares, rounded_off_one)
+            facts = describe_range(shares, lambda share: Measured(rounded_off_one(share.ratio)))
             if shares:
                 facts["values"] = [share.value for share in shares]
             yield build_finding(

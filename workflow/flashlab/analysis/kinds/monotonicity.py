@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import SWEEPS, Given, Kind
-from flashlab.analysis.ratios import Ratio, ratio, rounded, without_samples
+from flashlab.analysis.ratios import Ratio, printed_ratio, ratio, rounded, without_samples
 from flashlab.analysis.series import Series, build_finding, each_series, quoted, told_covaried
 from flashlab.statistics import Estimate
-from flashlab.telling.values import Measured, Statement, say
+from flashlab.telling.values import Statement, say
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def _statements(
         rise = max((s for s in from_lowest if s.rises), key=lambda step: step.ratio.ratio)
         for name, step in (("fall", fall), ("rise", rise)):
             told |= {f"{name}_from": step.start, f"{name}_to": step.ratio.value}
-            told |= {f"{name}_ratio": Measured(rounded(step.ratio.ratio))}
+            told |= {f"{name}_ratio": printed_ratio(step.ratio)}
         yield say("monotonicity.broken", **told)
     elif len(values) < 2:
         yield say("monotonicity.inconclusive.missing", **told)

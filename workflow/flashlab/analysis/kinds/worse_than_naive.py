@@ -9,7 +9,8 @@ from typing import Any
 from flashlab.analysis.experiment import Experiment, chosen_metrics, comparison_warnings
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kind import MEASURED, Given, Kind
-from flashlab.analysis.ratios import advantages, rounded, with_verdict, without_samples
+from flashlab.analysis.kinds.comparison import describe_range, printed_ends
+from flashlab.analysis.ratios import advantages, with_verdict, without_samples
 from flashlab.analysis.settings import at_settings, in_short, settings_of
 from flashlab.benchmarks.model import Metric
 from flashlab.telling.values import Heading, MetricName, Statement, say, span
@@ -26,7 +27,7 @@ def _statement(name: str, naive: str, metric: Metric, facts: Mapping[str, Any]) 
         where=Heading(MetricName(metric.name, part=True)),
         count=facts["count"],
         of=facts["of"],
-        factors=span(facts["low"], facts["high"]),
+        factors=span(*printed_ends(facts)),
     )
 
 
@@ -50,8 +51,7 @@ def worse_than_naive(experiments: Sequence[Experiment], given: Given) -> Iterato
         worse = [ratio for ratio in ratios if ratio.verdict == "below"]
         facts: dict[str, Any] = {"count": len(worse), "of": len(ratios)}
         if worse:
-            ends = (choose(ratio.ratio for ratio in worse) for choose in (min, max))
-            facts["low"], facts["high"] = map(rounded, ends)
+            facts |= describe_range(worse)
         # Where it is worse everywhere, naming the places tells nothing.
         named = worse if len(worse) < len(ratios) else []
         where = [in_short(benchmark, places[at.value], settings) for at in named]
