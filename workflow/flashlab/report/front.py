@@ -185,10 +185,11 @@ def _distinct(data: ReportData) -> Mapping[str, Mapping[str, Any]]:
 
 
 def kernel_of_torch(data: ReportData, name: str) -> str | None:
-    """PyTorch's version and its kernel that an implementation ran on a GPU, where it names one."""
+    """The PyTorch whose kernel an implementation ran on a GPU; None if it ran one of its own."""
     providers = {run["provider"] or "" for run in data.runs if run["implementation"] == name}
-    told = sorted(p for p in providers if p.startswith("torch ") and len(p.split()) > 2)
-    return None if data.on_cpu or not told else ", ".join(told)
+    words = [each.split() for each in providers if each.startswith("torch ")]
+    carried = sorted({" ".join(each[:2]) for each in words if len(each) > 2})
+    return None if data.on_cpu or not carried else ", ".join(carried)
 
 
 def _names(data: ReportData) -> Tellable:
@@ -408,7 +409,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         ],
         facts=_facts(data),
         names=None if steps else _names(data),
-        preview=say("quick") if data.config["quick"] else None,
+        preview=say("quick") if data.config.get("quick") else None,
         notices=notices,
         wrong=render_statements(data, wrong).entries,
         answer=render_conclusion(data, answers[0]) if answers else None,
