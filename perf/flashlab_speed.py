@@ -104,7 +104,7 @@ def time_launches(file: str, device: str) -> dict[str, float]:
     def both() -> None:
         torch.autograd.grad(kernel.attention(qkv, shape.causal), qkv, grad)
 
-    protocols.warm_up(both, device)
+    protocols.warm_up(protocols.Pass(both), device)
     begin = time.perf_counter()
     for _ in range(CALLS[device]):
         both()

@@ -8,12 +8,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flashlab.benchmarks.attention import gate
 from flashlab.benchmarks.attention.gate import (
     MAX_SCORES,
     TOLERANCES,
     IncorrectError,
     check_correctness,
-    gate_shape,
+    heads_compared,
     reference_passes,
 )
 from flashlab.benchmarks.attention.shape import Shape
@@ -78,9 +79,11 @@ def test_in_half_precision_the_error_of_a_plain_computation_stands_beside() -> N
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("size", [(1, 1, 3, 1, 1), (2, 37, 3, 3, 8), (1, 1100, 3, 5, 4)])
+@pytest.mark.parametrize("chunk_scores", [2**22, 1000])
 def test_the_reference_is_float64_attention_and_its_derivative(
-    size: tuple[int, ...], causal: bool
+    size: tuple[int, ...], causal: bool, chunk_scores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(gate, "CHUNK_SCORES", {"cpu": chunk_scores})
     qkv = torch.randn(size, dtype=torch.float64, requires_grad=True)
     grad = torch.randn((*size[:2], *size[3:]), dtype=torch.float64)
     expected = naive(qkv, causal)
@@ -174,26 +177,42 @@ def test_every_check_has_fresh_inputs() -> None:
     assert not torch.equal(*seen)
 
 
-# At which shape
+# Which heads
+
 
 sizes = st.integers(1, 2**14)
 
 
-@given(st.sampled_from(["cpu", "cuda"]), sizes, sizes, st.integers(1, 512), st.booleans())
-def test_the_gates_shape_keeps_head_dim_mask_and_remainder_and_fits(
-    device: str, batch_size: int, seq_len: int, num_heads: int, causal: bool
+@given(st.integers(1, 512), sizes, st.integers(1, 512), st.booleans())
+def test_all_heads_are_compared_or_as_many_of_every_batch_as_fit(
+    batch_size: int, seq_len: int, num_heads: int, causal: bool
 ) -> None:
     shape = Shape(batch_size, seq_len, num_heads, num_heads * 64, causal)
-    checked = gate_shape(shape, device)
-    assert (checked.head_dim, checked.causal) == (64, causal)
-    assert checked.seq_len % 128 == seq_len % 128
-    assert 1 <= checked.seq_len <= seq_len
-    assert 1 <= checked.batch_size <= batch_size
-    assert 1 <= checked.num_heads <= num_heads
-    scores = checked.batch_size * checked.num_heads * checked.seq_len**2
-    assert scores <= MAX_SCORES[device]
-    if batch_size * num_heads * seq_len**2 <= MAX_SCORES[device]:
-        assert checked == shape
+    batch, head = heads_compared(shape, "cpu", again=False)
+    compared = set(zip(batch.tolist(), head.tolist(), strict=True))
+    assert len(compared) == len(batch)
+    assert {number for number, _ in compared} == set(range(batch_size))
+    assert {number for _, number in compared} <= set(range(num_heads))
+    scores = batch_size * num_heads * seq_len**2
+    if scores <= MAX_SCORES["cpu"]:
+        assert len(compared) == batch_size * num_heads
+    else:
+        assert len(compared) == max(batch_size, MAX_SCORES["cpu"] // seq_len**2)
+
+
+def first_batch_alone(qkv: torch.Tensor, causal: bool) -> torch.Tensor:
+    """Gives every batch the result of the first."""
+    return naive(qkv[:1].expand_as(qkv), causal)
+
+
+def test_a_batch_that_is_wrong_is_seen_where_only_some_heads_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gate, "MAX_SCORES", {"cpu": 3 * 32**2})
+    shape = Shape(3, 32, 4, 64, True)
+    assert check_correctness(naive, shape, "float32", "cpu")["heads"] == 3
+    with pytest.raises(IncorrectError, match="out 1"):
+        check_correctness(first_batch_alone, shape, "float32", "cpu")
 
 
 @pytest.mark.parametrize("wrong", ["a mask off by one", "NaN"])

@@ -23,7 +23,7 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.calls.watching import WORKFLOW_PID
 from flashlab.devices import find_device
-from flashlab.measuring.protocols import sampled
+from flashlab.measuring.protocols import Pass, sampled
 from flashlab.measuring.start import job_environment
 from flashlab.measuring.supervise import measure_run
 from flashlab.records import Record
@@ -123,5 +123,5 @@ def test_a_sample_holds_no_wait_for_its_launch() -> None:
         time.sleep(3e-4)  # a slow launch of a short kernel
         x.mul_(1.0)
 
-    timing = sampled(call, {"relative_interval": 0.01, "max_seconds": 0.5}, "cuda")
+    timing = sampled(Pass(call), {"relative_interval": 0.01, "max_seconds": 0.5}, "cuda")
     assert statistics.quantiles(timing.samples, n=20)[-1] < 1e-4

@@ -112,8 +112,8 @@ def test_backward_starts_from_a_cleared_gradient_and_is_not_a_forward(
     path.write_text(path.read_text() + "\ncalls = []\n")
     answer = measure_kernel(protocol | {"name": "lab5", "repeats": 7}, path)
     calls = sys.modules["kernels.mine"].calls
-    # gate, memory, warm-up and timed forwards, and one forward outside the clock
-    assert len(calls) == 1 + 1 + (2 + 7) + 1
+    # gate, memory, warm-up and timed forwards, two forwards outside the clock, and the gate again
+    assert len(calls) == 1 + 1 + (2 + 7) + 2 + 1
     assert all(calls)
     timed = [answer["metrics"][name] for name in ("forward_time", "backward_time")]
     assert [metric["stopped"] for metric in timed] == ["count", "count"]

@@ -53,7 +53,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     monkeypatch.setattr(
         torch.cuda, "get_device_properties", lambda _: SimpleNamespace(uuid="of-a-card")
     )
-    monkeypatch.setattr(clocks.time, "perf_counter", lambda: time[0])
+    monkeypatch.setattr(clocks, "perf_counter", lambda: time[0])
     return time
 
 

@@ -55,7 +55,7 @@ from flashlab.statistics import estimate_median, function_estimate, median_inter
 STATED = ("device_name", "provider", "driver", "gpu_uuid", "boot")
 """What the run table takes from a record's environment as it is."""
 
-GATED = ("errors", "plain_errors", "tolerance")
+GATED = ("errors", "plain_errors", "tolerance", "again")
 """What it takes of what the correctness gate compared."""
 
 NEGLIGIBLE = 1e-4

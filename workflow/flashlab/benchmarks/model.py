@@ -252,7 +252,8 @@ class Benchmark:
     `counters` are what is counted of the pass behind a timed metric, by kind of device
     (`counters_on`); ``passes(kernel, run)`` of the module `measure` runs those passes. `naive`
     names the implementation that does nothing clever, which any other should beat. `gated` are the
-    words for what the correctness gate compares, by the names in a record. `top_level_keys` gives
+    words for what the correctness gate compares, by the names in a record; `checked_again` says
+    whether it does so after the timing too. `top_level_keys` gives
     what a record holds beside our own keys, for readers of another format. `split` is what a time
     consists of, `occupied` how much of one the device works in. `variables` are environment
     variables of the measuring process, by kind of device. On a kind of device in `simulated`, a
@@ -279,6 +280,7 @@ class Benchmark:
     counters: Mapping[str, Counters] = field(default_factory=dict)
     naive: str | None = None
     gated: Mapping[str, Texts] = field(default_factory=dict)
+    checked_again: bool = False
     top_level_keys: Callable[[Parameters, Mapping[str, float | None]], dict[str, Any]] | None = None
     split: Split | None = None
     occupied: Occupied | None = None

@@ -23,7 +23,7 @@ import torch
 # At the first backward pass PyTorch would import this, for seconds that are not the kernel's.
 import torch.fx.experimental.symbolic_shapes
 
-from flashlab.benchmarks.attention import gate
+from flashlab.benchmarks.attention import gate, measure
 from flashlab.benchmarks.attention.inputs import attention_of
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.ladder import gate as ladder_gate
@@ -34,6 +34,8 @@ from flashlab.checking.cases import Case, Outcome
 from flashlab.hw4.program import Parts, Step
 from flashlab.measuring.failures import IncorrectError, describe_failure
 from flashlab.measuring.kernel import load_kernel
+from flashlab.measuring.protocols import check_held, right_before, warm_up
+from flashlab.measuring.replaced import refuse_replaced, relied_on
 
 SEED = 0
 """Seeds every case, so that a failed case has the same inputs when it is repeated."""
@@ -71,17 +73,30 @@ def _takes_bfloat16_for_float16(kernel: ModuleType, head_dim: int, device: str) 
     return torch.equal(found.view(torch.int16), as_float16.view(torch.int16))
 
 
+def _repeat(kernel: ModuleType, case: Case, device: str, form: str) -> None:
+    """Call each pass a few times over, and compare again; IncorrectError where it is wrong."""
+    run = {**asdict(case.shape), "dtype": case.dtype, "device": device, "inputs": form}
+    calls = 0
+    for _, timed in measure.passes(kernel, run):
+        warm_up(timed, device, least_seconds=0)
+        with right_before(timed.calls):
+            check_held(timed, device)
+        calls += timed.calls
+    measure.check_again(kernel, run, calls)
+
+
 def _check_attention(kernel: ModuleType, case: Case, device: str) -> dict[str, Any]:
     """Each form of the inputs that the kernel takes, and the packed one, which the course gives.
 
+    Each pass is repeated as before a timing, and then compared again, with fresh inputs at last.
     Returns what was compared in the form with the largest error.
     """
-    forms = dict.fromkeys(("packed", *getattr(kernel, "INPUTS", ())))
+    checked = []
     try:
-        checked = [
-            gate.check_correctness(attention_of(kernel, form), case.shape, case.dtype, device, form)
-            for form in forms
-        ]
+        for form in dict.fromkeys(("packed", *getattr(kernel, "INPUTS", ()))):
+            attention = attention_of(kernel, form)
+            checked.append(gate.check_correctness(attention, case.shape, case.dtype, device, form))
+            _repeat(kernel, case, device, form)
         return max(checked, key=lambda each: max(each["errors"].values()))
     except IncorrectError as error:
         may_lack_it = case.dtype == "bfloat16" and "flash-attn" in getattr(kernel, "PACKAGES", ())
@@ -93,20 +108,27 @@ def _check_attention(kernel: ModuleType, case: Case, device: str) -> dict[str, A
 
 
 def _check_step(kernel: ModuleType, case: Case, device: str) -> dict[str, Any]:
-    """A step of the ladder on random inputs in [-3, 3), as the assignment's are."""
+    """A step of the ladder on random inputs in [-3, 3), as the assignment's are, then on others."""
     if case.dtype != "float32":
         raise NotImplementedError("a step of the ladder computes in float32")
     shape, step = case.shape, Step(kernel)
     size = (shape.batch_size * shape.num_heads, shape.seq_len, shape.head_dim)
     q, k, v, out = (step.host_array(size) for _ in range(4))
     random = np.random.default_rng(SEED)
-    for array in (q, k, v):
-        array[:] = random.uniform(-3, 3, size)
-    before = [array.copy() for array in (q, k, v)]
-    step.compute(q, k, v, out, Parts())
-    if not all(map(np.array_equal, (q, k, v), before)):
-        raise IncorrectError(gate.OVERWRITTEN.format("q, k or v"))
-    return ladder_gate.check_correctness(q, k, v, out, device)
+
+    def compared(again: bool) -> dict[str, Any]:
+        for array in (q, k, v):
+            array[:] = random.uniform(-3, 3, size)
+        before = [array.copy() for array in (q, k, v)]
+        step.compute(q, k, v, out, Parts())
+        if not all(map(np.array_equal, (q, k, v), before)):
+            raise IncorrectError(gate.OVERWRITTEN.format("q, k or v"))
+        return ladder_gate.check_correctness(q, k, v, out, device, again)
+
+    first = compared(again=False)
+    with right_before(1):
+        compared(again=True)
+    return first
 
 
 CHECKS = {"attention": _check_attention, "ladder": _check_step}
@@ -115,26 +137,35 @@ CHECKS = {"attention": _check_attention, "ladder": _check_step}
 
 def _checked_in_part(compared: Mapping[str, Any], case: Case) -> str:
     """What was compared, where that is not the whole case."""
-    shape = case.shape
-    whole = {"batches": shape.batch_size * shape.num_heads, **vars(shape)}
-    letters = {"batches": "B", "batch_size": "B", "seq_len": "N", "num_heads": "H"}
-    sizes = {name: compared[name] for name in letters if name in compared}
-    reduced = ",".join(f"{letters[name]}{size}" for name, size in sizes.items())
-    is_whole = sizes.items() <= whole.items()
-    return "" if is_whole else f"compared at {reduced}, the most that the reference can compute"
+    heads = case.shape.batch_size * case.shape.num_heads
+    if "heads" in compared and compared["heads"] < heads:
+        return f"compared {compared['heads']} of {heads} heads, some of every batch"
+    if "batches" in compared and compared["batches"] < heads:
+        return f"compared {compared['batches']} of {heads} batches"
+    return ""
 
 
 def compare(
-    kernel: ModuleType, benchmark: Benchmark, case: Case, device: str, path: Path
+    kernel: ModuleType,
+    benchmark: Benchmark,
+    case: Case,
+    device: str,
+    path: Path,
+    before: Mapping[str, Any],
 ) -> Outcome:
-    """One comparison; whatever the kernel raises is an outcome."""
+    """One comparison; whatever the kernel raises is an outcome.
+
+    What is relied on must be as it was `before` the kernel's import (`relied_on`).
+    """
     torch.manual_seed(SEED)
     is_step = benchmark.name == "ladder"
     tolerance = ladder_gate.TOLERANCE if is_step else gate.TOLERANCES[case.dtype]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
+            refuse_replaced(before)
             compared = CHECKS[benchmark.name](kernel, case, device)
+            refuse_replaced(before)
         except BaseException as error:  # the kernel is third-party code, and may call sys.exit
             status, message = describe_failure(error, [str(warning.message) for warning in caught])
             return Outcome(
@@ -166,11 +197,12 @@ def main() -> None:
     faulthandler.enable(trace, all_threads=False)
     with socket.socket(fileno=connection_fd) as connection:
         send_message(connection, {"started": True})
+        before = relied_on()
         kernel, message = _loaded(path, benchmark)
         send_message(connection, message)
         while kernel is not None and (order := read_message(connection)) is not None:
             case = Case(order["dtype"], Shape(**order["shape"]))
-            send_message(connection, asdict(compare(kernel, benchmark, case, device, path)))
+            send_message(connection, asdict(compare(kernel, benchmark, case, device, path, before)))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.compare.bench_process import EndedError, Patience, Worker
 from flashlab.compare.looks import FIRST_SHARE, LOOK_IN_FIRST, MIN_PAIRS, PROCESSES, Look, look_at
 from flashlab.compare.targets import Target
+from flashlab.measuring.supervised import Section, refused, together
 from flashlab.runs import Run
 
 Batches = list[list[float]]
@@ -32,9 +33,10 @@ ENDING = "ending"
 class Candidate:
     """One implementation that is measured, and what is known of it so far.
 
-    `batches` has those of each pass by its timed metric, a list for each process; `looks` has the
-    last look at the ratio of each pass. `status` and `message` are a record's; `environments` and
-    `warnings` are of each process that has ended, and `worker` is the one that is under way.
+    `batches` has those of each pass by its timed metric, a list for each process, and `sections`
+    how long those of the last pass took here; `looks` has the last look at the ratio of each pass.
+    `status` and `message` are a record's; `environments` and `warnings` are of each process that
+    has ended, and `worker` is the one that is under way.
     """
 
     target: Target
@@ -44,6 +46,7 @@ class Candidate:
     gate: Mapping[str, Any] | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
     batches: dict[str, list[Batches]] = field(default_factory=dict)
+    sections: list[Section] = field(default_factory=list)
     looks: dict[str, Look] = field(default_factory=dict)
     environments: list[Mapping[str, Any]] = field(default_factory=list)
     warnings: list[Sequence[Mapping[str, Any]]] = field(default_factory=list)
@@ -105,11 +108,16 @@ def _measure_pass(
         with each.turn() as worker:
             worker.command("pass", name=name)
             each.batches.setdefault(name, []).append([])
+            each.sections.clear()
     begun, pairs, spent, in_turn = time.monotonic(), 0, 0.0, [*candidates]
     while pairs < MIN_PAIRS or spent < seconds:
         for each in _measured(in_turn):
             with each.turn() as worker:
-                each.batches[name][-1].append(worker.command("batch")["samples"])
+                begin = time.monotonic()
+                samples = worker.command("batch")["samples"]
+                each.batches[name][-1].append(samples)
+                passed, is_filled = time.monotonic() - begin, each.run.device == "cpu"
+                each.sections.append(Section(passed, sum(samples), is_filled))
         in_turn.reverse()
         pairs, spent = pairs + 1, time.monotonic() - begun
         if not any(_measured(candidates)):
@@ -118,6 +126,10 @@ def _measure_pass(
             look_after = math.inf
             _look(candidates, name)
         yield doing
+    for each in _measured(candidates):
+        with each.turn():
+            if found := refused([together(each.sections)]):
+                raise EndedError(found)
     _look(candidates, name)
 
 
@@ -131,9 +143,10 @@ def _look(candidates: Sequence[Candidate], name: str) -> None:
 
 
 def _end(candidates: Sequence[Candidate]) -> None:
-    """Let the processes end, and keep what they have to say of their surroundings."""
+    """Check each once more and let it end, and keep what it has to say of its surroundings."""
     for each in _measured(candidates):
         with each.turn() as worker:
+            each.gate = {**(each.gate or {}), **worker.command("check")}
             found = worker.end()
             each.environments.append(found["environment"])
             each.warnings.append(found["warnings"])

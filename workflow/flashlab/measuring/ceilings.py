@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from flashlab.measuring import environment
-from flashlab.measuring.protocols import Timing, sampled
+from flashlab.measuring.protocols import Pass, Timing, sampled
 
 PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 2.0}
 MATRIX_SIZE = {"cuda": 8192, "cpu": 1024}
@@ -31,7 +31,7 @@ def _matrix_product(dtype: str, device: str) -> dict[str, Any]:
     n = MATRIX_SIZE[device]
     a, b = (torch.randn(n, n, dtype=getattr(torch, dtype), device=device) for _ in range(2))
     out = torch.empty_like(a)
-    timing = sampled(lambda: torch.matmul(a, b, out=out), PROTOCOL, device, settled=False)
+    timing = sampled(Pass(lambda: torch.matmul(a, b, out=out)), PROTOCOL, device, settled=False)
     return {
         **_timed(timing),
         "size": n,
@@ -44,7 +44,7 @@ def _copy(device: str) -> dict[str, Any]:
     size = COPY_BYTES[device]
     source = torch.randint(-128, 127, (size,), dtype=torch.int8, device=device)
     target = torch.empty_like(source)
-    timing = sampled(lambda: target.copy_(source), PROTOCOL, device, settled=False)
+    timing = sampled(Pass(lambda: target.copy_(source)), PROTOCOL, device, settled=False)
     return {
         **_timed(timing),
         "bytes": size,

@@ -24,9 +24,10 @@ import torch
 
 from flashlab.calls.forks import die_with_parent
 from flashlab.files import write_json
-from flashlab.measuring import ceilings, environment
+from flashlab.measuring import ceilings, environment, supervised
 from flashlab.measuring.failures import IncorrectError, describe_failure, is_of_the_machine
 from flashlab.measuring.kernel import load_kernel
+from flashlab.measuring.replaced import refuse_replaced, relied_on
 
 
 def _provider(kernel: ModuleType, device: str) -> str:
@@ -55,11 +56,17 @@ def attempt(order: Mapping[str, Any], part: Part) -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
+            benchmark = importlib.import_module(order["measure"])
+            if "sections" in order:
+                supervised.connect(order["sections"])
+            before = relied_on()
             kernel = load_kernel(Path(order["kernel"]))
+            refuse_replaced(before)
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 found["environment"]["provider"] = _provider(kernel, run["device"])
-            benchmark = importlib.import_module(order["measure"])
-            found |= part(benchmark, kernel, dict(order))
+            measured = part(benchmark, kernel, dict(order))
+            refuse_replaced(before)
+            found |= measured
         except Exception as error:  # the kernel is another's code: what it raises is its result
             if is_of_the_machine(error):
                 raise

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-import time
 from collections.abc import Mapping
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -27,7 +27,7 @@ class Watch:
 
     def __init__(self, device: str) -> None:
         self._looks: list[tuple[float, float, bool]] = []
-        self._begin = time.perf_counter()
+        self._begin = perf_counter()
         self._last = -LOOK_SECONDS
         self._stack = contextlib.ExitStack()
         self._nvml = self._stack.enter_context(machine.nvml()) if device == "cuda" else None
@@ -37,7 +37,7 @@ class Watch:
 
     def look(self) -> None:
         """Read the state, unless the last time was just now."""
-        nvml, now = self._nvml, time.perf_counter()
+        nvml, now = self._nvml, perf_counter()
         if nvml is None or now < self._last + LOOK_SECONDS:
             return
         self._last = now

@@ -8,16 +8,16 @@ the counter's own step.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+from time import perf_counter
 from typing import Any
 
 from flashlab import machine
 from flashlab.measuring.environment import gpu_uuid
-from flashlab.measuring.protocols import synchronize, warm_up
+from flashlab.measuring.protocols import Pass, synchronize, warm_up
 
 BATCH_SECONDS = 0.002
 """About how long the calls take between two looks at the counter."""
@@ -85,7 +85,7 @@ def consumed() -> float | None:
             return None
 
 
-def measure_energy(call: Callable[[], object], seconds: float) -> Energy | None:
+def measure_energy(timed: Pass, seconds: float) -> Energy | None:
     """The energy of a call of a pass, run back to back for about so many seconds.
 
     L2 is not flushed between the calls, as a buffer's overwriting takes energy too. None where the
@@ -99,21 +99,21 @@ def measure_energy(call: Callable[[], object], seconds: float) -> Energy | None:
             joules = read()
         except pynvml.NVMLError:
             return None
-        warm_up(call, "cuda")
-        begin = time.perf_counter()
-        call()
+        warm_up(timed, "cuda")
+        begin = perf_counter()
+        timed.run()
         synchronize("cuda")
-        one = time.perf_counter() - begin
+        one = perf_counter() - begin
         batch = max(1, int(BATCH_SECONDS / max(one, 1e-7)))
         readings: list[Reading] = []
-        calls, begin, elapsed = 0, time.perf_counter(), 0.0
+        calls, begin, elapsed = 0, perf_counter(), 0.0
         while elapsed < SETTLE_SECONDS + seconds:
             for _ in range(batch):
-                call()
+                timed.run()
             synchronize("cuda")
             calls += batch
             before, joules = joules, read()
-            elapsed = time.perf_counter() - begin
+            elapsed = perf_counter() - begin
             if joules != before and elapsed >= SETTLE_SECONDS:
                 readings.append(Reading(elapsed, joules, calls))
         return spans(readings, elapsed * batch / calls)

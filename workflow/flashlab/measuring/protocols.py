@@ -2,21 +2,32 @@
 
 `sampled` times every call alone until the 95% interval of the median, which allows for dependent
 calls, is narrow enough or the time is spent, and keeps every sample in order.
+
+What decides a time is bound here when this is imported, which is before any kernel is: a kernel
+that replaces `time.perf_counter` or a method of CUDA's events changes nothing.
 """
 
 from __future__ import annotations
 
+import itertools
 import statistics
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from time import perf_counter, perf_counter_ns
 from typing import Any
 
 import torch
 
 from flashlab.measuring import clocks
+from flashlab.measuring.failures import IncorrectError
+from flashlab.measuring.supervised import timed_section
 from flashlab.statistics import median_interval
+
+Event = torch.cuda.Event
+_record, _query, _elapsed_ms = Event.record, Event.query, Event.elapsed_time
+_current_stream, _wait_for_device = torch.cuda.current_stream, torch.cuda.synchronize
+_wait_for_stream, _spin = torch.cuda.Stream.synchronize, torch.cuda._sleep
 
 BATCH = 10
 """Calls between two looks at the clock."""
@@ -41,8 +52,21 @@ To look more often takes time from the calls, and stops more often by chance.
 HEAD_START, MAX_HEAD_START = 8, 512
 """Fewest and most flushes queued before a batch; a launch blocks behind 1,024 others."""
 
-WARM_UP_CALLS = 3
+WARM_UP_CALLS = {"cuda": 10, "cpu": 4}
 WARM_UP_SECONDS = 0.05
+
+HELD_CYCLES = 500_000
+"""How long a stream is held up, about 0.3 ms: until what is to run on it has been launched."""
+
+LATE_SECONDS, LATE = 30e-6, 0.05
+"""How much longer than an idle device one may take to finish what the current stream has finished,
+besides a share of the pass."""
+
+REMEMBERED = 2.0
+"""How many times as long as on the same inputs again a pass may take on new ones."""
+
+SURE_CALLS = 100
+"""Calls after which a pass is refused for its times: a busy machine disturbs a few."""
 
 LONG_PASS_SECONDS = 1e-3
 """From where on a pass may meet the power limit, and its clock is given time to settle."""
@@ -73,10 +97,39 @@ class Timing:
         }
 
 
+@dataclass
+class Pass:
+    """A pass that runs over and over.
+
+    `run` runs it once, without synchronisation of its own, and gives its result. `renew` puts other
+    inputs into the storage that it reads, for a batch by its number, or None to warm up. `check`
+    raises IncorrectError for a result that is wrong. `calls` is how often it has run here.
+    """
+
+    run: Callable[[], Any]
+    renew: Callable[[int | None], Any] = lambda _: None
+    check: Callable[[Any], Any] = lambda _: None
+    calls: int = 0
+
+    def __call__(self) -> Any:
+        """Run it once."""
+        return self.run()
+
+
+@contextmanager
+def right_before(calls: int) -> Iterator[None]:
+    """What is found to be wrong here was right so many calls ago, and says so."""
+    try:
+        yield
+    except IncorrectError as error:
+        told = f"right at first, wrong after {calls} calls: {error}"
+        raise IncorrectError(told, error.compared) from error
+
+
 def synchronize(device: str) -> None:
     """Wait until the device has done all that was launched on it."""
     if device == "cuda":
-        torch.cuda.synchronize()
+        _wait_for_device()
 
 
 def _flush_buffer() -> torch.Tensor:
@@ -85,7 +138,21 @@ def _flush_buffer() -> torch.Tensor:
     return torch.empty(2 * size, dtype=torch.int8, device="cuda")
 
 
-class _CudaSampler:
+class _Sampler:
+    """Times batches of calls, each batch on other inputs; `last` is the result of the last call."""
+
+    def __init__(self, timed: Pass, calls: int) -> None:
+        self.last: Any = None
+        self._timed, self._calls = timed, calls
+        self._number = itertools.count()
+
+    def _begin(self) -> None:
+        """Begin the next batch."""
+        self.last = None
+        self._timed.renew(next(self._number))
+
+
+class _CudaSampler(_Sampler):
     """Times batches of calls on the GPU, each call launched before the GPU comes to it.
 
     Where a call runs shorter than it takes to launch, its sample would otherwise hold the GPU's
@@ -93,73 +160,165 @@ class _CudaSampler:
     CPU launches it.
     """
 
-    def __init__(self, call: Callable[[], Any], calls: int) -> None:
-        self._call, self._calls = call, calls
+    def __init__(self, timed: Pass, calls: int) -> None:
+        super().__init__(timed, calls)
+        self._stream = _current_stream()
         self._flush, self._head_start = _flush_buffer(), HEAD_START
 
-    def _timed(self) -> tuple[list[float], bool]:
+    def _batch(self) -> tuple[list[float], bool]:
         """Seconds of each call, and whether the GPU was ever there before a call's launch."""
         events = [
-            (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
-            for _ in range(self._calls)
+            (Event(enable_timing=True), Event(enable_timing=True)) for _ in range(self._calls)
         ]
-        waited = False
+        waited, run, stream = False, self._timed.run, self._stream
         for _ in range(self._head_start):
             self._flush.zero_()
         for start, end in events:
+            self.last = None
             self._flush.zero_()
-            start.record()
-            self._call()
-            waited |= start.query()
-            end.record()
-        torch.cuda.synchronize()
-        return [start.elapsed_time(end) / 1e3 for start, end in events], waited
+            _record(start, stream)
+            self.last = run()
+            waited |= _query(start)
+            _record(end, stream)
+        _wait_for_device()
+        self._timed.calls += self._calls
+        return [_elapsed_ms(start, end) / 1e3 for start, end in events], waited
 
     def __call__(self) -> list[float]:
         """One batch; a batch in which the GPU waited is timed again behind twice the flushes."""
-        samples, waited = self._timed()
+        self._begin()
+        samples, waited = self._batch()
         while waited and self._head_start < MAX_HEAD_START:
             self._head_start *= 2
-            samples, waited = self._timed()
+            samples, waited = self._batch()
         return samples
 
 
-def _sample_cpu(call: Callable[[], Any], calls: int) -> list[float]:
-    samples = []
-    for _ in range(calls):
-        start = time.perf_counter_ns()
-        call()
-        samples.append((time.perf_counter_ns() - start) / 1e9)
-    return samples
+class _CpuSampler(_Sampler):
+    """Times batches of calls by the clock."""
+
+    def __call__(self) -> list[float]:
+        """One batch."""
+        self._begin()
+        run, samples = self._timed.run, []
+        for left in reversed(range(self._calls)):
+            start = perf_counter_ns()
+            result = run()
+            if left:
+                result = None  # as it is timed: to free a result takes time too
+            samples.append((perf_counter_ns() - start) / 1e9)
+        self.last = result
+        self._timed.calls += self._calls
+        return samples
 
 
-def warm_up(call: Callable[[], Any], device: str) -> None:
-    """Call a pass until what its first calls set up is there."""
-    begin = time.perf_counter()
-    calls = 0
-    while calls < WARM_UP_CALLS or time.perf_counter() - begin < WARM_UP_SECONDS:
-        call()
-        calls += 1
-        synchronize(device)  # or the clock would see launches alone, hundreds of them queued
+def _wait_twice() -> float:
+    """Wait for the current stream, then for the device: the seconds of the second wait."""
+    _wait_for_stream(_current_stream())
+    begin = perf_counter()
+    _wait_for_device()
+    return perf_counter() - begin
 
 
-def sampler(call: Callable[[], Any], device: str, calls: int = BATCH) -> Callable[[], list[float]]:
+def _cuda_call(timed: Pass, is_new: bool) -> tuple[float, float]:
+    """Seconds of one call, on other inputs or the same, and of the second wait (`_wait_twice`).
+
+    The current stream is held up until all is launched, the other inputs too.
+    """
+    start, end = Event(enable_timing=True), Event(enable_timing=True)
+    _spin(HELD_CYCLES)
+    if is_new:
+        timed.renew(None)
+    _record(start)
+    timed.run()
+    _record(end)
+    wait = _wait_twice()
+    return _elapsed_ms(start, end) / 1e3, wait
+
+
+def _cpu_call(timed: Pass, is_new: bool) -> tuple[float, float]:
+    """Seconds of one call, on other inputs or the same, and no second wait."""
+    if is_new:
+        timed.renew(None)
+    begin = perf_counter()
+    timed.run()
+    return perf_counter() - begin, 0.0
+
+
+def _doubt(seconds: Sequence[float], waits: Sequence[float], idle: float) -> str | None:
+    """What is wrong with a pass by its calls, the even ones on new inputs, and the second waits."""
+    late = statistics.median(waits) - idle
+    if late > LATE_SECONDS + LATE * statistics.median(seconds):
+        return (
+            f"works on after the current stream has finished, for {late * 1e3:.3g} ms: let the "
+            "current stream wait for its streams"
+        )
+    new, same = min(seconds[::2]), statistics.median(seconds[1::2])
+    if new > REMEMBERED * same:
+        return (
+            f"takes {new * 1e3:.3g} ms on new inputs, and {same * 1e3:.3g} on the same ones again: "
+            "it keeps its answers"
+        )
+    return None
+
+
+def warm_up(timed: Pass, device: str, least_seconds: float = WARM_UP_SECONDS) -> float:
+    """Call a pass until what its first calls set up is there, on new inputs every other time.
+
+    Returns the seconds that the calls took without the first, which may compile.
+
+    Raises:
+        IncorrectError: the device works on after the current stream has finished, or calls on new
+            inputs take so much longer that answers must have been kept.
+    """
+    on_gpu, least_calls = device == "cuda", WARM_UP_CALLS[device]
+    idle = statistics.median(_wait_twice() for _ in range(least_calls)) if on_gpu else 0.0
+    seconds: list[float] = []
+    waits: list[float] = []
+    begin, doubt = perf_counter(), None
+    while doubt or len(waits) < least_calls or perf_counter() - begin < least_seconds:
+        spent, wait = (_cuda_call if on_gpu else _cpu_call)(timed, len(waits) % 2 == 0)
+        seconds.append(spent)
+        waits.append(wait)
+        if least_calls <= len(waits) <= SURE_CALLS:
+            doubt = _doubt(seconds, waits, idle)
+        if doubt and len(waits) >= SURE_CALLS:
+            raise IncorrectError(doubt)
+    timed.calls += len(waits)
+    return sum(seconds[1:])
+
+
+def check_held(timed: Pass, device: str) -> None:
+    """Check a call that was launched before its inputs were there, and is read as it ends.
+
+    A GPU's stream is held up meanwhile. What works on another stream takes the inputs before, or
+    is not done when the current stream is.
+    """
+    if device == "cuda":
+        _spin(HELD_CYCLES)
+    timed.renew(None)
+    result = timed.run()
+    timed.calls += 1
+    timed.check(result)
+
+
+def sampler(timed: Pass, device: str, calls: int = BATCH) -> _CudaSampler | _CpuSampler:
     """What times so many calls of a pass, each alone: their times in seconds, in order."""
-    return _CudaSampler(call, calls) if device == "cuda" else partial(_sample_cpu, call, calls)
+    return (_CudaSampler if device == "cuda" else _CpuSampler)(timed, calls)
 
 
-def settle(sample: Callable[[], list[float]]) -> None:
+def settle(sample: Callable[[], list[float]], warmed_seconds: float) -> None:
     """Time a long pass, for nothing, until the GPU's clock has settled.
 
     A long pass of matrix products meets the power limit, and the clock falls within some tenths of
-    a second. It has settled where the last windows agree.
+    a second. It has settled where the last windows agree. It has run for so many seconds already.
     """
     windows: list[float] = []
-    begin = time.perf_counter()
-    while time.perf_counter() - begin < MAX_SETTLE_SECONDS:
+    end = perf_counter() + MAX_SETTLE_SECONDS - warmed_seconds
+    while perf_counter() < end:
         window: list[float] = []
-        start = time.perf_counter()
-        while time.perf_counter() - start < WINDOW_SECONDS:
+        start = perf_counter()
+        while perf_counter() - start < WINDOW_SECONDS:
             window += sample()
             if window[0] < LONG_PASS_SECONDS:
                 return
@@ -168,13 +327,11 @@ def settle(sample: Callable[[], list[float]]) -> None:
             return
 
 
-def sampled(
-    call: Callable[[], Any], protocol: Mapping[str, Any], device: str, settled: bool = True
-) -> Timing:
-    """Time `call` by the `sampled` protocol.
+def sampled(timed: Pass, protocol: Mapping[str, Any], device: str, settled: bool = True) -> Timing:
+    """Time a pass by the `sampled` protocol, then check its last result.
 
     Args:
-        call: the pass, without synchronisation of its own.
+        timed: the pass.
         protocol: ``relative_interval``, the half-width of the median's 95% interval to reach as a
             share of it, and ``max_seconds``, after which to stop in any case.
         device: ``cuda`` (CUDA events, L2 flushed before each call, every call launched before the
@@ -184,44 +341,70 @@ def sampled(
     Returns:
         The median, with at least `MIN_CALLS` samples whatever the time spent. It stopped at the
         ``interval`` where that was reached, by the end of the time at the latest.
+
+    Raises:
+        IncorrectError: as `warm_up`, or the last result is wrong.
     """
-    warm_up(call, device)
-    sample = sampler(call, device)
+    warmed_seconds = warm_up(timed, device)
+    sample = sampler(timed, device)
     if device == "cuda" and settled:
-        settle(sample)
+        settle(sample, warmed_seconds)
+    with timed_section(is_filled=device == "cpu") as samples:
+        timing = _sample(sample, protocol, device, samples)
+    with right_before(timed.calls):
+        timed.check(sample.last)
+        sample.last = None
+        check_held(timed, device)
+    return timing
+
+
+def _sample(
+    sample: Callable[[], list[float]],
+    protocol: Mapping[str, Any],
+    device: str,
+    samples: list[float],
+) -> Timing:
+    """Fill a list with samples until their interval is narrow enough, or the time is spent."""
     watch = clocks.Watch(device)
-    samples: list[float] = []
-    relative_interval = protocol["relative_interval"]
     next_look: float = ENOUGH_CALLS
-    begin = time.perf_counter()
+    begin = perf_counter()
     while True:
         samples += sample()
         watch.look()
-        is_spent = time.perf_counter() - begin >= protocol["max_seconds"]
+        is_spent = perf_counter() - begin >= protocol["max_seconds"]
         if len(samples) < (MIN_CALLS if is_spent else next_look):
             continue
         interval = median_interval(samples)
-        is_reached = interval.relative_half_width <= relative_interval
+        is_reached = interval.relative_half_width <= protocol["relative_interval"]
         if is_spent or is_reached:
             stopped = "interval" if is_reached else "time"
             return Timing(interval.median, tuple(samples), stopped, watch.seen())
         next_look = GROWTH * len(samples)
 
 
-def lab5(call: Callable[[], Any], protocol: Mapping[str, Any], device: str) -> Timing:
-    """Time `call` as the course's script does: the mean of ``repeats`` back-to-back calls.
+def lab5(timed: Pass, protocol: Mapping[str, Any], device: str) -> Timing:
+    """Time a pass as the course's script does: the mean of ``repeats`` back-to-back calls.
 
-    max(2, repeats // 100) warm-up calls, then the calls between two synchronisations.
+    max(2, repeats // 100) warm-up calls, then other inputs, and the calls between two waits for the
+    device, which work on other streams does not escape. The last result is checked (`sampled`).
     """
-    repeats = protocol["repeats"]
-    for _ in range(max(2, repeats // 100)):
-        call()
+    repeats, result = protocol["repeats"], None
+    for _ in range(warm_up_calls := max(2, repeats // 100)):
+        timed.run()
+    timed.renew(0)
     synchronize(device)
-    begin = time.perf_counter_ns()
-    for _ in range(repeats):
-        call()
-    synchronize(device)
-    return Timing((time.perf_counter_ns() - begin) / 1e9 / repeats, (), "count")
+    with timed_section(is_filled=True) as samples:
+        begin = perf_counter_ns()
+        for left in reversed(range(repeats)):
+            result = timed.run()
+            if left:
+                result = None
+        synchronize(device)
+        samples.append((perf_counter_ns() - begin) / 1e9)
+    timed.calls += warm_up_calls + repeats
+    with right_before(timed.calls):
+        timed.check(result)
+    return Timing(samples[0] / repeats, (), "count")
 
 
 PROTOCOLS = {"sampled": sampled, "lab5": lab5}

@@ -29,6 +29,7 @@ from flashlab.calls.watching import WorkflowGoneError, has_ended, workflow_proce
 from flashlab.files import write_json
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.start import Started, counters_log, start, start_counting
+from flashlab.measuring.supervised import Sections, refused
 from flashlab.measuring.surroundings import surroundings
 from flashlab.proof import NONCE, SEAL, seal_of
 from flashlab.records import (
@@ -122,15 +123,20 @@ def _run_child(
     with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
         answer, errors = Path(folder, "answer.json"), Path(folder, "errors")
         errors.touch()
+        listening = Sections(Path(folder, "sections"))
+        order = {**order, "sections": str(Path(folder, "sections"))}
         try:
             started = begin(workflow, order, variables, answer, errors)
             returncode = _wait(started, workflow, timeout_s)
         finally:
+            sections = listening.close()
             sys.stderr.write(errors.read_text(errors="replace"))
         if returncode is None:
             return {"status": "error", "message": time_out_message(timeout_s)}
         if answer.exists():
             found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+            if found.get("status") == "ok":
+                found |= refused(sections)
         else:
             found = ended_without_answer(returncode, count_oom_kills() - before, errors)
         if (log := counters_log(answer)).exists():

@@ -9,32 +9,54 @@ from __future__ import annotations
 import itertools
 import json
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from time import perf_counter
 from types import ModuleType
 from typing import Any
 
 import torch
 
 from flashlab.measuring import environment
-from flashlab.measuring.protocols import BATCH, sampler, synchronize, warm_up
+from flashlab.measuring.protocols import (
+    BATCH,
+    Pass,
+    check_held,
+    right_before,
+    sampler,
+    synchronize,
+    warm_up,
+)
 
 BATCH_SECONDS = 0.02
 """About how long a batch of calls takes: short, so that what changes with time changes for all."""
 
 
-def _batches(call: Callable[[], object], device: str) -> Iterator[list[float]]:
-    """The times of one batch of calls after another, in seconds; warms up before the first."""
-    warm_up(call, device)
-    begin = time.perf_counter()
-    call()
-    synchronize(device)
-    seconds = max(time.perf_counter() - begin, 1e-7)
-    calls = max(1, min(BATCH, int(BATCH_SECONDS / seconds)))
-    rounds = max(1, round(BATCH_SECONDS / (calls * seconds)))
-    sample = sampler(call, device, calls)
-    while True:
-        yield list(itertools.chain.from_iterable(sample() for _ in range(rounds)))
+class _Turns:
+    """A pass that is timed in turns with those of other processes."""
+
+    def __init__(self, timed: Pass, device: str) -> None:
+        """Warm up, and see how many calls a batch is to have."""
+        warm_up(timed, device)
+        begin = perf_counter()
+        timed.run()
+        synchronize(device)
+        seconds = max(perf_counter() - begin, 1e-7)
+        calls = max(1, min(BATCH, int(BATCH_SECONDS / seconds)))
+        self._rounds = max(1, round(BATCH_SECONDS / (calls * seconds)))
+        self._timed, self._device = timed, device
+        self._sample = sampler(timed, device, calls)
+
+    def batch(self) -> list[float]:
+        """The times of one batch of calls, in seconds."""
+        return list(itertools.chain.from_iterable(self._sample() for _ in range(self._rounds)))
+
+    def end(self) -> int:
+        """Check the last result; how many calls there were. IncorrectError where it is wrong."""
+        with right_before(self._timed.calls):
+            self._timed.check(self._sample.last)
+            self._sample.last = None
+            check_held(self._timed, self._device)
+        return self._timed.calls
 
 
 def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> dict[str, Any]:
@@ -44,16 +66,18 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> d
     the device is set up.
 
     ``prepare`` checks the kernel and measures its memory; ``pass`` goes on to a pass by the name of
-    its timed metric; ``batch`` times a batch of that pass. The answer holds what `prepare` gave and
-    the warnings that the state of the device gives.
+    its timed metric, once the last result of the one before is checked; ``batch`` times a batch of
+    that pass; ``check`` checks the last one's, and fresh inputs. The answer holds what `prepare`
+    gave and the warnings that the state of the device gives.
     """
     run = order["run"]
     device = run["device"]
     found: dict[str, Any] = {}
     torch.empty(1, device=device)  # sets up the device, while the other processes do so too
     states = environment.gpu_states(device)
-    passes: Iterator[tuple[str, Callable[[], object]]] = iter(())
-    batches: Iterator[list[float]] = iter(())
+    passes: Iterator[tuple[str, Pass]] = iter(())
+    turns: _Turns | None = None
+    calls = 0
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(order["socket"])
         commands = connection.makefile("r", encoding="utf-8")
@@ -68,12 +92,16 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> d
                 case "passes":
                     passes = benchmark.passes(kernel, run)
                 case "pass":
+                    calls += turns.end() if turns else 0
+                    turns = None  # with the tensors of its pass
                     name = command["name"]
-                    call = next(call for reached, call in passes if reached == name)
-                    batches = _batches(call, device)
-                    next(batches)  # for warming up
-                case "batch":
-                    reply = {"samples": next(batches)}
+                    turns = _Turns(next(p for reached, p in passes if reached == name), device)
+                case "batch" if turns:
+                    reply = {"samples": turns.batch()}
+                case "check" if turns:
+                    calls += turns.end()
+                    turns, passes = None, iter(())
+                    reply = benchmark.check_again(kernel, run, calls)
                 case "end":
                     break
     states += environment.gpu_states(device)

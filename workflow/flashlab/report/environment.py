@@ -56,6 +56,9 @@ def render_environment(data: ReportData) -> Environment:
         notices.append(told)
     if warned := sum(bool(run["warnings"]) for run in data.runs):
         notices.append(say("environment.warned", count=warned, total=total))
+    once = sum(bool(run["gate"] and "again" not in run["gate"]) for run in data.runs)
+    if once and data.benchmark.checked_again:
+        notices.append(say("environment.checked_once", count=once, total=total))
     if of_claims := [run for run in data.runs if run["record"] not in shown]:
         protocols = ", ".join(sorted({run["protocol"] for run in of_claims}))
         notices.append(

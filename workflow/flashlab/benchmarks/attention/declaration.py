@@ -244,6 +244,7 @@ ATTENTION = Benchmark(
     products=(Product("emb_dim", ("num_heads", "head_dim")),),
     counters=counters_of({f"{name}_time": (name, words) for name, words in PASSES.items()}),
     naive="Pytorch",
+    checked_again=True,
     gated={
         "out": {"zh_TW": "前向輸出", "en": "forward output"},
         "dqkv": {"zh_TW": "反向梯度", "en": "gradient"},

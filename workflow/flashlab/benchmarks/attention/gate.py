@@ -1,13 +1,15 @@
-"""The correctness gate: an implementation against a float64 reference, before it is timed."""
+"""The correctness gate: an implementation against a float64 reference, before and after timing."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from flashlab.benchmarks.attention.inputs import Attention, packed, random_inputs
+from flashlab.benchmarks.attention.inputs import Attention, random_inputs, separated
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.measuring.failures import IncorrectError
 
@@ -16,33 +18,73 @@ TOLERANCES = {"float16": 5e-3, "bfloat16": 2e-2, "float32": 1e-4}
 own rounding stays several times below it; a wrong mask, scale or missing head lies far above."""
 
 MAX_SCORES = {"cpu": 2**24, "cuda": 2**31}
-"""Most elements of the score matrices, B·H·N², that the reference computes on a device."""
+"""Elements of the score matrices, B·H·N², up to which the reference computes every head; above,
+some heads of every batch, and one at least."""
+
+MAX_SCORES_AGAIN = {"cpu": 2**19, "cuda": 2**26}
+"""The same for what is compared again after the timing, several times in each process."""
 
 CHUNK_SCORES = {"cpu": 2**22, "cuda": 2**28}
 """Elements of the score matrices that the reference holds at once (8 bytes each, a few copies)."""
 
-REMAINDER = 128
-"""Kernels tile sequences by at most this; a smaller sequence keeps the remainder modulo it."""
-
-
 OVERWRITTEN = "{} is overwritten, which the model that calls the kernel still needs; work on a copy"
 
+Heads = tuple[torch.Tensor, torch.Tensor]
+"""Heads as two indices, of the batch and within it, each (C,)."""
 
-def gate_shape(shape: Shape, device: str) -> Shape:
-    """The shape itself where the reference fits, else one with fewer batches, heads, tiles.
 
-    head_dim, causal and seq_len's remainder modulo 128 stay as they are.
+def heads_compared(shape: Shape, device: str, again: bool) -> Heads:
+    """The heads whose results are compared: all of them, or as many of every batch as fit.
+
+    Batches take different heads where there are not all. Fewer may be compared `again`.
     """
-    batch_size, num_heads, seq_len = shape.batch_size, shape.num_heads, shape.seq_len
-    limit = MAX_SCORES[device]
-    if batch_size * num_heads * seq_len**2 <= limit:
-        return shape
-    batch_size = max(1, min(batch_size, limit // (num_heads * seq_len**2)))
-    num_heads = max(1, min(num_heads, limit // (batch_size * seq_len**2)))
-    tiles = math.isqrt(limit // (batch_size * num_heads)) // REMAINDER
-    if batch_size * num_heads * seq_len**2 > limit:
-        seq_len = seq_len % REMAINDER + (tiles - 1) * REMAINDER
-    return Shape(batch_size, seq_len, num_heads, num_heads * shape.head_dim, shape.causal)
+    most_scores = (MAX_SCORES_AGAIN if again else MAX_SCORES)[device]
+    batch_size, num_heads = shape.batch_size, shape.num_heads
+    count = max(batch_size, min(batch_size * num_heads, most_scores // shape.seq_len**2))
+    number = torch.arange(count, device=device)
+    batch = number % batch_size
+    return batch, (number // batch_size + batch) % num_heads
+
+
+def _pick(tensors: Sequence[torch.Tensor], heads: Heads) -> torch.Tensor:
+    """Some heads of tensors (B, N, H, D) each, copied into one (C, N, D) or (3, C, N, D)."""
+    picked = [each.detach().transpose(1, 2)[heads] for each in tensors]
+    return picked[0] if len(picked) == 1 else torch.stack(picked)
+
+
+def _reference(
+    heads: torch.Tensor, grads: torch.Tensor | None, causal: bool, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Output (C, N, D) and gradient (3, C, N, D) of heads (3, C, N, D), as `reference_passes`.
+
+    Without the output's gradient (C, N, D), the gradient stays 0.
+    """
+    _, C, N, D = heads.shape
+    scale = D**-0.5
+    out = torch.empty(C, N, D, dtype=torch.float64, device=heads.device)
+    gradient = torch.zeros(3, C, N, D, dtype=torch.float64, device=heads.device)
+    chunk = CHUNK_SCORES[heads.device.type]
+    step, rows = max(1, chunk // N**2), min(N, max(1, chunk // N))
+    position = torch.arange(N, device=heads.device)
+    for i, row in itertools.product(range(0, C, step), range(0, N, rows)):
+        q, k, v = heads[:, i : i + step].to(dtype)  # each (C, N, D)
+        block = slice(row, row + rows)
+        q = q[:, block]  # (C, T, D)
+        scores = q @ k.mT * scale  # (C, T, S)
+        if causal:
+            scores.masked_fill_(position > position[block, None], -torch.inf)
+        p = torch.softmax(scores, dim=-1, dtype=torch.promote_types(dtype, torch.float32)).to(dtype)
+        del scores
+        out[i : i + step, block] = o = p @ v  # (C, T, D)
+        if grads is None:
+            continue
+        g = grads[i : i + step, block].to(dtype)  # (C, T, D)
+        dp = g @ v.mT  # (C, T, S)
+        ds = p * (dp - (g * o).sum(-1, keepdim=True))  # (C, T, S)
+        gradient[0, i : i + step, block] = ds @ k * scale
+        gradient[1, i : i + step] += ds.mT @ q * scale
+        gradient[2, i : i + step] += p.mT @ g
+    return out, gradient
 
 
 def reference_passes(
@@ -50,36 +92,17 @@ def reference_passes(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Output (B, N, H, D) and gradient (B, N, 3, H, D) of standard attention, as float64.
 
-    softmax(q·kᵀ/√D)·v and its derivative by hand, a few heads at a time, so that the score
+    softmax(q·kᵀ/√D)·v and its derivative by hand, a few heads or rows at a time, so that the score
     matrices never exceed `CHUNK_SCORES`. It is computed in `dtype`: in half precision as a plain
     implementation does, with the softmax in float32 and all that is stored rounded.
     """
     B, N, _, H, D = qkv.shape
-    scale = D**-0.5
     heads = qkv.detach().permute(2, 0, 3, 1, 4).reshape(3, B * H, N, D)
-    grads = grad.detach().permute(0, 2, 1, 3).reshape(B * H, N, D)
-    out = torch.empty(B * H, N, D, dtype=torch.float64, device=qkv.device)
-    dqkv = torch.empty(3, B * H, N, D, dtype=torch.float64, device=qkv.device)
-    hidden = torch.ones(N, N, dtype=torch.bool, device=qkv.device).triu(1) if causal else None
-    step = max(1, CHUNK_SCORES[qkv.device.type] // N**2)
-    for i in range(0, B * H, step):
-        q, k, v = heads[:, i : i + step].to(dtype)  # each (C, N, D)
-        g = grads[i : i + step].to(dtype)  # (C, N, D)
-        scores = q @ k.mT * scale  # (C, T, S)
-        if hidden is not None:
-            scores.masked_fill_(hidden, -torch.inf)
-        p = torch.softmax(scores, dim=-1, dtype=torch.promote_types(dtype, torch.float32)).to(dtype)
-        del scores
-        o = p @ v  # (C, T, D)
-        dp = g @ v.mT  # (C, T, S)
-        ds = p * (dp - (g * o).sum(-1, keepdim=True))  # (C, T, S)
-        out[i : i + step] = o
-        dqkv[0, i : i + step] = ds @ k * scale
-        dqkv[1, i : i + step] = ds.mT @ q * scale
-        dqkv[2, i : i + step] = p.mT @ g
+    grads = grad.detach().transpose(1, 2).reshape(B * H, N, D)
+    out, gradient = _reference(heads, grads, causal, dtype)
     return (
         out.view(B, H, N, D).transpose(1, 2),
-        dqkv.view(3, B, H, N, D).permute(1, 3, 0, 2, 4),
+        gradient.view(3, B, H, N, D).permute(1, 3, 0, 2, 4),
     )
 
 
@@ -89,74 +112,120 @@ def relative_error(found: torch.Tensor, reference: torch.Tensor) -> float:
     return float(difference / torch.linalg.vector_norm(reference))
 
 
-def _errors(
-    found: tuple[torch.Tensor, torch.Tensor], reference: tuple[torch.Tensor, torch.Tensor]
-) -> dict[str, float]:
-    """The relative errors of the output and of the gradient."""
-    pairs = zip(("out", "dqkv"), found, reference, strict=True)
-    return {name: relative_error(one, other) for name, one, other in pairs}
+def refuse_form(out: Any, shape: Shape, dtype: str) -> None:
+    """IncorrectError where an output is no tensor of the shape and dtype that it must have.
+
+    A tensor of a class of its own could be computed when somebody looks at it.
+    """
+    expected = (shape.batch_size, shape.seq_len, shape.num_heads, shape.head_dim)
+    found = type(out).__name__  # a forgotten return, or (out, lse)
+    if type(out) is torch.Tensor:
+        found = f"{tuple(out.shape)} {out.dtype}"
+        if out.shape == expected and out.dtype == getattr(torch, dtype):
+            return
+    raise IncorrectError(f"the output is {found}; it must be a tensor {expected} torch.{dtype}")
+
+
+def _names(inputs: Sequence[torch.Tensor]) -> str:
+    return "qkv" if len(inputs) == 1 else "q, k and v"
+
+
+def gradients_of(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The gradients with respect to inputs; IncorrectError where one has none."""
+    found = [leaf.grad for leaf in inputs if leaf.grad is not None]
+    if len(found) < len(inputs):
+        raise IncorrectError(f"the output has no gradient with respect to {_names(inputs)}")
+    return found
+
+
+def refuse_overwritten(inputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
+    """IncorrectError where inputs are no longer what they were given as."""
+    if not all(map(torch.equal, inputs, given)):
+        raise IncorrectError(OVERWRITTEN.format(_names(inputs)))
+
+
+def compare(
+    inputs: Sequence[torch.Tensor],
+    grad: torch.Tensor | None,
+    found: Mapping[str, Sequence[torch.Tensor]],
+    shape: Shape,
+    heads: Heads,
+    plainly: bool = False,
+) -> dict[str, Any]:
+    """Compare results with the reference on the inputs that they were computed from.
+
+    `found` has the output as ``out`` or the gradients as ``dqkv``, or both, in the inputs' form;
+    they are read at once, on the current stream. `grad` is the gradient of the output, not needed
+    for ``out`` alone.
+
+    Returns what was compared, for the record: the shape, how many heads, the tolerance, the
+    relative errors, None for one that is not finite; in half precision, where it is to be computed
+    `plainly` too, also those of the same computed so in it.
+
+    Raises:
+        IncorrectError: an error above the tolerance, or NaN.
+    """
+    results = {name: _pick(separated(tensors), heads) for name, tensors in found.items()}
+    qkv = _pick(separated(inputs), heads)
+    grads = None if grad is None else _pick((grad,), heads)
+    dtype = str(qkv.dtype).removeprefix("torch.")
+
+    def errors(results: Mapping[str, torch.Tensor]) -> dict[str, float]:
+        return {name: relative_error(result, reference[name]) for name, result in results.items()}
+
+    names = ("out", "dqkv")
+    reference = dict(zip(names, _reference(qkv, grads, shape.causal, torch.float64), strict=True))
+    mine = errors(results)
+    compared: dict[str, Any] = {
+        "reference": "float64",
+        "batch_size": shape.batch_size,
+        "seq_len": shape.seq_len,
+        "num_heads": shape.num_heads,
+        "heads": len(heads[0]),
+        "seed": torch.initial_seed(),
+        "tolerance": TOLERANCES[dtype],
+        "errors": {name: error if math.isfinite(error) else None for name, error in mine.items()},
+    }
+    if qkv.dtype.itemsize == 2 and plainly:
+        plain = dict(zip(names, _reference(qkv, grads, shape.causal, qkv.dtype), strict=True))
+        compared["plain_errors"] = errors(plain)
+    wrong = [name for name, error in mine.items() if not error <= compared["tolerance"]]
+    if wrong:
+        listed = ", ".join(f"{name} {mine[name]:.3g}" for name in wrong)
+        raise IncorrectError(
+            f"relative error against float64: {listed}; at most {compared['tolerance']:g} is "
+            f"allowed (batch_size {shape.batch_size}, seq_len {shape.seq_len}, "
+            f"num_heads {shape.num_heads}, head_dim {shape.head_dim}, "
+            f"seed {compared['seed']})",
+            compared,
+        )
+    return compared
 
 
 def check_correctness(
-    attention: Attention, shape: Shape, dtype: str, device: str, form: str | None = None
+    attention: Attention,
+    shape: Shape,
+    dtype: str,
+    device: str,
+    form: str | None = None,
+    again: bool = False,
 ) -> dict[str, Any]:
     """Compare an implementation's output and gradient with the reference on fresh inputs.
 
-    Returns what was compared, for the record: the shape, the seed, the tolerance, the relative
-    errors of ``out`` (B, N, H, D) and ``dqkv`` (B, N, 3, H, D), None for one that is not finite;
-    in half precision also those of the same computed plainly in it.
+    Returns what was compared, for the record (`compare`).
 
     Raises:
         IncorrectError: an error above the tolerance, NaN, or an output of the wrong form.
     """
-    checked = gate_shape(shape, device)
-    seed = torch.initial_seed()
-    size = (checked.batch_size, checked.seq_len, 3, checked.num_heads, checked.head_dim)
-    inputs = random_inputs(checked, dtype, device, form)
-    given = packed(inputs).detach().clone()
-    out = attention(*inputs, checked.causal)
-    expected = (*size[:2], *size[3:])
-    if not isinstance(out, torch.Tensor):  # a forgotten return, or (out, lse)
-        raise IncorrectError(
-            f"the output is {type(out).__name__}; it must be a tensor {expected} {given.dtype}"
-        )
-    if out.shape != expected or out.dtype != given.dtype:
-        raise IncorrectError(
-            f"the output is {tuple(out.shape)} {out.dtype}; it must be {expected} {given.dtype}"
-        )
-    names = "qkv" if len(inputs) == 1 else "q, k and v"
+    inputs = random_inputs(shape, dtype, device, form)
+    heads = heads_compared(shape, device, again)
+    given = [leaf.detach().clone() for leaf in inputs]
+    out = attention(*inputs, shape.causal)
+    refuse_form(out, shape, dtype)
     grad = torch.randn_like(out)
     if out.requires_grad:
         out.backward(grad)
-    gradients = tuple(leaf.grad for leaf in inputs if leaf.grad is not None)
-    if len(gradients) < len(inputs):
-        raise IncorrectError(f"the output has no gradient with respect to {names}")
-    if not torch.equal(packed(inputs).detach(), given):
-        raise IncorrectError(OVERWRITTEN.format(names))
-    reference = reference_passes(given, grad, checked.causal)
-    errors = _errors((out.detach(), packed(gradients)), reference)
-    in_half = {}
-    if given.dtype.itemsize == 2:
-        plain = reference_passes(given, grad, checked.causal, given.dtype)
-        in_half = {"plain_errors": _errors(plain, reference)}
-    tolerance = TOLERANCES[dtype]
-    compared = {
-        "reference": "float64",
-        "batch_size": checked.batch_size,
-        "seq_len": checked.seq_len,
-        "num_heads": checked.num_heads,
-        "seed": seed,
-        "tolerance": tolerance,
-        "errors": {k: error if math.isfinite(error) else None for k, error in errors.items()},
-        **in_half,
-    }
-    wrong = [name for name, error in errors.items() if not error <= tolerance]
-    if wrong:
-        found = ", ".join(f"{name} {errors[name]:.3g}" for name in wrong)
-        raise IncorrectError(
-            f"relative error against float64: {found}; at most {tolerance:g} is allowed "
-            f"(batch_size {checked.batch_size}, seq_len {checked.seq_len}, "
-            f"num_heads {checked.num_heads}, head_dim {checked.head_dim}, seed {seed})",
-            compared,
-        )
-    return compared
+    found = {"out": (out.detach(),), "dqkv": gradients_of(inputs)}
+    refuse_overwritten(inputs, given)
+    del out
+    return compare(inputs, grad, found, shape, heads, plainly=not again)

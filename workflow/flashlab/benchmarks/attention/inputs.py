@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 
 import torch
@@ -40,6 +40,33 @@ def random_inputs(
     return tuple(each.requires_grad_() for each in inputs)
 
 
-def packed(tensors: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    """Inputs of either form, or their gradients, as (B, N, 3, H, D)."""
-    return tensors[0] if len(tensors) == 1 else torch.stack(tensors, dim=2)
+def separated(tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    """Inputs of either form, or their gradients, as q, k and v; a single (B, N, H, D) as it is."""
+    return tensors[0].unbind(dim=2) if tensors[0].dim() == 5 else tensors
+
+
+class Renewal:
+    """Puts other random numbers into tensors in use: their storage stays, and PyTorch's version.
+
+    So an answer that was kept for a tensor is a wrong one afterwards. The numbers are made once,
+    and each time those of another stretch of them are copied, on the current stream.
+    """
+
+    STEP, STEPS = 8, 4096
+    """Numbers from one stretch to the next, a whole 16 bytes and more; and how many there are."""
+
+    def __init__(self, shape: Shape, dtype: str, device: str, form: str | None) -> None:
+        one = shape.batch_size * shape.seq_len * shape.num_heads * shape.head_dim
+        count = one * (1 if form == SEPARATE else 3) + self.STEP * self.STEPS
+        self._numbers = torch.randn(count, dtype=getattr(torch, dtype), device=device)
+        self._taken = 0
+
+    def __call__(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Fill contiguous tensors, and give what each of them then holds."""
+        filled = []
+        for tensor in tensors:
+            begin = self.STEP * (self._taken % self.STEPS)
+            filled.append(self._numbers[begin : begin + tensor.numel()].view(tensor.shape))
+            tensor.data.copy_(filled[-1])
+            self._taken += 1
+        return filled

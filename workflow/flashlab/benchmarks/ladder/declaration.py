@@ -141,6 +141,7 @@ LADDER = Benchmark(
     entry_point="attention(q, k, v, out, stream=None)",
     counters=counters_of({"kernel_time": ("kernel", {"zh_TW": "", "en": ""})}, {"cuda": COUNTED}),
     split=Split("process_time", tuple(f"process_{name}" for name in PARTS)),
+    checked_again=True,
     gated={"out": {"zh_TW": "輸出", "en": "output"}},
     variables={"cpu": {"NUMBA_ENABLE_CUDASIM": "1"}},
     simulated=frozenset({"cpu"}),

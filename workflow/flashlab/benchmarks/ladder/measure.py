@@ -7,9 +7,9 @@ imported.
 from __future__ import annotations
 
 import importlib
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from time import perf_counter_ns
 from types import ModuleType
 from typing import Any
 
@@ -21,7 +21,8 @@ from flashlab.benchmarks.ladder import gate
 from flashlab.benchmarks.ladder.cases import TINY, case_of
 from flashlab.benchmarks.ladder.process import time_process
 from flashlab.measuring import environment, protocols
-from flashlab.measuring.protocols import Timing
+from flashlab.measuring.protocols import Pass, Timing, right_before
+from flashlab.measuring.supervised import timed_section
 from flashlab.statistics import median_interval
 
 Array = npt.NDArray[np.float32]
@@ -54,6 +55,13 @@ class Problem:
     v: Array
     out: Array
 
+    def fill(self, random: np.random.Generator) -> None:
+        """Random inputs in [-3, 3), as the assignment's are."""
+        for array in (self.q, self.k, self.v):
+            random.random(dtype=np.float32, out=array)
+            array -= np.float32(0.5)
+            array *= np.float32(6)
+
 
 def _library() -> Any:
     """The module of the ladder that copies arrays and waits for the device."""
@@ -69,15 +77,11 @@ def _host_array(kernel: ModuleType, shape: tuple[int, ...]) -> Array:
 
 
 def _problem(kernel: ModuleType, run: Mapping[str, Any]) -> Problem:
-    """Random inputs in [-3, 3), as the assignment's are."""
+    """Random inputs, and room for the output."""
     shape = run["batch_size"], run["seq_len"], run["head_dim"]
-    random = np.random.default_rng(torch.initial_seed())
-    arrays = [_host_array(kernel, shape) for _ in range(4)]
-    for array in arrays[:3]:
-        random.random(dtype=np.float32, out=array)
-        array -= np.float32(0.5)
-        array *= np.float32(6)
-    return Problem(*arrays)
+    problem = Problem(*(_host_array(kernel, shape) for _ in range(4)))
+    problem.fill(np.random.default_rng(torch.initial_seed()))
+    return problem
 
 
 def _is_on_cpu(kernel: ModuleType) -> bool:
@@ -131,9 +135,9 @@ class _OnDevice:
 
 
 def _seconds(call: Callable[[], object]) -> float:
-    begin = time.perf_counter_ns()
+    begin = perf_counter_ns()
     call()
-    return (time.perf_counter_ns() - begin) / 1e9
+    return (perf_counter_ns() - begin) / 1e9
 
 
 def _few_calls(call: Callable[[], object], protocol: Mapping[str, Any], where: str) -> Timing:
@@ -144,10 +148,10 @@ def _few_calls(call: Callable[[], object], protocol: Mapping[str, Any], where: s
     first = _seconds(call)
     if where == "cpu":
         return Timing(first, (first,), "count")
-    samples: list[float] = []
     fewest, most_seconds = FEWEST_CALLS, protocol.get("max_seconds", 0.0)
-    while len(samples) < fewest or sum(samples) < most_seconds:
-        samples.append(_seconds(call))
+    with timed_section(is_filled=True) as samples:
+        while len(samples) < fewest or sum(samples) < most_seconds:
+            samples.append(_seconds(call))
     return Timing(median_interval(samples).median, tuple(samples), "count")
 
 
@@ -155,18 +159,16 @@ def _time_kernel(device: _OnDevice, protocol: Mapping[str, Any], where: str) -> 
     """The kernel alone: by the protocol where calls are short."""
     if _is_on_cpu(device.kernel) or where == "cpu" or _seconds(device.run) > SLOW_SECONDS:
         return _few_calls(device.run, protocol, where)
-    return protocols.PROTOCOLS[protocol["name"]](device.launch, protocol, where)
+    return protocols.PROTOCOLS[protocol["name"]](Pass(device.launch), protocol, where)
 
 
-def passes(
-    kernel: ModuleType, run: Mapping[str, Any]
-) -> Iterator[tuple[str, Callable[[], object]]]:
+def passes(kernel: ModuleType, run: Mapping[str, Any]) -> Iterator[tuple[str, Pass]]:
     """The kernel alone, as what its counters are read of."""
-    yield "kernel_time", _OnDevice(kernel, _problem(kernel, run)).launch
+    yield "kernel_time", Pass(_OnDevice(kernel, _problem(kernel, run)).launch)
 
 
 def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, Any]) -> Any:
-    """Check, then time the kernel, its copies, and the whole process.
+    """Check, time the kernel and its copies, check again, and time the whole process.
 
     Returns the metrics of a record (times in ms), what the gate compared, and the warnings.
 
@@ -190,12 +192,21 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     problem = _problem(kernel, run)
     device = _OnDevice(kernel, problem)
     device.from_host_to_host()  # compiles
-    checked = gate.check_correctness(problem.q, problem.k, problem.v, problem.out, where)
+    arrays = problem.q, problem.k, problem.v, problem.out
+    checked = gate.check_correctness(*arrays, where)
     load, states = environment.LoadMeter(), environment.gpu_states(where)
-    timings = {
-        "kernel_time": _time_kernel(device, protocol, where),
-        "host_time": _few_calls(device.from_host_to_host, protocol, where),
-    }
+    timings = {"kernel_time": _time_kernel(device, protocol, where)}
+    device.copy_out()
+    calls = len(timings["kernel_time"].samples)
+    with right_before(calls):
+        gate.check_correctness(*arrays, where, again=True)
+    timings["host_time"] = _few_calls(device.from_host_to_host, protocol, where)
+    calls += len(timings["host_time"].samples)
+    problem.fill(np.random.default_rng())
+    device.from_host_to_host()
+    with right_before(calls):
+        again = gate.check_correctness(*arrays, where, again=True)
+    checked["again"] = {"calls": calls, "errors": again["errors"]}
     if not _is_on_cpu(kernel):
         timings["copy_in_time"] = _few_calls(device.copy_in, protocol, where)
         timings["copy_out_time"] = _few_calls(device.copy_out, protocol, where)
@@ -208,8 +219,7 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
         warnings = [{"code": "simulated"}]
     metrics = {name: timing.to_json() for name, timing in timings.items()}
     if case_of(run["batch_size"], run["seq_len"], run["head_dim"]) in WHOLE_PROCESS:
-        arrays = problem.q, problem.k, problem.v
-        metrics |= time_process(run["implementation"], *arrays, times=WHOLE_TIMES)
+        metrics |= time_process(run["implementation"], *arrays[:3], times=WHOLE_TIMES)
     clocks = {name: timing.clocks for name, timing in timings.items() if timing.clocks}
     details = {"details": {"clocks": clocks}} if clocks else {}
     return {"metrics": metrics, "gate": checked, "warnings": warnings, **details}

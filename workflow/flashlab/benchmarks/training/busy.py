@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch.profiler import ProfilerActivity, profile, supported_activities
 
-from flashlab.benchmarks.training.loop import synchronize
+from flashlab.measuring.protocols import synchronize
 
 ITERATIONS = 5
 """Profiled iterations, over which the mean is taken."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import torch
 
 from flashlab.benchmarks.training.model import GPT
+from flashlab.measuring.protocols import synchronize
 from flashlab.statistics import median_interval
 
 WARM_UP_ITERATIONS = 10
@@ -138,10 +139,10 @@ class Trainer:
     def timed_step(self) -> tuple[float, float]:
         """The loss of one iteration and its seconds, between two waits for the device."""
         synchronize(self.run["device"])
-        begin = time.perf_counter()
+        begin = perf_counter()
         loss = self.step()
         synchronize(self.run["device"])
-        return loss, time.perf_counter() - begin
+        return loss, perf_counter() - begin
 
     def train(
         self, report: Callable[[int, float, float], None], before_steady: Callable[[], None]
@@ -158,7 +159,7 @@ class Trainer:
         while len(losses) < most:
             if len(losses) == WARM_UP_ITERATIONS:
                 before_steady()
-                deadline = time.monotonic() + self.settings["max_seconds"]
+                deadline = perf_counter() + self.settings["max_seconds"]
             loss, spent = self.timed_step()
             losses.append(loss)
             seconds.append(spent)
@@ -170,13 +171,7 @@ class Trainer:
             if interval.relative_half_width <= self.settings["relative_interval"]:
                 stopped = "interval"
                 break
-            if time.monotonic() >= deadline:
+            if perf_counter() >= deadline:
                 stopped = "time"
                 break
         return Trained(tuple(losses), tuple(seconds), stopped)
-
-
-def synchronize(device: str) -> None:
-    """Wait for what was launched on a GPU."""
-    if device == "cuda":
-        torch.cuda.synchronize()

@@ -12,10 +12,10 @@ import math
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from types import ModuleType
 from typing import Any
 
@@ -31,11 +31,10 @@ from flashlab.benchmarks.training.loop import (
     Trained,
     Trainer,
     batches,
-    synchronize,
 )
 from flashlab.benchmarks.training.model import GPT, Attention, GPTConfig
 from flashlab.measuring import clocks, energy, environment, memory
-from flashlab.measuring.protocols import Timing
+from flashlab.measuring.protocols import Timing, synchronize
 
 MIB = 1024**2
 REPORT_EVERY = 10
@@ -178,13 +177,13 @@ def _train(problem: _Problem, model: GPT) -> tuple[_Measured, Trainer]:
     """Train; then, with all else measured, profile a few further iterations on a GPU."""
     device = problem.run["device"]
     meter, watch = _EnergyMeter(device), clocks.Watch(device)
-    begin = time.perf_counter()
+    begin = perf_counter()
     trainer = problem.trainer(model)
     first: list[tuple[float, float]] = []
 
     def report(iteration: int, loss: float, seconds: float) -> None:
         if not first:
-            first.append((time.perf_counter() - begin, _compile_seconds()))
+            first.append((perf_counter() - begin, _compile_seconds()))
         if iteration > WARM_UP_ITERATIONS:
             watch.look()
         _print_progress(iteration, loss, seconds)

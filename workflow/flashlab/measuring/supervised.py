@@ -1,0 +1,104 @@
+"""Timed sections of a measuring process, by the clock of the process that supervises it.
+
+What runs beside a kernel could be misled about the time; the supervisor is out of its reach. So it
+is told when a section begins and ends, and how long all the samples in it are. Nothing here imports
+torch.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+MORE_SECONDS, MORE = 2e-3, 1.01
+"""How much longer the samples may be than their section: what telling of it takes, and a share."""
+
+LEAST = 0.25
+"""The smallest share of its section that calls fill which the clock times one after the other."""
+
+
+class Section(NamedTuple):
+    """A timed section: its seconds, those of the samples within, and whether those fill it."""
+
+    seconds: float
+    samples: float
+    is_filled: bool
+
+
+def together(sections: Sequence[Section]) -> Section:
+    """Sections of one kind as one."""
+    seconds, samples, filled = zip(*sections, strict=True)
+    return Section(sum(seconds), sum(samples), filled[0])
+
+
+def refused(sections: Iterable[Section]) -> dict[str, Any]:
+    """Status, message and no metrics, where samples cannot be from their section; else nothing."""
+    for section in sections:
+        is_longer = section.samples > MORE * section.seconds + MORE_SECONDS
+        if is_longer or (section.is_filled and section.samples < LEAST * section.seconds):
+            message = (
+                f"its times add up to {section.samples:.3g} s, but {section.seconds:.3g} s passed "
+                "by the supervising process's clock"
+            )
+            return {"status": "incorrect", "message": message, "metrics": {}}
+    return {}
+
+
+class Sections:
+    """Listens to one measuring process until it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        self._found: list[Section] = []
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(path))
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        begin = time.monotonic()
+        while message := self._socket.recv(1024):
+            now = time.monotonic()
+            told = json.loads(message)
+            if "samples" in told:
+                self._found.append(Section(now - begin, told["samples"], told["is_filled"]))
+            begin = now
+
+    def close(self) -> list[Section]:
+        """The sections that it was told of; it listens no more."""
+        self._socket.shutdown(socket.SHUT_RD)
+        self._thread.join()
+        self._socket.close()
+        return self._found
+
+
+_supervisor: str | None = None
+
+
+def connect(path: str) -> None:
+    """Tell the `Sections` at a path of the timed sections of this process from now on."""
+    global _supervisor
+    _supervisor = path
+
+
+def _tell(**what: Any) -> None:
+    if _supervisor is not None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
+            connection.sendto(json.dumps(what).encode(), _supervisor)
+
+
+@contextmanager
+def timed_section(is_filled: bool) -> Iterator[list[float]]:
+    """A timed section, and the list that takes its samples in seconds.
+
+    They fill it where calls are timed by the clock, one after the other.
+    """
+    samples: list[float] = []
+    _tell()
+    yield samples
+    _tell(samples=sum(samples), is_filled=is_filled)
