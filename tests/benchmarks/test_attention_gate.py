@@ -188,16 +188,14 @@ def test_all_heads_are_compared_or_as_many_of_every_batch_as_fit(
     batch_size: int, seq_len: int, num_heads: int, causal: bool
 ) -> None:
     shape = Shape(batch_size, seq_len, num_heads, num_heads * 64, causal)
-    batch, head = heads_compared(shape, "cpu", again=False)
-    compared = set(zip(batch.tolist(), head.tolist(), strict=True))
-    assert len(compared) == len(batch)
-    assert {number for number, _ in compared} == set(range(batch_size))
-    assert {number for _, number in compared} <= set(range(num_heads))
-    scores = batch_size * num_heads * seq_len**2
-    if scores <= MAX_SCORES["cpu"]:
-        assert len(compared) == batch_size * num_heads
-    else:
-        assert len(compared) == max(batch_size, MAX_SCORES["cpu"] // seq_len**2)
+    heads = range(num_heads)[heads_compared(shape, "cpu", again=False)]
+    scores = batch_size * seq_len**2
+    assert len(heads) == max(1, min(num_heads, MAX_SCORES["cpu"] // scores))
+
+
+def test_it_is_not_always_the_same_heads_where_not_all_fit() -> None:
+    shape = Shape(2, 4096, 8, 512, False)
+    assert len({heads_compared(shape, "cpu", again=True).start for _ in range(100)}) > 4
 
 
 def first_batch_alone(qkv: torch.Tensor, causal: bool) -> torch.Tensor:

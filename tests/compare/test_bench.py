@@ -73,6 +73,19 @@ class Bench(NamedTuple):
     calls: list[Call]
 
 
+KEPT = """
+kept = {}
+
+
+def attention(qkv, causal):
+    key = qkv.data_ptr(), qkv._version, qkv.shape
+    if key not in kept:
+        kept[key] = computed(qkv, causal)
+    return kept[key] * 1.0
+"""
+"""Keeps its answers."""
+
+
 def kernel(scale: float) -> str:
     return f"SCALE = {scale}\n{KERNEL}"
 
@@ -105,7 +118,10 @@ def bench(root: Path, forking_python: str, tmp_path_factory: pytest.TempPathFact
         git(folder, "add", "kernels")
         git(folder, "commit", "-m", f"Pause as {version}")
     (folder / "kernels" / "wrong.py").write_text(kernel(2.0))
-    targets = ("kernels/mine.py", "HEAD~1:kernels/mine.py", "kernels/wrong.py")
+    keeping = kernel(1.0).replace("def attention(", "def computed(") + KEPT
+    (folder / "kernels" / "keeping.py").write_text(keeping)
+    names = ("mine.py", "HEAD~1:kernels/mine.py", "wrong.py", "keeping.py")
+    targets = [name if ":" in name else f"kernels/{name}" for name in names]
     order = ("--pass", "forward", "--seconds", "0.4", "--json", "said.json")
     ended = start(root, folder, forking_python, *targets, *order)
     printed, _ = ended.communicate()
@@ -122,7 +138,7 @@ def bench(root: Path, forking_python: str, tmp_path_factory: pytest.TempPathFact
 def test_a_revision_is_measured_with_what_it_imported_then(bench: Bench) -> None:
     processes = {(call.version, call.process) for call in bench.calls}
     # Four of each, and one of the kernel that is wrong; the kernel's own file never changed.
-    assert Counter(version for version, _ in processes) == {"then": 4, "now": 4 + 1}
+    assert Counter(version for version, _ in processes) == {"then": 4, "now": 4 + 2}
     digests = {
         record.protocol["place"]: record.sources["implementation_digest"]
         for record in bench.records
@@ -133,8 +149,10 @@ def test_a_revision_is_measured_with_what_it_imported_then(bench: Bench) -> None
 def test_a_slower_revision_is_called_slower_and_a_wrong_kernel_gets_no_time(bench: Bench) -> None:
     (shape,) = bench.document["shapes"]
     assert (bench.document["benchmark"], shape["shape"]) == ("attention", SHAPE)
-    mine, then, wrong = shape["implementations"]
+    mine, then, wrong, keeping = shape["implementations"]
     assert [entry["status"] for entry in (mine, then, wrong)] == ["ok", "ok", "incorrect"]
+    assert keeping["status"] == "incorrect"
+    assert "wrong after" in keeping["message"] or "keeps its answers" in keeping["message"]
     (timed,) = then["passes"]
     assert (timed["pass"], timed["verdict"], timed["final"]) == ("forward", "slower", True)
     final = bench.printed.rpartition("provisional")[2]
@@ -187,8 +205,8 @@ def test_implementations_take_turns_and_are_never_measured_at_once(bench: Bench)
     assert times == sorted(times)
     processes = [call.process for call in bench.calls]
     turns = [process for process, _ in itertools.groupby(processes)]
-    # Two implementations in four processes each, at least ten batches of each; one that was wrong.
-    assert len(set(processes)) == 2 * 4 + 1
+    # Two implementations in four processes each, at least ten batches of each; two that were wrong.
+    assert len(set(processes)) == 2 * 4 + 2
     assert len(turns) >= 4 * 10
 
 
@@ -200,11 +218,11 @@ def test_its_records_are_of_each_process_and_hold_what_was_asked_for(bench: Benc
     first = next(record for record in measured if record.process == 0)
     assert set(first.metrics) == {"forward_time", "peak_memory"}
     assert first.gate is not None
-    assert [r.status for r in bench.records if r not in measured] == ["incorrect"]
+    assert [r.status for r in bench.records if r not in measured] == ["incorrect"] * 2
 
 
 def test_its_records_never_stand_for_sampled_ones(bench: Bench, tmp_path: Path) -> None:
-    record = bench.records[0]
+    record = next(record for record in bench.records if record.status == "ok")
     assert record.protocol["name"] == "interleaved"
     # Their code differs too, so that no plan asks for a file of this name.
     digest = measuring_digest("flashlab.benchmarks.attention.measure", MEASURING_PROCESS)

@@ -253,12 +253,14 @@ def test_what_was_compared_again_stands_in_the_record(measure: Measured) -> None
 # What the supervising process's clock says
 
 
-@pytest.mark.parametrize("section", [Section(1.0, 0.9, True), Section(1.0, 0.01, False)])
+@pytest.mark.parametrize(
+    "section", [Section(1.0, 0.9, True), Section(1.0, 0.01, False), Section(0.09, 0.01, True)]
+)
 def test_samples_that_fit_their_section_are_accepted(section: Section) -> None:
     assert refused([section]) == {}
 
 
-@pytest.mark.parametrize("section", [Section(1.0, 0.1, True), Section(1.0, 1.1, False)])
+@pytest.mark.parametrize("section", [Section(1.0, 0.1, True), Section(1.0, 1.5, False)])
 def test_samples_that_contradict_the_supervisors_clock_are_refused(section: Section) -> None:
     found = refused([Section(1.0, 0.9, True), section])
     assert (found["status"], found["metrics"]) == ("incorrect", {})

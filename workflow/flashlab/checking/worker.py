@@ -79,7 +79,7 @@ def _repeat(kernel: ModuleType, case: Case, device: str, form: str) -> None:
     calls = 0
     for _, timed in measure.passes(kernel, run):
         warm_up(timed, device, least_seconds=0)
-        with right_before(timed.calls):
+        with right_before(timed.calls + 1):
             check_held(timed, device)
         calls += timed.calls
     measure.check_again(kernel, run, calls)

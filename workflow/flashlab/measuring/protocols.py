@@ -49,8 +49,9 @@ GROWTH = 1.1
 To look more often takes time from the calls, and stops more often by chance.
 """
 
-HEAD_START, MAX_HEAD_START = 8, 512
-"""Fewest and most flushes queued before a batch; a launch blocks behind 1,024 others."""
+HEAD_START, LONG_HEAD_START, MAX_HEAD_START = 8, 32, 512
+"""Fewest flushes queued before a batch, those before one of a long pass, which takes longer to be
+timed again than they do, and most; a launch blocks behind 1,024 others."""
 
 WARM_UP_CALLS = {"cuda": 10, "cpu": 4}
 WARM_UP_SECONDS = 0.05
@@ -103,13 +104,15 @@ class Pass:
 
     `run` runs it once, without synchronisation of its own, and gives its result. `renew` puts other
     inputs into the storage that it reads, for a batch by its number, or None to warm up. `check`
-    raises IncorrectError for a result that is wrong. `calls` is how often it has run here.
+    raises IncorrectError for a result that is wrong. `calls` is how often it has run here, and
+    `seconds` how long a call took to warm up.
     """
 
     run: Callable[[], Any]
     renew: Callable[[int | None], Any] = lambda _: None
     check: Callable[[Any], Any] = lambda _: None
     calls: int = 0
+    seconds: float = 0.0
 
     def __call__(self) -> Any:
         """Run it once."""
@@ -163,7 +166,9 @@ class _CudaSampler(_Sampler):
     def __init__(self, timed: Pass, calls: int) -> None:
         super().__init__(timed, calls)
         self._stream = _current_stream()
-        self._flush, self._head_start = _flush_buffer(), HEAD_START
+        self._flush = _flush_buffer()
+        is_long = timed.seconds >= LONG_PASS_SECONDS
+        self._head_start = LONG_HEAD_START if is_long else HEAD_START
 
     def _batch(self) -> tuple[list[float], bool]:
         """Seconds of each call, and whether the GPU was ever there before a call's launch."""
@@ -285,6 +290,7 @@ def warm_up(timed: Pass, device: str, least_seconds: float = WARM_UP_SECONDS) ->
         if doubt and len(waits) >= SURE_CALLS:
             raise IncorrectError(doubt)
     timed.calls += len(waits)
+    timed.seconds = statistics.median(seconds)
     return sum(seconds[1:])
 
 
@@ -354,7 +360,8 @@ def sampled(timed: Pass, protocol: Mapping[str, Any], device: str, settled: bool
     with right_before(timed.calls):
         timed.check(sample.last)
         sample.last = None
-        check_held(timed, device)
+        if device == "cuda":
+            check_held(timed, device)
     return timing
 
 

@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-MORE_SECONDS, MORE = 2e-3, 1.01
-"""How much longer the samples may be than their section: what telling of it takes, and a share."""
+BESIDES_SECONDS = 0.25
+"""How far a section may be from its samples: on a busy machine, word of it comes late."""
 
 LEAST = 0.25
-"""The smallest share of its section that calls fill which the clock times one after the other."""
+"""The smallest share of the rest that calls fill which the clock times one after the other."""
 
 
 class Section(NamedTuple):
@@ -40,8 +40,8 @@ def together(sections: Sequence[Section]) -> Section:
 def refused(sections: Iterable[Section]) -> dict[str, Any]:
     """Status, message and no metrics, where samples cannot be from their section; else nothing."""
     for section in sections:
-        is_longer = section.samples > MORE * section.seconds + MORE_SECONDS
-        if is_longer or (section.is_filled and section.samples < LEAST * section.seconds):
+        least = LEAST * (section.seconds - BESIDES_SECONDS) if section.is_filled else 0.0
+        if not least <= section.samples <= section.seconds + BESIDES_SECONDS:
             message = (
                 f"its times add up to {section.samples:.3g} s, but {section.seconds:.3g} s passed "
                 "by the supervising process's clock"

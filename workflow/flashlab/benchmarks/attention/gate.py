@@ -29,27 +29,22 @@ CHUNK_SCORES = {"cpu": 2**22, "cuda": 2**28}
 
 OVERWRITTEN = "{} is overwritten, which the model that calls the kernel still needs; work on a copy"
 
-Heads = tuple[torch.Tensor, torch.Tensor]
-"""Heads as two indices, of the batch and within it, each (C,)."""
 
+def heads_compared(shape: Shape, device: str, again: bool) -> slice:
+    """The heads of every batch whose results are compared: all, or as many as fit, at least one.
 
-def heads_compared(shape: Shape, device: str, again: bool) -> Heads:
-    """The heads whose results are compared: all of them, or as many of every batch as fit.
-
-    Batches take different heads where there are not all. Fewer may be compared `again`.
+    Where they begin is random. Fewer may be compared `again`.
     """
     most_scores = (MAX_SCORES_AGAIN if again else MAX_SCORES)[device]
-    batch_size, num_heads = shape.batch_size, shape.num_heads
-    count = max(batch_size, min(batch_size * num_heads, most_scores // shape.seq_len**2))
-    number = torch.arange(count, device=device)
-    batch = number % batch_size
-    return batch, (number // batch_size + batch) % num_heads
+    fitting = most_scores // (shape.batch_size * shape.seq_len**2)
+    count = max(1, min(shape.num_heads, fitting))
+    first = int(torch.randint(shape.num_heads - count + 1, ()))
+    return slice(first, first + count)
 
 
-def _pick(tensors: Sequence[torch.Tensor], heads: Heads) -> torch.Tensor:
-    """Some heads of tensors (B, N, H, D) each, copied into one (C, N, D) or (3, C, N, D)."""
-    picked = [each.detach().transpose(1, 2)[heads] for each in tensors]
-    return picked[0] if len(picked) == 1 else torch.stack(picked)
+def _pick(tensors: Sequence[torch.Tensor], heads: slice) -> torch.Tensor:
+    """These heads of every batch of k tensors (B, N, H, D), copied: (k, C, N, D)."""
+    return torch.stack([x.detach()[:, :, heads].transpose(1, 2).flatten(0, 1) for x in tensors])
 
 
 def _reference(
@@ -149,7 +144,7 @@ def compare(
     grad: torch.Tensor | None,
     found: Mapping[str, Sequence[torch.Tensor]],
     shape: Shape,
-    heads: Heads,
+    heads: slice,
     plainly: bool = False,
 ) -> dict[str, Any]:
     """Compare results with the reference on the inputs that they were computed from.
@@ -167,7 +162,7 @@ def compare(
     """
     results = {name: _pick(separated(tensors), heads) for name, tensors in found.items()}
     qkv = _pick(separated(inputs), heads)
-    grads = None if grad is None else _pick((grad,), heads)
+    grads = None if grad is None else _pick((grad,), heads)[0]
     dtype = str(qkv.dtype).removeprefix("torch.")
 
     def errors(results: Mapping[str, torch.Tensor]) -> dict[str, float]:
@@ -181,7 +176,7 @@ def compare(
         "batch_size": shape.batch_size,
         "seq_len": shape.seq_len,
         "num_heads": shape.num_heads,
-        "heads": len(heads[0]),
+        "heads": qkv.shape[1],
         "seed": torch.initial_seed(),
         "tolerance": TOLERANCES[dtype],
         "errors": {name: error if math.isfinite(error) else None for name, error in mine.items()},

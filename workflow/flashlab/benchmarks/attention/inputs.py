@@ -24,19 +24,26 @@ def attention_of(kernel: ModuleType, form: str | None) -> Attention:
     return found
 
 
+def empty_inputs(
+    shape: Shape, dtype: str, device: str, form: str | None
+) -> tuple[torch.Tensor, ...]:
+    """Storage for q, k and v, each (B, N, H, D), or the packed qkv (B, N, 3, H, D): contiguous."""
+    B, N, H, D = shape.batch_size, shape.seq_len, shape.num_heads, shape.head_dim
+    sizes = [(B, N, H, D)] * 3 if form == SEPARATE else [(B, N, 3, H, D)]
+    return tuple(torch.empty(size, dtype=getattr(torch, dtype), device=device) for size in sizes)
+
+
 def random_inputs(
     shape: Shape, dtype: str, device: str, form: str | None
 ) -> tuple[torch.Tensor, ...]:
-    """q, k and v, each (B, N, H, D), or the packed qkv (B, N, 3, H, D): contiguous leaves.
+    """Random inputs (`empty_inputs`) as leaves.
 
     They are normally distributed, but for a `LARGE` number in the last query of each head, and one
     in a key and value, which make a large score, too.
     """
-    B, N, H, D = shape.batch_size, shape.seq_len, shape.num_heads, shape.head_dim
-    sizes = [(B, N, H, D)] * 3 if form == SEPARATE else [(B, N, 3, H, D)]
-    inputs = [torch.randn(size, dtype=getattr(torch, dtype), device=device) for size in sizes]
-    q, k, v = inputs if form == SEPARATE else inputs[0].unbind(dim=2)
-    q[:, -1, :, 0] = k[:, N // 2, :, 0] = v[:, N // 2, :, 0] = LARGE
+    inputs = tuple(each.normal_() for each in empty_inputs(shape, dtype, device, form))
+    q, k, v = separated(inputs)
+    q[:, -1, :, 0] = k[:, shape.seq_len // 2, :, 0] = v[:, shape.seq_len // 2, :, 0] = LARGE
     return tuple(each.requires_grad_() for each in inputs)
 
 

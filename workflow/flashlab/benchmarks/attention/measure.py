@@ -13,7 +13,12 @@ from typing import Any
 import torch
 
 from flashlab.benchmarks.attention import gate
-from flashlab.benchmarks.attention.inputs import Renewal, attention_of, random_inputs
+from flashlab.benchmarks.attention.inputs import (
+    Renewal,
+    attention_of,
+    empty_inputs,
+    random_inputs,
+)
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.measuring import energy, environment, memory, protocols
 from flashlab.measuring.protocols import Pass, right_before
@@ -129,7 +134,7 @@ def check_again(kernel: ModuleType, run: Mapping[str, Any], calls: int) -> dict[
     """Check fresh inputs after so many calls; what was compared, as a record's gate has it."""
     form = run.get("inputs")
     given = Shape.of(run), run["dtype"], run["device"], form
-    _taken = random_inputs(*given)  # the storage that was timed, which fresh inputs are not to get
+    _taken = empty_inputs(*given)  # the storage that was timed, which fresh inputs would get
     with right_before(calls):
         compared = gate.check_correctness(attention_of(kernel, form), *given, again=True)
     return {"again": {"calls": calls, "heads": compared["heads"], "errors": compared["errors"]}}
