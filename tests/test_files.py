@@ -4,6 +4,7 @@ import json
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab.files import canonical, write_json, write_json_if_changed
+from flashlab.files import canonical, socket_address, write_json, write_json_if_changed
 
 json_values = st.recursive(
     st.none()
@@ -86,3 +87,16 @@ def test_on_a_full_disk_nothing_is_left_but_what_was_there(full_disk: Path) -> N
         write_json(path, ["x" * 100_000])
     assert [p.name for p in full_disk.iterdir()] == ["r.json"]
     assert json.loads(path.read_text()) == "old"
+
+
+def test_a_socket_can_be_reached_however_long_its_path_is(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 120) / "socket"
+    path.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
+        with socket_address(path) as address:
+            server.bind(address)
+        server.listen()
+        with socket_address(path) as address:
+            client.connect(address)
+        assert server.accept()
+    assert path.is_socket()

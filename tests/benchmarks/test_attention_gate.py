@@ -209,7 +209,7 @@ def test_a_batch_that_is_wrong_is_seen_where_only_some_heads_are_compared(
     monkeypatch.setattr(gate, "MAX_SCORES", {"cpu": 3 * 32**2})
     shape = Shape(3, 32, 4, 64, True)
     assert check_correctness(naive, shape, "float32", "cpu")["heads"] == 3
-    with pytest.raises(IncorrectError, match="out 1"):
+    with pytest.raises(IncorrectError, match=r"out \d"):  # about 1, whatever is drawn
         check_correctness(first_batch_alone, shape, "float32", "cpu")
 
 

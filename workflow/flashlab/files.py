@@ -74,3 +74,20 @@ def write_json_if_changed(path: Path, document: Any) -> None:
     except FileNotFoundError:
         pass
     write_json(path, document)
+
+
+LONGEST_ADDRESS = 100
+"""Bytes of a socket's path; Linux takes 107, macOS 103."""
+
+
+@contextmanager
+def socket_address(path: Path) -> Iterator[str]:
+    """What to bind or connect a Unix socket to at a path, however long that is on Linux."""
+    if len(os.fsencode(path)) <= LONGEST_ADDRESS:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)

@@ -19,6 +19,7 @@ import psutil
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
 from flashlab.calls.forks import POLL_SECONDS, START_SECONDS, send_message
+from flashlab.files import socket_address
 from flashlab.measuring.start import start
 from flashlab.measuring.supervise import count_oom_kills, ended_without_answer
 from flashlab.records import INTERLEAVED, time_out_message
@@ -85,7 +86,8 @@ class Worker(ExitStack):
         self._answer, self._errors = folder / "answer.json", folder / "errors"
         self._errors.touch()
         self._listener = self.enter_context(socket.socket(socket.AF_UNIX))
-        self._listener.bind(str(folder / "socket"))
+        with socket_address(folder / "socket") as address:
+            self._listener.bind(address)
         self._listener.listen()
         self._oom_kills = count_oom_kills()
         order = {

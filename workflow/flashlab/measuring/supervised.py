@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from flashlab.files import socket_address
+
 BESIDES_SECONDS = 0.25
 """How far a section may be from its samples: on a busy machine, word of it comes late."""
 
@@ -56,7 +58,8 @@ class Sections:
     def __init__(self, path: Path) -> None:
         self._found: list[Section] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind(str(path))
+        with socket_address(path) as address:
+            self._socket.bind(address)
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
 
@@ -88,8 +91,11 @@ def connect(path: str) -> None:
 
 def _tell(**what: Any) -> None:
     if _supervisor is not None:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
-            connection.sendto(json.dumps(what).encode(), _supervisor)
+        with (
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection,
+            socket_address(Path(_supervisor)) as address,
+        ):
+            connection.sendto(json.dumps(what).encode(), address)
 
 
 @contextmanager

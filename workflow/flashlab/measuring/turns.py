@@ -10,12 +10,14 @@ import itertools
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from time import perf_counter
 from types import ModuleType
 from typing import Any
 
 import torch
 
+from flashlab.files import socket_address
 from flashlab.measuring import environment
 from flashlab.measuring.protocols import (
     BATCH,
@@ -80,7 +82,8 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> d
     turns: _Turns | None = None
     calls = 0
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(order["socket"])
+        with socket_address(Path(order["socket"])) as address:
+            connection.connect(address)
         commands = connection.makefile("r", encoding="utf-8")
         reply: dict[str, Any] = {}
         while True:
