@@ -22,7 +22,7 @@ from flashlab.analysis.experiment import (
 )
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import Form, Given, Whole
-from flashlab.analysis.kinds.anomaly import with_doubts
+from flashlab.analysis.kinds.anomaly import with_dips, with_doubts
 from flashlab.analysis.kinds.sittings import with_sittings
 from flashlab.analysis.registry import KINDS
 from flashlab.analysis.select import select
@@ -120,6 +120,7 @@ def write_findings(
     estimates = Estimates(read)
     ceilings = read_ceilings(read_json(ceilings_file), estimates) if ceilings_file else None
     experiments = [with_doubts(experiment, estimates) for experiment in read]
+    experiments = with_dips(experiments, estimates)
     published = claims_of(read_claims(claims_file), experiments[0].benchmark)
     findings = derive(experiments, estimates, published, ceilings)
     write_json(output, [finding.to_json() for finding in findings])

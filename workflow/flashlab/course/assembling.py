@@ -227,9 +227,7 @@ def _settle(places: Sequence[_Place]) -> None:
         for place in context:
             near, rivals = _near(chosen, place), _near(bases, place)
             if len(near) == 1 < len({shape for _, shape in rivals}):
-                sizes = asdict(near[0][1])
-                params = {name: str(sizes[name]) for name in SIZES}
-                place.remarks.append(Remark(place.file.name, "form.assumed", params))
+                place.remarks.append(Remark(place.file.name, "form.assumed"))
             place.options = near or place.options
         context = [place for place in context if not _near(chosen, place)]
     while _settle_by_pairs(places):
@@ -444,28 +442,31 @@ def assemble(
     named = _device_of(places, device)
     failed = list(_failed_runs(folder, named))
     _ask(places, folder, failed)
-    found: list[FoundRun] = []
-    seen: dict[str, str] = {}
+    found: dict[str, FoundRun] = {}
     for place in places:
         assert place.option is not None
-        run, name = _run_of(place, place.option), place.file.name
-        other = seen.setdefault(repr((run, place.file.numbers, place.file.read.samples)), name)
-        if other != name:
-            place.remarks.append(Remark(name, "form.double", {"other": other}))
-        else:
-            own = place.file.declaration.device_name
-            found.append(FoundRun(run, name, "ok", device or own or named, tuple(place.remarks)))
+        run, own = _run_of(place, place.option), place.file.declaration.device_name
         remarks += place.remarks
-    found += failed
-    if not found:
+        key = repr((run, place.file.numbers, place.file.read.samples))
+        if other := found.get(key):
+            double = Remark(place.file.name, "form.double", {"other": other.file})
+            remarks.append(double)
+            found[key] = replace(other, remarks=(*other.remarks, double))
+            continue
+        if place.identified.reading == "fits" and place.option[0] in (NAIVE, FLASH2):
+            place.remarks.append(Remark(place.file.name, "form.exact_memory"))
+        device_name = device or own or named
+        found[key] = FoundRun(run, place.file.name, "ok", device_name, tuple(place.remarks))
+    runs = [*found.values(), *failed]
+    if not runs:
         raise FolderError("there is no result of the course's script in it")
     kinds: dict[tuple[str, str], str] = {}
-    for each in found:
+    for each in runs:
         kinds.setdefault((each.run.dtype, each.run.device), each.file or RUNS_CSV)
     if len(kinds) > 1:
         listed = ", ".join(f"{file} is {dtype} on {on}" for (dtype, on), file in kinds.items())
         raise FolderError(f"its results are of several kinds: {listed}; import each by itself")
-    return found, remarks
+    return runs, remarks
 
 
 def _sentence(remark: Remark) -> str:

@@ -26,6 +26,7 @@ DEVICES = frozenset({"cuda", "cpu"})
 CHECKED = frozenset({"once", "again"})
 """Whether runs were checked before their timing alone, or again after it."""
 
+ORIGINS = frozenset({"measured", "imported"})
 INPUTS = {(): "inputs.packed", ("packed",): "inputs.packed", ("separate",): "inputs.separate"}
 """What the inputs are, by their forms in the records; older ones say nothing of it."""
 
@@ -34,10 +35,12 @@ def describe_method(data: ReportData) -> list[Tellable]:
     """How it was measured and decided, a paragraph each: the benchmark's own, then the common ones.
 
     The benchmark's are the messages below ``<benchmark>.method``, in the order of the catalog; one
-    whose key names a kind of device, or how often runs were checked, is told of that alone.
+    whose key names a kind of device, how often runs were checked, or an origin of the records, is
+    told of that alone.
     """
     checked = {"again" if "again" in run["gate"] else "once" for run in data.runs if run["gate"]}
     others = (DEVICES | CHECKED).difference(data.distinct("device"), checked)
+    others |= ORIGINS - {"imported" if data.is_imported else "measured"}
     beginning = f"{data.benchmark.name}.method."
     of_protocols = []
     for protocol in data.distinct("protocol"):

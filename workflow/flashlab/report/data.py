@@ -154,6 +154,11 @@ class ReportData:
         return found
 
     @property
+    def is_imported(self) -> bool:
+        """Whether the records were made from a folder of the course's results."""
+        return "import" in self.config
+
+    @property
     def headline(self) -> list[str]:
         """The implementations of the headline table, which the sections describe in prose."""
         return self.summary.implementations

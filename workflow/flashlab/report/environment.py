@@ -11,6 +11,7 @@ from flashlab.devices import find_device, known_devices
 from flashlab.report.data import ReportData, stretches
 from flashlab.report.document import Cell, Environment, Row, Table, grouped, run_cell, table_of
 from flashlab.telling.codes import WARNINGS, by_code
+from flashlab.telling.glyphs import legible
 from flashlab.telling.values import Label, Listed, Tellable, say
 
 FACTS = {
@@ -25,7 +26,9 @@ AGREEMENT = by_code("environment.differs", "environment.unstated", "environment.
 STATES = by_code("peaks.initial", "peaks.sustained", "peaks.measured")
 """The name of each state that a ceiling was measured in."""
 
-ANOMALIES = by_code("anomaly.sign.drift", "anomaly.sign.spread", "anomaly.sign.outlier")
+ANOMALIES = by_code(
+    "anomaly.sign.drift", "anomaly.sign.spread", "anomaly.sign.outlier", "anomaly.sign.dips"
+)
 FIELDS = by_code(
     *("field.device_name", "field.driver", "field.torch", "field.dtype", "field.protocol"),
     "field.provider",
@@ -34,6 +37,15 @@ FIELDS = by_code(
 
 VENDORS_DTYPES = ("float16", "float32")
 """What vendors' peak rates are given for."""
+
+IMPORTED = {
+    "form.double": "imported.double",
+    "form.assumed": "imported.assumed",
+    "form.name_refuted": "imported.name_refuted",
+    "form.converted": "imported.converted",
+    "form.exact_memory": "imported.exact_memory",
+}
+"""What is said of imported files, by the code of the remark."""
 
 MOST_STRETCHES = 8
 """Most stretches of runs that a sentence lists."""
@@ -54,7 +66,8 @@ def render_environment(data: ReportData) -> Environment:
         if len(listed) > MOST_STRETCHES:
             told = say("environment.dirty.many", count=len(dirty), total=total)
         notices.append(told)
-    if warned := sum(bool(run["warnings"]) for run in data.runs):
+    notices += _import_notices(data)
+    if warned := len({n for code, runs in data.warned.items() for n in runs if code != "imported"}):
         notices.append(say("environment.warned", count=warned, total=total))
     once = sum(bool(run["gate"] and "again" not in run["gate"]) for run in data.runs)
     if once and data.benchmark.checked_again:
@@ -82,6 +95,28 @@ def render_environment(data: ReportData) -> Environment:
         anomalies=_anomalies(data),
         failures=_failures(data),
     )
+
+
+RUNS = "runs.csv"
+MOST_FILES = 3
+"""Most files that a notice names."""
+
+
+def _import_notices(data: ReportData) -> Iterator[Tellable]:
+    """What is to be said of imported files, each once for all files of which it is said."""
+    files: dict[tuple[str, ...], list[str]] = {}
+    for record in data.records:
+        for warning in record["warnings"] or ():
+            for remark in warning.get("remarks", ()):
+                key = (remark["code"], *map(str, remark["params"].values()))
+                files.setdefault(key, []).append(remark["file"])
+                files[key].sort()
+    for (code, *params), named in sorted(files.items()):
+        more = ["…"] if len(named) > MOST_FILES else []
+        shown = Listed([*(legible(name, RUNS) for name in named[:MOST_FILES]), *more])
+        if code in IMPORTED:
+            first = legible(params[0], RUNS) if params else ""
+            yield say(IMPORTED[code], files=shown, count=len(named), what=first)
 
 
 # Ceilings

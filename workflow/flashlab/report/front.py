@@ -159,7 +159,7 @@ def _facts(data: ReportData) -> list[Tellable]:
     }
     processes = {len(each.processes_of(run)) for each in shown for run in each.runs} - {0}
     origin: Tellable = f"data/{data.config['dataset']}"
-    if "import" in data.config:
+    if data.is_imported:
         origin = say("warning.imported")
     elif data.config["dataset"] == "local":
         origin = say("dataset.local")
@@ -169,7 +169,12 @@ def _facts(data: ReportData) -> list[Tellable]:
         *(", ".join(each) for each in (data.distinct("dtype"), versions) if each),
         say("front.compared", implementations=len(_distinct(data)), settings=len(compared)),
         *(
-            [say("front.processes", range=Range(min(processes), max(processes)))]
+            [
+                say(
+                    "front.files" if data.is_imported else "front.processes",
+                    range=Range(min(processes), max(processes)),
+                )
+            ]
             if processes
             else []
         ),

@@ -23,7 +23,7 @@ DOUBTS = (
         "throttled",
         "cpu_load",
     ),
-    *("simulated", "imported"),
+    *("simulated", "dips"),
 )
 """The warnings that put a comparison in doubt, and not one record's precision alone."""
 
@@ -202,6 +202,9 @@ def render_conclusion(data: ReportData, finding: Finding) -> Conclusion:
     checked = next((told for told in finding.statements if told.key == CHECKED), None)
     heading, *others = (told for told in finding.statements if told is not checked)
     body = [*others, *told_reasons(data.benchmark, finding.reasons), *_doubts_of(data, finding)]
+    body += _dips_in(data, finding)
+    if finding.rank == 0 and data.is_imported:
+        body += [told for found in data.of_kind("processes") for told in found.statements]
     brief = _brief(data, others)
     return Conclusion(
         heading=heading,
@@ -237,7 +240,7 @@ def _doubts_of(data: ReportData, finding: Finding) -> list[Tellable]:
     told = [f for f in data.of_kind("conclusion") if f.verdict != "map"]
     told.sort(key=lambda f: (f.rank is None, f.rank))
     before = {code for f in told[: told.index(finding)] for code in f.warnings}
-    new = [code for code in finding.warnings if code not in before]
+    new = [code for code in finding.warnings if code not in before and code != "imported"]
 
     def counted(code: str) -> Tellable:
         count, warning = len(data.warned.get(code, ())), say(WARNINGS[code])
@@ -249,6 +252,31 @@ def _doubts_of(data: ReportData, finding: Finding) -> list[Tellable]:
     others = [counted(code) for code in new if code not in DOUBTS]
     lists = {"warned.here": doubts, "warned.others": others}
     return [say(key, warnings=Listed(listed)) for key, listed in lists.items() if listed]
+
+
+def _dips_in(data: ReportData, finding: Finding) -> list[Tellable]:
+    """What is to be known of runs of a section that are slower than their neighbours allow."""
+    if finding.experiment is None:
+        return []
+    shown = data.experiment(finding.experiment)
+    told: list[Tellable] = []
+    for dip in data.of_kind("anomaly"):
+        if dip.facts.get("sign") != "dips":
+            continue
+        run = data.run_of(dip, dip.facts["value"])
+        if dip.experiment == shown.name:
+            told += dip.statements
+        elif any(shown.key_of(run) == shown.key_of(own) for own in shown.runs):
+            told.append(
+                say(
+                    "anomaly.dips.elsewhere",
+                    implementation=run["implementation"],
+                    symbol=shown.parameter.symbol,
+                    value=shown.value_of(run),
+                    number=data.ordinals[str(dip.experiment)],
+                )
+            )
+    return [each for i, each in enumerate(told) if each not in told[:i]]
 
 
 def _brief(data: ReportData, sentences: Sequence[Tellable]) -> Tellable | None:

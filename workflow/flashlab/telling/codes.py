@@ -17,7 +17,7 @@ WARNINGS = by_code(
     *("warning.outliers", "warning.cpu_load", "warning.throttled", "warning.shared_device"),
     *("warning.interval_not_reached", "warning.imported", "warning.sittings_differ"),
     *("warning.inputs_differ", "warning.simulated", "warning.implausible"),
-    *("warning.cards_differ",),
+    *("warning.cards_differ", "warning.dips"),
 )
 VERDICTS = by_code(
     *("verdict.one_best", "verdict.one_suffices", "verdict.changes", "verdict.inconclusive"),

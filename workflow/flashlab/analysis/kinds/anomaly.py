@@ -5,6 +5,7 @@ Doubts that only the samples show are put beside the warnings that the records c
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, Row, metrics_of, with_warnings
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, SWEEPS, Given, Kind
+from flashlab.analysis.kinds.jump import jumps_alone, rate_step
 from flashlab.analysis.kinds.scaling import bends
 from flashlab.analysis.ratios import (
     Ratio,
@@ -26,11 +28,16 @@ from flashlab.analysis.ratios import (
     ratio,
     rounded,
 )
-from flashlab.analysis.series import Series, build_finding, each_series
+from flashlab.analysis.series import Series, build_finding, each_series, quoted
+from flashlab.analysis.settings import timed_metrics
 from flashlab.statistics import MIN_SAMPLES, Estimate, Floats
+from flashlab.telling.values import Measured, say
 
 OUTLIER_FACTOR = 1.25
 """Least factor between a record and the power law of its neighbours that makes it an outlier."""
+
+DIPS = "dips"
+"""The code of the warning on a run that is slower than the sizes on both sides leave room for."""
 
 HALVES_DIFFER = "halves_differ"
 """The code of the warning on a metric of a run whose samples changed decidedly halfway."""
@@ -165,6 +172,73 @@ def _deviation(sizes: Sequence[int], times: Sequence[Estimate], i: int) -> Ratio
     return function_of(sizes[i], deviation, times[i - 1 : i + 2])
 
 
+def _dips(experiment: Experiment, estimates: Estimates) -> Iterator[tuple[Series, int, list[int]]]:
+    """Runs whose rate jumps down from the size before and up to the one after (`kinds.jump`).
+
+    Each with the two sizes beside it. No other implementation's rate does.
+    """
+    for variant, metric in itertools.product(
+        experiment.variants, timed_metrics(experiment.benchmark)
+    ):
+        names = sorted(experiment.implementations)
+        of = {name: Series(experiment, name, variant, metric) for name in names}
+        along = {name: estimates.along(series) for name, series in of.items()}
+        for i in range(1, len(experiment.values) - 1):
+            sizes = experiment.values[i - 1 : i + 2]
+            steps = {
+                name: [
+                    rate_step(of[name], found, after, before)
+                    for before, after in itertools.pairwise(sizes)
+                ]
+                for name, found in along.items()
+                if {*sizes} <= found.keys()
+            }
+            for name, (down, up) in steps.items() if len(steps) > 1 else ():
+                others = [both for other, both in steps.items() if other != name]
+                if (
+                    down.ratio < 1 < up.ratio
+                    and jumps_alone(down, [other for other, _ in others])
+                    and jumps_alone(up, [other for _, other in others])
+                ):
+                    yield of[name], sizes[1], [sizes[0], sizes[2]]
+
+
+def dips(experiment: Experiment, given: Given) -> Iterator[Finding]:
+    """Runs that are slower than the sizes on both sides leave room for."""
+    for series, size, beside in _dips(experiment, given.estimates):
+        times = given.estimates.along(series)
+        found = [ratio(size, times[size], times[other]) for other in beside]
+        before, after = (rounded(each.ratio) for each in found)
+        facts = {"value": size, "sign": DIPS, "ratio": before, "after": after, "beside": beside}
+        told = quoted([series], value=size, before=beside[0], after=beside[1])
+        told |= {"ratio": Measured(before), "after_ratio": Measured(after)}
+        yield build_finding(
+            "anomaly",
+            [series],
+            "outlier",
+            statements=[say("anomaly.dips", **told)],
+            facts=facts,
+            estimates=[{"value": size, **interval_json(each)} for each in found],
+            values=[size],
+        )
+
+
+def with_dips(experiments: Sequence[Experiment], estimates: Estimates) -> list[Experiment]:
+    """The sweeps with a warning on each run that dips in any of them."""
+    added: dict[Any, list[dict[str, str]]] = {}
+    for experiment in experiments:
+        if experiment.is_ordered and not experiment.is_simulated:
+            for series, size, _ in _dips(experiment, estimates):
+                run = experiment.run_at(series.implementation, series.variant, size)
+                assert run is not None
+                warning = {"code": DIPS, "metric": series.metric.name}
+                warnings = added.setdefault(experiment.key_of(run), [])
+                warnings += [warning] if warning not in warnings else []
+    return [
+        replace(each, runs=with_warnings(each.benchmark, each.runs, added)) for each in experiments
+    ]
+
+
 def _is_checked(
     i: int, sizes: Sequence[int], found: Sequence[Estimate], unstable_sizes: set[int]
 ) -> bool:
@@ -204,5 +278,5 @@ def outliers(experiment: Experiment, given: Given) -> Iterator[Finding]:
 ANOMALY = Kind(
     label="kind.anomaly",
     verdicts=("unstable", "outlier", "none"),
-    of_experiment=[(EXPERIMENTS, unstable), (SWEEPS, outliers)],
+    of_experiment=[(EXPERIMENTS, unstable), (SWEEPS, outliers), (SWEEPS, dips)],
 )

@@ -28,7 +28,7 @@ LEAST_JUMP = 1.5
 MESSAGES = {"rises": "jump.rises", "falls": "jump.falls"}
 
 
-def _step(series: Series, estimates: Mapping[int, Estimate], value: int, before: int) -> Ratio:
+def rate_step(series: Series, estimates: Mapping[int, Estimate], value: int, before: int) -> Ratio:
     """The rate at a value over that at another: operations over time, or the metric itself."""
     mine, theirs, metric = estimates[value], estimates[before], series.metric
     if metric.higher_is_better:
@@ -47,7 +47,7 @@ def _bounds(step: Ratio) -> tuple[float, float]:
     return step.low or 0.0, step.high or math.inf
 
 
-def _jumps_alone(step: Ratio, others: Sequence[Ratio]) -> bool:
+def jumps_alone(step: Ratio, others: Sequence[Ratio]) -> bool:
     """Whether a step is a jump and none of the others is, each with its whole interval.
 
     It lies off theirs by more than the margin: else identical code on both sides of the factor of
@@ -74,7 +74,7 @@ def jumps(experiment: Experiment, given: Given) -> Iterator[Finding]:
         along = {name: given.estimates.along(series) for name, series in of.items()}
         for before, value in itertools.pairwise(experiment.values):
             steps = {
-                name: _step(of[name], estimates, value, before)
+                name: rate_step(of[name], estimates, value, before)
                 for name, estimates in along.items()
                 if {before, value} <= estimates.keys()
             }
@@ -83,7 +83,7 @@ def jumps(experiment: Experiment, given: Given) -> Iterator[Finding]:
             checks += len(steps)
             for name, step in steps.items():
                 others = [other for key, other in steps.items() if key != name]
-                if not _jumps_alone(step, others):
+                if not jumps_alone(step, others):
                     continue
                 hits += 1
                 rest = [rounded(other.ratio) for other in others]

@@ -6,6 +6,7 @@ Where processes fall into groups, it says so: the values are then what most proc
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -14,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from flashlab.analysis.experiment import Experiment, Row, metrics_of
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Experiment, Row, is_imported, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EVERY, Given, Kind
 from flashlab.analysis.pairing import MIN_PAIRS, Place, pair_up, place_of
-from flashlab.analysis.ratios import rounded
+from flashlab.analysis.ratios import ratio, rounded
 from flashlab.analysis.replication import (
     MIN_PROCESSES,
     UNREPLICATED,
@@ -28,6 +30,7 @@ from flashlab.analysis.replication import (
     tells_spread,
 )
 from flashlab.analysis.settings import settings_of
+from flashlab.statistics import MARGIN
 from flashlab.telling.values import (
     Measured,
     MetricName,
@@ -69,6 +72,40 @@ def _statement(verdict: str, counts: Collection[int], known: Sequence[Row]) -> S
         middle=str(rounded(100 * middle, 2)),
         largest=str(rounded(100 * largest["deviation"], 2)),
         implementation=largest["implementation"],
+    )
+
+
+def _least_judged(experiments: Sequence[Experiment], estimates: Estimates) -> int:
+    """The smallest difference in percent that is judged of any two runs of a setting.
+
+    Of those with the fewest processes, by any sampled metric.
+    """
+    widths: dict[int, list[float]] = {}
+    for setting in settings_of(experiments):
+        for (of, one), (_, other) in itertools.combinations(setting.runs.values(), 2):
+            processes = len(of.processes_of(one)) + len(of.processes_of(other))
+            for metric in metrics_of(of.benchmark, exact=False):
+                first, second = (estimates.of_metric(of, run, metric.name) for run in (one, other))
+                found = ratio(0, first, second)
+                if found.low is not None:
+                    widths.setdefault(processes, []).append(found.ratio / found.low)
+    widest = max(widths[min(widths)], default=1.0) if widths else 1.0
+    return math.ceil(100 * ((1 + MARGIN) * widest - 1))
+
+
+def _of_files(verdict: str, counts: Collection[int], known: Sequence[Row], least: int) -> Statement:
+    """How many files runs of an imported folder have, and what is judged by them."""
+    if verdict == "single" or not known:
+        assumed = f"{100 * UNREPLICATED.deviation:g}"
+        return say("method.files.single", assumed=assumed, least=least)
+    largest = max(known, key=lambda row: (row["deviation"], row["implementation"]))
+    return say(
+        "method.files.varied",
+        most=max(counts),
+        middle=str(rounded(100 * statistics.median(row["deviation"] for row in known), 2)),
+        largest=str(rounded(100 * largest["deviation"], 2)),
+        implementation=largest["implementation"],
+        least=least,
     )
 
 
@@ -182,7 +219,7 @@ def _told_groups(rows: Iterable[tuple[Experiment, Row]]) -> Iterator[Statement]:
         )
 
 
-def processes(experiments: Sequence[Experiment], _: Given) -> Iterator[Finding]:
+def processes(experiments: Sequence[Experiment], given: Given) -> Iterator[Finding]:
     """``single``; ``repeated`` where all runs have the same number of processes; else ``varied``.
 
     The spread is the standard deviation of the logarithms between a run's own processes: its median
@@ -202,6 +239,10 @@ def processes(experiments: Sequence[Experiment], _: Given) -> Iterator[Finding]:
     counts = {row["processes"] or 1 for row in rows.values()}
     verdict = "varied" if len(counts) > 1 else "single" if counts == {1} else "repeated"
     known = [row for row in rows.values() if row["deviation"] is not None]
+    if all(map(is_imported, itertools.chain.from_iterable(e.runs for e in experiments))):
+        least = _least_judged(experiments, given.estimates)
+        yield Finding("processes", None, {}, verdict, [_of_files(verdict, counts, known, least)])
+        return
     statements = [_statement(verdict, counts, known), *_told_groups(measured)]
     pairings = _pairings(experiments)
     if known and pairings:
