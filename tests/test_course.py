@@ -18,7 +18,8 @@ from planted.course import course_result
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course.words import PASSES
-from flashlab.plan.datasets import DatasetError, import_plan, import_record
+from flashlab.plan.datasets import DatasetError
+from flashlab.plan.importing import import_plan, import_record
 from flashlab.records import read_record
 from flashlab.runs import Run
 from flashlab_grading.arithmetic import check_arithmetic
@@ -28,6 +29,7 @@ from flashlab_grading.wording import sentence
 HEADER = "file,impl,batch_size,seq_len,num_heads,emb_dim,causal,device"
 CELLS = ("a.json", "Flash2", "16", "128", "32", "2048", "false", "RTX 3070")
 SHAPE = Shape(16, 128, 32, 2048, False)
+KNOWN = ("Pytorch", "Flash2", "SdpaMath")
 
 
 def full_digits(shape: Shape = SHAPE) -> dict[str, Any]:
@@ -58,16 +60,15 @@ def write_folder(folder: Path, table: str | bytes, result: str | bytes) -> Path:
 def read_for_import(folder: Path, output: Path) -> Read:
     try:
         results = {}
-        for entry in import_plan(folder):
+        for entry in import_plan(folder, KNOWN)[0]:
             output.unlink(missing_ok=True)
             import_record(entry, output)
             run = Run.of(ATTENTION, entry["run"])
             record = read_record(output, run)
             stated = record.top_level_keys()
             numbers = tuple(value for name in PASSES for value in stated[name].values())
-            declared = (run.implementation, Shape.of(run), entry["device_name"])
-            file = Path(entry["source"]).relative_to(folder).as_posix()
-            results[file] = (*declared, *numbers, stated["peak_memory_usage(MB)"])
+            declared = (run.implementation, Shape.of(run), entry["device_name"] or "")
+            results[entry["file"]] = (*declared, *numbers, stated["peak_memory_usage(MB)"])
         return Read((), results)
     except DatasetError as error:
         return Read((str(error),), {})
@@ -300,7 +301,7 @@ def test_a_folder_without_runs_csv_is_an_error(tmp_path: Path) -> None:
 def test_an_imported_record_has_the_scripts_numbers_and_no_samples(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "mine", table(row()), RESULT)
     os.utime(folder / "a.json", (0, 0))
-    (entry,) = import_plan(folder)
+    ((entry,), _) = import_plan(folder, KNOWN)
     import_record(entry, tmp_path / "r.json")
     record = read_record(tmp_path / "r.json", Run.of(ATTENTION, entry["run"]))
     assert record.top_level_keys() == json.loads(RESULT)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from flashlab.analysis.experiment import Experiment, sections_of
+from flashlab.analysis.experiment import Experiment
 from flashlab.report.compact import compact_table, records_of
 from flashlab.report.data import BETTER, ReportData
 from flashlab.report.document import Chapter, FigureEntry, Section, Table
@@ -80,7 +80,7 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
     found: list[Chapter] = []
     told: dict[frozenset[str], int] = {}
     first = 1
-    for number, group in enumerate(sections_of(data.experiments), start=1):
+    for number, group in data.chapters:
         members = sections[first - 1 : first - 1 + len(group)]
         table = compact_table(data, group, told)
         figures = _printed_figures(data, group, members)

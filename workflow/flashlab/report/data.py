@@ -234,6 +234,18 @@ class ReportData:
         return figures[0][:FIGURES_OF_MANY]
 
     @cached_property
+    def chapters(self) -> list[tuple[int, list[Experiment]]]:
+        """The sections' experiments, each with the number of its chapter and table.
+
+        What an imported folder lacks has its numbers all the same.
+        """
+        numbers = {experiment.name: n for n, experiment in enumerate(self.experiments, start=1)}
+        return [
+            (n + self.ordinals[group[0].name] - numbers[group[0].name], group)
+            for n, group in enumerate(sections_of(self.experiments), start=1)
+        ]
+
+    @cached_property
     def figure_numbers(self) -> dict[tuple[str, str], str]:
         """Numbers of all figures, by experiment and id: 1, 2, … on paper.
 

@@ -6,7 +6,7 @@ import string
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Experiment, Row, sections_of
+from flashlab.analysis.experiment import Experiment, Row
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.benchmarks.model import Benchmark
 from flashlab.report.data import ReportData, stretches
@@ -15,17 +15,13 @@ from flashlab.telling.codes import STATUSES, WARNINGS, by_code
 from flashlab.telling.values import Label, Listed, Run, Tellable, clauses, in_turn, say, settings
 
 DOUBTS = (
-    *(
-        "cards_differ",
-        "sittings_differ",
-        "processes_differ",
-        "shared_device",
-        "throttled",
-        "cpu_load",
-    ),
-    *("simulated", "dips"),
+    *("cards_differ", "sittings_differ", "processes_differ", "shared_device", "throttled"),
+    *("cpu_load", "simulated"),
 )
 """The warnings that put a comparison in doubt, and not one record's precision alone."""
+
+TOLD_ELSEWHERE = ("imported", "dips")
+"""The warnings that a report tells as what they are: where the records come from, odd points."""
 
 CHECKED = "conclusion.checked"
 
@@ -226,7 +222,7 @@ def _conclusion_links(data: ReportData, finding: Finding) -> list[Link]:
         return [Link("map", say("link.map"))]
     return [
         Link(f"chapter-{group[0].name}", say("table", number=number))
-        for number, group in enumerate(sections_of(data.experiments), start=1)
+        for number, group in data.chapters
         if any(experiment.name == section for experiment in group)
     ]
 
@@ -240,7 +236,7 @@ def _doubts_of(data: ReportData, finding: Finding) -> list[Tellable]:
     told = [f for f in data.of_kind("conclusion") if f.verdict != "map"]
     told.sort(key=lambda f: (f.rank is None, f.rank))
     before = {code for f in told[: told.index(finding)] for code in f.warnings}
-    new = [code for code in finding.warnings if code not in before and code != "imported"]
+    new = [code for code in finding.warnings if code not in (*before, *TOLD_ELSEWHERE)]
 
     def counted(code: str) -> Tellable:
         count, warning = len(data.warned.get(code, ())), say(WARNINGS[code])
@@ -255,16 +251,20 @@ def _doubts_of(data: ReportData, finding: Finding) -> list[Tellable]:
 
 
 def _dips_in(data: ReportData, finding: Finding) -> list[Tellable]:
-    """What is to be known of runs of a section that are slower than their neighbours allow."""
-    if finding.experiment is None:
+    """What is to be known of runs that are slower than their neighbours allow.
+
+    Of those of a section, which tells its own in full; page one's first conclusion names all.
+    """
+    if finding.experiment is None and finding.rank != 0:
         return []
-    shown = data.experiment(finding.experiment)
     told: list[Tellable] = []
     for dip in data.of_kind("anomaly"):
         if dip.facts.get("sign") != "dips":
             continue
+        at_home = data.experiment(dip.experiment)
+        shown = data.experiment(finding.experiment) if finding.experiment else at_home
         run = data.run_of(dip, dip.facts["value"])
-        if dip.experiment == shown.name:
+        if finding.experiment == at_home.name:
             told += dip.statements
         elif any(shown.key_of(run) == shown.key_of(own) for own in shown.runs):
             told.append(
@@ -273,7 +273,7 @@ def _dips_in(data: ReportData, finding: Finding) -> list[Tellable]:
                     implementation=run["implementation"],
                     symbol=shown.parameter.symbol,
                     value=shown.value_of(run),
-                    number=data.ordinals[str(dip.experiment)],
+                    number=data.ordinals[at_home.name],
                 )
             )
     return [each for i, each in enumerate(told) if each not in told[:i]]
