@@ -29,6 +29,18 @@ def course_result(
     return {**passes, "peak_memory_usage(MB)": mib}
 
 
+def memory_of(implementation: str, shape: Shape, workspaces: int = 17039360) -> float:
+    """The MiB that a run takes in float16, on a GPU whose cuBLAS workspaces have so many bytes."""
+    if implementation == "Flash2":
+        return costs.flash2_peak_memory(shape) / costs.MIB
+    return costs.naive_peak_memory(shape, workspaces) / costs.MIB
+
+
+def result_of(implementation: str, shape: Shape, forward: float, backward: float) -> dict[str, Any]:
+    """A JSON document of a run on a GPU before Hopper, with these seconds."""
+    return course_result(shape, forward, backward, memory_of(implementation, shape))
+
+
 def row_of(file: str, implementation: str, shape: Shape, device: str) -> list[str]:
     """A row of runs.csv."""
     sizes = (shape.batch_size, shape.seq_len, shape.num_heads, shape.emb_dim)

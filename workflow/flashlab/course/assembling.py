@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -19,7 +20,14 @@ from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course.declaration import ATTRIBUTES, Declaration, kind_of_device, of_row
 from flashlab.course.folder import CourseFile, CourseFolder, Remark
-from flashlab.course.identity import Candidate, Identification, fits, identify
+from flashlab.course.identity import (
+    Candidate,
+    Identification,
+    candidates,
+    fits,
+    identify,
+    known_workspaces,
+)
 from flashlab.course.results import Claim
 from flashlab.course.runs_csv import OPEN, OUT_OF_MEMORY, RUNS_CSV, RUNS_CSV_COLUMNS
 from flashlab.course.words import COURSE_DTYPE, FLASH2, NAIVE, SIZES
@@ -28,7 +36,7 @@ from flashlab.records import STATUSES
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError
 
-SCRIPT_DEFAULTS = {"batch_size": 32, "seq_len": 1024, "num_heads": 32, "emb_dim": 2048}
+SCRIPT_DEFAULTS = {"batch_size": 32, "num_heads": 32, "emb_dim": 2048}
 """What the course's script measures where a flag is not given."""
 
 FLASH2_CAPABILITY = 8.0
@@ -74,11 +82,16 @@ class FoundRun:
 
 @dataclass
 class _Place:
-    """A file on its way to a run: the options that are left, and what is known of all of them."""
+    """A file on its way to a run: the options that are left.
+
+    `unassumed` are those that were left before the script's defaults were assumed of any; None
+    where that made no difference.
+    """
 
     file: CourseFile
     identified: Identification
     options: list[Option]
+    unassumed: list[Option] | None = None
     remarks: list[Remark] = field(default_factory=list)
 
     @property
@@ -149,6 +162,16 @@ def _options_at(base: Base, place: _Place) -> list[Option]:
 # What refutes a declaration
 
 
+def _is_in_milliseconds(identified: Identification) -> bool:
+    """Whether a file's numbers make no run, but would with its times over 1,000."""
+    numbers, shape = identified.file.numbers, identified.declared.shape
+    flops = numbers.forward_flops / 1e3
+    if shape is not None:
+        return math.isclose(flops, costs.forward_flops(shape), rel_tol=numbers.flops_error)
+    memory = numbers.peak_mib * costs.MIB
+    return not identified.possible and bool(candidates(flops, memory, known_workspaces()))
+
+
 def _refuse_contradictions(file: CourseFile, identified: Identification) -> None:
     """FolderError where what declares a file contradicts itself, or its numbers."""
     declared = [*file.rows, *filter(None, [file.recorded])]
@@ -161,6 +184,11 @@ def _refuse_contradictions(file: CourseFile, identified: Identification) -> None
                 f"{texts[1]}; correct the one that is wrong"
             )
     said, reading = identified.declared, identified.reading
+    if _is_in_milliseconds(identified):
+        raise FolderError(
+            f"{file.name}: its times are 1,000 times what its rates leave for these runs, as "
+            "milliseconds are; name the key time(ms) in place of time(s)"
+        )
     stated = {name for name in said.stated if name not in said.hinted}
     if not stated or reading not in ("flops", "memory"):
         return
@@ -209,28 +237,42 @@ def _bases(places: Sequence[_Place]) -> list[Base]:
 
 def _defaults(base: Base) -> int:
     """How many sizes of a base are the script's defaults."""
-    return sum(size == SCRIPT_DEFAULTS[name] for name, size in zip(SIZES, base, strict=True))
+    return sum(size == SCRIPT_DEFAULTS.get(name) for name, size in zip(SIZES, base, strict=True))
+
+
+def _family(option: Option) -> tuple[int, int, bool]:
+    """What of a shape is no split of B·H: N, d and the mask."""
+    shape = option[1]
+    return shape.seq_len, shape.head_dim, shape.causal
 
 
 def _settle(places: Sequence[_Place]) -> None:
     """Leave each file the options that the folder as a whole allows.
 
-    Those near the base that most files are near, of several such bases that with the most of the
-    script's defaults; what is near none of them has another base. Of a file that is still open,
-    those that the other implementation has for certain.
+    Those near the base that most files are near; what is near none of them has another base. Where
+    several bases are level that split B·H differently, the one with the most of the script's
+    defaults is assumed. Of a file that is still open, those that the other implementation has too.
     """
     context = [place for place in places if place.options]
-    while any(len(place.options) > 1 for place in context):
+    settled: list[_Place] = []
+    while context:
         bases = _bases(context)
         most = max(map(_defaults, bases))
         chosen = [base for base in bases if _defaults(base) == most]
         for place in context:
-            near, rivals = _near(chosen, place), _near(bases, place)
-            if len(near) == 1 < len({shape for _, shape in rivals}):
-                place.remarks.append(Remark(place.file.name, "form.assumed"))
+            near, every = _near(chosen, place), _near(bases, place)
+            if near and len(near) < len(every):
+                families = {*map(_family, near)}
+                near += [option for option in every if _family(option) not in families]
+                if len(near) == 1:
+                    place.remarks.append(Remark(place.file.name, "form.assumed"))
             place.options = near or place.options
-        context = [place for place in context if not _near(chosen, place)]
-    while _settle_by_pairs(places):
+            if len(chosen) < len(bases):
+                place.unassumed = every or None
+        here = [place for place in context if _near(chosen, place)]
+        settled += here if len(chosen) == 1 else []
+        context = [place for place in context if place not in here]
+    while _settle_by_pairs(settled):
         pass
 
 
@@ -269,13 +311,12 @@ def _settle_by_flops(places: Sequence[_Place]) -> None:
 def _open_row(place: _Place) -> list[str]:
     """A row of runs.csv with what all options of a file agree on, and the other cells open."""
     said = place.identified.declared
-    given = said.stated
     cells = []
     for name in ATTRIBUTES:
         values = {
             who if name == "implementation" else getattr(shape, name)
-            for who, shape in place.options
-        } or {given.get(name)}
+            for who, shape in place.unassumed or place.options
+        } or {said.stated.get(name)}
         value = values.pop() if len(values) == 1 else None
         cells.append(OPEN if value is None else str(value).lower() if name == "causal" else value)
     return [place.file.name, *map(str, cells), said.device_name or ""]
@@ -457,6 +498,10 @@ def assemble(
             place.remarks.append(Remark(place.file.name, "form.exact_memory"))
         device_name = device or own or named
         found[key] = FoundRun(run, place.file.name, "ok", device_name, tuple(place.remarks))
+    for remark in folder.remarks:
+        for key, other in found.items():
+            if remark.code == "form.double" and remark.params["other"] == other.file:
+                found[key] = replace(other, remarks=(*other.remarks, remark))
     runs = [*found.values(), *failed]
     if not runs:
         raise FolderError("there is no result of the course's script in it")
