@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planted.course import course_result, write_results
+from planted.course import result_of, write_results
 
 from flashlab.benchmarks.attention.shape import Shape
 
@@ -164,7 +164,9 @@ def write_four(folder: Path, names: Sequence[str] = NAMES) -> None:
     """Four results under these names."""
     shapes = [Shape(1, seq_len, 2, 32, causal=False) for seq_len in (16, 64)]
     runs = [
-        (name, shape, course_result(shape)) for name in ("Pytorch", "Flash2") for shape in shapes
+        (name, shape, result_of(name, shape, forward, 2 * forward))
+        for name, forward in (("Pytorch", 3e-3), ("Flash2", 1e-3))
+        for shape in shapes
     ]
     write_results(folder, dict(zip(names, runs, strict=True)), "NVIDIA GeForce RTX 3070")
 
@@ -195,8 +197,28 @@ def test_results_of_the_courses_script_become_a_report_that_says_so(
 
 def test_results_may_have_names_that_mean_something_elsewhere(one_experiment: Any) -> None:
     write_four(one_experiment.folder / "my 結果 {a}", WILD_NAMES)
-    done = one_experiment.snakemake("--dry-run", "records", "--config", "import=my 結果 {a}")
-    assert done.returncode != 0
-    assert "name=NAME" in done.stdout and "most recent call" not in done.stdout
-    said = one_experiment.make("records", "--config", "import=my 結果 {a}", "name=ours")
+    said = one_experiment.make("records", "--config", "import=my 結果 {a}")
     assert said.count("Importing") == len(WILD_NAMES)
+    assert len([*(one_experiment.folder / "results" / "my-a" / "records").iterdir()]) == 4
+
+
+def test_what_cannot_be_told_is_asked_once_by_a_table_beside_the_files(one_experiment: Any) -> None:
+    """Flash2 at B 32, N 256 without a mask, and at B 16, N 512 with one, are the same numbers."""
+    folder = one_experiment.folder / "ours"
+    shapes = [Shape(32, 256, 32, 2048, False), Shape(16, 512, 32, 2048, True)]
+    runs = {f"{i}.json": ("Flash2", s, result_of("Flash2", s, 1e-3 + i / 1e5, 2e-3))
+            for i, s in enumerate(shapes)}  # fmt: skip
+    write_results(folder, runs, "")
+    table = folder / "runs.csv"
+    told = table.read_text()
+    table.unlink()
+    asked = ("records", "--config", "import=ours")
+    one_experiment.snakemake("--dry-run", *asked, config=())
+    assert not table.exists()
+    done = one_experiment.snakemake("--cores", "1", *asked, config=())
+    assert done.returncode != 0 and "fill in each ? there" in done.stdout
+    assert "1.json,Flash2,?,?,?,?,?," in table.read_text()
+    table.write_text(told)
+    said = one_experiment.make(*asked, config=())
+    assert said.count("Importing") == 1
+    assert "Imported: 1.json: in no experiment of the report" in said

@@ -161,20 +161,43 @@ def test_a_record_that_is_not_ok_never_becomes_a_number(
     assert sorted(statuses) == sorted(["ok"] * 8 + ["incorrect", "error"])
 
 
-def test_means_alone_decide_nothing_whatever_the_kind(experiment: Plant) -> None:
-    """Times of the course's protocol, far apart; memory is exact all the same."""
+@pytest.mark.parametrize(("factor", "verdict"), [(9.0, "better"), (1.08, "inconclusive")])
+def test_means_alone_are_judged_by_the_assumed_spread(
+    experiment: Plant, factor: float, verdict: str
+) -> None:
+    """Times of the course's protocol: far apart, and within what single processes may differ."""
     runs = {
-        name: {n: {"forward": [factor * n**2 * 1e-9], "means": True} for n in SIZES}
-        for name, factor in (("Pytorch", 9.0), ("Flash2", 1.0))
+        name: {n: {"forward": [slow * n**2 * 1e-9], "means": True} for n in SIZES}
+        for name, slow in (("Pytorch", factor), ("Flash2", 1.0))
+    }
+    planted = [experiment(runs, processes=1)]
+    found = stage.derive(planted, Estimates(planted), NO_CLAIMS, None)
+    decided = [f for f in found if f.kind == "comparison" and f.metric == "forward_time"]
+    assert [finding.verdict for finding in decided] == [verdict]
+    assert not decided[0].reasons
+
+
+@pytest.mark.parametrize(("off", "verdict"), [(1.001, "better"), (1.2, "inconclusive")])
+def test_the_spread_between_means_of_one_run_judges_the_others(
+    experiment: Plant, off: float, verdict: str
+) -> None:
+    """Of the first size there are three means, of the others one."""
+    runs = {
+        name: {
+            n: [
+                {"forward": [slow * n**2 * 1e-9 * off**i], "means": True}
+                for i in range(3 if n == SIZES[0] else 1)
+            ]
+            for n in SIZES
+        }
+        for name, slow in (("Pytorch", 1.3), ("Flash2", 1.0))
     }
     planted = [experiment(runs)]
-    for finding in stage.derive(planted, Estimates(planted), NO_CLAIMS, None):
-        if finding.experiment and str(finding.metric).endswith("_time"):
-            verdict = "imprecise" if finding.kind == "scaling" else "inconclusive"
-            assert finding.verdict == verdict, finding.kind
-
-            if finding.kind in ("comparison", "choice", "scaling"):
-                assert [reason.code for reason in finding.reasons] == ["no_samples"]
+    found = stage.derive(planted, Estimates(planted), NO_CLAIMS, None)
+    (decided,) = [f for f in found if f.kind == "comparison" and f.metric == "forward_time"]
+    assert {ratio["verdict"] for ratio in decided.estimates[1:]} == {
+        "above" if verdict == "better" else verdict
+    }
 
 
 def test_a_run_that_never_knew_its_device_leaves_the_others_device_and_ceilings(

@@ -126,7 +126,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         orders=_orders(source, planned, protocol, counting),
         imports=source.imports,
         remarks=_remark_files(source.config),
-        notices=source.notices,
+        notices=(*source.notices, *_left_out(source, experiments)),
         remade=remade,
         upgrades=()
         if source.recorded
@@ -140,6 +140,13 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         documents={**_documents(source, every), **replicates, **counting.kept},
         intact=intact,
     )
+
+
+def _left_out(source: Source, experiments: Sequence[planning.PlannedExperiment]) -> list[str]:
+    """What is to be said of imported files that no experiment shows."""
+    shown = {run for experiment in experiments for run in experiment.runs(*source.kind)}
+    left = [o["file"] for o in source.imports.values() if datasets.run_of(o) not in shown]
+    return [f"{', '.join(left)}: in no experiment of the report"] if left else []
 
 
 # What is planned
