@@ -75,7 +75,8 @@ def is_a_module(name: str) -> bool:
 def options_of(program: str, command: str) -> set[str]:
     """The options of a command of ours or of Snakemake; none if there is no such command."""
     if program == "snakemake" or (program == "./run" and command in ("report", "record")):
-        return {*get_argument_parser()._option_string_actions, "--again", "--quick"}
+        own = {"--import", "--device"} if command == "report" else set()
+        return {*get_argument_parser()._option_string_actions, "--again", "--quick", *own}
     if program == "./run" and command not in ("bench", "check", "profile"):
         found = re.search(rf"\./run {command}\b(.*)", ROOT.joinpath("run").read_text("utf-8"))
         return {"--help", *re.findall(r"--\w+", found[1])} if found else set()
