@@ -51,6 +51,7 @@ FACE = {
     *(f"flashlab.benchmarks.attention{part}" for part in ("", ".costs", ".declaration", ".shape")),
     *("flashlab.benchmarks.implementations", "flashlab.cli", "flashlab.config"),
     *(f"flashlab.course{part}" for part in ("", ".declaration", ".files", ".folder", ".identity")),
+    "flashlab.course.assembling",
     *(f"flashlab.course.{part}" for part in ("results", "runs_csv", "words")),
     *("flashlab.devices", "flashlab.files", "flashlab.records", "flashlab.runs"),
     *(f"flashlab.plan{part}" for part in ("", ".datasets", ".machines", ".planning")),

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.implementations import implementations_of
+from flashlab.course.assembling import FolderError, assemble
+from flashlab.course.folder import read_folder
 from flashlab_grading.apart import check_apart
 from flashlab_grading.causes import causes_of, notes_of
+from flashlab_grading.files import files_of
 from flashlab_grading.grade import Grades, grade_checked
 from flashlab_grading.model import CHECKS, GradingError
 from flashlab_grading.recorded import recorded_results
@@ -43,6 +48,17 @@ def _lines(grades: Grades, language: str) -> Iterator[str]:
         yield labelled("note", cause_sentence(note, language, escaped))
 
 
+def _as_a_report_reads(path: Path, language: str) -> str:
+    """How many runs the files make in a report, or what it would refuse or ask."""
+    known = implementations_of(ATTENTION)
+    try:
+        runs, _ = assemble(read_folder(files_of(str(path))), known)
+    except FolderError as error:
+        return word("selfcheck.refused", language, reason=escaped(str(error)))
+    files, different = len(runs), len({found.run for found in runs})
+    return word("selfcheck.runs", language, files=files, runs=different)
+
+
 def self_check(folder: Path, device: str | None, language: str) -> int:
     """Print what grading would say of a folder or archive; the exit status, 1 if anything fails.
 
@@ -55,4 +71,5 @@ def self_check(folder: Path, device: str | None, language: str) -> int:
     grades = grade_checked(checked, (), "", recorded_results())
     for line in _lines(grades, language):
         print(line)
+    print(f"\n{_as_a_report_reads(path, language)}")
     return int(any(line.verdict == "fail" for line in grades.lines))
