@@ -13,6 +13,7 @@ import pytest
 import yaml
 from waiting import wait_until
 
+from flashlab.config import parse_override
 from flashlab.terminal.__main__ import for_snakemake
 
 ROOT = Path(__file__).parent.parent
@@ -513,3 +514,17 @@ def test_conda_environment_has_the_pins_of_the_cpu_lock_in_itself() -> None:
     lines = (ROOT / "envs/cpu/requirements.txt").read_text().splitlines()
     pinned = [line for line in lines if not line.lstrip().startswith("#")]
     assert environment["dependencies"][-1] == {"pip": pinned}, "call envs/lock"
+
+
+def test_a_folder_to_import_is_that_of_where_run_was_called(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """./run changes to the project's folder; the configuration names the other from there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLASHLAB_CALLED_IN", str(tmp_path / "home"))
+    words = ["--import", "my 結果", "--device", "NVIDIA GeForce RTX 3070"]
+    _, *given = for_snakemake(words)
+    assert [parse_override(word) for word in given] == [
+        {"import": "home/my 結果"},
+        {"device_name": "NVIDIA GeForce RTX 3070"},
+    ]

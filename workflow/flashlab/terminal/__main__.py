@@ -46,7 +46,11 @@ def for_snakemake(words: Sequence[str]) -> list[str]:
     again = [] if own.again is None else [f"again={json.dumps(own.again or 'all')}"]
     folder = None if own.folder is None else os.path.join(os.environ.get(CALLED_IN, ""), own.folder)
     imported = {"import": folder and os.path.relpath(folder), "device_name": own.device}
-    given = [f"{key}={json.dumps(value)}" for key, value in imported.items() if value is not None]
+    given = [
+        f"{key}={json.dumps(value, ensure_ascii=False)}"
+        for key, value in imported.items()
+        if value is not None
+    ]
     quick = ["quick=true"] if own.quick else []
     configured = [*again, *quick, *given, *own.config]
     return [*others, "--config", *configured] if configured else others
