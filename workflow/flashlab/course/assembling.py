@@ -12,8 +12,10 @@ import io
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from operator import itemgetter
+from typing import Any
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import attention_run
@@ -240,10 +242,10 @@ def _defaults(base: Base) -> int:
     return sum(size == SCRIPT_DEFAULTS.get(name) for name, size in zip(SIZES, base, strict=True))
 
 
-def _family(option: Option) -> tuple[int, int, bool]:
-    """What of a shape is no split of B·H: N, d and the mask."""
+def _family(option: Option) -> tuple[int, int, int, bool]:
+    """What of a shape is no split of B·H: B·H itself, N, d and the mask."""
     shape = option[1]
-    return shape.seq_len, shape.head_dim, shape.causal
+    return shape.batch_size * shape.num_heads, shape.seq_len, shape.head_dim, shape.causal
 
 
 def _settle(places: Sequence[_Place]) -> None:
@@ -253,6 +255,8 @@ def _settle(places: Sequence[_Place]) -> None:
     several bases are level that split B·H differently, the one with the most of the script's
     defaults is assumed. Of a file that is still open, those that the other implementation has too.
     """
+    while _settle_by_pairs(places, _family):
+        pass
     context = [place for place in places if place.options]
     settled: list[_Place] = []
     while context:
@@ -272,26 +276,28 @@ def _settle(places: Sequence[_Place]) -> None:
         here = [place for place in context if _near(chosen, place)]
         settled += here if len(chosen) == 1 else []
         context = [place for place in context if place not in here]
-    while _settle_by_pairs(settled):
+    while _settle_by_pairs(settled, itemgetter(1)):
         pass
 
 
-def _settle_by_pairs(places: Sequence[_Place]) -> bool:
-    """Leave open files the options whose shapes the other implementation may have too.
+def _settle_by_pairs(places: Sequence[_Place], of: Callable[[Option], Any]) -> bool:
+    """Leave open files the options that the other implementation may have too, by what `of` gives.
 
-    Only where it may have each shape as often. Whether anything has changed.
+    Only where that leaves one, which it may have as often. Whether anything has changed.
     """
-    often = Counter(option for place in places for option in place.options)
+    possible = [{(option[0], of(option)) for option in place.options} for place in places]
+    often = Counter(each for options in possible for each in options)
     names = {who for who, _ in often}
     changed = False
-    for place in places:
+    for place, options in zip(places, possible, strict=True):
         paired = [
-            (who, shape)
-            for who, shape in place.options
-            if any(often[other, shape] >= often[who, shape] for other in names - {who})
+            (who, what)
+            for who, what in options
+            if any(often[other, what] >= often[who, what] for other in names - {who})
         ]
-        if len(paired) == 1 < len(place.options):
-            place.options, changed = paired, True
+        if len(paired) == 1 < len(options):
+            place.options = [o for o in place.options if (o[0], of(o)) == paired[0]]
+            changed = True
     return changed
 
 
@@ -323,19 +329,31 @@ def _open_row(place: _Place) -> list[str]:
 
 
 def _missing_ends(shapes: dict[str, set[Shape]]) -> list[Shape]:
-    """The runs of the naive implementation that others have beyond the end of its sweep.
+    """The runs of the naive implementation that others have beyond the end of one of its sweeps.
 
-    Those that would take more memory than any that it has.
+    They would take more memory than all that it has of the sweep, at least two.
     """
     naive = shapes.get(NAIVE, set())
-    largest = max((costs.naive_peak_memory(shape, 0) for shape in naive), default=0)
     others = {shape for name, own in shapes.items() if name != NAIVE for shape in own} - naive
+    sweeps: dict[tuple[str, Shape], list[Shape]] = defaultdict(list)
+    for shape in naive:
+        for name in SIZES:
+            sweeps[name, _without(name, shape)].append(shape)
+
+    def ends_before(shape: Shape, sweep: Sequence[Shape]) -> bool:
+        peaks = [costs.naive_peak_memory(own, 0) for own in sweep]
+        return len(sweep) > 1 and max(peaks) < costs.naive_peak_memory(shape, 0)
+
     return sorted(
         shape
         for shape in others
-        if costs.naive_peak_memory(shape, 0) > largest
-        and any(_steps(_base_of(own), shape) == 1 and own.causal == shape.causal for own in naive)
+        if any(ends_before(shape, sweeps[name, _without(name, shape)]) for name in SIZES)
     )
+
+
+def _without(name: str, shape: Shape) -> Shape:
+    """A shape without one of its sizes."""
+    return Shape.of({**asdict(shape), name: 0})
 
 
 def _table(rows: Iterable[Sequence[str]]) -> str:

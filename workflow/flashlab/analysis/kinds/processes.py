@@ -78,18 +78,24 @@ def _statement(verdict: str, counts: Collection[int], known: Sequence[Row]) -> S
 def _least_judged(experiments: Sequence[Experiment], estimates: Estimates) -> int:
     """The smallest difference in percent that is judged of any two runs of a setting.
 
-    Of those with the fewest processes, by any sampled metric.
+    Of those with the fewest files, by any sampled metric; of one implementation alone, of any two
+    runs of a sweep.
     """
+    pairs = [
+        (of, one, other)
+        for setting in settings_of(experiments)
+        for (of, one), (_, other) in itertools.combinations(setting.runs.values(), 2)
+    ] or [(of, *two) for of in experiments for two in itertools.combinations(of.runs, 2)]
     widths: dict[int, list[float]] = {}
-    for setting in settings_of(experiments):
-        for (of, one), (_, other) in itertools.combinations(setting.runs.values(), 2):
-            processes = len(of.processes_of(one)) + len(of.processes_of(other))
-            for metric in metrics_of(of.benchmark, exact=False):
+    for of, one, other in pairs:
+        files = len(of.processes_of(one)) + len(of.processes_of(other))
+        for metric in metrics_of(of.benchmark, exact=False):
+            if one["status"] == other["status"] == "ok":
                 first, second = (estimates.of_metric(of, run, metric.name) for run in (one, other))
                 found = ratio(0, first, second)
                 if found.low is not None:
-                    widths.setdefault(processes, []).append(found.ratio / found.low)
-    widest = max(widths[min(widths)], default=1.0) if widths else 1.0
+                    widths.setdefault(files, []).append(found.ratio / found.low)
+    widest = max(widths[min(widths)]) if widths else 1.0
     return math.ceil(100 * ((1 + MARGIN) * widest - 1))
 
 
