@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from planted.course import result_of, write_results
 
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.calls.recording import check_freezable
 from flashlab.config import ConfigError, Layer, read_layer
@@ -216,3 +219,27 @@ def test_a_datasets_records_that_only_claims_are_about_reach_the_findings(
     claimed = set(prepared.records["claims-lab5"])
     assert len(claimed) == 35 and all(paths.count(path) == 1 for path in claimed)
     assert "claims-lab5" not in prepared.drawn
+
+
+def test_the_experiments_of_an_imported_folder_follow_from_its_files(
+    config: dict[str, Any],
+) -> None:
+    """Two sweeps, each with its lab's name; a run beside them is said to be in no experiment."""
+    base = Shape(32, 512, 32, 2048, True)
+    shapes = [replace(base, batch_size=b) for b in (16, 32, 64)]
+    shapes += [replace(base, num_heads=h) for h in (16, 64)]
+    shapes.append(Shape(4, 1024, 16, 1024, False))
+    runs = {
+        f"b{s.batch_size}_s{s.seq_len}_h{s.num_heads}_e{s.emb_dim}_{who}_"
+        f"{'causal' if s.causal else 'full'}.json": (who, s, result_of(who, s, 1e-3, 2e-3))
+        for s in shapes
+        for who in ("Pytorch", "Flash2")
+    }
+    write_results(Path("mine"), runs, "")
+    prepared = prepared_from(config, {"import": "mine"})
+    assert prepared.experiments == ("summary", "batch_size", "num_heads")
+    assert len({path for paths in prepared.records.values() for path in paths}) == 10
+    (notice,) = prepared.notices
+    assert "b4_s1024_h16_e1024" in notice and notice.endswith("in no experiment of the report")
+    names = [experiment["name"] for experiment in prepared.config["experiments"]]
+    assert names == ["seq_len", "causal", "batch_size", "num_heads", "emb_dim"]

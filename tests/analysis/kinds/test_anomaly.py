@@ -8,8 +8,9 @@ import pytest
 from analysis.deriving import Plant, derived
 from planted.experiments import noisy
 
+from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.finding import Finding
-from flashlab.analysis.kinds.anomaly import ANOMALY
+from flashlab.analysis.kinds.anomaly import ANOMALY, with_dips
 
 SIZES = (128, 256, 512, 1024, 2048)
 
@@ -94,3 +95,30 @@ def test_unstable_neighbours_contradict_nothing(experiment: Plant) -> None:
 def test_few_samples_are_not_checked(experiment: Plant) -> None:
     few = {"Flash2": {n: {"forward": [1.0] * 5} for n in SIZES}}
     assert derived(ANOMALY, experiment(few, processes=1)) == []
+
+
+def with_dip(factor: float, naive: float = 1.0) -> dict[str, Any]:
+    """Two implementations, whose times at 512 are longer by these factors."""
+    sizes = SIZES[:4]
+    at = {name: {512: (slow * square(512), 2 * square(512))} for name, slow in
+          (("Flash2", factor), ("Pytorch", naive))}  # fmt: skip
+    return {name: {n: at[name].get(n, (square(n), 2 * square(n))) for n in sizes} for name in at}
+
+
+@pytest.mark.parametrize(
+    ("factors", "found"), [((3.9, 1), True), ((1.2, 1), False), ((3.9, 3.9), False)]
+)
+def test_a_run_is_odd_that_alone_takes_as_long_as_four_times_its_work(
+    experiment: Plant, factors: tuple[float, float], found: bool
+) -> None:
+    """Not where the other implementation does too: then the problem is what takes so long."""
+    planted = experiment(with_dip(*factors))
+    dips = [f for f in hits(planted) if f.facts.get("sign") == "dips"]
+    assert [(f.subject["implementation"], f.facts["value"], f.facts["beside"]) for f in dips] == (
+        [("Flash2", 512, [256, 1024])] if found else []
+    )
+    (warned,) = with_dips([planted], Estimates([planted]))
+    runs = [r for r in warned.runs if any(w["code"] == "dips" for w in r["warnings"] or ())]
+    assert [(r["implementation"], r["seq_len"]) for r in runs] == (
+        [("Flash2", 512)] if found else []
+    )

@@ -102,7 +102,9 @@ class PlannedExperiment:
         None where these do not vary, or leave out a variant that it is about.
         """
         found = replace(self, held=frozenset(held)).runs(*kind)
-        if len({run.values() for run in found}) < min(2, len(self.problems)) or not found:
+        given = [parameter.name for parameter in self.benchmark.given]
+        settings = {tuple(run[name] for name in given) for run in found}
+        if len(settings) < min(2, len(self.problems)) or not found:
             return None
         for variant in self.benchmark.variants:
             asked = {problem[variant.name] for problem in self.problems}
