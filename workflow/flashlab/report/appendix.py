@@ -40,7 +40,7 @@ def describe_method(data: ReportData) -> list[Tellable]:
     """
     checked = {"again" if "again" in run["gate"] else "once" for run in data.runs if run["gate"]}
     others = (DEVICES | CHECKED).difference(data.distinct("device"), checked)
-    others |= ORIGINS - {"imported" if data.is_imported else "measured"}
+    others |= ORIGINS - {"imported" if data.is_unchecked else "measured"}
     beginning = f"{data.benchmark.name}.method."
     of_protocols = []
     for protocol in data.distinct("protocol"):

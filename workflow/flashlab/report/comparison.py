@@ -41,8 +41,7 @@ def _error_cell(runs: Sequence[Mapping[str, Any]], compared: str) -> Cell:
 
 def _table(data: ReportData) -> Table:
     """Each implementation: its label, what ran it, its runs, how they went, and its errors."""
-    unchecked = data.is_imported and not any(record["gate"] for record in data.records)
-    gated = {} if unchecked else data.benchmark.gated
+    gated = {} if data.is_unchecked else data.benchmark.gated
     rows = []
     for name, entry in data.implementations.items():
         mine = [run for run in data.runs if run["implementation"] == name]
@@ -62,7 +61,8 @@ def _table(data: ReportData) -> Table:
         *map(say, keys),
         *(say("column.error", compared=heading(each)) for each in gated.values()),
     ]
-    told = [say("caption.implementations.unchecked" if unchecked else "caption.implementations")]
+    unchecked = "caption.implementations.unchecked"
+    told = [say(unchecked if data.is_unchecked else "caption.implementations")]
     if any(run["gate"] and "plain_errors" in run["gate"] for run in data.runs):
         told.append(say("caption.implementations.plain"))
     return Table(columns, rows, numeric=range(3, len(columns)), caption=in_turn(told))

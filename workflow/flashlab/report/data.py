@@ -159,6 +159,11 @@ class ReportData:
         return "import" in self.config
 
     @property
+    def is_unchecked(self) -> bool:
+        """Whether they are of the course's own script, which checks no result."""
+        return self.is_imported and not any(record["gate"] for record in self.records)
+
+    @property
     def headline(self) -> list[str]:
         """The implementations of the headline table, which the sections describe in prose."""
         return self.summary.implementations
