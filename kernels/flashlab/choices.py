@@ -15,6 +15,10 @@ SHARED_BYTES = 227 * 1024
 """Shared memory that a program can have on Hopper."""
 
 
+BARRIERS_BYTES = 512
+"""Of it, at most, for the forward's barriers."""
+
+
 def rounded_up(n: int, multiple: int) -> int:
     """The first multiple that is not less."""
     return (n + multiple - 1) // multiple * multiple
@@ -66,7 +70,10 @@ def plain_tiles(head_dim: int, dtype: torch.dtype) -> PlainTiles:
 
 # --- Hopper ---------------------------------------------------------------------------------------
 
-FORWARD_REGISTERS = {(1, 3): (136, 24), (2, 1): (240, 24), (2, 2): (104, 24), (3, 1): (160, 32)}
+FORWARD_REGISTERS = {
+    (1, 2): (216, 32), (1, 3): (136, 24), (1, 4): (104, 24), (2, 1): (240, 24), (2, 2): (104, 24),
+    (3, 1): (160, 32),
+}  # fmt: skip
 """Of a consumer's thread and a producer's, by consumers and programs that share the 64 K of a
 multiprocessor."""
 
@@ -109,6 +116,18 @@ def forward(head_dim: int, seq_len: int, causal: bool) -> Forward:
         return Forward(consumers=1, keys=64, stages=3, programs=3)
     # Taking turns is 3% faster where it is on.
     return Forward(consumers=3, keys=128, stages=3, takes_turns=not causal and seq_len <= 2048)
+
+
+def forward_q_slots(tile: Forward, keys_bytes: int, q_bytes: int) -> int:
+    """How many buffers for 64 rows of Q: two for each consumer, or as many as there is memory for.
+
+    Args:
+        tile: as `forward` says.
+        keys_bytes: of the buffers of K and V.
+        q_bytes: of 64 rows.
+    """
+    free = (SHARED_BYTES + 1024) // tile.programs - 1024 - BARRIERS_BYTES - keys_bytes
+    return min(2 * tile.consumers, free // q_bytes)
 
 
 def forward_queues(seq_len: int) -> bool:
@@ -176,7 +195,4 @@ def heads_together(seq_len: int, heads: int, head_dim: int, tensors: int) -> int
         head_dim: D.
         tensors: 2-byte tensors of (N, D) that are read again for each tile.
     """
-    together = 1
-    while heads % (2 * together) == 0 and 2 * together * seq_len * head_dim * tensors * 2 <= 2**25:
-        together *= 2
-    return together
+    return max(1, min(heads, 2**25 // (seq_len * head_dim * tensors * 2)))

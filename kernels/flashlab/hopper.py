@@ -65,15 +65,22 @@ class Problem(NamedTuple):
         """Of a tensor (B, N, heads, D)."""
         return Boxes.of(self.dtype, (self.B, self.N, heads, self.D), strides, rows)
 
-    def together(self, heads: int, tensors: int) -> int:
-        """How many of B · heads go side by side with a mask."""
-        if not self.causal:
-            return 1
-        return choices.heads_together(self.N, self.B * heads, self.D, tensors)
+    def sizes(self, blocks: int, tiles: int, heads: int, tensors: int) -> list[int]:
+        """`Sizes` of cuda/tiles.cuh.
+
+        Args:
+            blocks: of a head's queries.
+            tiles: of all heads.
+            heads: of a sequence, of which the tiles are.
+            tensors: of (N, D) that are read again for each tile.
+        """
+        together = choices.heads_together(self.N, self.B * heads, self.D, tensors)
+        return [self.B, self.N, self.H, self.group, blocks, tiles, together, padded(self.N)]
 
     def module(self, name: str, constants: dict[str, int], sums: Sequence[int]) -> Module:
         """The kernels of cuda/NAME.cu, with the registers of the accumulators that they use."""
-        given = {"D": self.width, "HEAD_DIM": self.D, "CAUSAL": self.causal, **constants}
+        given = {"D": self.width, "HEAD_DIM": self.D, "CAUSAL": self.causal,
+                 "GROUPED": self.group > 1, **constants}  # fmt: skip
         bfloat16 = self.dtype == torch.bfloat16
         return _module(name, tuple(given.items()), bfloat16, tuple(sums), self.device)
 
@@ -118,24 +125,25 @@ def _packed_heads(qkv: torch.Tensor) -> Inputs:
 def _forward_launch(problem: Problem) -> tuple[Arguments, Launch]:
     B, N, H, kv_heads, D, causal = problem[:6]
     tile = choices.forward(D, N, causal)
-    rows = 64 * tile.consumers
-    separate = D <= 128
+    keys_bytes, q_bytes = (problem.chunks * 128 * n for n in (2 * tile.stages * tile.keys, 64))
+    q_slots = choices.forward_q_slots(tile, keys_bytes, q_bytes)
     module = problem.module(
         "forward",
         {"KEYS": tile.keys, "CONSUMERS": tile.consumers, "STAGES": tile.stages,
-         "PROGRAMS": tile.programs, "PINGPONG": tile.takes_turns, "SEPARATE_O": separate,
+         "PROGRAMS": tile.programs, "PINGPONG": tile.takes_turns, "Q_SLOTS": q_slots,
          "QUEUED": choices.forward_queues(N),
          "CONSUMER_REGISTERS": tile.registers[0], "PRODUCER_REGISTERS": tile.registers[1]},
         [tile.keys // 2],
     )  # fmt: skip
-    shared = problem.chunks * 128 * (2 * tile.stages * tile.keys + rows * (1 + separate)) + 512
-    tiles = B * H * -(-padded(N) // rows)
+    shared = keys_bytes + q_slots * q_bytes + choices.BARRIERS_BYTES
+    blocks = -(-padded(N) // (64 * tile.consumers))
+    tiles = B * H * blocks
     programs = min(tiles, tile.programs * problem.processors)
     q, k, v = problem.strides
     arguments = Arguments(
         [problem.boxes(H, q, 64), problem.boxes(kv_heads, k, tile.keys),
          problem.boxes(kv_heads, v, tile.keys), problem.boxes(H, problem.like_q, 64)],
-        [B, N, H, problem.group, tiles, problem.together(H, 2), padded(N)],
+        problem.sizes(blocks, tiles, H, 2),
         pointers=2,
     )  # fmt: skip
     function = module.function("forward", shared)
@@ -211,8 +219,8 @@ def _keys_launches(problem: Problem, deterministic: bool) -> _Keys:
     registers = (240, 24, 24) if mode == Backward.ALONE else (208, 64, 32)
     module = problem.module(
         "backward",
-        {"ROWS": tile.rows, "MODE": mode, "RAGGED": N % 128 != 0, "GROUPED": group > 1,
-         "AHEAD": tile.ahead, "BEFORE_DP": tile.before_dp, "KEYS_REGISTERS": registers[0],
+        {"ROWS": tile.rows, "MODE": mode, "RAGGED": N % 128 != 0, "AHEAD": tile.ahead,
+         "BEFORE_DP": tile.before_dp, "KEYS_REGISTERS": registers[0],
          "DQ_REGISTERS": registers[1], "PRODUCER_REGISTERS": registers[2]},
         [tile.rows // 2, 32],
     )  # fmt: skip
@@ -225,7 +233,7 @@ def _keys_launches(problem: Problem, deterministic: bool) -> _Keys:
          problem.boxes(kv_heads, v, 128), problem.boxes(H, problem.like_q, tile.rows),
          problem.boxes(H, problem.like_q, tile.rows), problem.boxes(H, dq, 64),
          problem.boxes(kv_heads, dk, 64), problem.boxes(kv_heads, dv, 64)],
-        [B, N, H, heads, group, blocks, problem.together(kv_heads, 4), padded(N)],
+        problem.sizes(blocks, tiles, kv_heads, 4),
         pointers=6,
     )  # fmt: skip
 
@@ -257,19 +265,20 @@ def _keys_shared(problem: Problem, mode: Backward) -> int:
 
 @lru_cache(PROBLEMS)
 def _queries_launch(problem: Problem) -> tuple[Arguments, Launch]:
-    B, N, H, kv_heads, D, _ = problem[:6]
+    B, _, H, kv_heads, D, _ = problem[:6]
     keys = 128 if D <= 128 else 64
     k_stages, v_stages = 2, 1 if D > 192 else 2
     stages = {"KEYS": keys, "K_STAGES": k_stages, "V_STAGES": v_stages}
     module = problem.module("queries", stages, [keys // 2])
     shared = problem.chunks * 128 * ((k_stages + v_stages) * keys + 4 * 64) + 256
-    tiles = B * H * problem.blocks(128)
+    blocks = problem.blocks(128)
+    tiles = B * H * blocks
     q, k, v, dq = problem.strides[:4]
     arguments = Arguments(
         [problem.boxes(H, q, 64), problem.boxes(kv_heads, k, keys),
          problem.boxes(kv_heads, v, keys), problem.boxes(H, problem.like_q, 64),
          problem.boxes(H, dq, 64)],
-        [B, N, H, problem.group, tiles, problem.together(H, 2), padded(N)],
+        problem.sizes(blocks, tiles, H, 2),
         pointers=4,
     )  # fmt: skip
     programs = min(tiles, problem.processors)
@@ -279,7 +288,7 @@ def _queries_launch(problem: Problem) -> tuple[Arguments, Launch]:
 
 @lru_cache(PROBLEMS)
 def _wide_launch(problem: Problem) -> tuple[Arguments, Launch]:
-    B, N, H, kv_heads = problem[:4]
+    B, _, H, kv_heads = problem[:4]
     module = problem.module("wide", {}, [32])
     blocks = problem.blocks(64)
     tiles = B * kv_heads * blocks
@@ -289,7 +298,7 @@ def _wide_launch(problem: Problem) -> tuple[Arguments, Launch]:
         [problem.boxes(H, q, 64), problem.boxes(kv_heads, k, 64), problem.boxes(kv_heads, v, 64),
          problem.boxes(H, problem.like_q, 64), problem.boxes(kv_heads, dk, 64),
          problem.boxes(kv_heads, dv, 64)],
-        [B, N, H, problem.group, tiles, blocks, problem.together(kv_heads, 4), padded(N)],
+        problem.sizes(blocks, tiles, kv_heads, 4),
         pointers=3,
     )  # fmt: skip
     programs = min(tiles, problem.processors)

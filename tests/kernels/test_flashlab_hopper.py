@@ -192,7 +192,7 @@ def test_tensors_that_were_saved_as_copies_give_the_same_gradient(operator: Modu
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [("d.wait_full(DS_FULL);", ""), ("counter[0] = counter[1] = 0", "counter[1] = 0")],
+    [("d.wait_full<DS>();", ""), ("counter[0] = counter[1] = 0", "counter[1] = 0")],
 )
 def test_a_planted_fault_is_found(
     driver: simulated_hopper.Driver, monkeypatch: pytest.MonkeyPatch,

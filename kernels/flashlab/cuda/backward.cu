@@ -25,14 +25,6 @@ constexpr bool SWAPPED = ROWS == 128;  // dQᵀ = Kᵀ dSᵀ in place of dQ = dS
 constexpr int DQ_PARTS = SWAPPED ? ROWS / 64 : CHUNKS;  // of 64 queries (SWAPPED) or columns
 static_assert(!SWAPPED || D <= 64, "the columns of dQ are the rows of one product");
 
-struct Sizes {
-  int B, N, H, heads;  // of keys and values: B * H / G
-  int group;           // G
-  int blocks;          // of queries: ⌈N / ROWS⌉
-  int together;        // heads side by side, where the longest tiles come first
-  int padded;          // N up to a multiple of 128
-};
-
 struct Arguments {
   TensorMap q, k, v, out, dout, dq, dk, dv;
   Sizes sizes;
@@ -46,68 +38,46 @@ struct Arguments {
 
 // --- Shared memory ------------------------------------------------------------------------------
 
+constexpr int HELPERS = 3;  // warps that compute Δ where OWN
 constexpr u32 CHUNK_OF_KEYS = KEYS * 128, CHUNK_OF_ROWS = ROWS * 128;
-constexpr u32 KEYS_BYTES = CHUNKS * CHUNK_OF_KEYS, ROWS_BYTES = CHUNKS * CHUNK_OF_ROWS;
+constexpr u32 KEYS_BYTES = CHUNKS * CHUNK_OF_KEYS, ROWS_BYTES = CHUNKS * CHUNK_OF_ROWS, STATS_BYTES = ROWS * 4;
 constexpr u32 DS_BYTES = ROWS / 64 * CHUNK_OF_KEYS, STAGE_BYTES = CHUNKS * 64 * 128;
-constexpr u32 K = 0;
-constexpr u32 V = K + K_STAGES * KEYS_BYTES;
-constexpr u32 Q = V + KEYS_BYTES;
-constexpr u32 DO = Q + 2 * ROWS_BYTES;
-constexpr u32 DS = DO + 2 * ROWS_BYTES;  // dSᵀ
-constexpr u32 STAGE = DS + (MODE == ALONE ? 0 : 2 * DS_BYTES);   // dK or dV of a warpgroup on their way out
+constexpr u32 V_AT = K_STAGES * KEYS_BYTES;
+constexpr u32 Q_AT = V_AT + KEYS_BYTES;
+constexpr u32 DO_AT = Q_AT + 2 * ROWS_BYTES;
+constexpr u32 DS_AT = DO_AT + 2 * ROWS_BYTES;
+constexpr u32 STAGE = DS_AT + (MODE == ALONE ? 0 : 2 * DS_BYTES);  // dK or dV of a warpgroup on their way out
 constexpr u32 DQ_STAGE = STAGE + 2 * STAGE_BYTES;
 constexpr u32 BARRIERS = DQ_STAGE + (OWN ? ROWS_BYTES : 0);
-constexpr u32 K_FULL = BARRIERS, K_EMPTY = K_FULL + 16, V_FULL = K_EMPTY + 16, V_EMPTY = V_FULL + 16;
-constexpr u32 Q_FULL = V_EMPTY + 16, Q_EMPTY = Q_FULL + 16, DO_FULL = Q_EMPTY + 16, DO_EMPTY = DO_FULL + 16;
-constexpr u32 DS_FULL = DO_EMPTY + 16, DS_EMPTY = DS_FULL + 16, O_FULL = DS_EMPTY + 16, STATS_FULL = O_FULL + 16;
-constexpr u32 TILE_FULL = STATS_FULL + 16, TILE_EMPTY = TILE_FULL + 16, TILES = TILE_EMPTY + 16;
 constexpr u32 STATS = BARRIERS + 256;  // lse and Δ: of a head and two blocks where OWN, else a ring
-constexpr u32 STATS_BYTES = ROWS * 4;
+using K = Ring<K_STAGES, KEYS_BYTES, 0, BARRIERS, MODE == ALONE ? 8 : 12>;
+using V = Ring<1, KEYS_BYTES, V_AT, K::END, 8>;
+using Q = Ring<2, ROWS_BYTES, Q_AT, V::END, 8>;
+using LSE = Ring<2, STATS_BYTES, STATS, V::END, 8>;  // comes with Q, unless OWN
+using DO = Ring<2, ROWS_BYTES, DO_AT, Q::END, OWN ? 8 + HELPERS : 8>;
+using DELTA = Ring<2, STATS_BYTES, STATS + 2 * STATS_BYTES, Q::END, 8>;  // comes with dO, unless OWN
+using DS = Ring<2, DS_BYTES, DS_AT, DO::END, 4, 8>;                      // dSᵀ
+using O = Ring<2, ROWS_BYTES, DS_AT, DS::END, 8>;                        // in the place of dSᵀ, which says when
+using SUMMED = Ring<2, STATS_BYTES, STATS, O::END, 8, HELPERS>;          // Δ of a block
+using Tiles = Numbers<SUMMED::END, MODE == ALONE ? 8 : 12>;
 
 // --- Who does what, in which order --------------------------------------------------------------
+
+using Walk = Queries<KEYS / ROWS>;
+constexpr bool APART = MODE != OWN_HEADS;
+
+__device__ inline int key_blocks(const Sizes& z) { return (z.N + KEYS - 1) / KEYS; }
 
 // A head of K and V, and the blocks of keys of it that are taken one after the other.
 struct Tile {
   int b, head, first_keys, end_keys;
 };
 
-__device__ inline int group_of(const Sizes& z) { return GROUPED ? z.group : 1; }
-
-__device__ inline int key_blocks(const Sizes& z) { return (z.N + KEYS - 1) / KEYS; }
-
-__device__ inline int tiles_of(const Sizes& z) { return OWN ? z.heads : z.heads * key_blocks(z); }
-
-__device__ inline Tile tile_at(int tile, const Sizes& z) {
+__device__ inline Tile tile_at(int number, const Sizes& z) {
   int heads = z.H / group_of(z), end = key_blocks(z);
-  if (OWN) return {tile / heads, tile % heads, 0, end};
-  auto [bh, block] = block_at(tile, end, z.together);
-  return {bh / heads, bh % heads, block, block + 1};
-}
-
-// The blocks of queries that see a block of keys, for each head of the group.
-struct Queries {
-  int start, left, rest, g, m;
-
-  __device__ Queries(int keys, const Sizes& z) {
-    start = CAUSAL ? keys * (KEYS / ROWS) : 0;
-    left = (z.blocks - start) * group_of(z);
-    rest = z.blocks - start;
-    g = 0;
-    // Without a mask each block of keys begins elsewhere, so that they add to dQ at different places.
-    m = CAUSAL || OWN ? start : keys * (KEYS / ROWS);
-  }
-
-  __device__ void next(const Sizes& z) {
-    left--;
-    if (++m == z.blocks) m = start;
-    if (GROUPED && --rest == 0) g++, rest = z.blocks - start;
-  }
-};
-
-// The next tile. OWN, tiles are alike and go round; else the producer takes them from a counter.
-__device__ inline int next_tile(const Arguments& a, Turn<2>& turn, int before, bool produces) {
-  if (OWN) return before < 0 ? blockIdx.x : before + gridDim.x;
-  return take_number(a.counter, tiles_of(a.sizes), turn, TILE_FULL, TILE_EMPTY, TILES, produces);
+  if (OWN) return {number / heads, number % heads, 0, end};
+  auto [b, head, block] = keys_at(number, end, z);
+  return {b, head, block, block + 1};
 }
 
 // --- Loads --------------------------------------------------------------------------------------
@@ -120,51 +90,47 @@ __device__ inline int stats_blocks(const Sizes& z) { return z.blocks * group_of(
 __device__ inline void produce(const Arguments& a) {
   const Sizes& z = a.sizes;
   constexpr u32 MORE = OWN ? 0 : STATS_BYTES;
-  Turn<2> turn, i, d, o;
+  Tiles tiles;
+  Turn<2> i, d, o;
   Turn<K_STAGES> k;
   Turn<1> v;
   int slot = 0;  // of lse and Δ where OWN
-  for (int number = -1;;) {
-    number = next_tile(a, turn, number, true);
-    if (number >= tiles_of(z)) return;
+  for (int round = blockIdx.x;; round += gridDim.x) {
+    int number = OWN ? round : tiles.take(a.counter, z);
+    if (number >= z.tiles) return;
     Tile tile = tile_at(number, z);
     for (int keys = tile.first_keys; keys < tile.end_keys; keys++, k.next(), v.next()) {
       bool first = true;
-      for (Queries q(keys, z); q.left > 0; q.next(z), i.next(), d.next(), first = false) {
+      for (Walk q(keys, APART, z); q.left > 0; q.next(z), i.next(), d.next(), first = false) {
         int h = tile.head * group_of(z) + q.g, n = q.m * ROWS;
         long stats = (long)(tile.b * z.H + h) * z.padded + n;
         if (first) {
-          k.wait_empty(K_EMPTY);
-          arrive_expecting(k.barrier(K_FULL), KEYS_BYTES);
-          load_tile(a.k, k.barrier(K_FULL), k.buffer(K, KEYS_BYTES), CHUNK_OF_KEYS, tile.b, tile.head, keys * KEYS);
+          k.expect<K>();
+          k.load<K>(a.k, tile.b, tile.head, keys * KEYS);
         }
-        i.wait_empty(Q_EMPTY);
-        arrive_expecting(i.barrier(Q_FULL), ROWS_BYTES + MORE);
-        load_tile(a.q, i.barrier(Q_FULL), i.buffer(Q, ROWS_BYTES), CHUNK_OF_ROWS, tile.b, h, n);
-        if (!OWN) load_values(a.lse + stats, i.barrier(Q_FULL), i.buffer(STATS, STATS_BYTES), STATS_BYTES);
+        i.expect<Q>(MORE);
+        i.load<Q>(a.q, tile.b, h, n);
+        if (!OWN) load_values(a.lse + stats, i.full<Q>(), i.buffer<LSE>(), STATS_BYTES);
         if (first) {
-          v.wait_empty(V_EMPTY);
-          arrive_expecting(v.barrier(V_FULL), KEYS_BYTES);
-          load_tile(a.v, v.barrier(V_FULL), v.buffer(V, KEYS_BYTES), CHUNK_OF_KEYS, tile.b, tile.head, keys * KEYS);
+          v.expect<V>();
+          v.load<V>(a.v, tile.b, tile.head, keys * KEYS);
         }
-        d.wait_empty(DO_EMPTY);
-        arrive_expecting(d.barrier(DO_FULL), ROWS_BYTES + MORE);
-        load_tile(a.dout, d.barrier(DO_FULL), d.buffer(DO, ROWS_BYTES), CHUNK_OF_ROWS, tile.b, h, n);
-        if (!OWN) load_values(a.delta + stats, d.barrier(DO_FULL), d.buffer(STATS + 2 * STATS_BYTES, STATS_BYTES), STATS_BYTES);
+        d.expect<DO>(MORE);
+        d.load<DO>(a.dout, tile.b, h, n);
+        if (!OWN) load_values(a.delta + stats, d.full<DO>(), d.buffer<DELTA>(), STATS_BYTES);
         if (OWN && keys == 0) {  // O takes the place of dS, which cannot be there before Δ
-          d.wait_empty(DS_EMPTY);
-          arrive_expecting(o.barrier(O_FULL), ROWS_BYTES + STATS_BYTES);
-          load_tile(a.out, o.barrier(O_FULL), d.buffer(DS, DS_BYTES), CHUNK_OF_ROWS, tile.b, h, n);
-          load_values(a.lse + stats, o.barrier(O_FULL), shared_memory() + STATS + slot * STATS_BYTES, STATS_BYTES);
+          d.wait_empty<DS>();
+          arrive_expecting(o.full<O>(), ROWS_BYTES + STATS_BYTES);
+          load_tile(a.out, o.full<O>(), d.buffer<DS>(), CHUNK_OF_ROWS, tile.b, h, n);
+          load_values(a.lse + stats, o.full<O>(), shared_memory() + STATS + slot * STATS_BYTES, STATS_BYTES);
           slot = slot + 1 == stats_blocks(z) ? 0 : slot + 1;
           o.next();
         }
       }
     }
+    if (!OWN) tiles.ask(a.counter);
   }
 }
-
-constexpr int HELPERS = 3;  // warps
 
 // Where OWN: Δ of each block of queries when it goes by for the first time, from O and dO in shared
 // memory; with lse it stays there for the other blocks of keys.
@@ -172,36 +138,34 @@ __device__ inline void sum_rows(const Arguments& a, int helper) {
   const Sizes& z = a.sizes;
   int lane = threadIdx.x % 32, warp = helper / 32, column = lane % 8;
   int capacity = stats_blocks(z), slot = 0;
-  Turn<2> turn, d, o, stats;
-  for (int number = -1;;) {
-    number = next_tile(a, turn, number, false);
-    if (number >= tiles_of(z)) return;
+  Turn<2> d, o, stats;
+  for (int number = blockIdx.x; number < z.tiles; number += gridDim.x) {
     Tile tile = tile_at(number, z);
     for (int keys = tile.first_keys; keys < tile.end_keys; keys++) {
-      for (Queries q(keys, z); q.left > 0; q.next(z), d.next()) {
+      for (Walk q(keys, APART, z); q.left > 0; q.next(z), d.next()) {
         if (keys > 0) {
-          d.wait_full(DO_FULL);
-          d.release(DO_EMPTY);
+          d.wait_full<DO>();
+          d.release<DO>();
           continue;
         }
         u32 delta = shared_memory() + STATS + (capacity + slot) * STATS_BYTES;
         slot = slot + 1 == capacity ? 0 : slot + 1;
-        d.wait_full(DO_FULL);
-        o.wait_full(O_FULL);
+        d.wait_full<DO>();
+        o.wait_full<O>();
 #pragma unroll 1
         for (int row = 4 * warp + lane / 8; row < ROWS; row += 4 * HELPERS) {
           u32 at = row * 128 + 16 * (column ^ row % 8);
           float sum = 0;
 #pragma unroll
           for (int c = 0; c < CHUNKS; c++) {
-            sum += dot(load_words(d.buffer(DS, DS_BYTES) + c * CHUNK_OF_ROWS + at),
-                       load_words(d.buffer(DO, ROWS_BYTES) + c * CHUNK_OF_ROWS + at));
+            sum += dot(load_words(d.buffer<DS>() + c * CHUNK_OF_ROWS + at),
+                       load_words(d.buffer<DO>() + c * CHUNK_OF_ROWS + at));
           }
           sum = sum_of_eight_lanes(sum);
           if (column == 0) store_word(delta + place_of(0, row, 0) * 4, bits(sum));
         }
-        d.release(DO_EMPTY);
-        stats.release(STATS_FULL);
+        d.release<DO>();
+        stats.hand_on<SUMMED>();
         stats.next(), o.next();
       }
     }
@@ -219,7 +183,7 @@ __device__ inline void load_stats(Four (&values)[ROWS / 16], u32 from) {
 }
 
 // Which block of lse and Δ a block of queries has where OWN, of those from `base` on.
-__device__ inline int stats_slot(const Queries& q, int base, const Sizes& z) {
+__device__ inline int stats_slot(const Walk& q, int base, const Sizes& z) {
   int slot = base + q.g * z.blocks + q.m;
   return slot >= stats_blocks(z) ? slot - stats_blocks(z) : slot;
 }
@@ -240,36 +204,37 @@ __device__ inline void store_rows(const TensorMap& map, const float (&x)[D / 2],
 __device__ inline void keep_keys(const Arguments& a, int c) {
   const Sizes& z = a.sizes;
   int lane = threadIdx.x % 32, row = 64 * c + threadIdx.x % 128 / 32 * 16;
-  u32 to_ds = shared_memory() + DS + (row + lane % 16) * 128 + 16 * (lane / 16 ^ lane % 8);
+  u32 to_ds = shared_memory() + DS_AT + (row + lane % 16) * 128 + 16 * (lane / 16 ^ lane % 8);
   u32 from_stats = shared_memory() + STATS + lane % 4 * 16;
   int capacity = OWN ? stats_blocks(z) : 0, base = 0;
-  Turn<2> turn, i, d, stats;
+  Tiles tiles;
+  Turn<2> i, d, stats;
   Turn<K_STAGES> ring_k;
   Turn<1> ring_v;
-  for (int number = -1;;) {
-    number = next_tile(a, turn, number, false);
-    if (number >= tiles_of(z)) break;
+  for (int round = blockIdx.x;; round += gridDim.x) {
+    int number = OWN ? round : tiles.read();
+    if (number >= z.tiles) break;
     Tile tile = tile_at(number, z);
     for (int keys = tile.first_keys; keys < tile.end_keys; keys++, ring_k.next(), ring_v.next()) {
-      u32 k = ring_k.buffer(K, KEYS_BYTES) + c * 64 * 128, v = ring_v.buffer(V, KEYS_BYTES) + c * 64 * 128;
+      u32 k = ring_k.buffer<K>() + c * 64 * 128, v = ring_v.buffer<V>() + c * 64 * 128;
       float dk[D / 2] = {}, dv[D / 2] = {};  // (64, D)
-      ring_k.wait_full(K_FULL);
-      ring_v.wait_full(V_FULL);
-      for (Queries q(keys, z); q.left > 0; q.next(z), i.next(), d.next()) {
+      ring_k.wait_full<K>();
+      ring_v.wait_full<V>();
+      for (Walk q(keys, APART, z); q.left > 0; q.next(z), i.next(), d.next()) {
         float scores[ROWS / 2], dp[ROWS / 2];
         Four lse[ROWS / 16], delta[ROWS / 16];
-        u32 dout = d.buffer(DO, ROWS_BYTES), queries = i.buffer(Q, ROWS_BYTES);
+        u32 dout = d.buffer<DO>(), queries = i.buffer<Q>();
         u32 lse_at = from_stats + (OWN ? stats_slot(q, base, z) : i.slot) * STATS_BYTES;
         u32 delta_at = OWN ? lse_at + capacity * STATS_BYTES : from_stats + (2 + d.slot) * STATS_BYTES;
-        i.wait_full(Q_FULL);
+        i.wait_full<Q>();
         begin_products();
         multiply_rows(scores, k, CHUNK_OF_KEYS, queries);  // Sᵀ (64, ROWS)
         commit_products();
         if (OWN && keys == 0) {
-          stats.wait_full(STATS_FULL);
+          stats.wait_full<SUMMED>();
           stats.next();
         }
-        d.wait_full(DO_FULL);
+        d.wait_full<DO>();
         load_stats<true>(lse, lse_at);
         wait_products<0>();
         hold(scores);
@@ -310,24 +275,24 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
         multiply_columns(dk, ds, queries);  // dK (64, D); before dS leaves, which takes its time
         commit_products();
         if (MODE != ALONE) {
-          d.wait_empty(DS_EMPTY);
+          d.wait_empty<DS>();
 #pragma unroll
           for (int n = 0; n < ROWS; n += 16) {
             u32 to = to_ds + d.slot * DS_BYTES + n / 64 * CHUNK_OF_KEYS;
             store_matrices(to ^ n % 64 * 2, ds[n / 4], ds[n / 4 + 1], ds[n / 4 + 2], ds[n / 4 + 3]);
           }
           fence_shared();
-          d.release(DS_FULL);
+          d.hand_on<DS>();
         }
         wait_products<1>();
-        d.release(DO_EMPTY);
+        d.release<DO>();
         wait_products<0>();
-        i.release(Q_EMPTY);
+        i.release<Q>();
       }
       hold(dv);
       hold(dk);
-      ring_v.release(V_EMPTY);
-      ring_k.release(K_EMPTY);
+      ring_v.release<V>();
+      ring_k.release<K>();
       int n = keys * KEYS + 64 * c;
       store_rows(a.dv, dv, 1, c, tile.b, tile.head, n);
       store_rows(a.dk, dk, SCALE, c, tile.b, tile.head, n);
@@ -389,7 +354,7 @@ __device__ inline Four* sum_of(const Arguments& a, long block, int part) {
 
 // A part of dQ from one block of keys goes to the others.
 __device__ inline void add_dq(const Arguments& a, float (&dq)[32], int part, const Tile& tile, int keys,
-                              const Queries& q) {
+                              const Walk& q) {
   const Sizes& z = a.sizes;
   int h = tile.head * group_of(z) + q.g;
   long head = OWN ? (long)blockIdx.x * group_of(z) + q.g : (long)tile.b * z.H + h;
@@ -417,27 +382,28 @@ __device__ inline void add_dq(const Arguments& a, float (&dq)[32], int part, con
 
 __device__ inline void sum_dq(const Arguments& a) {
   const Sizes& z = a.sizes;
-  Turn<2> turn, d;
+  Tiles tiles;
+  Turn<2> d;
   Turn<K_STAGES> ring_k;
-  for (int number = -1;;) {
-    number = next_tile(a, turn, number, false);
-    if (number >= tiles_of(z)) break;
+  for (int round = blockIdx.x;; round += gridDim.x) {
+    int number = OWN ? round : tiles.read();
+    if (number >= z.tiles) break;
     Tile tile = tile_at(number, z);
     for (int keys = tile.first_keys; keys < tile.end_keys; keys++, ring_k.next()) {
-      ring_k.wait_full(K_FULL);
-      for (Queries q(keys, z); q.left > 0; q.next(z), d.next()) {
-        d.wait_full(DS_FULL);
+      ring_k.wait_full<K>();
+      for (Walk q(keys, APART, z); q.left > 0; q.next(z), d.next()) {
+        d.wait_full<DS>();
 #pragma unroll 1
         for (int part = 0; part < DQ_PARTS; part++) {
           float dq[32];
           begin_products();
-          multiply_ds(dq, d.buffer(DS, DS_BYTES), ring_k.buffer(K, KEYS_BYTES), part);
+          multiply_ds(dq, d.buffer<DS>(), ring_k.buffer<K>(), part);
           commit_products();
           wait_products<0>();
           hold(dq);
           if (part == DQ_PARTS - 1) {
-            if (q.left == 1) ring_k.release(K_EMPTY);
-            d.release(DS_EMPTY);
+            if (q.left == 1) ring_k.release<K>();
+            d.release<DS>();
           }
           add_dq(a, dq, part, tile, keys, q);
         }
@@ -449,24 +415,8 @@ __device__ inline void sum_dq(const Arguments& a) {
 
 // --- The kernels --------------------------------------------------------------------------------
 
-constexpr int CONSUMERS = MODE == ALONE ? 8 : 12;  // warps
-
 extern "C" __global__ void __launch_bounds__(MODE == ALONE ? 384 : 512, 1) backward(const __grid_constant__ Arguments a) {
-  if (threadIdx.x == 0) {
-    u32 s = shared_memory();
-    for (int x = 0; x < 2; x++) {
-      init_barrier(s + K_FULL + 8 * x, 1), init_barrier(s + K_EMPTY + 8 * x, CONSUMERS);
-      init_barrier(s + V_FULL + 8 * x, 1), init_barrier(s + V_EMPTY + 8 * x, 8);
-      init_barrier(s + Q_FULL + 8 * x, 1), init_barrier(s + Q_EMPTY + 8 * x, 8);
-      init_barrier(s + DO_FULL + 8 * x, 1), init_barrier(s + DO_EMPTY + 8 * x, OWN ? 8 + HELPERS : 8);
-      init_barrier(s + DS_FULL + 8 * x, 8), init_barrier(s + DS_EMPTY + 8 * x, 4);
-      init_barrier(s + O_FULL + 8 * x, 1), init_barrier(s + STATS_FULL + 8 * x, HELPERS);
-      init_barrier(s + TILE_FULL + 8 * x, 1), init_barrier(s + TILE_EMPTY + 8 * x, CONSUMERS);
-    }
-    fence_barriers();
-  }
-  sync_block();
-  int group = uniform(threadIdx.x / 128), warp = uniform(threadIdx.x / 32);
+  int group = set_up<K, V, Q, DO, DS, O, SUMMED, Tiles::Taken>(), warp = uniform(threadIdx.x / 32);
   if (group == 0) {
     shrink_registers<PRODUCER_REGISTERS>();
     if (threadIdx.x == 0) produce(a);

@@ -10,13 +10,6 @@
 
 constexpr int ROWS = 128;
 
-struct Sizes {
-  int B, N, H, group;  // group: G
-  int tiles;           // B H ⌈N / ROWS⌉
-  int together;        // heads side by side, where the longest tiles come first
-  int padded;          // N up to a multiple of 128
-};
-
 struct Arguments {
   TensorMap q, k, v, dout, dq;
   Sizes sizes;
@@ -28,73 +21,36 @@ struct Arguments {
 
 // --- Shared memory ------------------------------------------------------------------------------
 
-constexpr u32 CHUNK_OF_KEYS = KEYS * 128, KEYS_BYTES = CHUNKS * CHUNK_OF_KEYS;
-constexpr u32 Q_BYTES = CHUNKS * 64 * 128;  // of a warpgroup
-constexpr u32 K = 0;
-constexpr u32 V = K + K_STAGES * KEYS_BYTES;
-constexpr u32 Q = V + V_STAGES * KEYS_BYTES;
-constexpr u32 DO = Q + 2 * Q_BYTES;
-constexpr u32 BARRIERS = DO + 2 * Q_BYTES;
-constexpr u32 K_FULL = BARRIERS, K_EMPTY = K_FULL + 16, V_FULL = K_EMPTY + 16, V_EMPTY = V_FULL + 16;
-constexpr u32 Q_FULL = V_EMPTY + 16, Q_EMPTY = Q_FULL + 16;
-constexpr u32 TILE_FULL = Q_EMPTY + 16, TILE_EMPTY = TILE_FULL + 16, TILES = TILE_EMPTY + 16;
-
-// --- The order of tiles -------------------------------------------------------------------------
-
-struct Tile {
-  int b, h, row;
-};
-
-__device__ inline Tile tile_at(int tile, const Sizes& z) {
-  int blocks = (z.N + ROWS - 1) / ROWS;
-  auto [bh, block] = block_at(tile, blocks, z.together);
-  if (CAUSAL) block = blocks - 1 - block;  // the longest first
-  return {bh / z.H, bh % z.H, block * ROWS};
-}
-
-// How many blocks of keys the queries before `end` see.
-__device__ inline int key_blocks(int end, const Sizes& z) {
-  int keys = CAUSAL && end < z.N ? end : z.N;
-  return (keys + KEYS - 1) / KEYS;
-}
-
-__device__ inline bool is_next(Tile& tile, const Arguments& a, Turn<2>& turn, bool produces) {
-  int number = take_number(a.counter, a.sizes.tiles, turn, TILE_FULL, TILE_EMPTY, TILES, produces);
-  tile = tile_at(number, a.sizes);
-  return number < a.sizes.tiles;
-}
+constexpr u32 KEYS_BYTES = CHUNKS * KEYS * 128, Q_BYTES = CHUNKS * 64 * 128;
+constexpr u32 V_AT = K_STAGES * KEYS_BYTES, Q_AT = V_AT + V_STAGES * KEYS_BYTES, DO_AT = Q_AT + 2 * Q_BYTES;
+using K = Ring<K_STAGES, KEYS_BYTES, 0, DO_AT + 2 * Q_BYTES, 8>;
+using V = Ring<V_STAGES, KEYS_BYTES, V_AT, K::END, 8>;
+using Q = Ring<2, Q_BYTES, Q_AT, V::END, 1>;  // a warpgroup's each; dQ leaves from here
+using DO = Ring<2, Q_BYTES, DO_AT, V::END, 1>;  // comes with Q
+using Tiles = Numbers<Q::END, 8>;
 
 // --- Loads: one thread --------------------------------------------------------------------------
-
-template <int STAGES>
-__device__ inline void load_keys(const TensorMap& map, Turn<STAGES>& turn, u32 full, u32 empty, u32 buffers, int b,
-                                 int h, int n) {
-  turn.wait_empty(empty);
-  arrive_expecting(turn.barrier(full), KEYS_BYTES);
-  load_tile(map, turn.barrier(full), turn.buffer(buffers, KEYS_BYTES), CHUNK_OF_KEYS, b, h, n);
-  turn.next();
-}
 
 __device__ inline void produce(const Arguments& a) {
   const Sizes& z = a.sizes;
   Turn<K_STAGES> k;
   Turn<V_STAGES> v;
-  Turn<1> q;
-  Turn<2> turn;
-  Tile tile;
-  for (; is_next(tile, a, turn, true); q.next()) {
+  Turn<2> q;
+  Tiles tiles;
+  for (int number; (number = tiles.take(a.counter, z)) < z.tiles; tiles.ask(a.counter)) {
+    auto [b, h, row] = rows_at(number, ROWS, z);
 #pragma unroll 1
-    for (int c = 0; c < 2; c++) {
-      u32 full = q.barrier(Q_FULL) + 8 * c, s = shared_memory() + c * Q_BYTES;
-      wait(q.barrier(Q_EMPTY) + 8 * c, q.parity ^ 1);
-      arrive_expecting(full, 2 * Q_BYTES);
-      load_tile(a.q, full, s + Q, 64 * 128, tile.b, tile.h, tile.row + 64 * c);
-      load_tile(a.dout, full, s + DO, 64 * 128, tile.b, tile.h, tile.row + 64 * c);
+    for (int c = 0; c < 2; c++, q.next()) {
+      q.expect<Q>(Q_BYTES);
+      q.load<Q>(a.q, b, h, row + 64 * c);
+      q.load<DO>(a.dout, b, h, row + 64 * c);
     }
 #pragma unroll 1
-    for (int j = key_blocks(tile.row + ROWS, z) - 1; j >= 0; j--) {
-      load_keys(a.k, k, K_FULL, K_EMPTY, K, tile.b, tile.h / z.group, j * KEYS);
-      load_keys(a.v, v, V_FULL, V_EMPTY, V, tile.b, tile.h / z.group, j * KEYS);
+    for (int j = blocks_seen(row + ROWS, KEYS, z) - 1; j >= 0; j--, k.next(), v.next()) {
+      k.expect<K>();
+      k.load<K>(a.k, b, h / z.group, j * KEYS);
+      v.expect<V>();
+      v.load<V>(a.v, b, h / z.group, j * KEYS);
     }
   }
 }
@@ -102,17 +58,17 @@ __device__ inline void produce(const Arguments& a) {
 // --- Two warpgroups -----------------------------------------------------------------------------
 
 // Δ of a warp's 16 rows: four at a time, by eight lanes each. A thread gets those of its two rows.
-__device__ inline void sum_rows(float (&delta)[2], const Arguments& a, const Tile& tile, int first, u32 dout) {
+__device__ inline void sum_rows(float (&delta)[2], const Arguments& a, int b, int h, int first,
+                                u32 dout) {
   const Sizes& z = a.sizes;
   int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32, column = lane % 8;
-  long head = tile.b * z.H + tile.h;
   float sums[4];
 #pragma unroll
   for (int step = 0; step < 4; step++) {
     int row = 16 * warp + 4 * step + lane / 8, n = first + row;
     float sum = 0;
     if (n < z.N) {
-      const Half* out = a.o_at + (((long)tile.b * z.N + n) * z.H + tile.h) * HEAD_DIM;
+      const Half* out = a.o_at + (((long)b * z.N + n) * z.H + h) * HEAD_DIM;
 #pragma unroll
       for (int c = 0; c < CHUNKS; c++) {
         int at = 64 * c + 8 * column;
@@ -121,7 +77,7 @@ __device__ inline void sum_rows(float (&delta)[2], const Arguments& a, const Til
       }
     }
     sums[step] = sum_of_eight_lanes(sum);
-    if (column == 0) a.delta[place_of(head, n, z.padded)] = sums[step];
+    if (column == 0) a.delta[place_of(b * z.H + h, n, z.padded)] = sums[step];
   }
 #pragma unroll
   for (int r = 0; r < 2; r++) {
@@ -134,34 +90,35 @@ __device__ inline void sum_rows(float (&delta)[2], const Arguments& a, const Til
 __device__ inline void keep_queries(const Arguments& a, int c) {
   const Sizes& z = a.sizes;
   int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
-  u32 queries = shared_memory() + Q + c * Q_BYTES, dout = shared_memory() + DO + c * Q_BYTES;
   Turn<K_STAGES> k;
   Turn<V_STAGES> v;
-  Turn<1> q;
-  Turn<2> turn;
-  Tile tile;
-  for (; is_next(tile, a, turn, false); q.next()) {
-    int first_row = tile.row + 64 * c, row = first_row + 16 * warp + lane / 4;
-    int n = key_blocks(tile.row + ROWS, z);
-    for (int own = key_blocks(first_row + 64, z); n > own; n--) {  // blocks that only later rows see
-      k.wait_full(K_FULL), k.release(K_EMPTY), k.next();
-      v.wait_full(V_FULL), v.release(V_EMPTY), v.next();
+  Turn<2> q;
+  Tiles tiles;
+  for (int i = 0; i < c; i++) q.next();
+  u32 queries = q.buffer<Q>(), dout = q.buffer<DO>();
+  for (int number; (number = tiles.read()) < z.tiles; q.next(), q.next()) {
+    auto [b, h, first] = rows_at(number, ROWS, z);
+    int first_row = first + 64 * c, row = first_row + 16 * warp + lane / 4;
+    int n = blocks_seen(first + ROWS, KEYS, z);
+    for (int own = blocks_seen(first_row + 64, KEYS, z); n > own; n--) {  // blocks that only later rows see
+      k.wait_full<K>(), k.release<K>(), k.next();
+      v.wait_full<V>(), v.release<V>(), v.next();
     }
     float lse[2], delta[2];
 #pragma unroll
-    for (int r = 0; r < 2; r++) lse[r] = a.lse[place_of(tile.b * z.H + tile.h, row + 8 * r, z.padded)];
-    wait(q.barrier(Q_FULL) + 8 * c, q.parity);
-    sum_rows(delta, a, tile, first_row, dout);
+    for (int r = 0; r < 2; r++) lse[r] = a.lse[place_of(b * z.H + h, row + 8 * r, z.padded)];
+    q.wait_full<Q>();
+    sum_rows(delta, a, b, h, first_row, dout);
     float dq[D / 2] = {};  // (64, D)
     for (int j = n - 1; j >= 0; j--) {
       float s[KEYS / 2], dp[KEYS / 2];
-      k.wait_full(K_FULL);
+      k.wait_full<K>();
       begin_products();
-      multiply_rows(s, queries, 64 * 128, k.buffer(K, KEYS_BYTES));  // S (64, KEYS)
+      multiply_rows(s, queries, 64 * 128, k.buffer<K>());  // S (64, KEYS)
       commit_products();
-      v.wait_full(V_FULL);
+      v.wait_full<V>();
       begin_products();
-      multiply_rows(dp, dout, 64 * 128, v.buffer(V, KEYS_BYTES));  // dP (64, KEYS)
+      multiply_rows(dp, dout, 64 * 128, v.buffer<V>());  // dP (64, KEYS)
       commit_products();
       wait_products<1>();
       hold(s);
@@ -170,43 +127,32 @@ __device__ inline void keep_queries(const Arguments& a, int c) {
       for (int i = 0; i < KEYS / 2; i++) s[i] = exp2(s[i] * SCALE_LOG2 - lse[i / 2 % 2]);  // P (64, KEYS)
       wait_products<0>();
       hold(dp);
-      v.release(V_EMPTY), v.next();
+      v.release<V>(), v.next();
       u32 ds[KEYS / 4];  // dS (64, KEYS) in 16 bits
 #pragma unroll
       for (int i = 0; i < KEYS / 4; i++)
         ds[i] = pack(s[2 * i] * (dp[2 * i] - delta[i % 2]), s[2 * i + 1] * (dp[2 * i + 1] - delta[i % 2]));
       begin_products();
-      multiply_columns(dq, ds, k.buffer(K, KEYS_BYTES));
+      multiply_columns(dq, ds, k.buffer<K>());
       commit_products();
       wait_products<0>();
       hold(dq);
-      k.release(K_EMPTY), k.next();
+      k.release<K>(), k.next();
     }
     sync_warpgroup(1 + c);  // Q is not needed any more
     stage_rows(queries, dq, SCALE, SCALE);
     fence_shared();
     sync_warpgroup(1 + c);
     if (threadIdx.x % 128 == 0) {
-      store_tile(a.dq, queries, tile.b, tile.h, first_row);
+      store_tile(a.dq, queries, b, h, first_row);
       wait_stores_read();
-      arrive(q.barrier(Q_EMPTY) + 8 * c);
+      arrive(q.empty<Q>());
     }
   }
 }
 
 extern "C" __global__ void __launch_bounds__(384, 1) queries(const __grid_constant__ Arguments a) {
-  if (threadIdx.x == 0) {
-    u32 s = shared_memory();
-    for (int x = 0; x < 2; x++) {
-      init_barrier(s + K_FULL + 8 * x, 1), init_barrier(s + K_EMPTY + 8 * x, 8);
-      init_barrier(s + V_FULL + 8 * x, 1), init_barrier(s + V_EMPTY + 8 * x, 8);
-      init_barrier(s + Q_FULL + 8 * x, 1), init_barrier(s + Q_EMPTY + 8 * x, 1);
-      init_barrier(s + TILE_FULL + 8 * x, 1), init_barrier(s + TILE_EMPTY + 8 * x, 8);
-    }
-    fence_barriers();
-  }
-  sync_block();
-  int group = uniform(threadIdx.x / 128);
+  int group = set_up<K, V, Q, Tiles::Taken>();
   if (group == 0) {
     shrink_registers<24>();
     if (threadIdx.x == 0) produce(a);

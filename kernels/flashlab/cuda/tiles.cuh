@@ -5,9 +5,50 @@ using Half = unsigned short;
 constexpr int CHUNKS = (D + 63) / 64;  // of 64 columns, zeros past D
 constexpr float SCALE_LOG2 = SCALE * 1.4426950408889634f;
 
-// Which buffer of a ring is next, and the parity of the round. Every buffer has two barriers: the
-// copy engine completes `full` when the data has arrived, and those who read it arrive at `empty`
-// when they have. Each side counts the uses for itself.
+struct Sizes {
+  int B, N, H, group;  // group: G heads of Q share one of K and V
+  int blocks;          // of a head, of queries
+  int tiles;           // of all heads
+  int together;        // heads side by side, where the longest tiles come first
+  int padded;          // N up to a multiple of 128
+};
+
+// --- Rings of buffers in shared memory ------------------------------------------------------------
+
+// N buffers, where they begin, and where their barriers do. Each has two: the copy engine completes
+// `full` when the data has arrived (or so many warps, `writers`, have written it), and the warps that
+// read it arrive at `empty` when they have.
+template <int N, u32 SIZE, u32 BUFFERS, u32 BARRIERS, int READERS, int WRITERS = 1>
+struct Ring {
+  static constexpr u32 BYTES = SIZE, AT = BUFFERS, FULL = BARRIERS, EMPTY = BARRIERS + 8 * N, END = BARRIERS + 16 * N;
+
+  __device__ static void set_up() {
+    for (int x = 0; x < N; x++) {
+      init_barrier(shared_memory() + FULL + 8 * x, WRITERS);
+      init_barrier(shared_memory() + EMPTY + 8 * x, READERS);
+    }
+  }
+};
+
+// What each kernel begins with: one thread sets its rings up. Returns the thread's warpgroup.
+template <class... Rings>
+__device__ inline int set_up() {
+  if (threadIdx.x == 0) {
+    (Rings::set_up(), ...);
+    fence_barriers();
+  }
+  sync_block();
+  return uniform(threadIdx.x / 128);
+}
+
+// A tile of (B, N, H, D), chunk by chunk.
+__device__ inline void load_tile(const TensorMap& map, u32 full, u32 to, u32 chunk_bytes, int b, int h, int n) {
+#pragma unroll
+  for (int c = 0; c < CHUNKS; c++) load_box(&map, full, to + c * chunk_bytes, 64 * c, h, n, b);
+}
+
+// Which buffer of rings of so many is next, and the parity of the round. Each side counts the uses
+// for itself.
 template <int STAGES>
 struct Turn {
   int slot = 0;
@@ -23,55 +64,139 @@ struct Turn {
       slot = 0, parity ^= 1;
     }
   }
-  __device__ u32 barrier(u32 first) const { return shared_memory() + first + slot * 8; }
-  __device__ u32 buffer(u32 first, u32 bytes) const { return shared_memory() + first + slot * bytes; }
-  __device__ void wait_full(u32 full) const { wait(barrier(full), parity); }
-  __device__ void wait_empty(u32 empty) const { wait(barrier(empty), parity ^ 1); }
-  // Each warp says for itself that it is done: no need to wait for the others of its group.
-  __device__ void release(u32 empty) const {
+  template <class R>
+  __device__ u32 full() const { return shared_memory() + R::FULL + slot * 8; }
+  template <class R>
+  __device__ u32 empty() const { return shared_memory() + R::EMPTY + slot * 8; }
+  template <class R>
+  __device__ u32 buffer() const { return shared_memory() + R::AT + slot * R::BYTES; }
+  template <class R>
+  __device__ void wait_full() const { wait(full<R>(), parity); }
+  template <class R>
+  __device__ void wait_empty() const { wait(empty<R>(), parity ^ 1); }
+  // Each warp says for itself that it has read or written: no need to wait for the others of its group.
+  template <class R>
+  __device__ void release() const {
     sync_warp();
-    if (threadIdx.x % 32 == 0) arrive(barrier(empty));
+    if (threadIdx.x % 32 == 0) arrive(empty<R>());
+  }
+  template <class R>
+  __device__ void hand_on() const {
+    sync_warp();
+    if (threadIdx.x % 32 == 0) arrive(full<R>());
+  }
+  // As much as is in the buffer will be loaded, and so many bytes more.
+  template <class R>
+  __device__ void expect(u32 more = 0) const {
+    wait_empty<R>();
+    arrive_expecting(full<R>(), R::BYTES + more);
+  }
+  template <class R>
+  __device__ void load(const TensorMap& map, int b, int h, int n) const {
+    load_tile(map, full<R>(), buffer<R>(), R::BYTES / CHUNKS, b, h, n);
   }
 };
 
-// The next number of a counter that all programs share; from `numbers` on there is nothing to do.
-// The producer takes it, and passes it on to the others of its program. The last program to run out
-// of numbers leaves the counter, two words, as it was: 0.
-__device__ inline int take_number(int* counter, int numbers, Turn<2>& turn, u32 full, u32 empty, u32 taken, bool produces) {
-  int number;
-  if (produces) {
-    number = take_ticket(counter);
-    turn.wait_empty(empty);
-    store_word(turn.buffer(taken, 8), number);
-    arrive(turn.barrier(full));
-    if (number >= numbers && take_ticket(counter + 1) == gridDim.x - 1) counter[0] = counter[1] = 0;
-  } else {
-    turn.wait_full(full);
-    number = load_word(turn.buffer(taken, 8));
-    turn.release(empty);
-  }
-  turn.next();
-  return number;
-}
+// --- The order of tiles ---------------------------------------------------------------------------
 
-// A head, of B times as many, and a block of its queries or keys.
+// The numbers of tiles, from a counter that all programs share after the first, which is the
+// program's own; from `z.tiles` on there is nothing to do. The producer takes them, and passes them
+// on to the warps of its program through a ring from BARRIERS on. The last program to run out of
+// numbers leaves the counter, two words, as it was: 0.
+template <u32 BARRIERS, int READERS>
+struct Numbers {
+  using Taken = Ring<2, 8, BARRIERS + 32, BARRIERS, READERS>;
+  Turn<2> turn;
+  int ahead = blockIdx.x;
+
+  // Ask for the next number before it is needed: the answer takes its time.
+  __device__ void ask(int* counter) { ahead = gridDim.x + take_ticket(counter); }
+
+  __device__ int take(int* counter, const Sizes& z) {
+    int number = ahead;
+    turn.wait_empty<Taken>();
+    store_word(turn.buffer<Taken>(), number);
+    arrive(turn.full<Taken>());
+    turn.next();
+    if (number >= z.tiles && take_ticket(counter + 1) == gridDim.x - 1) counter[0] = counter[1] = 0;
+    return number;
+  }
+
+  __device__ int read() {
+    turn.wait_full<Taken>();
+    int number = load_word(turn.buffer<Taken>());
+    turn.release<Taken>();
+    turn.next();
+    return number;
+  }
+};
+
+// A head, of so many, and a block of its queries or keys.
 struct Block {
   int bh, block;
 };
 
 // Without a mask, blocks of one head follow each other and share what they read in the L2 cache. With
 // one, they differ in work: first come the first blocks of some heads, as many as go `together`.
-__device__ inline Block block_at(int tile, int blocks, int together) {
+__device__ inline Block block_at(int tile, int blocks, int heads, int together) {
   if (!CAUSAL) return {tile / blocks, tile % blocks};
-  int side = together * blocks, place = tile % side;
-  return {tile / side * together + place % together, place / together};
+  int before = tile / (together * blocks) * together, place = tile - before * blocks;
+  int side = heads - before < together ? heads - before : together;
+  return {before + place % side, place / side};
 }
 
-// A tile of (B, N, H, D), chunk by chunk.
-__device__ inline void load_tile(const TensorMap& map, u32 full, u32 to, u32 chunk_bytes, int b, int h, int n) {
-#pragma unroll
-  for (int c = 0; c < CHUNKS; c++) load_box(&map, full, to + c * chunk_bytes, 64 * c, h, n, b);
+__device__ inline int group_of(const Sizes& z) { return GROUPED ? z.group : 1; }
+
+// Queries of a head, from a row on.
+struct Rows {
+  int b, h, row;
+};
+
+__device__ inline Rows rows_at(int tile, int rows, const Sizes& z) {
+  auto [bh, block] = block_at(tile, z.blocks, z.B * z.H, z.together);
+  if (CAUSAL) block = z.blocks - 1 - block;  // the longest first
+  return {bh / z.H, bh % z.H, block * rows};
 }
+
+// How many blocks of so many keys the queries before `end` see.
+__device__ inline int blocks_seen(int end, int keys, const Sizes& z) {
+  return ((CAUSAL && end < z.N ? end : z.N) + keys - 1) / keys;
+}
+
+// A block of keys of a head of K and V.
+struct Keys {
+  int b, head, block;
+};
+
+__device__ inline Keys keys_at(int tile, int blocks, const Sizes& z) {
+  int heads = z.H / group_of(z);
+  auto [bh, block] = block_at(tile, blocks, z.B * heads, z.together);
+  return {bh / heads, bh % heads, block};
+}
+
+// The blocks of queries that see a block of keys, which has the rows of STEP of them: for each head
+// of the group, one after the other.
+template <int STEP>
+struct Queries {
+  int start, left, rest, g, m;
+
+  // Without a mask, where programs add to one dQ, each block of keys begins elsewhere.
+  __device__ Queries(int keys, bool apart, const Sizes& z) {
+    start = CAUSAL ? keys * STEP : 0;
+    left = (z.blocks - start) * group_of(z);
+    rest = z.blocks - start;
+    g = 0;
+    m = CAUSAL || !apart ? start : keys * STEP;
+  }
+
+  __device__ void next(const Sizes& z) {
+    left--;
+    if (++m == z.blocks) m = start;
+    if (GROUPED && --rest == 0) g++, rest = z.blocks - start;
+  }
+};
+
+// --- Tiles ----------------------------------------------------------------------------------------
 
 // 64 rows of a warpgroup's accumulators in 16 bits, as a tile; a thread's first and second row
 // times a factor each.
