@@ -19,6 +19,7 @@ MAP_BYTES = 128
 FLOAT16, BFLOAT16 = 6, 9  # CU_TENSOR_MAP_DATA_TYPE_…
 SWIZZLE_128B, PROMOTE_TO_128B = 3, 2
 MAX_DYNAMIC_SHARED_MEMORY = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+STARTS_EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 
 class DriverError(RuntimeError):
@@ -39,7 +40,7 @@ def _driver() -> ctypes.PyDLL:
         pointer, integer, unsigned, pointer, pointer, pointer, pointer, pointer, *[integer] * 4
     ]  # fmt: skip
     driver.cuTensorMapReplaceAddress.argtypes = [pointer, pointer]
-    driver.cuLaunchKernel.argtypes = [pointer, *[unsigned] * 7, pointer, pointer, pointer]
+    driver.cuLaunchKernelEx.argtypes = [pointer] * 4
     return driver
 
 
@@ -87,29 +88,53 @@ class Boxes(NamedTuple):
 _ONES = (ctypes.c_uint32 * 4)(1, 1, 1, 1)
 
 
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute."""
+
+    _fields_ = (("id", ctypes.c_int64), ("value", ctypes.c_int), ("rest", ctypes.c_char * 60))
+
+
+class _Configuration(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("blocks", ctypes.c_uint * 3), ("threads", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint), ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p), ("number_of_attributes", ctypes.c_uint),
+    )  # fmt: skip
+
+
 class Launch:
-    """A kernel as it is launched, on the current stream.
+    """A kernel as it is launched.
 
     Args:
         function: of a `Module`.
         programs: how many blocks of threads.
         threads: in each.
         shared_bytes: of shared memory for each.
-        device: whose current stream is meant.
+        starts_early: whether it may start while programs of the kernel before it still run: it
+            waits for their end by itself, with `wait_for_kernel_before`.
     """
 
     def __init__(
-        self, function: ctypes.c_void_p, programs: int, threads: int, shared_bytes: int, device: int
-    ) -> None:
+        self, function: ctypes.c_void_p, programs: int, threads: int, shared_bytes: int,
+        starts_early: bool = False,
+    ) -> None:  # fmt: skip
         self._function = function
-        self._shape = (programs, 1, 1, threads, 1, 1, shared_bytes)
-        self._device = device
+        self._attribute = _Attribute(STARTS_EARLY, starts_early)
+        self._configuration = _Configuration(
+            (programs, 1, 1), (threads, 1, 1), shared_bytes, None,
+            ctypes.addressof(self._attribute), 1,
+        )  # fmt: skip
+        self._place = ctypes.addressof(self._configuration)
 
-    def __call__(self, argument: int) -> None:
-        """Launch with the argument that this pointer points to."""
-        stream = torch._C._cuda_getCurrentRawStream(self._device)
-        status = _driver().cuLaunchKernel(self._function, *self._shape, stream, argument, None)
-        _check(status, "launching a kernel")
+    def __call__(self, stream: int, argument: int) -> None:
+        """Launch on a stream, with the argument that the pointer at `argument` points to."""
+        self._configuration.stream = stream
+        _check(
+            _driver().cuLaunchKernelEx(self._place, self._function, argument, None),
+            "launching a kernel",
+        )
 
 
 class Arguments:
@@ -119,9 +144,12 @@ class Arguments:
         boxes: how the kernels take the tensors that come first.
         integers: what follows from the problem.
         pointers: how many tensors come after those, as pointers.
+        device: on whose current stream the kernels run.
     """
 
-    def __init__(self, boxes: Sequence[Boxes], integers: Sequence[int], pointers: int) -> None:
+    def __init__(
+        self, boxes: Sequence[Boxes], integers: Sequence[int], pointers: int, device: int
+    ) -> None:
         integers_at = len(boxes) * MAP_BYTES
         pointers_at = (integers_at + 4 * len(integers) + 7) // 8 * 8
         self._buffer = ctypes.create_string_buffer(pointers_at + 8 * pointers + 63)
@@ -129,18 +157,21 @@ class Arguments:
         (ctypes.c_int32 * len(integers)).from_address(self._place + integers_at)[:] = integers
         self._pointers = (ctypes.c_void_p * pointers).from_address(self._place + pointers_at)
         self._argument = ctypes.c_void_p(self._place)
+        self._argument_at = ctypes.addressof(self._argument)
+        self._device = device
         self._boxes = boxes
         self._addresses: tuple[int, ...] | None = None
         self._lock = threading.Lock()
 
     def launch(self, launches: Sequence[Launch], *addresses: int) -> None:
         """Launch one kernel after the other with the tensors at these addresses."""
+        stream = torch._C._cuda_getCurrentRawStream(self._device)
         # Held until the driver has copied the argument.
         with self._lock:
             if addresses != self._addresses:
                 self._change(addresses)
             for launch in launches:
-                launch(ctypes.addressof(self._argument))
+                launch(stream, self._argument_at)
 
     def _change(self, addresses: tuple[int, ...]) -> None:
         before, self._addresses = self._addresses, None

@@ -146,6 +146,40 @@ def test_separate_tensors_and_heads_that_share_keys(
                 assert error <= 1e-3, (seq_len, causal, deterministic)
 
 
+def random_view(choose: random.Random, *size: int, dtype: torch.dtype) -> torch.Tensor:
+    """(B, N, H, D) in a random order in memory, perhaps a part of a wider tensor."""
+    wider = [n + choose.choice((0, 0, 8)) for n in size[1:]]
+    order = choose.choice(((0, 1, 2, 3), (0, 2, 1, 3), (1, 0, 2, 3)))
+    memory = torch.randn([(size[0], *wider)[i] for i in order], device="cuda", dtype=dtype)
+    back = [order.index(i) for i in range(4)]
+    view = memory.permute(back)[:, : size[1], : size[2], : size[3]]
+    return view.detach().requires_grad_()
+
+
+@pytest.mark.parametrize("seed", range(36))
+def test_random_problems(operator: ModuleType, seed: int) -> None:
+    choose = random.Random(seed)
+    torch.manual_seed(seed)
+    for _ in range(8):
+        B, kv_heads, group = choose.randint(1, 4), choose.randint(1, 5), choose.choice((1, 1, 2, 3))
+        N, D = (
+            choose.choice((choose.randint(8, 300), choose.randint(300, 1200))),
+            choose.randint(1, 32),
+        )
+        causal, deterministic = choose.random() < 0.6, choose.random() < 0.2
+        dtype, scale = choose.choice(list(TOLERANCES)), choose.choice((0.1, 1, 1, 3))
+        problem = (B, N, kv_heads, group, 8 * D, causal, deterministic, dtype, scale)
+        q = random_view(choose, B, N, kv_heads * group, 8 * D, dtype=dtype)
+        q.data.mul_(scale)
+        k, v = (random_view(choose, B, N, kv_heads, 8 * D, dtype=dtype) for _ in range(2))
+        grad = torch.randn(B, N, kv_heads * group, 8 * D, device="cuda", dtype=dtype)
+        leave_nan_in_free_memory()
+        out = operator.separate_attention(q, k, v, causal, deterministic)
+        found = [out, *torch.autograd.grad(out, (q, k, v), grad)]
+        for mine, right in zip(found, grouped_reference(q, k, v, grad, causal), strict=True):
+            assert relative_error(mine, right) <= TOLERANCES[dtype] * max(1, scale), problem
+
+
 @pytest.mark.parametrize("size", [(0, 5, 2, 64), (2, 0, 2, 64), (2, 5, 0, 64)])
 def test_nothing_gives_nothing(operator: ModuleType, size: tuple[int, ...]) -> None:
     qkv = random_qkv(*size)

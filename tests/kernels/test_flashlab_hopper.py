@@ -120,6 +120,18 @@ def test_separate_tensors_and_heads_that_share_keys(
         assert relative_error(mine, each.unflatten(2, (2, 2)).sum(3)) <= 1e-3
 
 
+def test_heads_that_are_left_over_come_first(
+    operator: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kernels.flashlab import choices
+
+    monkeypatch.setattr(choices, "heads_together", lambda *_: 2)
+    qkv = random_qkv(1, 200, 5, 64)
+    out, _ = operator.packed_forward(qkv, True, False)
+    expected, _ = reference_passes(qkv, torch.zeros_like(out), True)
+    assert relative_error(out, expected) <= 1e-3
+
+
 def test_an_unaligned_tensor_is_copied(operator: ModuleType) -> None:
     wide = torch.randn(1, 40, 3, 1, 65, dtype=torch.float16)
     out, _ = operator.packed_forward(wide[..., 1:], True, False)
@@ -192,7 +204,11 @@ def test_tensors_that_were_saved_as_copies_give_the_same_gradient(operator: Modu
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [("d.wait_full<DS>();", ""), ("counter[0] = counter[1] = 0", "counter[1] = 0")],
+    [
+        ("d.wait_full<DS>();", ""),
+        ("counter[0] = counter[1] = 0", "counter[1] = 0"),
+        ("wait_for_kernel_before();", ""),
+    ],
 )
 def test_a_planted_fault_is_found(
     driver: simulated_hopper.Driver, monkeypatch: pytest.MonkeyPatch,

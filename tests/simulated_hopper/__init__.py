@@ -27,7 +27,7 @@ KERNELS = {
 }
 """The kernels of each file of kernels/flashlab/cuda."""
 
-PROCESSORS = 2
+PROCESSORS, CACHE_BYTES = 2, 2**20
 COMPILE = ("g++", "-std=c++17", "-O1", "-fPIC", "-w", "-Wno-psabi")
 
 
@@ -92,15 +92,19 @@ class Driver:
         context._obj.value = 1
         return 0
 
-    def cuLaunchKernel(
-        self, function: ctypes.c_void_p, blocks: int, y: int, z: int, threads: int, *rest: Any
+    def cuLaunchKernelEx(
+        self, place: int, function: ctypes.c_void_p, arguments: int, _: None
     ) -> int:
-        _, _, shared_bytes, _, arguments, _ = rest
+        from kernels.flashlab.launching import _Attribute, _Configuration
+
+        given = _Configuration.from_address(place)
+        (blocks, *ones), (threads, *more_ones) = given.blocks, given.threads
         launch, name, allowed = self._functions[(function.value or 0) - 1]
-        assert (y, z) == (1, 1) and shared_bytes == allowed <= 227 * 1024
-        self.launched.append((name, blocks, shared_bytes))
-        (place,) = (ctypes.c_void_p * 1).from_address(arguments)
-        launch(blocks, threads, shared_bytes, self.seed, ctypes.c_void_p(place))
+        assert [*ones, *more_ones] == [1] * 4 and given.shared_bytes == allowed <= 227 * 1024
+        self.launched.append((name, blocks, allowed))
+        (argument,) = (ctypes.c_void_p * 1).from_address(arguments)
+        early = _Attribute.from_address(given.attributes).value
+        launch(blocks, threads, allowed, self.seed, early, ctypes.c_void_p(argument))
         return 0
 
 
@@ -115,8 +119,9 @@ def compiler(folder: Path) -> Callable[[str, str], bytes]:
         text = text.replace(sm90, HEADER.read_text(encoding="utf-8"))
         text += "".join(
             f'extern "C" void launch_{kernel}'
-            "(int blocks, int size, int shared, int seed, const Arguments* a) {\n"
-            f"  simulated::launch(blocks, size, shared, seed, [a] {{ {kernel}(*a); }});\n}}\n"
+            "(int blocks, int size, int shared, int seed, int early, const Arguments* a) {\n"
+            f"  simulated::launch(blocks, size, shared, seed, early, [a] {{ {kernel}(*a); }});\n"
+            "}\n"
             for kernel in KERNELS[name]
         )
         library = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
@@ -138,11 +143,11 @@ def install(monkeypatch: Any, folder: Path, seed: int = 0) -> Driver:
     from kernels.flashlab import compiling, hopper, launching
 
     driver = Driver(seed)
-    processors = SimpleNamespace(multi_processor_count=PROCESSORS)
+    gpu = SimpleNamespace(multi_processor_count=PROCESSORS, L2_cache_size=CACHE_BYTES)
     monkeypatch.setattr(launching, "_driver", lambda: driver)
     monkeypatch.setattr(compiling, "cubin", compiler(folder))
     monkeypatch.setattr(compiling, "product", lambda *_: "")
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: processors)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: gpu)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 0, raising=False)
     monkeypatch.setattr(hopper, "_counters", {})

@@ -58,6 +58,7 @@ struct Thread {
   std::function<bool()> waits;  // until this is true
   long on = -1;                 // which barrier, or which meeting
   bool ended = false;
+  bool waited = false;          // for the kernel before
 };
 
 struct Products {
@@ -76,10 +77,16 @@ std::vector<std::deque<std::function<void()>>> stores;
 std::mt19937 random;
 ucontext_t scheduler;
 int current;
+bool early;  // the kernel before may still run
 
 [[noreturn]] inline void fail(const char* why) {
   fprintf(stderr, "simulated: %s (thread %d)\n", why, current);
   _Exit(3);
+}
+
+// Before what another kernel writes, or reads, is used.
+inline void check_waited() {
+  if (early && !threads[current].waited) fail("the kernel before may still run");
 }
 
 inline void pause(long on, std::function<bool()> until) {
@@ -237,6 +244,9 @@ inline bool any(bool x) {
 }
 inline int uniform(int x) { return x; }
 
+inline void wait_for_kernel_before() { simulated::threads[simulated::current].waited = true; }
+inline void let_next_kernel_start() {}
+
 inline void init_barrier(u32 barrier, int arrivals) {
   simulated::barriers[barrier] = {arrivals, arrivals, 0, 0};
 }
@@ -264,6 +274,7 @@ inline void wait(u32 barrier, u32 parity) {
 
 inline void fence_shared() {}
 inline void load_box(const TensorMap* map, u32 full, u32 to, int d, int h, int n, int b) {
+  simulated::check_waited();
   memset(simulated::at(to, map->rows * 128), 0xff, map->rows * 128);  // NaN until it is there
   simulated::loads.push_back([=] {
     for (int row = 0; row < map->rows; row++) {
@@ -279,6 +290,7 @@ inline void load_box(const TensorMap* map, u32 full, u32 to, int d, int h, int n
   });
 }
 inline void load_values(const float* from, u32 full, u32 to, u32 bytes) {
+  simulated::check_waited();
   memset(simulated::at(to, bytes), 0xff, bytes);
   simulated::loads.push_back([=] {
     memcpy(simulated::at(to, bytes), from, bytes);
@@ -288,6 +300,7 @@ inline void load_values(const float* from, u32 full, u32 to, u32 bytes) {
   });
 }
 inline void store_box(const TensorMap* map, u32 from, int d, int h, int n, int b) {
+  simulated::check_waited();
   simulated::stores[threadIdx.x].push_back([=] {
     for (int row = 0; row < map->rows; row++) {
       for (int c = 0; c < 64; c++) {
@@ -450,7 +463,8 @@ inline void enter() {
 }
 
 // One block after the other.
-inline void launch(int blocks, int size, int shared_bytes, int seed, std::function<void()> called) {
+inline void launch(int blocks, int size, int shared_bytes, int seed, bool starts_early, std::function<void()> called) {
+  early = starts_early;
   kernel = std::move(called);
   shared = shared_bytes;
   random.seed(seed);

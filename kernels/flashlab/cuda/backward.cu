@@ -432,6 +432,7 @@ extern "C" __global__ void __launch_bounds__(MODE == ALONE ? 384 : 512, 1) backw
 
 // Where ADDED: Δ, and zeros in dQ. A program for a block.
 extern "C" __global__ void __launch_bounds__(128) prepare(const __grid_constant__ Arguments a) {
+  let_next_kernel_start();
   const Sizes& z = a.sizes;
   int bh = blockIdx.x / z.blocks, m = blockIdx.x % z.blocks, column = threadIdx.x % 8;
   for (int row = threadIdx.x / 8; row < ROWS; row += 16) {
@@ -451,6 +452,7 @@ extern "C" __global__ void __launch_bounds__(128) prepare(const __grid_constant_
 
 // Where ADDED: dQ / √D in 16 bits. A program for a block.
 extern "C" __global__ void __launch_bounds__(128) finish(const __grid_constant__ Arguments a) {
+  wait_for_kernel_before();
   const Sizes& z = a.sizes;
   int bh = blockIdx.x / z.blocks, m = blockIdx.x % z.blocks;
 #pragma unroll

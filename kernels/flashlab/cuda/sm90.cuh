@@ -64,6 +64,12 @@ __device__ inline bool any(bool x) { return __any_sync(0xffffffff, x); }
 // What is the same in all lanes, where the compiler does not know: it goes into uniform registers.
 __device__ inline int uniform(int x) { return __shfl_sync(0xffffffff, x, 0); }
 
+// Where a kernel starts early: wait until the one before it on the stream has ended.
+__device__ inline void wait_for_kernel_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
+// The kernel after this one may start when every program has come here or ended.
+__device__ inline void let_next_kernel_start() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
 // --- Barriers in shared memory ------------------------------------------------------------------
 
 __device__ inline void init_barrier(u32 barrier, int arrivals) {

@@ -30,7 +30,8 @@ struct Ring {
   }
 };
 
-// What each kernel begins with: one thread sets its rings up. Returns the thread's warpgroup.
+// What each kernel begins with: one thread sets its rings up. Returns the thread's warpgroup. No kernel
+// leaves room for the next before its own programs end, so that the next may start at once.
 template <class... Rings>
 __device__ inline int set_up() {
   if (threadIdx.x == 0) {
@@ -38,6 +39,8 @@ __device__ inline int set_up() {
     fence_barriers();
   }
   sync_block();
+  wait_for_kernel_before();
+  let_next_kernel_start();
   return uniform(threadIdx.x / 128);
 }
 
@@ -137,12 +140,14 @@ struct Block {
 };
 
 // Without a mask, blocks of one head follow each other and share what they read in the L2 cache. With
-// one, they differ in work: first come the first blocks of some heads, as many as go `together`.
+// one, they differ in work: first come the first blocks of some heads, as many as go `together`. Heads
+// that are left over come before the others, so that what is done last has many short tiles.
 __device__ inline Block block_at(int tile, int blocks, int heads, int together) {
   if (!CAUSAL) return {tile / blocks, tile % blocks};
-  int before = tile / (together * blocks) * together, place = tile - before * blocks;
-  int side = heads - before < together ? heads - before : together;
-  return {before + place % side, place / side};
+  int over = heads % together, rest = tile - over * blocks;
+  if (rest < 0) return {tile % over, tile / over};
+  int before = rest / (together * blocks) * together, place = rest - before * blocks;
+  return {over + before + place % together, place / together};
 }
 
 __device__ inline int group_of(const Sizes& z) { return GROUPED ? z.group : 1; }
