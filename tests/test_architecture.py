@@ -31,6 +31,7 @@ COMMANDS = {
             "flashlab.checking",
             "flashlab.compare.bench",
             "flashlab.compare.commands",
+            "flashlab.compare.interleave",
             "flashlab.hw4",
         )
     )
@@ -44,6 +45,7 @@ TORCHLESS_MEASURING = {
     "flashlab.measuring.jobs",
     "flashlab.measuring.start",
     "flashlab.measuring.supervise",
+    "flashlab.measuring.supervised",
     "flashlab.measuring.surroundings",
 }
 OF_GRADING = {name for name in MODULES if name.startswith(GRADING)}

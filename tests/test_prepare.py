@@ -36,7 +36,7 @@ def prepared_from(config: dict[str, Any], overrides: dict[str, Any] | None = Non
 def test_the_lab_is_34_runs_each_with_three_records(config: dict[str, Any]) -> None:
     prepared = prepared_from(config)
     timed = prepared.orders.keys() - {Path(path).name for path in prepared.counters}
-    assert (len(timed), len(prepared.counters)) == (3 * 34, 24)
+    assert (len(timed), len(prepared.counters)) == (3 * 34, 26)
     assert {Path(p).name for paths in prepared.records.values() for p in paths} == set(
         prepared.orders
     )
