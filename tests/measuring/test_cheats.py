@@ -187,7 +187,10 @@ def attention(qkv, causal):
 
 CHEATS = {
     "sums that it keeps": (SUMS.replace("{kept}", "True"), "right at first, wrong after .* calls"),
-    "answers kept by storage": (KEPT, "right at first, wrong after .* calls|a second time"),
+    "answers kept by storage": (
+        KEPT,
+        "right at first, wrong after .* calls|a second time|it keeps its answers",
+    ),
     "answers kept by content": (KEPT_BY_CONTENT, "on new inputs"),
     "garbage from the 20th call on": (
         GARBAGE.replace("{first}", "20"),

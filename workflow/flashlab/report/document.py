@@ -274,7 +274,6 @@ class Front:
     author: Sequence[tuple[Tellable, str]]
     facts: Sequence[Tellable]
     names: Tellable | None
-    preview: Tellable | None
     notices: Sequence[Tellable]
     wrong: Sequence[PrintedStatement]
     answer: Conclusion | None
@@ -286,6 +285,7 @@ class Front:
     cut: int = 0
     tight: bool = False
     small_figures: bool = False
+    preview: Tellable | None = None
 
 
 @dataclass(frozen=True)
