@@ -58,14 +58,15 @@ NEEDED_BYTES = 8 * 2**30
 """What the temporary folders of all tests may hold."""
 
 SLOWEST = (
-    *("test_pipeline_reruns.py", "test_slurm.py", "test_flashlab_hopper.py"),
-    *("test_verification.py", "test_pipeline_walks.py", "test_pipeline_grades.py"),
-    *("test_pipeline_changes.py", "test_texts.py", "test_render.py", "test_page.py"),
-    *("test_pipeline_datasets.py", "test_front.py", "test_check.py", "test_ladder.py"),
-    *("test_flashlab.py", "test_bench.py", "test_placement.py", "test_remarks.py"),
-    *("test_pipeline_kills.py", "test_scores.py", "test_pipeline_own_experiment.py"),
-    *("test_pipeline_conventions.py", "test_pipeline_terminal.py", "test_pipeline_errors.py"),
-    *("test_supervise.py", "test_lab5.py", "test_start.py", "test_architecture.py"),
+    *("test_pipeline_reruns.py", "test_slurm.py", "test_start.py", "test_texts.py"),
+    *("test_flashlab_hopper.py", "test_pipeline_grades.py", "test_pipeline_changes.py"),
+    *("test_pipeline_datasets.py", "test_front.py", "test_render.py", "test_page.py"),
+    *("test_pipeline_walks.py", "test_verification.py", "test_pipeline_kills.py"),
+    *("test_supervise.py", "test_choosing.py", "test_bench.py", "test_failures.py"),
+    *("test_check.py", "test_ladder.py", "test_placement.py", "test_scores.py"),
+    *("test_identical.py", "test_pipeline_own_experiment.py", "test_pipeline_terminal.py"),
+    *("test_remarks.py", "test_pipeline_errors.py", "test_flash_attn.py", "test_flashlab.py"),
+    *("test_pipeline_conventions.py", "test_lab5.py", "test_architecture.py"),
 )
 """The files that take longest. The second to fourth need no finished folder: while one of the
 workers makes it, the others need not wait."""
@@ -74,6 +75,9 @@ workers makes it, the others need not wait."""
 os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1"}
 """Set before any test imports torch or numpy: on small tensors, and beside other workers, further
 threads spin for several times what the work takes."""
+
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests send it, and nohup has it ignored
 
 
 gc.disable()  # until the tests are collected

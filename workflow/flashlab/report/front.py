@@ -103,8 +103,8 @@ def shortened(front: Front) -> Front | None:
 
     First the text is set smaller; then the last of the conclusions goes, down to
     `FEWEST_CONCLUSIONS`. Without a figure, what is told of an experiment below its heading goes
-    next, the longest first; then their figures are set smaller; then the last of the experiments
-    goes, and of the conclusions.
+    next, the longest first; then their figures are set smaller, and left out from the last one on;
+    then the last of the experiments goes, and of the conclusions.
     """
     if not front.tight:
         return replace(front, tight=True)
@@ -119,6 +119,9 @@ def shortened(front: Front) -> Front | None:
         return replace(front, experiments=rows)
     if front.experiments and not front.small_figures:
         return replace(front, small_figures=True)
+    if drawn := [each for each in front.experiments if each.figures]:
+        rows = [replace(e, figures=[]) if e is drawn[-1] else e for e in front.experiments]
+        return replace(front, experiments=rows)
     if len(front.experiments) > 1:
         return replace(front, experiments=front.experiments[:-1], cut=front.cut + 1)
     if len(front.conclusions) > 1:
