@@ -184,7 +184,7 @@ class Named(zipfile.ZipInfo):
 
     encoding = "cp950"
 
-    def _encodeFilenameFlags(self) -> tuple[bytes, int]:  # noqa: N802 - zipfile's own
+    def _encodeFilenameFlags(self) -> tuple[bytes, int]:  # as zipfile names it
         return self.filename.encode(self.encoding), self.flag_bits
 
 
