@@ -56,8 +56,10 @@ timed again than they do, and most; a launch blocks behind 1,024 others."""
 WARM_UP_CALLS = {"cuda": 10, "cpu": 4}
 WARM_UP_SECONDS = 0.05
 
-HELD_CYCLES = 500_000
-"""How long a stream is held up, about 0.3 ms: until what is to run on it has been launched."""
+HELD_CYCLES, CHECKED_HELD_CYCLES = 500_000, 20_000_000
+"""How long a stream is held up, about 0.3 ms: until what is to run on it has been launched; and
+about 10 ms, until a call's result has been read too, which a kernel seen for the first time and a
+busy machine delay."""
 
 LATE_SECONDS, LATE = 30e-6, 0.05
 """How much longer than an idle device one may take to finish what the current stream has finished,
@@ -301,7 +303,7 @@ def check_held(timed: Pass, device: str) -> None:
     is not done when the current stream is.
     """
     if device == "cuda":
-        _spin(HELD_CYCLES)
+        _spin(CHECKED_HELD_CYCLES)
     timed.renew(None)
     result = timed.run()
     timed.calls += 1
