@@ -16,9 +16,10 @@ rule findings:
         devices=DEVICES,
         ceilings=PREPARED.ceilings or [],
         sources=sources("flashlab.analysis.derive"),
-        remade=remade(f"{HOME}/findings.json"),
+        remade=remade(f"{HOME}/findings.json", f"{HOME}/{COMPARISONS}"),
     output:
-        f"{HOME}/findings.json",
+        findings=f"{HOME}/findings.json",
+        comparisons=f"{HOME}/{COMPARISONS}",
     log:
         f"{HOME}/logs/findings.log",
     localrule: True
@@ -33,4 +34,4 @@ rule findings:
         "Deriving the findings"
     shell:
         "python -S -m flashlab.stage findings --tables {params.tables:q} --claims {input.claims:q} "
-        "{params.ceilings} --output {output:q} {input.plans:q} > {log:q} 2>&1"
+        "{params.ceilings} --output {output.findings:q} {input.plans:q} > {log:q} 2>&1"

@@ -18,6 +18,7 @@ REPORT_INPUTS = {
     "figures": expand(f"{HOME}/figures/{{experiment}}", experiment=PREPARED.drawn),
     "overview": f"{HOME}/overview",
     "findings": f"{HOME}/findings.json",
+    "comparisons": f"{HOME}/{COMPARISONS}",
     "records": RECORDS,
     "ceilings": PREPARED.ceilings or [],
     "devices": DEVICES,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
+from flashlab.analysis.comparisons import comparisons, comparisons_csv
 from flashlab.analysis.conclusions.alternative_conclusions import alternative_conclusions
 from flashlab.analysis.conclusions.front_conclusions import front_conclusions
 from flashlab.analysis.conclusions.quoting import Known
@@ -15,6 +16,7 @@ from flashlab.analysis.conclusions.section_conclusions import section_conclusion
 from flashlab.analysis.conclusions.step_conclusions import step_conclusions
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import (
+    COMPARISONS,
     Experiment,
     device_of,
     ladder_of,
@@ -26,7 +28,7 @@ from flashlab.analysis.kinds.anomaly import with_dips, with_doubts
 from flashlab.analysis.kinds.sittings import with_sittings
 from flashlab.analysis.registry import KINDS
 from flashlab.analysis.select import select
-from flashlab.files import read_json, write_json
+from flashlab.files import open_atomically, read_json, write_json
 from flashlab.plan.published import claims_of, read_claims
 
 
@@ -111,7 +113,7 @@ def write_findings(
     ceilings_file: Path | None,
     output: Path,
 ) -> None:
-    """Write the findings of the planned experiments.
+    """Write the findings of the planned experiments, and beside them the table of comparisons.
 
     Raises:
         ClaimsError: the file of published claims is no such file.
@@ -123,4 +125,6 @@ def write_findings(
     experiments = with_dips(experiments, estimates)
     published = claims_of(read_claims(claims_file), experiments[0].benchmark)
     findings = derive(experiments, estimates, published, ceilings)
+    with open_atomically(output.with_name(COMPARISONS)) as file:
+        file.write(comparisons_csv(comparisons(experiments, estimates)))
     write_json(output, [finding.to_json() for finding in findings])

@@ -13,6 +13,7 @@ from functools import cached_property, partial
 
 from flashlab.analysis.experiment import Experiment, Row, Samples, run_keys
 from flashlab.analysis.pairing import Key, Pairings, Processes, RunEstimate, place_of
+from flashlab.analysis.pooled import PooledRatio, pooled_ratio
 from flashlab.analysis.replication import MEAN_COUNT, UNREPLICATED, combine_processes, shared_spread
 from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Metric
@@ -43,6 +44,7 @@ class Estimates:
         self._experiments = sorted(experiments, key=lambda experiment: experiment.name)
         self._known: dict[tuple[Hashable, ...], Estimate] = {}
         self._metrics: dict[str, dict[Key, RunEstimate]] = {}
+        self._runs: dict[str, dict[Key, Processes]] = {}
 
     def of(self, key: tuple[Hashable, ...], samples: Sequence[float]) -> Estimate:
         """The estimate of these samples; `key` is what tells them from all others."""
@@ -85,6 +87,11 @@ class Estimates:
 
     def _processes(self, metric: Metric) -> dict[Key, Processes]:
         """The processes of each run that has samples or means of a metric, by the runs' keys."""
+        if metric.name not in self._runs:
+            self._runs[metric.name] = self._read_processes(metric)
+        return self._runs[metric.name]
+
+    def _read_processes(self, metric: Metric) -> dict[Key, Processes]:
         found: dict[Key, Processes] = {}
         for experiment in self._experiments:
             for row in experiment.metrics:
@@ -148,6 +155,20 @@ class Estimates:
             return function_estimate(compute, bases)  # of means, which are another record's
         key = (*experiment.key_of(run), name)
         return self._kept(key, partial(function_estimate, compute, bases))
+
+    def pooled(self, numerator: Series, denominator: Series) -> PooledRatio | None:
+        """The ratio of two series over all values of the sweep at which both have numbers."""
+        known = self._processes(numerator.metric)
+        at = [
+            {
+                each.experiment.value_of(row): processes
+                for row in each.measured_rows
+                if (processes := known.get(each.experiment.key_of(row)))
+            }
+            for each in (numerator, denominator)
+        ]
+        common = sorted(at[0].keys() & at[1].keys())
+        return pooled_ratio([at[0][value] for value in common], [at[1][value] for value in common])
 
     def along(self, series: Series) -> dict[int, Estimate]:
         """A series by sweep value. Only runs that are ok are in it."""

@@ -17,6 +17,8 @@ from flashlab.files import read_json
 from flashlab.plan.plan_files import CLAIMS_PREFIX
 
 TABLES = ("runs", "metrics", "samples")
+COMPARISONS = "comparisons.csv"
+"""The table of the whole dataset (`flashlab.analysis.comparisons`)."""
 
 RUN_COLUMNS = (
     *("process", "status", "message", "protocol", "device_name", "provider", "torch", "driver"),

@@ -13,10 +13,12 @@ from typing import Any
 from flashlab.analysis.experiment import Experiment, chosen_metrics, metrics_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import COMPARED, Given, Kind
+from flashlab.analysis.pooled import PooledRatio
 from flashlab.analysis.ratios import (
     Ratio,
     advantages,
     exceeds_margin,
+    interval_json,
     printed_ratio,
     shared_verdict,
     with_verdict,
@@ -24,7 +26,7 @@ from flashlab.analysis.ratios import (
 from flashlab.analysis.series import Series, build_finding, quoted
 from flashlab.benchmarks.model import Metric
 from flashlab.telling.codes import by_code
-from flashlab.telling.values import Listed, Measured, Tellable, say, span
+from flashlab.telling.values import Listed, Measured, Statement, Tellable, say, span
 
 VERDICTS = {"above": "better", "below": "worse", "equal": "equivalent"}
 
@@ -46,6 +48,13 @@ TRENDS = by_code(
     *("comparison.trend.widens", "comparison.trend.narrows", "comparison.trend.peaks"),
     "comparison.trend.dips",
 )
+POOLED = {
+    "above": "comparison.pooled.better",
+    "below": "comparison.pooled.worse",
+    "equal": "comparison.pooled.equivalent",
+    "inconclusive": "comparison.pooled.inconclusive",
+}
+"""What all values of the sweep are together, where they are not alike or single ones undecided."""
 QUOTED_OF_TRENDS = ("symbol", "first", "last", "low", "low_at", "high", "high_at")
 CLAUSES = {
     "above": "clause.better",
@@ -152,6 +161,20 @@ def trend_of(found: Sequence[Ratio]) -> str:
     return "none"
 
 
+def told_pooled(pooled: PooledRatio, quantity: str, values: Mapping[str, Tellable]) -> Statement:
+    """What the ratio over all values of the sweep is, with its interval."""
+    ends = {"pooled_low": pooled.low, "pooled_high": pooled.high}
+    places = printed_ratio(pooled).places
+    return say(
+        POOLED[pooled.verdict],
+        quantity,
+        **{name: values[name] for name in ("implementation", "baseline", "metric")},
+        count=pooled.value,
+        pooled=printed_ratio(pooled),
+        **{name: Measured(round(end, places or 2), places) for name, end in ends.items() if end},
+    )
+
+
 def ratio_finding(
     kind: str,
     messages: Messages,
@@ -159,8 +182,12 @@ def ratio_finding(
     ratios: Sequence[Ratio],
     subject: Mapping[str, str],
     named: Mapping[str, Tellable],
+    pooled: PooledRatio | None = None,
 ) -> Finding:
-    """A finding on the ratios of two series; `named` is what its statement names besides."""
+    """A finding on the ratios of two series; `named` is what its statement names besides.
+
+    `pooled` is the ratio over all values, told where single ones leave the verdict open.
+    """
     quantity, symbol = pair[0].metric.quantity.name, pair[0].experiment.parameter.symbol
     verdict, facts = shared_verdict(ratios, VERDICTS), describe_range(ratios)
     values = {**quoted(pair, **named), **quoted_range(facts, symbol)}
@@ -169,6 +196,10 @@ def ratio_finding(
     statements = [say(message_for(messages, verdict, len(ratios)), quantity, **values)]
     if kind == "comparison" and (trend := trend_of(ratios)) != "none":
         statements.append(say(TRENDS[trend], **{name: values[name] for name in QUOTED_OF_TRENDS}))
+    if pooled:
+        facts["pooled"] = {**interval_json(pooled), "verdict": pooled.verdict}
+        if any(ratio.verdict == "inconclusive" for ratio in ratios):
+            statements.append(told_pooled(pooled, quantity, values))
     return build_finding(
         kind, pair, verdict, statements=statements, facts=facts, ratios=ratios, subject=subject
     )
@@ -191,7 +222,9 @@ def compare_pairs(
     for (name, other), variant, metric in itertools.product(pairs, experiment.variants, metrics):
         pair = [Series(experiment, who, variant, metric) for who in (name, other)]
         ratios, against = compared_ratios(given, pair), {"baseline": other}
-        yield ratio_finding(kind, MESSAGES, pair, ratios, against, against)
+        ordered = pair if metric.higher_is_better else pair[::-1]
+        pooled = given.estimates.pooled(*ordered) if kind == "comparison" else None
+        yield ratio_finding(kind, MESSAGES, pair, ratios, against, against, pooled)
 
 
 def comparisons(experiment: Experiment, given: Given) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ MESSAGES: Messages = {
 }
 
 
-def _variant_pairs(experiment: Experiment) -> Iterator[tuple[str, Variant, Variant]]:
+def variant_pairs(experiment: Experiment) -> Iterator[tuple[str, Variant, Variant]]:
     """Pairs of variants that differ in one boolean parameter alone: off, and on."""
     for parameter in experiment.benchmark.variants:
         if parameter.kind is not bool:
@@ -39,7 +39,7 @@ def _variant_pairs(experiment: Experiment) -> Iterator[tuple[str, Variant, Varia
 def variant_effects(experiment: Experiment, given: Given) -> Iterator[Finding]:
     """What switching a variant on does to each sampled metric, and to their total."""
     names, metrics = sorted(experiment.implementations), chosen_metrics(experiment.benchmark)
-    for switched, off, on in _variant_pairs(experiment):
+    for switched, off, on in variant_pairs(experiment):
         named = {"switched": Label(experiment.benchmark.parameter(switched).labels)}
         for name, metric in itertools.product(names, metrics):
             pair = [Series(experiment, name, variant, metric) for variant in (on, off)]

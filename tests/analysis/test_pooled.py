@@ -1,0 +1,86 @@
+"""A ratio over several settings together: what it is, how often it holds, and when it is told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from analysis.deriving import Plant, the_one
+
+from flashlab.analysis.kinds.comparison import COMPARISON
+from flashlab.analysis.pairing import Processes
+from flashlab.analysis.pooled import PooledRatio, pooled_ratio
+from flashlab.statistics import Estimate
+
+SETTINGS, ROUNDS = 4, 3
+
+
+def processes(medians: Sequence[float]) -> Processes:
+    return Processes([Estimate(median, 100, None) for median in medians], [None] * len(medians))
+
+
+def pooled(ones: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> PooledRatio:
+    found = pooled_ratio(list(map(processes, ones)), list(map(processes, others)))
+    assert found
+    return found
+
+
+def test_it_is_the_geometric_mean_and_the_inverse_of_the_inverse() -> None:
+    ones, others = [[2.0, 2.1, 1.9], [8.0, 8.1, 8.3]], [[1.0, 1.01, 0.99], [1.0, 1.0, 1.02]]
+    found, inverse = pooled(ones, others), pooled(others, ones)
+    assert found.ratio == pytest.approx(math.exp(np.log(np.array(ones) / others).mean()))
+    assert (found.value, found.pairs, found.verdict) == (2, 3, "above")
+    assert inverse.verdict == "below"
+    assert 1 / inverse.ratio == pytest.approx(found.ratio)
+    assert found.low and inverse.high and 1 / inverse.high == pytest.approx(found.low)
+
+
+@pytest.mark.parametrize(
+    ("ones", "others"),
+    [
+        ([[1.0, 1.1, 1.2]], [[1.0, 1.1, 1.2]]),  # one setting is no mean of several
+        ([[1.0], [1.0]], [[1.0], [1.0]]),  # one process tells nothing about others
+        ([[1.0, 1.1], [1.0]], [[1.0, 1.1], [1.0]]),
+        ([], []),
+    ],
+)
+def test_too_little_has_none(ones: list[list[float]], others: list[list[float]]) -> None:
+    assert pooled_ratio(list(map(processes, ones)), list(map(processes, others))) is None
+
+
+@pytest.mark.parametrize(
+    ("count", "rounds"), [(2, 0.0), (3, 0.0), (3, 0.01), (3, 0.03), (5, 0.0), (5, 0.03)]
+)
+def test_its_interval_holds_the_truth(count: int, rounds: float) -> None:
+    """Processes differ by 2%, and whole rounds, which three tell, by so much more."""
+    random, held, tries = np.random.default_rng(1), 0, 1000
+    for _ in range(tries):
+        of_round = random.normal(0, rounds, count)
+        sides = np.exp(random.normal(0, 0.02, (2, SETTINGS, count)))
+        sides[0] *= 1.3 * np.exp(of_round)
+        found = pooled(sides[0].tolist(), sides[1].tolist())
+        assert found.low and found.high
+        held += found.low <= 1.3 <= found.high
+    assert held / tries >= 0.92
+
+
+def test_what_single_settings_leave_open_is_told_of_all_together(experiment: Plant) -> None:
+    """Each is 7% faster, with processes that differ by 2%: more than one setting tells."""
+    factors = (0.98, 1.0, 1.02)
+    runs = {
+        "Pytorch": [[1.07 * f for f in np.roll(factors, i)] for i in range(SETTINGS)],
+        "Flash2": [[*np.roll(factors, 2 * i)] for i in range(SETTINGS)],
+    }
+    found = the_one(COMPARISON, experiment(runs, spread=0.001))
+    assert found.verdict == "inconclusive"
+    assert found.facts["pooled"]["pairs"] == ROUNDS
+    assert found.facts["pooled"]["estimate"] == pytest.approx(1.07, rel=1e-3)
+    assert [s.key for s in found.statements][-1].startswith("comparison.pooled.")
+
+
+def test_what_is_decided_at_each_setting_is_told_without(experiment: Plant) -> None:
+    runs = {"Pytorch": [2.0, 4.0, 8.0, 16.0], "Flash2": [1.0, 2.0, 4.0, 8.0]}
+    found = the_one(COMPARISON, experiment(runs))
+    assert not any("pooled" in statement.key for statement in found.statements)

@@ -1,0 +1,136 @@
+"""Every ratio that can be asked of the experiments, as one plain table: comparisons.csv.
+
+A row is a pair of runs that differ in one thing, or such pairs pooled over the values of the sweep.
+The ratio is that of the subject to the reference in the metric's own unit, and never inverted:
+``above`` is more of it, whether that is better or worse.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Experiment, Row, chosen_metrics, comparison_warnings
+from flashlab.analysis.kinds.variant_effect import variant_pairs
+from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, ratio
+from flashlab.analysis.series import Series
+
+COLUMNS = (
+    *("experiment", "compared", "variant", "metric", "subject", "reference"),
+    *("parameter", "value", "reference_value", "settings"),
+    *("ratio", "low", "high", "verdict", "pairs", "samples", "doubts"),
+)
+
+IMPLEMENTATIONS, PREVIOUS, FIRST = "implementations", "previous value", "first value"
+"""What is compared where it is not a variant, which its parameter names: two implementations, or
+one of them at a value of the sweep with the value before it, or with the first."""
+
+
+def _words(variant: Mapping[str, Any]) -> str:
+    """A variant as ``causal=true``; several with a space between."""
+    return " ".join(f"{name}={str(value).lower()}" for name, value in variant.items())
+
+
+def _row(found: Ratio, doubts: Sequence[str], **named: Any) -> dict[str, Any]:
+    return {
+        **{"value": found.value, "reference_value": found.value, "settings": 1, **named},
+        **{"ratio": found.ratio, "low": found.low, "high": found.high},
+        **{"verdict": found.verdict, "pairs": found.pairs, "samples": found.samples},
+        "doubts": " ".join(doubts),
+    }
+
+
+def _doubts(subject: Series, reference: Series, value: int, reference_value: int) -> list[str]:
+    """The codes of the warnings on both runs, and of what differs between them."""
+    experiment = subject.experiment
+    runs: list[Row] = [
+        run
+        for series, at in ((subject, value), (reference, reference_value))
+        if (run := experiment.run_at(series.implementation, series.variant, at))
+    ]
+    return comparison_warnings(experiment.benchmark, subject.metric.name, [runs])
+
+
+def _along(
+    subject: Series, reference: Series, estimates: Estimates, /, **named: Any
+) -> Iterator[dict[str, Any]]:
+    """A row for each value of the sweep at which both have numbers, and one for all of them."""
+    ones, others = estimates.along(subject), estimates.along(reference)
+    doubts: set[str] = set()
+    for value in sorted(ones.keys() & others.keys()):
+        these = _doubts(subject, reference, value, value)
+        doubts.update(these)
+        yield _row(ratio(value, ones[value], others[value]), these, **named)
+    if pooled := estimates.pooled(subject, reference):
+        several = {"value": None, "reference_value": None, "settings": pooled.value}
+        yield _row(pooled, sorted(doubts), **named, **several)
+
+
+def _growth(series: Series, estimates: Estimates, /, **named: Any) -> Iterator[dict[str, Any]]:
+    """A row for each value over the one before it, and for each over the first."""
+    medians = estimates.along(series)
+    values = sorted(medians)
+    steps = [(PREVIOUS, before, after) for before, after in itertools.pairwise(values)]
+    steps += [(FIRST, values[0], value) for value in values[1:]]
+    for compared, before, after in steps:
+        found = ratio(after, medians[after], medians[before])
+        doubts = _doubts(series, series, after, before)
+        yield _row(found, doubts, **named, compared=compared, reference_value=before)
+
+
+def _of_experiment(experiment: Experiment, estimates: Estimates) -> Iterator[dict[str, Any]]:
+    names, baseline = experiment.implementations, experiment.baseline
+    first = [name for name in names if name == baseline]
+    ordered = [*first, *(name for name in names if name != baseline)]
+    metrics = chosen_metrics(experiment.benchmark)
+    common = {"experiment": experiment.name, "parameter": experiment.parameter.name}
+    for metric in metrics:
+        for variant in experiment.variants:
+            series = {name: Series(experiment, name, variant, metric) for name in names}
+            about = {**common, "metric": metric.name, "variant": _words(dict(variant))}
+            for reference, subject in itertools.combinations(ordered, 2):
+                named = {**about, "compared": IMPLEMENTATIONS}
+                named |= {"subject": subject, "reference": reference}
+                yield from _along(series[subject], series[reference], estimates, **named)
+            for name in names if experiment.is_ordered else ():
+                named = {**about, "subject": name, "reference": name}
+                yield from _growth(series[name], estimates, **named)
+        for switched, off, on in variant_pairs(experiment):
+            for name in names:
+                both = [Series(experiment, name, variant, metric) for variant in (on, off)]
+                named = {**common, "metric": metric.name, "variant": _words(dict(on))}
+                named |= {"compared": switched, "subject": name, "reference": name}
+                yield from _along(both[0], both[1], estimates, **named)
+
+
+def comparisons(experiments: Sequence[Experiment], estimates: Estimates) -> pd.DataFrame:
+    """The table of comparisons of a dataset, in the order of its experiments.
+
+    Args:
+        experiments: those of its sections and the headline; simulated ones compare nothing.
+        estimates: what the medians and their intervals come from.
+
+    Returns:
+        `COLUMNS`, with a running index: ``compared`` names the one thing that differs; ``settings``
+        counts those that are pooled, with no ``value`` then; ``low`` and ``high`` are missing where
+        there is no interval; ``verdict`` is above, below, equal or inconclusive; ``doubts`` are
+        codes of warnings, with spaces between.
+    """
+    rows = itertools.chain.from_iterable(
+        _of_experiment(experiment, estimates)
+        for experiment in experiments
+        if not (experiment.is_simulated or experiment.is_of_claims)
+    )
+    found = pd.DataFrame(list(rows), columns=list(COLUMNS))
+    whole = ["value", "reference_value", "settings", "pairs", "samples"]
+    return found.astype(dict.fromkeys(whole, "Int64"))
+
+
+def comparisons_csv(table: pd.DataFrame) -> str:
+    """The table as it is written, with numbers of `EVIDENCE_DIGITS`."""
+    text: str = table.to_csv(index=False, float_format=f"%.{EVIDENCE_DIGITS}g", lineterminator="\n")
+    return text
