@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from flashlab import statistics
 from flashlab.analysis.experiment import EXACT_DIGITS
@@ -36,6 +36,25 @@ def exceeds_margin(ratio: float, margins: int = 1) -> bool:
     in the logarithm, and to exchange two names exchanges "above" and "below".
     """
     return math.log(ratio) > margins * math.log1p(statistics.MARGIN) + ROUNDING_ERROR
+
+
+def verdict_of(
+    low: float | None, high: float | None, margin: float | None = None
+) -> Literal["above", "below", "equal", "inconclusive"]:
+    """What the 95% interval of a ratio says: wholly above or below the margin, or wholly within.
+
+    The interval itself decides, not what is printed of it; without one, nothing does. The margin,
+    `flashlab.statistics.MARGIN` unless another is given, is symmetric in the logarithm, so that to
+    exchange both sides exchanges above and below.
+    """
+    if low is None or high is None:
+        return "inconclusive"
+    limit = math.log1p(statistics.MARGIN if margin is None else margin) + ROUNDING_ERROR
+    if math.log(low) > limit:
+        return "above"
+    if math.log(high) < -limit:
+        return "below"
+    return "equal" if math.log(low) >= -limit and math.log(high) <= limit else "inconclusive"
 
 
 def rounded_off_margin(ratio: float) -> float:
@@ -94,17 +113,10 @@ class Ratio:
 
     @property
     def verdict(self) -> str:
-        """``above``, ``below`` or ``equal`` by the margin, else ``inconclusive``.
-
-        The interval itself decides, not what is printed of it.
-        """
+        """``above``, ``below`` or ``equal`` by the margin, else ``inconclusive`` (`verdict_of`)."""
         if self.low is None or self.high is None:
-            return "inconclusive"
-        if exceeds_margin(self.low / self.ideal):
-            return "above"
-        if exceeds_margin(self.ideal / self.high):
-            return "below"
-        return "inconclusive" if self.may_be_above or self.may_be_below else "equal"
+            return verdict_of(None, None)
+        return verdict_of(self.low / self.ideal, self.high / self.ideal)
 
     @property
     def may_be_above(self) -> bool:

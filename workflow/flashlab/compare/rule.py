@@ -6,11 +6,10 @@ within, both are equal, and otherwise nothing is decided.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from flashlab import statistics
-from flashlab.analysis.ratios import ROUNDING_ERROR
+from flashlab.analysis.ratios import verdict_of
 from flashlab.benchmarks.model import Metric
 
 TIMES = ("s", "ms", "us", "ns")
@@ -35,16 +34,9 @@ class Ratio:
     high: float | None = None
 
     def verdict(self, metric: Metric, margin: float = statistics.MARGIN) -> str:
-        """What it says of the second value of a metric.
-
-        The margin is symmetric in the logarithm, so that to exchange both sides exchanges loss and
-        gain. The interval itself decides, not what is printed of it.
-        """
-        if self.low is None or self.high is None:
-            return INCONCLUSIVE
-        low, high = math.log(self.low), math.log(self.high)
-        limit = math.log1p(margin) + ROUNDING_ERROR
-        if low <= limit and high >= -limit:
-            return EQUAL if -limit <= low and high <= limit else INCONCLUSIVE
-        gained = (low > limit) == metric.higher_is_better
+        """What it says of the second value of a metric (`flashlab.analysis.ratios.verdict_of`)."""
+        found = verdict_of(self.low, self.high, margin)
+        if found in (EQUAL, INCONCLUSIVE):
+            return found
+        gained = (found == "above") == metric.higher_is_better
         return (GAINS if gained else LOSSES)[0 if metric.unit in TIMES else 1]
