@@ -79,9 +79,9 @@ class Command:
     `function` takes the values of the options, in their order, and returns None or an exit status;
     as ``module:name`` it is imported when it is called. Of options in `one_of`, which come last,
     exactly one is given. A command that `ends_alone` watches the Snakemake call that it belongs to
-    by itself. One that `tells_made` prints the digest of each file in its ``--output``, so that the
-    log of a job tells what the job made. `ahead` is another such function, without arguments: it
-    keeps what all calls of the command in forks of one process share.
+    by itself. One that `tells_made` prints the digest of each file in its ``--output``, or `beside`
+    it, so that the log of a job tells what the job made. `ahead` is another such function, without
+    arguments: it keeps what all calls of the command in forks of one process share.
     """
 
     name: str
@@ -92,6 +92,7 @@ class Command:
     epilog: str | None = None
     ends_alone: bool = False
     tells_made: bool = False
+    beside: tuple[str, ...] = ()
     ahead: str | None = None
 
     def add_to(self, commands: Any) -> None:
@@ -123,7 +124,8 @@ class Command:
         status = self.find_function()(*values) or 0
         if self.tells_made:
             output: Path = arguments.output
-            for file in sorted(output.iterdir()) if output.is_dir() else [output]:
+            beside = [output.with_name(name) for name in self.beside]
+            for file in sorted(output.iterdir()) if output.is_dir() else [output, *beside]:
                 print(made_line(file.name, file.read_bytes()))
         return status
 
