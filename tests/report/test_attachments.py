@@ -31,7 +31,8 @@ def test_all_that_the_report_rests_on_is_in_it_as_the_very_files(
     finished: Any, detached: Path
 ) -> None:
     local = finished.folder / "results" / "local"
-    files = {"findings.json": local / "findings.json", "config.json": local / "plan/config.json"}
+    files = {name: local / name for name in ("findings.json", "comparisons.csv")}
+    files["config.json"] = local / "plan/config.json"
     for name, table in itertools.product(EXPERIMENTS, TABLES):
         files[f"{name}-{table}.csv"] = local / "tables" / name / f"{table}.csv"
     others = {"records.jsonl.gz", "ceilings.json", "manifest.json"}

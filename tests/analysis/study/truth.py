@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from statistics import geometric_mean
 from typing import Any
 
 from analysis.deriving import keys, quoted
@@ -105,7 +106,12 @@ class Truth:
             return self._at(finding, estimate, "baseline") / self._at(finding, estimate)
 
         false, missed, pairs = self._ratios(finding, ratio)
-        for trend in (key.rpartition(".")[2] for key in keys(finding)[1:]):
+        if pooled := finding.facts.get("pooled"):
+            mean = geometric_mean([right for right, _ in pairs])
+            false |= not RIGHT[pooled["verdict"]](mean)
+            pairs = [*pairs, (mean, pooled)]
+        trends = [key for key in keys(finding) if ".trend." in key]
+        for trend in (key.rpartition(".")[2] for key in trends):
             told = finding.statements[1].values
             at = {name: ratio({"value": told[name]}) for name in PLACES}
             false |= {
