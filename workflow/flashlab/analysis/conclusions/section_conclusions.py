@@ -232,6 +232,9 @@ BETTER = by_code(
 )
 """Headings where the other one is better throughout, by how its lead goes along the sweep."""
 
+POOLED_ENDS = ("pooled", "pooled_low", "pooled_high")
+"""What a comparison has of the ratio over all its settings, as it is printed."""
+
 PAIR_HEADINGS = by_code(
     *("conclusion.pair.worse", "conclusion.pair.equivalent", "conclusion.pair.inconclusive"),
     "conclusion.pair.mixed",
@@ -270,6 +273,32 @@ def _pair_heading(
     )
 
 
+def _tell_pooled(
+    known: Known, experiment: Experiment, name: str, variant: Variant
+) -> Iterator[Told]:
+    """The parts of the total over the whole sweep, where one is undecided at some of its values."""
+    about = {"implementation": name, "baseline": experiment.baseline, "variant": dict(variant)}
+    found = [
+        (metric, finding)
+        for metric in known.parts
+        for finding in known.every("comparison", experiment, metric=metric.name, **about)
+        if "pooled" in finding.facts
+    ]
+    every = [estimate for _, finding in found for estimate in finding.estimates]
+    if any(estimate["verdict"] == "inconclusive" for estimate in every):
+        parts = [
+            say(
+                "conclusion.pooled.part",
+                part=part_name(metric),
+                **{key: finding.facts["pooled"][key] for key in POOLED_ENDS},
+            )
+            for metric, finding in found
+        ]
+        sources = [finding for _, finding in found]
+        count = max(finding.facts["pooled"]["settings"] for finding in sources)
+        yield tell("conclusion.pooled", sources=sources, count=count, parts=Listed(parts))
+
+
 def _conclude_pair(known: Known, experiment: Experiment) -> _Section:
     (other,) = (name for name in experiment.implementations if name != experiment.baseline)
     variant = experiment.variants[0]
@@ -288,6 +317,7 @@ def _conclude_pair(known: Known, experiment: Experiment) -> _Section:
         told += tell_limits(known, [experiment])
         if parts and not (verdict == "inconclusive" and is_in_parts):
             told.append(tell_parts(parts, sources))
+        told += _tell_pooled(known, experiment, other, variant)
         told += tell_jump(known, [experiment])
         told += tell_cause(known, [experiment], experiment.baseline)
         told += tell_account(known, experiment, experiment.baseline, variant)

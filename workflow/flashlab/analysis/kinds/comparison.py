@@ -161,17 +161,23 @@ def trend_of(found: Sequence[Ratio]) -> str:
     return "none"
 
 
+def printed_interval(pooled: PooledRatio) -> dict[str, Measured]:
+    """The ratio over several settings and the ends of its interval, as they are printed."""
+    ratio = printed_ratio(pooled)
+    places = 2 if ratio.places is None else ratio.places
+    ends = {"pooled_low": pooled.low, "pooled_high": pooled.high}
+    printed = {name: Measured(round(end, places), places) for name, end in ends.items() if end}
+    return {"pooled": ratio, **printed}
+
+
 def told_pooled(pooled: PooledRatio, quantity: str, values: Mapping[str, Tellable]) -> Statement:
     """What the ratio over all values of the sweep is, with its interval."""
-    ends = {"pooled_low": pooled.low, "pooled_high": pooled.high}
-    places = printed_ratio(pooled).places
     return say(
         POOLED[pooled.verdict],
         quantity,
         **{name: values[name] for name in ("implementation", "baseline", "metric")},
         count=pooled.value,
-        pooled=printed_ratio(pooled),
-        **{name: Measured(round(end, places or 2), places) for name, end in ends.items() if end},
+        **printed_interval(pooled),
     )
 
 
@@ -197,7 +203,10 @@ def ratio_finding(
     if kind == "comparison" and (trend := trend_of(ratios)) != "none":
         statements.append(say(TRENDS[trend], **{name: values[name] for name in QUOTED_OF_TRENDS}))
     if pooled:
-        facts["pooled"] = {**interval_json(pooled), "verdict": pooled.verdict}
+        facts["pooled"] = {
+            **{"settings": pooled.value, **interval_json(pooled), "verdict": pooled.verdict},
+            **printed_interval(pooled),
+        }
         if any(ratio.verdict == "inconclusive" for ratio in ratios):
             statements.append(told_pooled(pooled, quantity, values))
     return build_finding(
