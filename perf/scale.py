@@ -22,7 +22,7 @@ from pathlib import Path
 import yaml
 from project import ROOT, project
 
-from flashlab.analysis.derive import write_findings
+from flashlab.story.stage import write_findings
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import find_implementations

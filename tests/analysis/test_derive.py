@@ -15,7 +15,7 @@ from analysis.deriving import NO_CLAIMS, Plant, check
 from planted.experiments import SIZES
 
 from flashlab.analysis import derive as stage
-from flashlab.analysis.derive import write_findings
+from flashlab.story.stage import write_findings
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, Row
 from flashlab.analysis.finding import Finding, read_findings

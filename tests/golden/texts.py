@@ -26,7 +26,7 @@ from markupsafe import Markup
 from planted import ladder, sorting, training
 from planted.results import PlantedReport
 
-from flashlab.analysis.derive import write_findings
+from flashlab.story.stage import write_findings
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.model import Benchmark

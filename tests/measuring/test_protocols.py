@@ -11,6 +11,7 @@ from flashlab.measuring import protocols
 from flashlab.measuring.protocols import (
     ENOUGH_CALLS,
     MIN_CALLS,
+    MIN_LONG_CALLS,
     WARM_UP_CALLS,
     Pass,
     lab5,
@@ -90,6 +91,12 @@ def test_sampling_stops_when_its_time_is_spent() -> None:
     assert (timing.stopped, len(timing.samples)) == ("time", MIN_CALLS)
 
 
+def test_ten_calls_that_take_long_are_enough() -> None:
+    hasty = limits(relative_interval=1e-9, max_seconds=0.2)
+    timing = sampled(Pass(Counted(30.0, 31.0)), hasty, "cpu")
+    assert (timing.stopped, len(timing.samples)) == ("time", MIN_LONG_CALLS)
+
+
 def test_dependent_calls_are_sampled_for_longer() -> None:
     random = Random(2)
     level, taken = 0.0, 0
@@ -124,7 +131,7 @@ def test_a_call_takes_as_long_as_the_machine_takes_for_it() -> None:
 
 def test_samples_stay_in_the_order_of_measurement() -> None:
     timing = sampled(
-        Pass(Counted(1.0, 1.0, 1.0, 1.0, 60.0)),
+        Pass(Counted(1.0, 1.0, 1.0, 1.0, 60.0)),  # 12.8 ms a call on average
         limits(relative_interval=99, max_seconds=0.01),
         "cpu",
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.derive import write_findings
+from flashlab.story.stage import write_findings
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.implementations import Implementation, implementations_of

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from flashlab.analysis.derive import write_findings
+from flashlab.story.stage import write_findings
 from flashlab.analysis.experiment import TABLES, run_keys
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION

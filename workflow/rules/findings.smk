@@ -15,11 +15,12 @@ rule findings:
         claims=CLAIMS,
         devices=DEVICES,
         ceilings=PREPARED.ceilings or [],
-        sources=sources("flashlab.analysis.derive"),
-        remade=remade(f"{HOME}/findings.json", f"{HOME}/{COMPARISONS}"),
+        sources=sources("flashlab.story.stage"),
+        remade=remade(*(f"{HOME}/{name}" for name in DERIVED)),
     output:
         findings=f"{HOME}/findings.json",
         comparisons=f"{HOME}/{COMPARISONS}",
+        observations=f"{HOME}/{OBSERVATIONS}",
     log:
         f"{HOME}/logs/findings.log",
     localrule: True

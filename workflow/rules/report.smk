@@ -19,6 +19,8 @@ REPORT_INPUTS = {
     "overview": f"{HOME}/overview",
     "findings": f"{HOME}/findings.json",
     "comparisons": f"{HOME}/{COMPARISONS}",
+    "observations": f"{HOME}/{OBSERVATIONS}",
+    "stories": sorted(map(str, ROOT.glob("templates/story/*.j2"))),
     "records": RECORDS,
     "ceilings": PREPARED.ceilings or [],
     "devices": DEVICES,

@@ -28,17 +28,17 @@ COMMANDS = (
     ),
     Command(
         "findings",
-        "flashlab.analysis.derive:write_findings",
+        "flashlab.story.stage:write_findings",
         "Derive the findings from the tables.",
         (
             paths("plans", "plan/sweeps/*.json"),
             path("--tables", "folder of all tables"),
             path("--claims", "the published claims"),
             option("--ceilings", type=Path, help="the device's ceilings, if measured"),
-            path("--output", "findings.json to write, beside it comparisons.csv"),
+            path("--output", "findings.json to write, beside it comparisons.csv and observations.json"),
         ),
         tells_made=True,
-        beside=("comparisons.csv",),
+        beside=("comparisons.csv", "observations.json"),
     ),
     Command(
         "verdicts",

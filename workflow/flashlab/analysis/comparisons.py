@@ -18,6 +18,7 @@ from flashlab.analysis.experiment import Experiment, Row, chosen_metrics, compar
 from flashlab.analysis.kinds.variant_effect import variant_pairs
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, ratio
 from flashlab.analysis.series import Series
+from flashlab.analysis.settings import settings_of
 
 COLUMNS = (
     *("experiment", "compared", "variant", "metric", "subject", "reference"),
@@ -55,6 +56,12 @@ def _doubts(subject: Series, reference: Series, value: int, reference_value: int
     return comparison_warnings(experiment.benchmark, subject.metric.name, [runs])
 
 
+def _sizes(experiment: Experiment, series: Series, value: int) -> dict[str, Any]:
+    """All parameters of a run of the subject, by their names."""
+    run = experiment.run_at(series.implementation, series.variant, value)
+    return {p.name: run[p.name] for p in experiment.benchmark.parameters} if run else {}
+
+
 def _along(
     subject: Series, reference: Series, estimates: Estimates, /, **named: Any
 ) -> Iterator[dict[str, Any]]:
@@ -64,7 +71,8 @@ def _along(
     for value in sorted(ones.keys() & others.keys()):
         these = _doubts(subject, reference, value, value)
         doubts.update(these)
-        yield _row(ratio(value, ones[value], others[value]), these, **named)
+        sizes = _sizes(subject.experiment, subject, value)
+        yield _row(ratio(value, ones[value], others[value]), these, **named, **sizes)
     if pooled := estimates.pooled(subject, reference):
         several = {"value": None, "reference_value": None, "settings": pooled.value}
         yield _row(pooled, sorted(doubts), **named, **several)
@@ -79,7 +87,8 @@ def _growth(series: Series, estimates: Estimates, /, **named: Any) -> Iterator[d
     for compared, before, after in steps:
         found = ratio(after, medians[after], medians[before])
         doubts = _doubts(series, series, after, before)
-        yield _row(found, doubts, **named, compared=compared, reference_value=before)
+        sizes = _sizes(series.experiment, series, after)
+        yield _row(found, doubts, **named, compared=compared, reference_value=before, **sizes)
 
 
 def _of_experiment(experiment: Experiment, estimates: Estimates) -> Iterator[dict[str, Any]]:
@@ -107,6 +116,28 @@ def _of_experiment(experiment: Experiment, estimates: Estimates) -> Iterator[dic
                 yield from _along(both[0], both[1], estimates, **named)
 
 
+def _of_dataset(
+    experiments: Sequence[Experiment], estimates: Estimates
+) -> Iterator[dict[str, Any]]:
+    """Each implementation against the baseline over all distinct settings of a dataset."""
+    if len(experiments) < 2:
+        return
+    first = experiments[0]
+    packed = {name for experiment in experiments for name in experiment.packed}
+    settings = settings_of(experiments, without=packed)
+    names = list(dict.fromkeys(name for setting in settings for name in setting.runs))
+    for metric in chosen_metrics(first.benchmark):
+        for name in names:
+            both = [s for s in settings if {name, first.baseline} <= s.runs.keys()]
+            runs = [[s.runs[each] for s in both] for each in (name, first.baseline)]
+            if name == first.baseline or not (pooled := estimates.pooled_over(metric, *runs)):
+                continue
+            named = {"compared": IMPLEMENTATIONS, "metric": metric.name}
+            named |= {"subject": name, "reference": first.baseline}
+            several = {"value": None, "reference_value": None, "settings": pooled.value}
+            yield _row(pooled, (), **named, **several)
+
+
 def comparisons(experiments: Sequence[Experiment], estimates: Estimates) -> pd.DataFrame:
     """The table of comparisons of a dataset, in the order of its experiments.
 
@@ -115,18 +146,19 @@ def comparisons(experiments: Sequence[Experiment], estimates: Estimates) -> pd.D
         estimates: what the medians and their intervals come from.
 
     Returns:
-        `COLUMNS`, with a running index: ``compared`` names the one thing that differs; ``settings``
-        counts those that are pooled, with no ``value`` then; ``low`` and ``high`` are missing where
-        there is no interval; ``verdict`` is above, below, equal or inconclusive; ``doubts`` are
-        codes of warnings, with spaces between.
+        `COLUMNS` and the parameters of the subject, with a running index: ``compared`` names the
+        one thing that differs; ``settings`` counts those that are pooled, with no ``value`` then,
+        nor an ``experiment`` where they are those of the whole dataset; ``low`` and ``high`` are
+        missing where there is no interval; ``verdict`` is above, below, equal or inconclusive;
+        ``doubts`` are codes of warnings, with spaces between.
     """
-    rows = itertools.chain.from_iterable(
-        _of_experiment(experiment, estimates)
-        for experiment in experiments
-        if not (experiment.is_simulated or experiment.is_of_claims)
-    )
-    found = pd.DataFrame(list(rows), columns=list(COLUMNS))
+    shown = [each for each in experiments if not (each.is_simulated or each.is_of_claims)]
+    rows = [row for experiment in shown for row in _of_experiment(experiment, estimates)]
+    rows += _of_dataset(shown, estimates)
+    sizes = [p.name for p in experiments[0].benchmark.parameters]
+    found = pd.DataFrame(rows, columns=[*COLUMNS, *sizes])
     whole = ["value", "reference_value", "settings", "pairs", "samples"]
+    whole += [p.name for p in experiments[0].benchmark.parameters if p.kind is int]
     return found.astype(dict.fromkeys(whole, "Int64"))
 
 

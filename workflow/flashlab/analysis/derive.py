@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.ceilings import Ceilings, read_ceilings
-from flashlab.analysis.comparisons import comparisons, comparisons_csv
+from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.conclusions.alternative_conclusions import alternative_conclusions
 from flashlab.analysis.conclusions.front_conclusions import front_conclusions
 from flashlab.analysis.conclusions.quoting import Known
 from flashlab.analysis.conclusions.section_conclusions import section_conclusions
 from flashlab.analysis.conclusions.step_conclusions import step_conclusions
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import (
-    COMPARISONS,
-    Experiment,
-    device_of,
-    ladder_of,
-    read_planned_experiment,
-)
+from flashlab.analysis.experiment import Experiment, device_of, ladder_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import Form, Given, Whole
-from flashlab.analysis.kinds.anomaly import with_dips, with_doubts
 from flashlab.analysis.kinds.sittings import with_sittings
 from flashlab.analysis.registry import KINDS
 from flashlab.analysis.select import select
-from flashlab.files import open_atomically, read_json, write_json
-from flashlab.plan.published import claims_of, read_claims
 
 
 def derive(
@@ -104,27 +93,3 @@ def conclude(
     page_one = [finding for finding in found if finding.experiment is None]
     ranked = [replace(finding, rank=rank) for rank, finding in enumerate(page_one)]
     return [*ranked, *(finding for finding in found if finding.experiment is not None)]
-
-
-def write_findings(
-    plan_files: Sequence[Path],
-    tables: Path,
-    claims_file: Path,
-    ceilings_file: Path | None,
-    output: Path,
-) -> None:
-    """Write the findings of the planned experiments, and beside them the table of comparisons.
-
-    Raises:
-        ClaimsError: the file of published claims is no such file.
-    """
-    read = [read_planned_experiment(file, tables, with_samples=True) for file in plan_files]
-    estimates = Estimates(read)
-    ceilings = read_ceilings(read_json(ceilings_file), estimates) if ceilings_file else None
-    experiments = [with_doubts(experiment, estimates) for experiment in read]
-    experiments = with_dips(experiments, estimates)
-    published = claims_of(read_claims(claims_file), experiments[0].benchmark)
-    findings = derive(experiments, estimates, published, ceilings)
-    with open_atomically(output.with_name(COMPARISONS)) as file:
-        file.write(comparisons_csv(comparisons(experiments, estimates)))
-    write_json(output, [finding.to_json() for finding in findings])

@@ -158,17 +158,30 @@ class Estimates:
 
     def pooled(self, numerator: Series, denominator: Series) -> PooledRatio | None:
         """The ratio of two series over all values of the sweep at which both have numbers."""
-        known = self._processes(numerator.metric)
         at = [
-            {
-                each.experiment.value_of(row): processes
-                for row in each.measured_rows
-                if (processes := known.get(each.experiment.key_of(row)))
-            }
+            {each.experiment.value_of(row): (each.experiment, row) for row in each.measured_rows}
             for each in (numerator, denominator)
         ]
         common = sorted(at[0].keys() & at[1].keys())
-        return pooled_ratio([at[0][value] for value in common], [at[1][value] for value in common])
+        return self.pooled_over(numerator.metric, *([each[v] for v in common] for each in at))
+
+    def pooled_over(
+        self,
+        metric: Metric,
+        numerators: Sequence[tuple[Experiment, Row]],
+        denominators: Sequence[tuple[Experiment, Row]],
+    ) -> PooledRatio | None:
+        """The ratio of runs over others, one by one, by a metric of which all have numbers.
+
+        Those whose processes are not known are left out.
+        """
+        known = self._processes(metric)
+        pairs = [
+            [known.get(experiment.key_of(row)) for experiment, row in both]
+            for both in zip(numerators, denominators, strict=True)
+        ]
+        both = [(one, other) for one, other in pairs if one and other]
+        return pooled_ratio([one for one, _ in both], [other for _, other in both])
 
     def along(self, series: Series) -> dict[int, Estimate]:
         """A series by sweep value. Only runs that are ok are in it."""

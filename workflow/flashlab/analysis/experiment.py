@@ -20,6 +20,12 @@ TABLES = ("runs", "metrics", "samples")
 COMPARISONS = "comparisons.csv"
 """The table of the whole dataset (`flashlab.analysis.comparisons`)."""
 
+OBSERVATIONS = "observations.json"
+"""What its report says (`flashlab.story`)."""
+
+DERIVED = ("findings.json", COMPARISONS, OBSERVATIONS)
+"""What is derived of a whole dataset, in its folder of results."""
+
 RUN_COLUMNS = (
     *("process", "status", "message", "protocol", "device_name", "provider", "torch", "driver"),
     *("power_limit_W", "inputs", "commit", "started", "ended", "gpu_uuid", "boot", "warnings"),

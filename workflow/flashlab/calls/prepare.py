@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.experiment import COMPARISONS, TABLES
+from flashlab.analysis.experiment import DERIVED, TABLES
 from flashlab.anonymity import anonymous_text
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
@@ -295,7 +295,7 @@ def _stage_damages(
     home: Path, report: str, experiments: Sequence[planning.PlannedExperiment]
 ) -> dict[str, str]:
     """Outputs of the stages after the records that must be made again, each with the reason."""
-    paths = {home / name: "findings" for name in ("findings.json", COMPARISONS)}
+    paths = {home / name: "findings" for name in DERIVED}
     paths[home / "overview"] = "overview"
     found: dict[str, str] = {}
     for experiment in experiments:

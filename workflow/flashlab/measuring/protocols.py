@@ -35,6 +35,10 @@ BATCH = 10
 MIN_CALLS = 20
 """Fewest calls of a pass, whatever the time spent: twice what any interval here needs."""
 
+MIN_LONG_CALLS, LONG_CALL_SECONDS = 10, 0.02
+"""Fewest calls of a pass whose calls last longer than that: what an interval needs. Twice as many
+would take seconds on a CPU, where a few such passes are a quarter of a report."""
+
 ENOUGH_CALLS = 500
 """Fewest calls that end a pass before its time is spent, however narrow the interval is.
 
@@ -349,8 +353,8 @@ def sampled(timed: Pass, protocol: Mapping[str, Any], device: str, settled: bool
         settled: whether a long pass is timed only after the GPU's clock has settled.
 
     Returns:
-        The median, with at least `MIN_CALLS` samples whatever the time spent. It stopped at the
-        ``interval`` where that was reached, by the end of the time at the latest.
+        The median, with at least `MIN_CALLS` samples whatever the time spent, or `MIN_LONG_CALLS`
+        of a pass whose calls are long. It stopped at the ``interval`` where that was reached, by the end of the time at the latest.
 
     Raises:
         IncorrectError: as `warm_up`, or the last result is wrong.
@@ -382,8 +386,11 @@ def _sample(
     while True:
         samples += sample()
         watch.look()
-        is_spent = perf_counter() - begin >= protocol["max_seconds"]
-        if len(samples) < (MIN_CALLS if is_spent else next_look):
+        spent = perf_counter() - begin
+        is_spent = spent >= protocol["max_seconds"]
+        is_long = spent > LONG_CALL_SECONDS * len(samples)
+        fewest = MIN_LONG_CALLS if is_long else MIN_CALLS
+        if len(samples) < (fewest if is_spent else next_look):
             continue
         interval = median_interval(samples)
         is_reached = interval.relative_half_width <= protocol["relative_interval"]

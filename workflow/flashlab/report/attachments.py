@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.experiment import COMPARISONS, TABLES
+from flashlab.analysis.experiment import DERIVED, TABLES
 from flashlab.anonymity import anonymous
 from flashlab.files import canonical, json_text, read_json
 from flashlab.plan.plan_files import planned_experiments, record_paths
@@ -96,7 +96,7 @@ def attached_files(
         source["ceilings.json"] = ceilings.read_bytes()
     for remark in remarks:
         source |= remark.attachments()
-    data = {name: (results / name).read_bytes() for name in ("findings.json", COMPARISONS)}
+    data = {name: (results / name).read_bytes() for name in DERIVED}
     for name in planned_experiments(results):
         for table in TABLES:
             path = results / "tables" / name / f"{table}.csv"

@@ -13,6 +13,7 @@ from flashlab.report.data import BETTER, ReportData
 from flashlab.report.document import Chapter, FigureEntry, Section, Table
 from flashlab.report.sections import values_along
 from flashlab.report.statements import render_conclusion
+from flashlab.report.story import section_story
 from flashlab.telling.values import (
     Heading,
     Label,
@@ -85,13 +86,17 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
         table = compact_table(data, group, told)
         figures = _printed_figures(data, group, members)
         conclusion = data.find(group[0], "conclusion", topic="section")
+        story = section_story(data, group)
         found.append(
             Chapter(
                 id=f"chapter-{group[0].name}",
                 number=number,
                 title=_title(data, group),
                 setting=members[0].setting if len(group) == 1 else _settings(data, group),
-                conclusion=render_conclusion(data, conclusion) if conclusion else None,
+                conclusion=render_conclusion(data, conclusion)
+                if conclusion and not story
+                else None,
+                story=story,
                 figures=figures,
                 table=table and replace(table, caption=None),
                 table_label=say("table", number=number),

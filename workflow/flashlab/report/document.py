@@ -143,6 +143,14 @@ class Conclusion:
 
 
 @dataclass(frozen=True)
+class Sentence:
+    """An observation in words, and the name of what it tells."""
+
+    text: Tellable
+    name: str
+
+
+@dataclass(frozen=True)
 class Section:
     """One experiment in detail."""
 
@@ -167,6 +175,7 @@ class Chapter:
     title: Tellable
     setting: Tellable
     conclusion: Conclusion | None
+    story: Sequence[Sentence]
     figures: Sequence[FigureEntry]
     table: Table | None
     table_label: Tellable
@@ -181,8 +190,9 @@ class ExperimentRow:
     number: int
     target: str
     title: Tellable
-    conclusion: Conclusion
+    conclusion: Conclusion | None
     figures: Sequence[FigureEntry]
+    line: Sentence | None = None
 
 
 @dataclass(frozen=True)
@@ -286,6 +296,8 @@ class Front:
     tight: bool = False
     small_figures: bool = False
     preview: Tellable | None = None
+    story: Sequence[Sentence] = ()
+    footnotes: Sequence[Sentence] = ()
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from flashlab.report.document import (
 from flashlab.report.profile import render_steps
 from flashlab.report.sections import sign_of
 from flashlab.report.statements import render_conclusion, render_statements, sentences
+from flashlab.report.story import answer, footnotes, lines
 from flashlab.telling.glyphs import legible
 from flashlab.telling.values import (
     Label,
@@ -112,9 +113,10 @@ def shortened(front: Front) -> Front | None:
         return replace(front, conclusions=front.conclusions[:-1], cut=front.cut + 1)
     if front.figure is not None:
         return None
-    if told := [each for each in front.experiments if each.conclusion.brief]:
-        longest = max(told, key=lambda each: each.conclusion.brief_length)
-        shorter = replace(longest, conclusion=replace(longest.conclusion, brief=None))
+    told = [(e, e.conclusion) for e in front.experiments if e.conclusion and e.conclusion.brief]
+    if told:
+        longest, conclusion = max(told, key=lambda each: each[1].brief_length)
+        shorter = replace(longest, conclusion=replace(conclusion, brief=None))
         rows = [shorter if each is longest else each for each in front.experiments]
         return replace(front, experiments=rows)
     if front.experiments and not front.small_figures:
@@ -372,6 +374,28 @@ def render_headline(data: ReportData) -> Table:
 # The page
 
 
+def _figures_beside(data: ReportData, name: str, title: Tellable) -> list[FigureEntry]:
+    """The small figures of an experiment on page one that were drawn."""
+    folder = data.results / "figures" / name
+    return [
+        FigureEntry(f"{figure}-{name}", path, "", say(key, title=title))
+        for figure, key in ROW_FIGURES.items()
+        if (path := folder / f"{figure}.svg").is_file()
+    ]
+
+
+def _lines(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]:
+    """The experiments, a line each, as the story has them."""
+    by_name = {each.id.removeprefix("chapter-"): each for each in chapters}
+    rows = []
+    for observation, line in lines(data):
+        name = observation.facts["target"]
+        chapter, title = by_name[name], Label(data.experiment(name).plan["title"])
+        figures = _figures_beside(data, name, title)
+        rows.append(ExperimentRow(chapter.number, chapter.id, title, None, figures, line))
+    return rows
+
+
 def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]:
     """The experiments; of alternatives their headings alone, for the answer tells of them."""
     rows = []
@@ -383,12 +407,7 @@ def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[Experime
                 title = Label(experiment.plan["title"])
             if experiment.has_alternatives:
                 conclusion = replace(conclusion, brief=None)
-            folder = data.results / "figures" / experiment.name
-            figures = [
-                FigureEntry(f"{figure}-{experiment.name}", path, "", say(key, title=chapter.title))
-                for figure, key in ROW_FIGURES.items()
-                if (path := folder / f"{figure}.svg").is_file()
-            ]
+            figures = _figures_beside(data, experiment.name, chapter.title)
             rows.append(ExperimentRow(chapter.number, chapter.id, title, conclusion, figures))
     return rows
 
@@ -407,6 +426,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
     others = [finding for finding in ranked if finding not in [*maps, *answers]]
     steps = render_steps(data)  # which say what each implementation is
     wrong = [f for f in data.of_kind("correctness") if f.verdict != "none"]
+    story = answer(data)
     return Front(
         title=say("title", benchmark=data.benchmark.name),
         author_name=author.get("name", "FlashLab"),
@@ -420,10 +440,12 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         preview=say("quick") if data.config.get("quick") else None,
         notices=notices,
         wrong=render_statements(data, wrong).entries,
-        answer=render_conclusion(data, answers[0]) if answers else None,
+        answer=render_conclusion(data, answers[0]) if answers and not story else None,
         map=_choice_map(data, maps[0]) if maps else None,
-        conclusions=[render_conclusion(data, finding) for finding in others],
-        experiments=_experiments(data, chapters) if answers else [],
+        conclusions=[] if story else [render_conclusion(data, finding) for finding in others],
+        experiments=_lines(data, chapters) or (_experiments(data, chapters) if answers else []),
         figure=overview_figures(data).get(SUMMARY_FIGURE) if maps else None,
         headline=steps or (render_headline(data) if answers else None),
+        story=story,
+        footnotes=footnotes(data),
     )

@@ -10,7 +10,7 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.derive import write_findings
+from flashlab.story.stage import write_findings
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark

@@ -115,11 +115,20 @@ def templates(folder: Path) -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters["typeset"] = typeset
+    environment.filters["led"] = _led
     environment.filters["tell"] = _tell
     environment.filters["tell_all"] = _tell_all
     environment.tests["tellable"] = lambda told: isinstance(told, Tellable)
     environment.globals["say"] = say
     return environment
+
+
+_LEAD = re.compile(r"^([^:：<>]{1,40}[:：])")
+
+
+def _led(text: Markup) -> Markup:
+    """A sentence with what it is about, up to its first colon, in bold."""
+    return Markup(_LEAD.sub(r"<b>\1</b>", text))
 
 
 @jinja2.pass_context

@@ -1,0 +1,54 @@
+"""The observations of a dataset as the report's sentences, in all of its languages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from flashlab.analysis.experiment import OBSERVATIONS, Experiment
+from flashlab.report.data import ReportData
+from flashlab.report.document import Sentence
+from flashlab.story.observation import Observation, read_observations
+from flashlab.story.telling import tell
+from flashlab.telling.values import Label
+
+LINE, FOOTNOTE = "line_", "footnote_"
+"""How the names of observations on page one begin that are no part of the answer."""
+
+
+def sentence(data: ReportData, observation: Observation) -> Sentence:
+    """An observation in words, in each of the report's languages."""
+    told = {lang: tell(observation, data.benchmark.name, lang) for lang in data.languages}
+    return Sentence(Label(told), observation.name)
+
+
+def observations_of(data: ReportData) -> list[Observation]:
+    """Everything that the report says, in its order."""
+    return read_observations(data.results / OBSERVATIONS)
+
+
+def section_story(data: ReportData, group: Sequence[Experiment]) -> list[Sentence]:
+    """What the sections of neighbouring experiments say."""
+    names = {experiment.name for experiment in group}
+    return [sentence(data, each) for each in observations_of(data) if each.section in names]
+
+
+def _on_page_one(data: ReportData) -> Iterable[Observation]:
+    return (each for each in observations_of(data) if each.section is None)
+
+
+def answer(data: ReportData) -> list[Sentence]:
+    """The answer on page one."""
+    told = (each for each in _on_page_one(data) if not each.name.startswith((LINE, FOOTNOTE)))
+    return [sentence(data, each) for each in told]
+
+
+def lines(data: ReportData) -> list[tuple[Observation, Sentence]]:
+    """A line for each experiment, with the observation that it is."""
+    found = (each for each in _on_page_one(data) if each.name.startswith(LINE))
+    return [(each, sentence(data, each)) for each in found]
+
+
+def footnotes(data: ReportData) -> list[Sentence]:
+    """What stands at the foot of page one."""
+    told = (each for each in _on_page_one(data) if each.name.startswith(FOOTNOTE))
+    return [sentence(data, each) for each in told]

@@ -1,0 +1,454 @@
+"""What a section on two implementations says: what varies, and what that does to time, rate, memory.
+
+A function an observation, from the section's tables to the facts of its macro, or None where its
+condition does not hold. Speeds are those of the other implementation over the baseline; times are
+in ms, rates in the benchmark's unit, memory in MiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flashlab.story import words
+from flashlab.story.observation import Observation
+from flashlab.story.tables import EQUAL, FASTER, SLOWER, UNDECIDED, Section, Speed, evidence
+
+FORWARD, BACKWARD, TOTAL = "forward_time", "backward_time", "forward_backward_time"
+PASSES = {"forward": FORWARD, "backward": BACKWARD}
+MEMORY = "peak_memory"
+MASK = "causal"
+OFF, ON = "causal=false", "causal=true"
+
+
+def pair(section: Section) -> tuple[str, str] | None:
+    """The baseline and the only other implementation that has numbers; None for other sections."""
+    able = [name for name in section.implementations if _has_numbers(section, name)]
+    return (able[0], able[1]) if len(able) == 2 and able[0] == section.baseline else None
+
+
+def _has_numbers(section: Section, name: str) -> bool:
+    return any(section.medians(FORWARD, name, variant) for variant in section.variants)
+
+
+def is_switch(section: Section) -> bool:
+    """Whether the section compares the mask on and off."""
+    return section.variants == [OFF, ON]
+
+
+def variant_of(section: Section) -> str:
+    """The variant of a plain sweep; of a section on the mask, without it."""
+    return section.variants[0]
+
+
+def ends(section: Section, names: Sequence[str], variant: str) -> tuple[int, int] | None:
+    """The first and the last value at which all have times; None for fewer than two."""
+    values = section.values(names, variant, TOTAL)
+    return (values[0], values[-1]) if len(values) > 1 else None
+
+
+def operations(section: Section, variant: str, values: Sequence[int]) -> dict[int, float]:
+    """The operations of a forward pass at values of the sweep."""
+    work = section.benchmark.metric(FORWARD).work
+    assert work is not None
+    found = {}
+    for value in values:
+        runs = (section.run(name, variant, value) for name in section.implementations)
+        found[value] = work.operations(next(run for run in runs if run is not None))
+    return found
+
+
+def span(numbers: Sequence[float]) -> list[float]:
+    """The least and the greatest of some numbers, as a range is printed."""
+    return [min(numbers), max(numbers)]
+
+
+def _speeds_of(speeds: Sequence[Speed]) -> list[float]:
+    return span([speed.x for speed in speeds])
+
+
+def sizes_of(section: Section, variant: str) -> dict[str, Any]:
+    """The swept values and the fixed ones, with the head dimensions where they vary."""
+    experiment = section.experiment
+    rows = [run for run in experiment.runs if section_variant(section, run) == variant]
+    along: dict[str, list[Any]] = {}
+    fixed: dict[str, Any] = {}
+    for parameter in section.benchmark.parameters:
+        if parameter == experiment.parameter or parameter.name == MASK:
+            continue
+        by_value = {experiment.value_of(run): run[parameter.name] for run in rows}
+        several = [by_value[value] for value in sorted(by_value)]
+        if len(set(several)) > 1:
+            along[parameter.symbol] = several
+        else:
+            fixed[parameter.symbol] = several[0]
+    return {"fixed": fixed, "along": along}
+
+
+def section_variant(section: Section, run: Any) -> str:
+    """The variant of a run, as comparisons.csv has it."""
+    return f"{MASK}={str(run[MASK]).lower()}"
+
+
+# What varies
+
+
+def varies(section: Section) -> Observation:
+    """What varies, what is fixed, and what that does to the operations."""
+    variant = variant_of(section)
+    values = section.experiment.values
+    work = operations(section, variant, values)
+    facts = {
+        "p": section.symbol,
+        "values": values,
+        "factor": values[-1] / values[0],
+        "operations": work[values[-1]] / work[values[0]],
+        "mask": "both" if is_switch(section) else variant == ON,
+        **sizes_of(section, variant),
+    }
+    return Observation("varies", section.name, facts)
+
+
+# Time
+
+
+def time_growth(section: Section) -> Observation | None:
+    """How the times of both grow from end to end, and in the last step, beside the operations."""
+    names, variant = pair(section), variant_of(section)
+    if names is None or is_switch(section):
+        return None
+    values = section.values(names, variant, TOTAL)
+    if len(values) < 2:
+        return None
+    first, before, last = values[0], values[-2], values[-1]
+    work = operations(section, variant, values)
+    facts: dict[str, Any] = {
+        **{"p": section.symbol, "first": first, "before": before, "last": last},
+        **{"base": names[0], "new": names[1]},
+        "operations": work[last] / work[first],
+        "last_operations": work[last] / work[before],
+        "steps": len(values) - 1,
+    }
+    rows: list[Speed | None] = []
+    for key, metric in {**PASSES, "total": TOTAL}.items():
+        times = {name: section.medians(metric, name, variant) for name in names}
+        grown = {name: section.growth(metric, name, variant, last) for name in names}
+        rows += grown.values()
+        facts[key] = {
+            role: {
+                "first": times[name][first],
+                "last": times[name][last],
+                "factor": times[name][last] / times[name][first],
+                "last_step": times[name][last] / times[name][before],
+                "about": _is_wide(grown[name]),
+                "fastest": _fastest(section, metric, name, variant, values),
+            }
+            for role, name in zip(("base", "new"), names, strict=True)
+        }
+    both = [facts["total"][role] for role in ("base", "new")]
+    facts["keeps_up"] = _shared(words.growth(e["factor"], facts["operations"]) for e in both)
+    facts["last_keeps_up"] = _shared(
+        words.growth(e["last_step"], facts["last_operations"]) for e in both
+    )
+    alike = facts["keeps_up"] in ("as operations", "near")
+    facts["starts_lower"] = alike and _starts_lower(section, names, variant, first, both)
+    facts["slower_before"] = (
+        [] if facts["keeps_up"] == "alone" else _slower_before(section, names, variant, values)
+    )
+    facts["activity"] = _activity(section, names[1], variant, first, last)
+    return Observation("time_growth", section.name, facts, evidence(rows))
+
+
+def _is_wide(grown: Speed | None) -> bool:
+    """Whether a growth is known to no better than ±5%."""
+    if grown is None or grown.low is None or grown.high is None:
+        return True
+    return grown.high / grown.low > words.margins(2)
+
+
+def _shared(found: Any) -> str:
+    """The word that both share, else ``apart``."""
+    distinct = set(found)
+    return distinct.pop() if len(distinct) == 1 else "apart"
+
+
+def _starts_lower(
+    section: Section, names: tuple[str, str], variant: str, first: int, grown: Sequence[Any]
+) -> bool:
+    """Whether both grow alike (within 10%) and the other one is at least twice as fast at once."""
+    factors = span([each["factor"] for each in grown])
+    speed = section.speeds(TOTAL, names[1], variant).get(first)
+    alike = factors[1] / factors[0] <= 1.1 and min(factors) > 1
+    return alike and speed is not None and speed.verdict == FASTER and speed.x >= 2
+
+
+def _fastest(
+    section: Section, metric: str, name: str, variant: str, values: Sequence[int]
+) -> dict[str, Any] | None:
+    """Where an inner value, or the last, is decidedly faster than the one before it; else None."""
+    times = section.medians(metric, name, variant)
+    best = min(values, key=times.__getitem__)
+    worst = max(values, key=times.__getitem__)
+    if best in (values[0], worst):
+        return None
+    step = section.step(metric, name, variant, best)
+    if step is None or step.verdict != FASTER:
+        return None
+    return {"at": best, "worst": worst, "slower_by": times[worst] / times[best] - 1}
+
+
+def _slower_before(
+    section: Section, names: Sequence[str], variant: str, values: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Those that take decidedly longer at the first value than at the next one, with more work."""
+    found = []
+    for name in names:
+        step = section.step(TOTAL, name, variant, values[1])
+        if step is not None and step.verdict == FASTER:
+            times = section.medians(TOTAL, name, variant)
+            at = list(values[:2])
+            found.append({"name": name, "at": at, "times": [times[value] for value in at]})
+    return found
+
+
+def _activity(section: Section, name: str, variant: str, first: int, last: int) -> Any:
+    """Percent of the forward in which Tensor Cores are active at both ends, where counted."""
+    found = []
+    for value in (first, last):
+        run = section.run(name, variant, value)
+        counted = section.experiment.counters_of(run, FORWARD) if run else {}
+        if "matrix_activity" not in counted:
+            return None
+        found.append(counted["matrix_activity"] / 100)
+    return found
+
+
+def passes_of(section: Section, name: str, variant: str) -> dict[str, dict[int, Speed]]:
+    """The speed-ups of each pass and of the total, along the sweep."""
+    every = {**PASSES, "total": TOTAL}
+    return {key: section.speeds(metric, name, variant) for key, metric in every.items()}
+
+
+def passes_differ(speeds: dict[str, dict[int, Speed]]) -> bool:
+    """Whether the passes have opposite decided verdicts somewhere in the sweep."""
+    found = [{s.verdict for s in speeds[key].values()} & {FASTER, SLOWER} for key in PASSES]
+    forward, backward = found
+    return any({one, other} == {FASTER, SLOWER} for one in forward for other in backward)
+
+
+def time_lead(section: Section) -> Observation | None:
+    """Whether the lead of the other implementation grows along the sweep."""
+    names, variant = pair(section), variant_of(section)
+    if names is None or is_switch(section):
+        return None
+    speeds = passes_of(section, names[1], variant)
+    total = speeds["total"]
+    if len(total) < 2 or passes_differ(speeds):
+        return None
+    values = sorted(total)
+    best, worst = (choose(values, key=lambda v: total[v].x) for choose in (max, min))
+    verdicts = {speed.verdict for speed in total.values()}
+    facts = {
+        "p": section.symbol,
+        "first": values[0],
+        "last": values[-1],
+        "lead": words.lead(total),
+        "leads": {key: words.lead(speeds[key]) for key in PASSES},
+        "verdict": verdicts.pop() if len(verdicts) == 1 else "mixed",
+        "range": {key: _speeds_of([*each.values()]) for key, each in speeds.items()},
+        "ends": {key: [each[v].x for v in (values[0], values[-1])] for key, each in speeds.items()},
+        "best": {"at": best, **{key: each[best].x for key, each in speeds.items()}},
+        "worst": {"at": worst, **{key: each[worst].x for key, each in speeds.items()}},
+        "undecided": [v for v in values if total[v].verdict == UNDECIDED],
+        "of": len(values),
+        "pooled": pooled_facts(section, names[1], variant),
+    }
+    rows = [speed for each in speeds.values() for speed in each.values()]
+    return Observation("time_lead", section.name, facts, evidence(rows))
+
+
+def pooled_facts(section: Section, name: str, variant: str) -> dict[str, Any]:
+    """The speed-ups over the whole sweep, by pass and in total, where there are any."""
+    every = {**PASSES, "total": TOTAL}
+    found = {key: section.pooled(metric, name, variant) for key, metric in every.items()}
+    return {key: speed.facts for key, speed in found.items() if speed is not None}
+
+
+def time_passes(section: Section) -> Observation | None:
+    """The passes apart, where one is faster and the other slower somewhere in the sweep."""
+    names, variant = pair(section), variant_of(section)
+    if names is None or is_switch(section):
+        return None
+    speeds = passes_of(section, names[1], variant)
+    if not passes_differ(speeds):
+        return None
+    facts = {
+        "p": section.symbol,
+        "new": names[1],
+        "values": sorted(speeds["forward"]),
+        "passes": {key: by_verdict(each) for key, each in speeds.items()},
+        "pooled": pooled_facts(section, names[1], variant),
+    }
+    rows = [speed for each in speeds.values() for speed in each.values()]
+    return Observation("time_passes", section.name, facts, evidence(rows))
+
+
+def by_verdict(speeds: dict[int, Speed]) -> dict[str, Any]:
+    """By each verdict that occurs: the values of the sweep, and the range of the speed-ups."""
+    found: dict[str, Any] = {}
+    for verdict in (FASTER, SLOWER, EQUAL, UNDECIDED):
+        mine = {value: speed for value, speed in speeds.items() if speed.verdict == verdict}
+        if mine:
+            found[verdict] = {"at": sorted(mine), "x": _speeds_of([*mine.values()])}
+    return found
+
+
+def time_switch(section: Section) -> Observation | None:
+    """What the mask does to the time of both, by pass, at the ends of the sweep."""
+    names = pair(section)
+    if names is None or not is_switch(section):
+        return None
+    effects, rows = {}, list[Speed]()
+    for role, name in zip(("base", "new"), names, strict=True):
+        effects[role] = {}
+        for key, metric in PASSES.items():
+            speeds = section.switched(MASK, metric, name, ON)
+            if not speeds:
+                return None
+            rows += speeds.values()
+            effects[role][key] = switch_facts(section, metric, name, speeds)
+    values = sorted(section.switched(MASK, FORWARD, names[1], ON))
+    facts = {
+        **{"p": section.symbol, "first": values[0], "last": values[-1]},
+        **{"base": names[0], "new": names[1], "effects": effects},
+    }
+    return Observation("time_switch", section.name, facts, evidence(rows))
+
+
+def switch_facts(
+    section: Section, metric: str, name: str, speeds: dict[int, Speed]
+) -> dict[str, Any]:
+    """What the mask does to one pass: at both ends, by verdict, pooled, and whether ever more."""
+    values = sorted(speeds)
+    pooled = section.switched_pooled(MASK, metric, name, ON)
+    ordered = [speeds[value] for value in values]
+    rising = len(values) > 1 and all(
+        after.low is not None and before.high is not None and after.low > before.high
+        for before, after in zip(ordered, ordered[1:], strict=False)
+    )
+    verdicts = {speed.verdict for speed in ordered}
+    return {
+        "first": speeds[values[0]].facts,
+        "last": speeds[values[-1]].facts,
+        "verdict": verdicts.pop() if len(verdicts) == 1 else "mixed",
+        "by_verdict": by_verdict(speeds),
+        "rising": rising,
+        "pooled": pooled.facts if pooled else None,
+    }
+
+
+# Rate
+
+
+def rate_growth(section: Section) -> Observation | None:
+    """The rates of both forward passes at both ends, and their share of the measured ceiling."""
+    names, variant = pair(section), variant_of(section)
+    if names is None or is_switch(section) or (at := ends(section, names, variant)) is None:
+        return None
+    work = operations(section, variant, at)
+    rates = {
+        role: [section.medians("forward_rate", name, variant)[value] for value in at]
+        for role, name in zip(("base", "new"), names, strict=True)
+    }
+    changed = {role: rate[1] / rate[0] for role, rate in rates.items()}
+    facts = {
+        **{"p": section.symbol, "first": at[0], "last": at[1], "base": names[0], "new": names[1]},
+        **{"unit": section.benchmark.rate_unit, "rates": rates, "changed": changed},
+        "equal_work": abs(work[at[1]] / work[at[0]] - 1) < 1e-9,
+        "ceiling": matrix_ceiling(section),
+    }
+    grown = [section.growth(FORWARD, name, variant, at[1]) for name in names]
+    return Observation("rate_growth", section.name, facts, evidence(grown))
+
+
+def matrix_ceiling(section: Section) -> float | None:
+    """The measured rate of matrix products in the section's number format, in its unit of rate."""
+    ceilings = section.tables.ceilings
+    dtypes = {run["dtype"] for run in section.experiment.runs}
+    names = {run["device_name"] for run in section.experiment.runs if run["status"] == "ok"}
+    if ceilings is None or len(dtypes) > 1 or names != {ceilings.device_name}:
+        return None
+    ceiling = ceilings.matrix.get(dtypes.pop())
+    scale = {"TFLOP/s": 1e12, "GFLOP/s": 1e9}[section.benchmark.rate_unit]
+    return ceiling.rate / scale if ceiling else None
+
+
+def rate_definition(section: Section) -> Observation | None:
+    """Why rates fall with the mask: the operations are halved by definition."""
+    names = pair(section)
+    if names is None or not is_switch(section):
+        return None
+    values = section.values(names, ON, FORWARD)
+    if not values:
+        return None
+    last = values[-1]
+    rates, saved, rows = {}, {}, []
+    for role, name in zip(("base", "new"), names, strict=True):
+        both = [section.medians("forward_rate", name, variant).get(last) for variant in (OFF, ON)]
+        speed = section.switched(MASK, FORWARD, name, ON).get(last)
+        if None in both or speed is None or not both[1] < both[0]:  # type: ignore[operator]
+            return None
+        rates[role], saved[role] = both, speed.verdict
+        rows.append(speed)
+    facts = {
+        **{"p": section.symbol, "last": last, "base": names[0], "new": names[1]},
+        **{"unit": section.benchmark.rate_unit, "rates": rates, "saved": saved},
+    }
+    return Observation("rate_definition", section.name, facts, evidence(rows))
+
+
+# Memory
+
+
+def memory_growth(section: Section) -> Observation | None:
+    """How the exact peak memory of both grows."""
+    names, variant = pair(section), variant_of(section)
+    if names is None or is_switch(section):
+        return None
+    values = section.values(names, variant, MEMORY)
+    if len(values) < 2:
+        return None
+    facts: dict[str, Any] = {
+        **{"p": section.symbol, "first": values[0], "last": values[-1]},
+        **{"base": names[0], "new": names[1], "sweep": values[-1] / values[0]},
+    }
+    added = []
+    for role, name in zip(("base", "new"), names, strict=True):
+        sizes = [section.medians(MEMORY, name, variant)[value] for value in values]
+        added.append((sizes[-1] - sizes[0]) / (values[-1] - values[0]))
+        facts[role + "_memory"] = {
+            **{"first": sizes[0], "last": sizes[-1], "factor": sizes[-1] / sizes[0]},
+            **{"last_step": sizes[-1] / sizes[-2], "adds": added[-1]},
+            "growth": words.memory_growth(values, sizes),
+        }
+    shares = [
+        section.medians(MEMORY, names[1], variant)[v]
+        / section.medians(MEMORY, names[0], variant)[v]
+        for v in (values[0], values[-1])
+    ]
+    facts["shares"] = shares
+    facts["adds_alike"] = min(added) > 0 and max(added) / min(added) <= 1.15
+    return Observation("memory_growth", section.name, facts)
+
+
+def memory_equal(section: Section) -> Observation | None:
+    """That the mask changes no peak memory, where that is so to 2%."""
+    names = [name for name in section.implementations if _has_numbers(section, name)]
+    if not is_switch(section) or not names:
+        return None
+    for name in names:
+        off, on = (section.medians(MEMORY, name, variant) for variant in (OFF, ON))
+        common = off.keys() & on.keys()
+        if not common or any(abs(on[v] / off[v] - 1) > 0.02 for v in common):
+            return None
+    return Observation("memory_equal", section.name, {"count": len(names)})

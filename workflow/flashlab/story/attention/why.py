@@ -1,0 +1,502 @@
+"""Why: what another process counted at the same setting, or what follows by arithmetic.
+
+Nothing is explained that was not counted on the same run, or that the exact model of memory or the
+definition of the operations does not give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flashlab.analysis.experiment import EXACT_DIGITS, Row
+from flashlab.analysis.launched import Launched, read_kernels
+from flashlab.analysis.ratios import rounded
+from flashlab.runs import Run
+from flashlab.story.attention.sweep import (
+    BACKWARD,
+    FORWARD,
+    MEMORY,
+    OFF,
+    ON,
+    PASSES,
+    TOTAL,
+    ends,
+    is_switch,
+    pair,
+    variant_of,
+)
+from flashlab.story.observation import Observation
+from flashlab.story.tables import FASTER, SLOWER, Section, evidence
+
+GIGA = 1e9
+LARGEST = 2**24
+"""The longest sequence at which the memory model is asked."""
+
+LINE_ERROR = 0.02
+"""How far inner points may lie from the line through the first and the last."""
+
+AGREEMENT = 0.10
+"""Within what share the scores by two independent lines agree."""
+
+
+def counted(section: Section, name: str, variant: str, value: int, metric: str) -> dict[str, float]:
+    """What was counted of a pass, by quantity; empty where nothing was."""
+    run = section.run(name, variant, value)
+    if run is None or run["status"] != "ok":
+        return {}
+    found = dict(section.experiment.counters_of(run, metric))
+    return found if found.get("busy_time") or found.get("operator_time") else {}
+
+
+def counted_values(section: Section, names: Sequence[str], variant: str) -> list[int]:
+    """The values of the sweep at which the forward pass of all of these was counted."""
+    return [
+        value
+        for value in section.experiment.values
+        if all(counted(section, name, variant, value, FORWARD) for name in names)
+    ]
+
+
+def copy_rate(section: Section) -> float | None:
+    """Bytes a millisecond that the device was measured to copy."""
+    ceilings = section.tables.ceilings
+    names = {run["device_name"] for run in section.experiment.runs if run["status"] == "ok"}
+    return ceilings.copy.rate / 1e3 if ceilings and names == {ceilings.device_name} else None
+
+
+def traffic_of(
+    section: Section, name: str, variant: str, value: int, metric: str
+) -> dict[str, Any] | None:
+    """What a pass moved on a GPU: kernels, GB, share of the copy bandwidth, Tensor Core activity."""
+    found, copied = counted(section, name, variant, value, metric), copy_rate(section)
+    if copied is None or "dram_bytes" not in found:
+        return None
+    return {
+        "kernels": int(found["kernels"]),
+        "gigabytes": found["dram_bytes"] / GIGA,
+        "bandwidth": found["dram_bytes"] / found["busy_time"] / copied,
+        "activity": found["matrix_activity"] / 100,
+    }
+
+
+def counters_evidence(section: Section, rows: Sequence[tuple[str, str, int]]) -> list[Any]:
+    """The rows of metrics.csv that hold the counters of these runs."""
+    return [
+        {"table": "metrics.csv", "experiment": section.name, "implementation": name}
+        | {"variant": variant, section.experiment.parameter.name: value}
+        for name, variant, value in rows
+    ]
+
+
+def why_traffic(section: Section) -> Observation | None:
+    """DRAM traffic of both, where one moves at least twice the bytes of the other."""
+    names, variant = pair(section), variant_of(section)
+    if names is None or is_switch(section):
+        return None
+    values = counted_values(section, names, variant)
+    if not values:
+        return None
+    at = values[-1]
+    base, new = (
+        {key: traffic_of(section, name, variant, at, metric) for key, metric in PASSES.items()}
+        for name in names
+    )
+    if any(each is None for each in (*base.values(), *new.values())):
+        return None
+    ratios = {key: base[key]["gigabytes"] / new[key]["gigabytes"] for key in PASSES}  # type: ignore[index]
+    speeds = {k: section.speeds(m, names[1], variant).get(at) for k, m in PASSES.items()}
+    told = [
+        key
+        for key, ratio in ratios.items()
+        if ratio >= 2 and (speed := speeds[key]) is not None and speed.verdict == FASTER
+    ]
+    if not told:
+        return None
+    facts = {
+        **{"p": section.symbol, "at": at, "base": names[0], "new": names[1]},
+        **{"base_moves": base, "new_moves": new, "ratios": ratios, "passes": told},
+        "moves_data": all(base[key]["bandwidth"] > 0.5 for key in PASSES),  # type: ignore[index]
+    }
+    rows = [(name, variant, at) for name in names]
+    return Observation("why_traffic", section.name, facts, counters_evidence(section, rows))
+
+
+def why_memory_model(section: Section) -> Observation | None:
+    """How much of the baseline's peak the scores are, where the exact model gives it to the byte."""
+    names, variant = pair(section), variant_of(section)
+    metric = section.benchmark.metric(MEMORY)
+    if names is None or is_switch(section) or metric.account is None:
+        return None
+    values = section.values(names[:1], variant, MEMORY)
+    if section.experiment.parameter.name != "seq_len" or not values:
+        return None
+    run = section.run(names[0], variant, values[-1])
+    if run is None:
+        return None
+    given = Run.of(section.benchmark, run)
+    parts = metric.account.parts(given, run["provider"], run["device_name"])
+    exact = metric.exact_model and metric.exact_model(given, run["provider"], run["device_name"])
+    measured = section.medians(MEMORY, names[0], variant)[values[-1]]
+    if not parts or "scores" not in parts or exact is None:
+        return None
+    if rounded(exact, EXACT_DIGITS) != measured:
+        return None
+    facts = {
+        **{"p": section.symbol, "at": values[-1], "base": names[0]},
+        **{"tensor": parts["scores"] / 4, "share": parts["scores"] / sum(parts.values())},
+    }
+    return Observation("why_memory_model", section.name, facts)
+
+
+def memory_limit(section: Section) -> Observation | None:
+    """By the exact model, at which length the baseline no longer fits, and what the other needs."""
+    names, variant = pair(section), variant_of(section)
+    metric, experiment = section.benchmark.metric(MEMORY), section.experiment
+    if names is None or is_switch(section) or metric.account is None:
+        return None
+    values = section.values(names, variant, MEMORY)
+    if experiment.parameter.name != "seq_len" or experiment.covaried or not values:
+        return None
+    runs = [section.run(name, variant, values[-1]) for name in names]
+    base, new = runs
+    if base is None or new is None:
+        return None
+    capacity = metric.account.capacity(base["device_name"])
+
+    def needed(run: Row, length: int) -> float:
+        assert metric.account is not None
+        longer = Run.of(section.benchmark, {**run, "seq_len": length})
+        parts = metric.account.parts(longer, run["provider"], run["device_name"])
+        return sum(parts.values()) / 1024 if parts else math.nan
+
+    if (
+        capacity is None
+        or math.isnan(needed(base, values[-1]))
+        or math.isnan(needed(new, values[-1]))
+    ):
+        return None
+    length, fits = 2 * values[-1], None
+    while needed(base, length) * 1024 <= capacity and length < LARGEST:
+        length, fits = 2 * length, length
+    facts = {
+        **{"base": names[0], "new": names[1], "too_long": length, "capacity": capacity / 1024},
+        **{"needs": needed(base, length), "new_needs": needed(new, length)},
+        "fits": None if fits is None else {"at": fits, "needs": needed(base, fits)},
+    }
+    return Observation("memory_limit", section.name, facts)
+
+
+# The mask
+
+
+def _kernels(section: Section, name: str, variant: str, value: int) -> list[Launched]:
+    run = section.run(name, variant, value)
+    if run is None or not run["kernels"] or FORWARD not in run["kernels"]:
+        return []
+    return read_kernels(run["kernels"], FORWARD)
+
+
+def _by_class(kernels: Sequence[Launched]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for kernel in kernels:
+        found[kernel.kind] = found.get(kernel.kind, 0.0) + kernel.milliseconds
+    return found
+
+
+def _matrix_work(kernels: Sequence[Launched]) -> float:
+    """The work of Tensor Cores, as their busy time: that of a kernel times their activity in it."""
+    return sum(kernel.milliseconds * kernel.tensor for kernel in kernels)
+
+
+def why_kernel_class(section: Section) -> Observation | None:
+    """What the mask adds to the baseline's forward, and whether the other one skips what it masks."""
+    names = pair(section)
+    if names is None or not is_switch(section):
+        return None
+    values = [
+        value
+        for value in section.experiment.values
+        if all(_kernels(section, n, v, value) for n in names for v in (OFF, ON))
+    ]
+    if not values:
+        return None
+    first, last = values[0], values[-1]
+    off, on = (_kernels(section, names[0], variant, last) for variant in (OFF, ON))
+    before, after = _by_class(off), _by_class(on)
+    more = {kind: time - before.get(kind, 0.0) for kind, time in after.items()}
+    products = [
+        _matrix_work([kernel for kernel in each if kernel.kind == "product"]) for each in (off, on)
+    ]
+    work = {
+        value: [_matrix_work(_kernels(section, names[1], v, value)) for v in (OFF, ON)]
+        for value in {first, last}
+    }
+    if not products[0] or not all(each[0] for each in work.values()) or len(on) <= len(off):
+        return None
+    slower = sum(after.values()) - sum(before.values())
+    masking = sum(
+        time for kind, time in more.items() if kind in ("elementwise", "copy", "reduction")
+    )
+    facts = {
+        **{"p": section.symbol, "first": first, "last": last, "base": names[0], "new": names[1]},
+        **{"added": len(on) - len(off), "product_work": products[1] / products[0]},
+        **{"more": slower, "masking": masking, "softmax": more.get("softmax", 0.0)},
+        "work": {key: work[v][1] / work[v][0] for key, v in (("first", first), ("last", last))},
+    }
+    rows = [(name, variant, at) for name in names for variant in (OFF, ON) for at in (first, last)]
+    return Observation("why_kernel_class", section.name, facts, counters_evidence(section, rows))
+
+
+# The scores as a straight line
+
+
+def line_of(section: Section, metric: str, unit: int = 1) -> dict[str, Any] | None:
+    """The baseline's time as a straight line in the swept value, where it is one; ms and ms a unit.
+
+    Through the first and the last of at least four points, all ok, the last decidedly slower; the
+    others lie within `LINE_ERROR` of it, and slope and intercept are positive.
+    """
+    variant, name = variant_of(section), section.baseline
+    times = section.medians(metric, name, variant)
+    values = sorted(times)
+    if len(values) < 4 or values != section.experiment.values:
+        return None
+    grown = section.growth(metric, name, variant, values[-1])
+    if grown is None or grown.verdict != SLOWER:
+        return None
+    first, last = values[0], values[-1]
+    slope = (times[last] - times[first]) / (last - first)
+    intercept = times[first] - slope * first
+    errors = [abs(times[v] / (intercept + slope * v) - 1) for v in values]
+    if slope <= 0 or intercept <= 0 or max(errors) > LINE_ERROR:
+        return None
+    share = slope * last / times[last]
+    return {
+        **{"intercept": intercept, "slope": slope * unit, "error": max(errors), "share": share},
+        **{"at": last, "unit": unit, "raw_slope": slope},
+    }
+
+
+E_UNIT = 1024
+
+
+def why_score_line(section: Section) -> Observation | None:
+    """That the baseline's time is a straight line in H or in E, and what the scores cost by it."""
+    swept, names = section.experiment.parameter.name, pair(section)
+    if names is None or swept not in ("num_heads", "emb_dim") or is_switch(section):
+        return None
+    unit = E_UNIT if swept == "emb_dim" else 1
+    forward, backward = (line_of(section, metric, unit) for metric in (FORWARD, BACKWARD))
+    if forward is None:
+        return None
+    facts: dict[str, Any] = {
+        **{"p": section.symbol, "base": names[0], "swept": swept},
+        **{"forward": forward, "backward": backward, "confirms": None},
+    }
+    if swept == "emb_dim":
+        facts["confirms"] = _confirmed(section, forward["intercept"])
+    return Observation("why_score_line", section.name, facts)
+
+
+def _confirmed(section: Section, intercept: float) -> dict[str, Any] | None:
+    """The scores by the line in H at the setting that both sweeps share, if they agree."""
+    for number, other in enumerate(section.tables.sections, start=1):
+        if other.experiment.parameter.name != "num_heads":
+            continue
+        line = line_of(other, FORWARD)
+        mine = {_rest(run): run for run in section.experiment.runs}
+        for run in other.experiment.runs:
+            if line and _rest(run) in mine and run["implementation"] == section.baseline:
+                scores = line["raw_slope"] * run["num_heads"]
+                apart = intercept / scores - 1
+                if abs(apart) <= AGREEMENT:
+                    heads = run["num_heads"]
+                    return {"number": number, "scores": scores, "apart": abs(apart), "heads": heads}
+    return None
+
+
+def _rest(run: Row) -> tuple[Any, ...]:
+    names = ("implementation", "batch_size", "seq_len", "num_heads", "emb_dim", "causal", "dtype")
+    return tuple(run[name] for name in names)
+
+
+# On a CPU
+
+
+def operators_of(section: Section, variant: str, value: int, metric: str) -> dict[str, Any] | None:
+    """Shares of the time in the operators of the baseline's pass, and how many there are."""
+    found = counted(section, section.baseline, variant, value, metric)
+    if "softmax_share" not in found:
+        return None
+    return {
+        "operators": int(found["operators"]),
+        "softmax": found["softmax_share"] / 100,
+        "products": found["product_share"] / 100,
+        "elementwise": found["elementwise_share"] / 100,
+    }
+
+
+def why_operators(section: Section) -> Observation | None:
+    """On a CPU, what the baseline's forward spends its time in, at both counted ends."""
+    names = pair(section)
+    if names is None:
+        return None
+    variants = [OFF, ON] if is_switch(section) else [variant_of(section)] * 2
+    values = counted_values(section, names[:1], variants[0])
+    if is_switch(section):
+        values = [v for v in values if v in counted_values(section, names[:1], ON)]
+    if not values:
+        return None
+    first, last = (values[-1],) * 2 if is_switch(section) else (values[0], values[-1])
+    found = [
+        operators_of(section, variant, value, FORWARD)
+        for variant, value in zip(variants, (first, last), strict=True)
+    ]
+    if any(each is None for each in found):
+        return None
+    facts = {
+        **{"p": section.symbol, "first": first, "last": last, "base": names[0], "new": names[1]},
+        **{"mask": is_switch(section), "ends": found, "swept": section.experiment.parameter.name},
+    }
+    rows = [(names[0], variants[0], first), (names[0], variants[1], last)]
+    return Observation("why_operators", section.name, facts, counters_evidence(section, rows))
+
+
+def why_products(section: Section) -> Observation | None:
+    """Why a backward that stores no scores is slower: it does five products where four would do."""
+    names, variant = pair(section), variant_of(section)
+    if names is None or is_switch(section):
+        return None
+    speeds = section.speeds(BACKWARD, names[1], variant)
+    for value in sorted(speeds, reverse=True):
+        found = operators_of(section, variant, value, BACKWARD)
+        speed = speeds[value]
+        if found is None or speed.verdict != SLOWER or speed.low is None:
+            continue
+        bound = 1 / (found["products"] * 5 / 4)
+        if bound < 1 and speed.low < bound:
+            facts = {
+                **{"p": section.symbol, "at": value, "base": names[0], "new": names[1]},
+                **{"share": found["products"], "bound": bound, "measured": speed.facts},
+            }
+            return Observation("why_products", section.name, facts, evidence([speed]))
+    return None
+
+
+def why_none(section: Section) -> Observation | None:
+    """Along the batch size, where nothing was counted: what follows by arithmetic alone."""
+    names, variant = pair(section), variant_of(section)
+    if names is None or section.experiment.parameter.name != "batch_size":
+        return None
+    if is_switch(section) or len(counted_values(section, names[:1], variant)) > 1:
+        return None
+    at = ends(section, names, variant)
+    if at is None:
+        return None
+    factors = [
+        section.medians(metric, name, variant)[at[1]]
+        / section.medians(metric, name, variant)[at[0]]
+        for name in names
+        for metric in (TOTAL, MEMORY)
+    ]
+    sweep = at[1] / at[0]
+    nearly = all(math.log(factor) / math.log(sweep) > 0.8 for factor in factors)
+    return Observation("why_none", section.name, {"p": section.symbol, "nearly": nearly})
+
+
+# What to remember
+
+
+def take(section: Section) -> Observation | None:
+    """What to remember of a section: chosen by what is swept, and by what was decided."""
+    from flashlab.story.attention.sweep import memory_growth, passes_differ, passes_of, time_lead
+
+    names, variant = pair(section), variant_of(section)
+    if names is None:
+        return None
+    facts: dict[str, Any] = {"p": section.symbol, "base": names[0], "new": names[1]}
+    swept = section.experiment.parameter.name
+    if is_switch(section):
+        return _take_mask(section, names, facts)
+    speeds = passes_of(section, names[1], variant)
+    if passes_differ(speeds):
+        faster = [key for key in PASSES if _all(speeds[key], FASTER)]
+        return Observation("take", section.name, {**facts, "lesson": "passes", "faster": faster})
+    lead, memory = time_lead(section), memory_growth(section)
+    if lead is None:
+        return None
+    word, verdict = lead.facts["lead"], lead.facts["verdict"]
+    if swept == "seq_len" and verdict == FASTER:
+        widening = memory is not None and memory.facts["shares"][1] < memory.facts["shares"][0]
+        if word == "constant" and widening:
+            return Observation("take", section.name, {**facts, "lesson": "length"})
+        if word == "widening":
+            return Observation("take", section.name, {**facts, "lesson": "longer"})
+    if swept == "batch_size":
+        if word == "constant":
+            share = memory.facts["shares"][1] if memory else None
+            return Observation("take", section.name, {**facts, "lesson": "batch", "share": share})
+        return _take_pooled(section, facts, names[1], variant)
+    if swept == "num_heads" and verdict == FASTER and word == "widening":
+        return Observation(
+            "take", section.name, {**facts, "lesson": "heads"} | _best_d(section, names[1])
+        )
+    if swept == "emb_dim" and word in ("narrowing", "peaks") and verdict == FASTER:
+        last = lead.facts["ends"]["total"][1]
+        return Observation("take", section.name, {**facts, "lesson": "large_heads", "last": last})
+    return _take_pooled(section, facts, names[1], variant)
+
+
+def _take_pooled(
+    section: Section, facts: Mapping[str, Any], name: str, variant: str
+) -> Observation | None:
+    """What all values of the sweep decide together, where they do."""
+    pooled = section.pooled(TOTAL, name, variant)
+    if pooled is None or not pooled.is_decided:
+        return None
+    more = {"lesson": "pooled", "pooled": pooled.facts}
+    return Observation("take", section.name, {**facts, **more}, evidence([pooled]))
+
+
+def _all(speeds: Mapping[int, Any], verdict: str) -> bool:
+    return bool(speeds) and {speed.verdict for speed in speeds.values()} <= {verdict, "equal"}
+
+
+def _best_d(section: Section, name: str) -> dict[str, Any]:
+    """The values within 15% of the fastest, by the medians, and how far the slowest is."""
+    times = section.medians(TOTAL, name, variant_of(section))
+    best = min(times.values())
+    dims = {value: section.run(name, variant_of(section), value) for value in times}
+    near = [v for v in times if times[v] / best <= 1.15]
+    worst = max(times, key=times.__getitem__)
+    head_dims = {value: run["head_dim"] for value, run in dims.items() if run}
+    return {
+        "near": sorted(head_dims[v] for v in near),
+        "within": max(times[v] for v in near) / best - 1,
+        "worst": head_dims[worst],
+        "slower_by": times[worst] / best - 1,
+    }
+
+
+def _take_mask(
+    section: Section, names: tuple[str, str], facts: dict[str, Any]
+) -> Observation | None:
+    """What the mask does to the lead at the last length; or that it saves nobody any time."""
+    off, on = (section.speeds(TOTAL, names[1], variant) for variant in (OFF, ON))
+    common = sorted(off.keys() & on.keys())
+    saved = [section.switched("causal", metric, n, ON) for n in names for metric in PASSES.values()]
+    if not any(speed.verdict == FASTER for each in saved for speed in each.values()):
+        return Observation("take", section.name, {**facts, "lesson": "mask_nothing"})
+    if not common:
+        return None
+    last = common[-1]
+    low, high = off[last].high, on[last].low
+    if off[last].verdict != FASTER or low is None or high is None or high <= low * 1.1025:
+        return None
+    effects = [section.switched("causal", TOTAL, name, ON).get(last) for name in names]
+    base, new = effects
+    both = base is not None and base.verdict == SLOWER and new is not None and new.verdict == FASTER
+    more = {"lesson": "mask_widens", "last": last, "x": [off[last].x, on[last].x], "opposite": both}
+    return Observation("take", section.name, {**facts, **more}, evidence([off[last], on[last]]))

@@ -1,0 +1,134 @@
+"""How a story prints numbers: the filters of its templates, alike in all languages.
+
+Prose has two significant digits, three where a ratio is near 1; a range has those of its larger
+end. The tables beside it have more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+def _decimals(value: float, digits: int) -> int:
+    """The decimals of so many significant digits of a number, once it is rounded to them."""
+    rounded = abs(float(f"{value:.{digits}g}"))
+    return max(0, digits - 1 - math.floor(math.log10(rounded))) if rounded else 0
+
+
+def _printed(value: float, decimals: int) -> str:
+    return f"{value:,.{decimals}f}"
+
+
+def two(value: float) -> str:
+    """Two significant digits: ``19``, ``3.3``, ``0.27``; whole from 10 on, where zeros count."""
+    return _printed(value, _decimals(value, 2))
+
+
+def three(value: float) -> str:
+    """Three significant digits: ``772``, ``22.1``, ``0.0456``."""
+    return _printed(value, _decimals(value, 3))
+
+
+def factor(value: float) -> str:
+    """By how much something grows: whole where it is, else two significant digits."""
+    return short(value) if near(value, round(value)) and value >= 1.5 else two(value)
+
+
+def ratio(value: float) -> str:
+    """A ratio: two decimals below 2, where they decide, else two significant digits."""
+    return _printed(value, 2 if value < 1.995 else _decimals(value, 2))
+
+
+def _ends(ends: Sequence[float], between: str) -> str:
+    low, high = ends
+    first, last = (_printed(e, 2) if max(ends) < 1.995 else two(e) for e in (low, high))
+    return first if first == last else f"{first}{between}{last}"
+
+
+def span(ends: Sequence[float]) -> str:
+    """A range of ratios: ``2.4–6.3``; one number where both ends print alike."""
+    return _ends(ends, "–")
+
+
+def fine(ends: Sequence[float]) -> str:
+    """An interval, to two decimals: ``0.91–1.04``; from 10 on to one."""
+    return "–".join(_printed(end, 2 if max(ends) < 10 else 1) for end in ends)
+
+
+def arrow(ends: Sequence[float]) -> str:
+    """A ratio from one end of a sweep to the other: ``2.4 → 6.3``."""
+    return _ends(ends, " → ")
+
+
+def ends(numbers: Sequence[float]) -> str:
+    """A measured value from one end of a sweep to the other: ``22.1 → 75.2``."""
+    first, last = map(three, numbers)
+    return f"{first} → {last}"
+
+
+def spread(numbers: Sequence[float]) -> list[float]:
+    """The least and the greatest of some numbers."""
+    return [min(numbers), max(numbers)]
+
+
+def size(value: float) -> str:
+    """A size in MiB: whole from 100 on, else three significant digits."""
+    return _printed(value, 0) if value >= 100 else f"{float(f'{value:.3g}'):g}"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage: whole, with a decimal below 2%."""
+    return f"{100 * share:.1f}%" if 0 < share < 0.0195 else f"{100 * share:.0f}%"
+
+
+def shares(ends: Sequence[float]) -> str:
+    """A range of shares as percentages: ``9–56%``."""
+    low, high = (f"{100 * end:.0f}" for end in ends)
+    return f"{low}%" if low == high else f"{low}–{high}%"
+
+
+def down(value: float) -> str:
+    """A factor that something is at least: to one decimal, rounded down."""
+    return f"{math.floor(10 * value) / 10:.1f}"
+
+
+def percent1(share: float) -> str:
+    """A share as a percentage with one decimal."""
+    return f"{100 * share:.1f}%"
+
+
+def longer(speed: float) -> str:
+    """How much more time a speed below 1 takes, as a percentage."""
+    return f"{100 * (1 / speed - 1):.0f}%"
+
+
+def short(value: float) -> str:
+    """A whole number."""
+    return f"{value:,.0f}"
+
+
+def near(value: float, other: float) -> bool:
+    """Whether two numbers are the same to 1%."""
+    return math.isclose(value, other, rel_tol=0.01)
+
+
+def begin(text: str) -> str:
+    """A text that begins a sentence: its first letter is a capital."""
+    return text[:1].upper() + text[1:]
+
+
+def settings(fixed: Mapping[str, Any]) -> list[str]:
+    """Fixed parameters by their symbols: ``B = 16``."""
+    return [f"{symbol} = {value}" for symbol, value in fixed.items()]
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    each.__name__: each
+    for each in (
+        *(two, three, factor, ratio, span, fine, arrow, ends, spread, size, percent, percent1),
+        *(shares, down),
+        *(longer, short, near, begin, settings),
+    )
+}

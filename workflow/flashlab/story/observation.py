@@ -1,0 +1,69 @@
+"""An observation: one thing that a report says, with its facts and the rows that it rests on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flashlab.files import read_json, write_json
+
+Facts = Mapping[str, Any]
+"""JSON values by the names that the observation's macro uses."""
+
+DIGITS = 9
+"""Significant digits of a number among the facts."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one sentence, or a few, of a report say.
+
+    Attributes:
+        name: of the macro in ``templates/story/<benchmark>.<language>.j2`` that tells it.
+        section: the experiment whose section tells it; None on page one.
+        facts: what the macro prints and selects its variant by.
+        evidence: the rows of the tables that it rests on, each with the name of its table.
+    """
+
+    name: str
+    section: str | None
+    facts: Facts
+    evidence: Sequence[Mapping[str, Any]] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The observation as it stands in observations.json."""
+        return {
+            "name": self.name,
+            "section": self.section,
+            "facts": as_json(self.facts),
+            "evidence": as_json(list(self.evidence)),
+        }
+
+
+def as_json(value: Any) -> Any:
+    """A value of plain types: numbers of `DIGITS`, nothing in place of what is not a number."""
+    match value:
+        case Mapping():
+            return {str(key): as_json(inner) for key, inner in value.items()}
+        case str() | bool() | None:
+            return value
+        case Sequence():
+            return [as_json(inner) for inner in value]
+    if hasattr(value, "item"):  # a number of numpy's
+        value = value.item()
+    if isinstance(value, float):
+        return None if math.isnan(value) else float(f"{value:.{DIGITS}g}")
+    return value
+
+
+def write_observations(observations: Sequence[Observation], output: Path) -> None:
+    """Write observations.json, atomically."""
+    write_json(output, [each.to_json() for each in observations])
+
+
+def read_observations(path: Path) -> list[Observation]:
+    """The observations of a dataset, in the report's order."""
+    return [Observation(**document) for document in read_json(path)]

@@ -1,0 +1,281 @@
+"""The tables of a dataset as a story reads them: medians, comparisons, counters and ceilings.
+
+A story decides nothing anew: verdicts are those of comparisons.csv. There the ratio is that of a
+metric; a story tells times as speeds, of which more is better (`Speed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from flashlab.analysis.ceilings import Ceilings
+from flashlab.analysis.comparisons import FIRST, IMPLEMENTATIONS, PREVIOUS
+from flashlab.analysis.experiment import Experiment, Row, Variant, chosen_metrics
+from flashlab.analysis.series import Series
+from flashlab.benchmarks.model import Benchmark, Metric
+
+FASTER, SLOWER, EQUAL, UNDECIDED = "faster", "slower", "equal", "undecided"
+
+_WORDS = {"below": FASTER, "above": SLOWER, "equal": EQUAL, "inconclusive": UNDECIDED}
+"""The word for a verdict on times, of which less is better."""
+
+_SWAPPED = {FASTER: SLOWER, SLOWER: FASTER}
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How many times as fast one thing is as another: the inverse of the ratio of their times.
+
+    Attributes:
+        x: the speed-up; below 1 where it is slower.
+        low, high: its 95% interval; None where there is none.
+        verdict: ``faster``, ``slower``, ``equal`` or ``undecided``, by the margin.
+        row: the row of comparisons.csv that it is read from.
+    """
+
+    x: float
+    low: float | None
+    high: float | None
+    verdict: str
+    row: dict[str, Any] = field(compare=False, repr=False)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it is decidedly faster or slower."""
+        return self.verdict in (FASTER, SLOWER)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The speed-up with its interval and verdict, as facts hold it."""
+        return {"x": self.x, "low": self.low, "high": self.high, "verdict": self.verdict}
+
+    @property
+    def inverse(self) -> Speed:
+        """How many times as fast the other thing is."""
+        low, high = (None if end is None else 1 / end for end in (self.high, self.low))
+        return Speed(1 / self.x, low, high, _SWAPPED.get(self.verdict, self.verdict), self.row)
+
+
+def _speed(row: dict[str, Any]) -> Speed:
+    ratio, low, high = (float(row[name]) for name in ("ratio", "low", "high"))
+    ends = (None, None) if pd.isna(low) or pd.isna(high) else (1 / high, 1 / low)
+    return Speed(1 / ratio, *ends, _WORDS[row["verdict"]], row)
+
+
+def evidence(speeds: Iterable[Speed | None]) -> list[dict[str, Any]]:
+    """The rows of comparisons.csv that these speeds are read from."""
+    rows = [each.row for each in speeds if each is not None]
+    return [
+        {"table": "comparisons.csv", **{k: v for k, v in row.items() if not _is_missing(v)}}
+        for row in rows
+    ]
+
+
+def _is_missing(value: Any) -> bool:
+    return value is pd.NA or value is None or (isinstance(value, float) and pd.isna(value))
+
+
+_KEY = ("experiment", "compared", "variant", "metric", "subject", "reference", "value")
+
+
+class Tables:
+    """All tables of a dataset.
+
+    Args:
+        experiments: the headline's and the sections', in the report's order.
+        comparisons: the frame of `flashlab.analysis.comparisons`.
+        ceilings: those of the device, None where none were measured.
+    """
+
+    def __init__(
+        self,
+        experiments: Sequence[Experiment],
+        comparisons: pd.DataFrame,
+        ceilings: Ceilings | None,
+    ) -> None:
+        self.experiments = experiments
+        self.comparisons = comparisons
+        self.ceilings = ceilings
+        self.benchmark: Benchmark = experiments[0].benchmark
+        self.baseline: str = experiments[0].baseline
+
+    @property
+    def sections(self) -> list[Section]:
+        """The experiments that have a section of their own."""
+        return [Section(self, each) for each in self.experiments if not each.is_summary]
+
+    @cached_property
+    def device(self) -> str:
+        """``cuda``, ``cpu`` or a kind of simulator."""
+        return str(next(run["device"] for each in self.experiments for run in each.runs))
+
+    @cached_property
+    def implementations(self) -> list[str]:
+        """All of them in the order of the sections, the baseline first, packed twins left out."""
+        packed = {name for each in self.experiments for name in each.packed}
+        shown = [e for e in self.experiments if not e.is_summary] or self.experiments
+        names = dict.fromkeys(name for each in shown for name in each.implementations)
+        others = [name for name in names if name not in packed and name != self.baseline]
+        return [*([self.baseline] if self.baseline in names else []), *others]
+
+    @cached_property
+    def _rows(self) -> dict[tuple[Any, ...], dict[str, Any]]:
+        """The comparisons by what they are of; those along a sweep by the value before, too."""
+        found: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for row in self.comparisons.to_dict("records"):
+            value = None if _is_missing(row["value"]) else int(row["value"])
+            experiment = None if _is_missing(row["experiment"]) else row["experiment"]
+            variant = "" if _is_missing(row["variant"]) else row["variant"]
+            key = (experiment, row["compared"], variant, *(row[name] for name in _KEY[3:6]))
+            found[(*key, value)] = row
+        return found
+
+    def find(self, *key: Any) -> Speed | None:
+        """The comparison of times of this key (`_KEY`); None where there is none."""
+        row = self._rows.get(key)
+        return _speed(row) if row else None
+
+    def speed(
+        self, experiment: str | None, variant: str, metric: str, name: str, over: str, value: Any
+    ) -> Speed | None:
+        """How many times as fast one implementation is as another at a value; None: pooled."""
+        key = (experiment, IMPLEMENTATIONS, variant, metric)
+        if found := self.find(*key, name, over, value):
+            return found
+        found = self.find(*key, over, name, value)
+        return found.inverse if found else None
+
+    @cached_property
+    def settings(self) -> pd.DataFrame:
+        """Every distinct setting of the dataset at which two implementations are compared.
+
+        Index: none. Columns: the parameters, ``metric``, ``subject``, ``reference``, and the
+        ``speed`` of the subject over the reference. A setting of several experiments is there once.
+        """
+        table = self.comparisons
+        single = table[(table.compared == IMPLEMENTATIONS) & table.value.notna()]
+        sizes = [p.name for p in self.benchmark.parameters]
+        distinct = single.drop_duplicates([*sizes, "metric", "subject", "reference"])
+        speeds = [_speed(row) for row in distinct.to_dict("records")]
+        return distinct[[*sizes, "metric", "subject", "reference"]].assign(speed=speeds)
+
+    def over(self, name: str, reference: str, metric: str) -> list[Speed]:
+        """How many times as fast one is as another, at each distinct setting of the dataset."""
+        table = self.settings[self.settings.metric == metric]
+        one = table[(table.subject == name) & (table.reference == reference)].speed
+        other = table[(table.subject == reference) & (table.reference == name)].speed
+        return [*one, *(speed.inverse for speed in other)]
+
+    @property
+    def times(self) -> list[Metric]:
+        """The sampled times that one compares by, totals last."""
+        return [m for m in chosen_metrics(self.benchmark) if not m.higher_is_better]
+
+
+def variant_words(variant: Variant) -> str:
+    """A variant as comparisons.csv has it: ``causal=true``."""
+    return " ".join(f"{name}={str(value).lower()}" for name, value in variant)
+
+
+@dataclass(frozen=True)
+class Section:
+    """An experiment as its story reads it."""
+
+    tables: Tables
+    experiment: Experiment
+
+    @property
+    def name(self) -> str:
+        """The experiment's name in the configuration."""
+        return self.experiment.name
+
+    @property
+    def benchmark(self) -> Benchmark:
+        """The benchmark of the dataset."""
+        return self.experiment.benchmark
+
+    @property
+    def symbol(self) -> str:
+        """The symbol of the swept parameter, such as N."""
+        return self.experiment.parameter.symbol
+
+    @property
+    def baseline(self) -> str:
+        """The implementation that the others are compared with."""
+        return self.tables.baseline
+
+    @cached_property
+    def implementations(self) -> list[str]:
+        """Those of the section in the order of the report, packed twins left out."""
+        mine = set(self.experiment.implementations)
+        return [name for name in self.tables.implementations if name in mine]
+
+    @cached_property
+    def variants(self) -> list[str]:
+        """The variants as comparisons.csv has them, in order."""
+        return [variant_words(variant) for variant in self.experiment.variants]
+
+    def _variant(self, words: str) -> Variant:
+        return next(v for v in self.experiment.variants if variant_words(v) == words)
+
+    def run(self, name: str, variant: str, value: int) -> Row | None:
+        """A row of the run table; None where none was asked for."""
+        return self.experiment.run_at(name, self._variant(variant), value)
+
+    @cached_property
+    def _medians(self) -> dict[tuple[str, str, str], dict[int, float]]:
+        return {}
+
+    def medians(self, metric: str, name: str, variant: str) -> dict[int, float]:
+        """A metric of an implementation along the sweep, in its unit, where it has numbers."""
+        key = (metric, name, variant)
+        if key not in self._medians:
+            declared = self.benchmark.metric(metric)
+            series = Series(self.experiment, name, self._variant(variant), declared)
+            self._medians[key] = dict(series.medians)
+        return self._medians[key]
+
+    def values(self, names: Sequence[str], variant: str, metric: str) -> list[int]:
+        """The values of the sweep at which all of these have a metric."""
+        common = [self.medians(metric, name, variant).keys() for name in names]
+        return sorted(set.intersection(*map(set, common))) if common else []
+
+    def speeds(
+        self, metric: str, name: str, variant: str, over: str | None = None
+    ) -> dict[int, Speed]:
+        """How many times as fast an implementation is as another, by value of the sweep."""
+        found = {
+            value: self.tables.speed(self.name, variant, metric, name, over or self.baseline, value)
+            for value in self.experiment.values
+        }
+        return {value: speed for value, speed in found.items() if speed is not None}
+
+    def pooled(self, metric: str, name: str, variant: str, over: str | None = None) -> Speed | None:
+        """The same over the sweep: the geometric mean, process by process."""
+        over = over or self.baseline
+        return self.tables.speed(self.name, variant, metric, name, over, None)
+
+    def growth(self, metric: str, name: str, variant: str, value: int) -> Speed | None:
+        """How many times as fast an implementation is at a value as at the first one."""
+        return self.tables.find(self.name, FIRST, variant, metric, name, name, value)
+
+    def step(self, metric: str, name: str, variant: str, value: int) -> Speed | None:
+        """How many times as fast an implementation is at a value as at the one before it."""
+        return self.tables.find(self.name, PREVIOUS, variant, metric, name, name, value)
+
+    def switched(self, parameter: str, metric: str, name: str, on: str) -> dict[int, Speed]:
+        """How many times as fast an implementation is with a switch on, by value of the sweep."""
+        values = self.experiment.values
+        found = {
+            v: self.tables.find(self.name, parameter, on, metric, name, name, v) for v in values
+        }
+        return {value: speed for value, speed in found.items() if speed is not None}
+
+    def switched_pooled(self, parameter: str, metric: str, name: str, on: str) -> Speed | None:
+        """The same over the sweep."""
+        return self.tables.find(self.name, parameter, on, metric, name, name, None)
