@@ -8,9 +8,7 @@ from typing import Any
 
 from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.conclusions.alternative_conclusions import alternative_conclusions
-from flashlab.analysis.conclusions.front_conclusions import front_conclusions
 from flashlab.analysis.conclusions.quoting import Known
-from flashlab.analysis.conclusions.section_conclusions import section_conclusions
 from flashlab.analysis.conclusions.step_conclusions import step_conclusions
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, device_of, ladder_of
@@ -85,11 +83,9 @@ def conclude(
     `experiments` are the headline's and the sections', in the report's order.
     """
     known = Known(findings, experiments, ceilings)
+    found: list[Finding] = []
     if any(experiment.has_alternatives for experiment in experiments):
-        found = [*alternative_conclusions(known, estimates)]
-    else:
-        front = step_conclusions if ladder_of(experiments) else front_conclusions
-        found = [*front(known), *section_conclusions(known)]
-    page_one = [finding for finding in found if finding.experiment is None]
-    ranked = [replace(finding, rank=rank) for rank, finding in enumerate(page_one)]
-    return [*ranked, *(finding for finding in found if finding.experiment is not None)]
+        found += alternative_conclusions(known, estimates)
+    elif ladder_of(experiments):
+        found += step_conclusions(known)
+    return [replace(finding, rank=rank) for rank, finding in enumerate(found)]
