@@ -48,7 +48,7 @@ def on_gpu(planter: Planter) -> Callable[..., Section]:
     return section
 
 
-@pytest.mark.parametrize(("ratio", "is_told"), [(2.05, True), (1.95, False)])
+@pytest.mark.parametrize(("ratio", "is_told"), [(2.1, True), (1.9, False)])
 def test_traffic_is_a_reason_from_twice_the_bytes_on(
     on_gpu: Callable[..., Section], ratio: float, is_told: bool
 ) -> None:
