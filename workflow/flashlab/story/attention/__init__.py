@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from flashlab.story.attention.front import front
+from flashlab.story.attention.front import page_one
 from flashlab.story.attention.gaps import gaps
-from flashlab.story.attention.group_front import chapters_of, group_front
+from flashlab.story.attention.group_front import chapters_of, groups_page_one
 from flashlab.story.attention.group_sections import (
     groups_growth,
     groups_head_dim,
@@ -84,14 +84,14 @@ def story(tables: Tables) -> Iterator[Observation]:
     """What the report says, in its order."""
     groups = groups_of(tables)
     if groups is not None:
-        yield from group_front(tables, groups)
+        yield from groups_page_one(tables, groups)
         told: set[str] = set()
         for chapter in chapters_of(tables, groups):
             found = [each for each in _chapter(chapter) if each.name not in told]
             told.update(each.name for each in found if each.name in ONCE)
             yield from found
         return
-    yield from front(tables)
+    yield from page_one(tables)
     for section in tables.sections:
         yield from _section(section)
 

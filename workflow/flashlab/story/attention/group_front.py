@@ -422,7 +422,7 @@ def chapters_of(tables: Tables, groups: Groups) -> list[Chapter]:
     return [Chapter([by_name[each.name] for each in group], groups) for group in grouped]
 
 
-def group_front(tables: Tables, groups: Groups) -> Iterator[Observation]:
+def groups_page_one(tables: Tables, groups: Groups) -> Iterator[Observation]:
     """Page one: the answer, the map, a line a chapter, and what the warnings could change."""
     for observe in (answer_groups, answer_leaders, answer_own, answer_groups_cost, map_):
         if (found := observe(tables, groups)) is not None:
