@@ -205,7 +205,9 @@ def _write_ratios(
     coords = ("data", "axes fraction")
     return [
         write(axes, text, (place, 0), (0, below), coords, ha="center", **style)
-        for place, text in reversed(list(ratios.items()))  # the last one stays where there is no room
+        for place, text in reversed(
+            list(ratios.items())
+        )  # the last one stays where there is no room
     ]
 
 
