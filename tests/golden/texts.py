@@ -26,7 +26,6 @@ from markupsafe import Markup
 from planted import ladder, sorting, training
 from planted.results import PlantedReport
 
-from flashlab.story.stage import write_findings
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.model import Benchmark
@@ -39,6 +38,7 @@ from flashlab.report.content import compose
 from flashlab.report.document import FigureEntry, Report
 from flashlab.report.page import Page
 from flashlab.report.render import to_html
+from flashlab.story.stage import write_findings
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
