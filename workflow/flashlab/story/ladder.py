@@ -13,7 +13,7 @@ from typing import Any
 from flashlab.analysis.experiment import Row, ladder_of
 from flashlab.benchmarks.ladder.costs import flops
 from flashlab.story import words
-from flashlab.story.doubts import room, warned_runs
+from flashlab.story.attention.front import room, runs_of, warned_runs
 from flashlab.story.observation import Observation
 from flashlab.story.tables import (
     EQUAL,
@@ -97,7 +97,9 @@ def gains(section: Section, metric: str, at: int) -> dict[str, Speed]:
 def number_of(section: Section, name: str) -> int:
     """The number of a step: that of the baseline is 1."""
     names = section.experiment.step_names
-    return names.index(name) - (names.index(section.baseline) if section.baseline in names else 0) + 1
+    return (
+        names.index(name) - (names.index(section.baseline) if section.baseline in names else 0) + 1
+    )
 
 
 def step_of(section: Section, name: str, **more: Any) -> dict[str, Any]:
@@ -113,7 +115,9 @@ def label_of(section: Section, name: str) -> dict[str, str]:
 
 def _stem(label: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """A label up to its detail, and the detail: ``Tensor cores``, ``fp16``."""
-    parts = {lang: re.split(r", | \(", text.rstrip(")"), maxsplit=1) for lang, text in label.items()}
+    parts = {
+        lang: re.split(r", | \(", text.rstrip(")"), maxsplit=1) for lang, text in label.items()
+    }
     stems = {lang: each[0] for lang, each in parts.items()}
     return stems, {lang: each[-1] if len(each) > 1 else "" for lang, each in parts.items()}
 
@@ -270,7 +274,7 @@ def _precision(section: Section, name: str, at: int) -> dict[str, Any] | None:
 def footnote_doubts(tables: Tables) -> Observation | None:
     """How many runs carry warnings, and what these leave of the verdicts on the steps."""
     section = ladder_section(tables)
-    warned, codes, of = warned_runs(tables)
+    warned, codes = warned_runs(tables)
     if section is None or not warned:
         return None
     at = headline(section)
@@ -278,14 +282,14 @@ def footnote_doubts(tables: Tables) -> Observation | None:
     for metric in CLOCKS:
         found = [*gains(section, metric, at).values()]
         doubtful = [speed for speed in found if speed.row.get("doubts")]
-        told = [speed for speed in doubtful if speed.is_decided or speed.verdict == EQUAL]
+        told = [speed for speed in doubtful if speed.is_decided]
         clocks[metric] = {
             **{"of": len(found), "doubtful": len(doubtful)},
             "undecided": sum(speed.verdict == UNDECIDED for speed in found),
             "room": min(map(room, told)) if told else None,
         }
         rows += doubtful
-    facts = {"runs": warned, "of": of, "codes": codes, "clocks": clocks}
+    facts = {"runs": warned, "of": runs_of(tables), "codes": codes, "clocks": clocks}
     return Observation("footnote_doubts", None, facts, evidence(rows))
 
 
@@ -337,7 +341,9 @@ def ladder_rate(section: Section) -> Observation | None:
         return None
     best = fastest_kernel(section, at)
     dtype = "float32" if rates[best] <= measured["float32"] else "float16"
-    plain = [n for n in rates if _precision(section, n, at) is None and _is_before(section, n, best)]
+    plain = [
+        n for n in rates if _precision(section, n, at) is None and _is_before(section, n, best)
+    ]
     facts: dict[str, Any] = {
         "best": _rated(rates, best, dtype, measured),
         "active": counters_at(section, best, at).get("matrix_activity"),
@@ -537,7 +543,9 @@ def ladder_rates(section: Section) -> Observation | None:
     if len(values) < 3:
         return None
     rates = {name: section.medians(RATE, name, "") for name in names}
-    best = max(names, key=lambda name: (round(math.log(rates[name][values[-1]]), 2), -names.index(name)))
+    best = max(
+        names, key=lambda name: (round(math.log(rates[name][values[-1]]), 2), -names.index(name))
+    )
     steady = []
     for name in names:
         since = next(v for v in values if _steady([rates[name][w] for w in values if w >= v]))
