@@ -98,7 +98,7 @@ def _growth(series: Series, estimates: Estimates, /, **named: Any) -> Iterator[d
 
 
 def compared_metrics(benchmark: Benchmark) -> list[Metric]:
-    """What runs are compared by: what one chooses by, and the whole time that others are part of."""
+    """What runs are compared by: what one chooses by, and the time that others are part of."""
     whole = benchmark.split.whole if benchmark.split else None
     held = [metric for metric in benchmark.metrics if metric.name == whole]
     return [*chosen_metrics(benchmark), *held]

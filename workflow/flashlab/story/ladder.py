@@ -122,9 +122,11 @@ def _stem(label: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     return stems, {lang: each[-1] if len(each) > 1 else "" for lang, each in parts.items()}
 
 
-def fastest_kernel(section: Section, at: int) -> str:
+def fastest_kernel(section: Section, at: int, among: Sequence[str] | None = None) -> str:
     """The step with the shortest kernel; the first of those that are within the margin of it."""
     times = times_at(section, KERNEL, at)
+    if among is not None:
+        times = {name: time for name, time in times.items() if name in among}
     best = min(times, key=lambda name: times[name])
     for name in times:
         speed = speed_of(section, KERNEL, name, best, at)
@@ -143,7 +145,7 @@ def counters_at(section: Section, name: str, at: int) -> dict[str, float]:
 
 
 def things(section: Section, at: int) -> list[dict[str, Any]]:
-    """What decidedly shortens the kernel, the most first; steps whose labels begin alike are one."""
+    """What decidedly shortens the kernel, the most first; steps of one kind are one thing."""
     found: list[dict[str, Any]] = []
     for name, speed in gains(section, KERNEL, at).items():
         stem, detail = _stem(label_of(section, name))
@@ -351,7 +353,7 @@ def ladder_rate(section: Section) -> Observation | None:
     }
     rows: list[Speed | None] = []
     if dtype == "float16" and plain:
-        fastest = max(plain, key=lambda name: rates[name])
+        fastest = fastest_kernel(section, at, plain)
         speed = speed_of(section, KERNEL, best, fastest, at)
         if speed is not None and speed.verdict == FASTER and rates[fastest] <= measured["float32"]:
             facts["plain"] = _rated(rates, fastest, "float32", measured)
@@ -399,7 +401,7 @@ def moved(section: Section, name: str, at: int) -> dict[str, Any] | None:
 
 
 def _chain(section: Section, names: Sequence[str], at: int) -> list[dict[str, Any]]:
-    """The last of these steps with each of which fewer instructions are executed, from the first."""
+    """The last of these steps, each of which executes fewer instructions than the one before."""
     found: list[dict[str, Any]] = []
     for name in reversed(names):
         count = counters_at(section, name, at).get("instructions")
@@ -537,7 +539,7 @@ def _extremes(factors: Mapping[str, float]) -> list[dict[str, Any]]:
 
 
 def ladder_rates(section: Section) -> Observation | None:
-    """Whose rate stops growing along the sweep and from where on, and how far the fastest's goes."""
+    """Whose rate stops growing along the sweep, from where on, and how far the fastest's goes."""
     names = section.implementations
     values = section.values(names, "", RATE)
     if len(values) < 3:

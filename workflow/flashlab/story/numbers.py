@@ -109,6 +109,11 @@ def short(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def rough(value: float) -> str:
+    """A large number of which two digits count: ``220``, ``1,900``."""
+    return f"{float(f'{value:.2g}'):,.0f}"
+
+
 def science(value: float) -> str:
     """An error, in one or two digits and a power of ten: ``1.5e-4``, ``5e-3``."""
     mantissa, exponent = f"{value:.1e}".split("e")
@@ -143,7 +148,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         *(two, three, factor, ratio, span, fine, arrow, ends, spread, size, percent, percent1),
-        *(shares, down, scaled, science),
+        *(shares, down, scaled, science, rough),
         *(longer, short, near, begin, settings),
     )
 }

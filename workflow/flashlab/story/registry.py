@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from flashlab.story import attention, ladder
+from flashlab.story import attention, ladder, training
 from flashlab.story.observation import Observation
 from flashlab.story.tables import Tables
 
 STORIES: Mapping[str, Callable[[Tables], Iterator[Observation]]] = {
     "attention": attention.story,
     "ladder": ladder.story,
+    "training": training.story,
 }
 """By the name of the benchmark. A report of another one has its tables and figures alone."""
 
