@@ -376,7 +376,11 @@ def _rated(
     }
 
 
-def moved(section: Section, name: str, at: int) -> dict[str, Any] | None:
+Fall = dict[str, Any]
+"""A counter that falls with a step: its name, by which factor, and both ends."""
+
+
+def moved(section: Section, name: str, at: int) -> Fall | None:
     """The counter that falls by the largest factor with a step; None where none falls.
 
     The step is compared with the last one before it that was counted.
@@ -548,7 +552,7 @@ def ladder_rates(section: Section) -> Observation | None:
     best = max(
         names, key=lambda name: (round(math.log(rates[name][values[-1]]), 2), -names.index(name))
     )
-    steady = []
+    steady = list[dict[str, Any]]()
     for name in names:
         since = next(v for v in values if _steady([rates[name][w] for w in values if w >= v]))
         if since != values[-1]:

@@ -181,7 +181,7 @@ def answer_which(tables: Tables) -> Observation | None:
     return Observation("answer_which", None, facts, evidence(speeds.values()))
 
 
-def _repaid(section: Section) -> dict[str, dict[str, Any]]:
+def repaid(section: Section) -> dict[str, dict[str, Any]]:
     """After how many iterations the time of a compilation is made up for, by the times measured."""
     found: dict[str, dict[str, Any]] = {}
     for name in section.implementations:
@@ -201,7 +201,7 @@ def answer_cost(tables: Tables) -> Observation | None:
     section = alternatives_of(tables)
     if section is None:
         return None
-    repaid, slower, rows = _repaid(section), list[dict[str, Any]](), list[Speed]()
+    back, slower, rows = repaid(section), list[dict[str, Any]](), list[Speed]()
     for name in section.implementations:
         speed = speed_of(section, (name, ON), (name, OFF))
         if speed is not None and speed.verdict == SLOWER:
@@ -218,12 +218,12 @@ def answer_cost(tables: Tables) -> Observation | None:
         if size > naive:
             avoid.append({"name": name, "time": time, "memory": size})
             rows.append(speed)
-    if not repaid and not slower and not avoid:
+    if not back and not slower and not avoid:
         return None
     facts = {
-        "seconds": span([each["seconds"] for each in repaid.values()]),
-        "after": span([each["after"] for each in repaid.values()]),
-        "measured": any(not each["decided"] for each in repaid.values()),
+        "seconds": span([each["seconds"] for each in back.values()]),
+        "after": span([each["after"] for each in back.values()]),
+        "measured": any(not each["decided"] for each in back.values()),
         **{"slower": slower[:1], "avoid": avoid[:1]},
     }
     return Observation("answer_cost", None, facts, evidence(rows))
@@ -371,15 +371,14 @@ def section_why(section: Section) -> Observation | None:
     """What a fused attention and compiling do to the GPU's busy time, and who waits for whom."""
     names = lean(section)
     steps = [(section.baseline, OFF), *((names[0], v) for v in (OFF, ON))] if names else []
-    found = []
+    found = list[dict[str, float]]()
     for each in steps:
         share, busy = busy_share(section, each), value_of(section, BUSY, each)
         kernels = value_of(section, KERNELS, each)
-        if share is None or kernels is None:
-            if each[1] == OFF:
-                return None
-            continue
-        found.append({"busy": busy, "share": share, "kernels": kernels})
+        if busy is not None and share is not None and kernels is not None:
+            found.append({"busy": busy, "share": share, "kernels": kernels})
+        elif each[1] == OFF:
+            return None
     if len(found) < 2:
         return None
     naive, eager, *compiled = found
