@@ -427,7 +427,7 @@ FRONT = (answer_passes, answer_use, answer_where, answer_why, answer_cost, answe
 """The answer, in its order."""
 
 
-def front(tables: Tables) -> Iterator[Observation]:
+def page_one(tables: Tables) -> Iterator[Observation]:
     """Page one: the answer, a line for each section, and what the warnings could change."""
     for observe in FRONT:
         if (found := observe(tables)) is not None:
