@@ -80,11 +80,12 @@ def speed_of(section: Section, one: Alternative, other: Alternative) -> Speed | 
     return found.inverse if found else None
 
 
-def lean(section: Section) -> list[str]:
-    """Those that take less memory than the naive attention, eager: they store no scores."""
-    memory = measured(section, MEMORY, OFF)
-    naive = memory.get((section.baseline, OFF))
-    return [name for (name, _), size in memory.items() if naive is not None and size < naive]
+def fused(section: Section) -> list[str]:
+    """The attentions that store no scores, in the order of the report: not the naive one."""
+    entries = section.experiment.plan["implementations"]
+    stored = {entry["name"] for entry in entries if entry.get("stores_scores")}
+    names = section.implementations
+    return [name for name in names if name not in stored and name != section.baseline]
 
 
 def told(alternative: Alternative, **more: Any) -> dict[str, Any]:
@@ -128,15 +129,16 @@ def answer_use(tables: Tables) -> Observation | None:
     section = alternatives_of(tables)
     if section is None:
         return None
-    plain, names = (section.baseline, OFF), lean(section)
+    plain, names = (section.baseline, OFF), fused(section)
     time, memory = value_of(section, TIME, plain), value_of(section, MEMORY, plain)
     if time is None or memory is None:
         return None
-    variant = ON if ON in section.variants else OFF
-    speeds = {name: speed_of(section, (name, variant), plain) for name in names}
-    better = {name: s for name, s in speeds.items() if s is not None and s.verdict == FASTER}
-    if not better:
+    found = {a: speed_of(section, a, plain) for a in measured(section, TIME) if a[0] in names}
+    decided = {a: s for a, s in found.items() if s is not None and s.verdict == FASTER}
+    if not decided:
         return None
+    variant = max(decided, key=lambda each: decided[each].x)[1]
+    better = {name: speed for (name, each), speed in decided.items() if each == variant}
     times, sizes = (
         [value_of(section, metric, (name, variant)) or 0.0 for name in better]
         for metric in (TIME, MEMORY)
@@ -149,7 +151,7 @@ def answer_use(tables: Tables) -> Observation | None:
         "others": [name for name in names if name not in better],
         "share": max(sizes) / memory,
     }
-    return Observation("answer_use", None, facts, evidence(speeds.values()))
+    return Observation("answer_use", None, facts, evidence(found.values()))
 
 
 def answer_which(tables: Tables) -> Observation | None:
@@ -266,7 +268,7 @@ def effect_compile(tables: Tables) -> Observation | None:
 def naive_compiled(tables: Tables) -> Observation | None:
     """Whether compiling the naive attention makes up for a fused one that is not compiled."""
     section = alternatives_of(tables)
-    if section is None or not (names := lean(section)):
+    if section is None or not (names := fused(section)):
         return None
     one, other = (section.baseline, ON), (names[0], OFF)
     speed = speed_of(section, one, other)
@@ -339,9 +341,10 @@ def section_rate(section: Section) -> Observation | None:
 
 def section_memory(section: Section) -> Observation | None:
     """The peak memory of both groups, and what compiling saves of it."""
-    memory, names = measured(section, MEMORY), lean(section)
+    memory, names = measured(section, MEMORY), fused(section)
     plain = (section.baseline, OFF)
-    if plain not in memory or not names:
+    of_fused = [size for (name, _), size in memory.items() if name in names]
+    if plain not in memory or not of_fused:
         return None
     saved = {
         name: 1 - memory[name, ON] / memory[name, OFF]
@@ -352,7 +355,7 @@ def section_memory(section: Section) -> Observation | None:
     more = [n for n in section.implementations if memory.get((n, OFF), 0.0) > memory[plain]]
     facts = {
         **{"naive": section.baseline, "of_naive": memory[plain]},
-        "fused": span([size for (name, _), size in memory.items() if name in names]),
+        "fused": span(of_fused),
         "more": [{"name": name, "memory": memory[name, OFF]} for name in more],
         "saved": [{"name": name, "share": saved[name]} for name in ends],
         "energy": _energy(section, names[0]),
@@ -369,7 +372,7 @@ def _energy(section: Section, fused: str) -> dict[str, Any] | None:
 
 def section_why(section: Section) -> Observation | None:
     """What a fused attention and compiling do to the GPU's busy time, and who waits for whom."""
-    names = lean(section)
+    names = fused(section)
     steps = [(section.baseline, OFF), *((names[0], v) for v in (OFF, ON))] if names else []
     found = list[dict[str, float]]()
     for each in steps:
@@ -463,9 +466,9 @@ def section_curves(section: Section) -> Observation | None:
 def section_take(section: Section) -> Observation | None:
     """What to remember: the order of the two, and when a faster attention no longer shows."""
     use, why = answer_use(section.tables), section_why(section)
-    if use is None or not use.facts["compiled"]:
+    if use is None or why is None or not use.facts["compiled"]:
         return None
-    facts = {"host_bound": bool(why and why.facts["host_bound"])}
+    facts = {"host_bound": why.facts["host_bound"]}
     return Observation("section_take", section.name, facts)
 
 
