@@ -398,7 +398,7 @@ def _lines(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]
 
 
 def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]:
-    """The experiments; of alternatives their headings alone, for the answer tells of them."""
+    """The experiments that have a conclusion."""
     rows = []
     for chapter in chapters:
         if chapter.conclusion is not None:
@@ -406,8 +406,6 @@ def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[Experime
             title, conclusion = chapter.title, chapter.conclusion
             if len(chapter.sections) == 1:
                 title = Label(experiment.plan["title"])
-            if experiment.has_alternatives:
-                conclusion = replace(conclusion, brief=None)
             figures = _figures_beside(data, experiment.name, chapter.title)
             rows.append(ExperimentRow(chapter.number, chapter.id, title, conclusion, figures))
     return rows
