@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.finding import Finding, read_findings
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.implementations import Implementation, implementations_of
 from flashlab.benchmarks.model import Benchmark
@@ -76,7 +75,8 @@ class PlantedReport:
         findings, overview = folder / "findings.json", folder / "overview"
         write_findings(plans, tables, self.claims, None, findings)
         if drawn is None:
-            draw_overview(plans, tables, findings, None, languages, overview)
+            comparisons = folder / "comparisons.csv"
+            draw_overview(plans, tables, comparisons, None, languages, overview)
         else:
             write_json(overview / "drawn.json", list(drawn))
         return folder
@@ -98,13 +98,3 @@ class PlantedReport:
     def compose(self, home: Path) -> Report:
         """The report as data."""
         return compose(self.config, home, None, [])
-
-
-def find(home: Path, kind: str, experiment: str | None = None, **subject: Any) -> Finding:
-    """The only finding of a kind about a subject."""
-    (found,) = (
-        finding
-        for finding in read_findings(home / "findings.json")
-        if (finding.kind, finding.experiment) == (kind, experiment) and finding.is_about(**subject)
-    )
-    return found

@@ -7,11 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from flashlab.analysis.ceilings import Ceilings
-from flashlab.analysis.conclusions.alternative_conclusions import alternative_conclusions
 from flashlab.analysis.conclusions.front_conclusions import front_conclusions
 from flashlab.analysis.conclusions.quoting import Known
 from flashlab.analysis.conclusions.section_conclusions import section_conclusions
-from flashlab.analysis.conclusions.step_conclusions import step_conclusions
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, device_of, ladder_of
 from flashlab.analysis.finding import Finding
@@ -50,7 +48,7 @@ def derive(
         found, [experiment for experiment in shown if not experiment.is_summary], headline
     )
     device = device_of(run for experiment in shown for run in experiment.runs)
-    every = [*selected, *conclude(selected, shown, estimates, ceilings)]
+    every = [*selected, *conclude(selected, shown, ceilings)]
     return [replace(finding, device=device) for finding in every]
 
 
@@ -77,19 +75,16 @@ def _whole(experiments: Sequence[Experiment]) -> Whole:
 def conclude(
     findings: Sequence[Finding],
     experiments: Sequence[Experiment],
-    estimates: Estimates,
     ceilings: Ceilings | None,
 ) -> list[Finding]:
     """What to do, by how much and why: drawn last, from all other findings, which they quote.
 
     `experiments` are the headline's and the sections', in the report's order.
     """
+    if ladder_of(experiments) or any(each.has_alternatives for each in experiments):
+        return []  # what is to be said of them are the observations of their stories
     known = Known(findings, experiments, ceilings)
-    if any(experiment.has_alternatives for experiment in experiments):
-        found = [*alternative_conclusions(known, estimates)]
-    else:
-        front = step_conclusions if ladder_of(experiments) else front_conclusions
-        found = [*front(known), *section_conclusions(known)]
+    found = [*front_conclusions(known), *section_conclusions(known)]
     page_one = [finding for finding in found if finding.experiment is None]
     ranked = [replace(finding, rank=rank) for rank, finding in enumerate(page_one)]
     return [*ranked, *(finding for finding in found if finding.experiment is not None)]

@@ -13,9 +13,7 @@ from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.kinds.correctness import CORRECTNESS
 from flashlab.analysis.kinds.counters import COUNTERS
 from flashlab.analysis.kinds.crossover import CROSSOVER
-from flashlab.analysis.kinds.curve import CURVE
 from flashlab.analysis.kinds.derived_size import DERIVED_SIZE
-from flashlab.analysis.kinds.device_use import DEVICE_USE
 from flashlab.analysis.kinds.environment import ENVIRONMENT
 from flashlab.analysis.kinds.exact_account import EXACT_ACCOUNT
 from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON
@@ -27,10 +25,8 @@ from flashlab.analysis.kinds.processes import PROCESSES
 from flashlab.analysis.kinds.roofline import ROOFLINE
 from flashlab.analysis.kinds.scaling import SCALING
 from flashlab.analysis.kinds.sittings import SITTINGS
-from flashlab.analysis.kinds.step import STEP
 from flashlab.analysis.kinds.variant_effect import VARIANT_EFFECT
 from flashlab.analysis.kinds.variant_gain import VARIANT_GAIN
-from flashlab.analysis.kinds.whole import WHOLE
 from flashlab.analysis.kinds.worse_than_naive import WORSE_THAN_NAIVE
 
 KINDS: Mapping[str, Kind] = {
@@ -38,8 +34,7 @@ KINDS: Mapping[str, Kind] = {
     for kind in (
         *(CHOICE, VARIANT_EFFECT, COMPARISON, PACKED, CROSSOVER, EXACT_COMPARISON, OUT_OF_MEMORY),
         *(SCALING, MONOTONICITY, ANOMALY, EXACT_ACCOUNT, JUMP),
-        *(STEP, WHOLE, ROOFLINE, CAUSE, DEVICE_USE),
-        *(CORRECTNESS, VARIANT_GAIN, DERIVED_SIZE, WORSE_THAN_NAIVE, CURVE),
+        *(ROOFLINE, CAUSE, CORRECTNESS, VARIANT_GAIN, DERIVED_SIZE, WORSE_THAN_NAIVE),
         *(ENVIRONMENT, PROCESSES, SITTINGS, COUNTERS, CLAIM),
     )
 }

@@ -12,6 +12,7 @@ from flashlab.analysis.experiment import Row as RunRow
 from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
+from flashlab.report.alternatives import render_alternatives
 from flashlab.report.compact import printed_value, ratio_cell
 from flashlab.report.data import ReportData
 from flashlab.report.document import (
@@ -397,7 +398,7 @@ def _lines(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]
 
 
 def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]:
-    """The experiments; of alternatives their headings alone, for the answer tells of them."""
+    """The experiments that have a conclusion."""
     rows = []
     for chapter in chapters:
         if chapter.conclusion is not None:
@@ -405,8 +406,6 @@ def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[Experime
             title, conclusion = chapter.title, chapter.conclusion
             if len(chapter.sections) == 1:
                 title = Label(experiment.plan["title"])
-            if experiment.has_alternatives:
-                conclusion = replace(conclusion, brief=None)
             figures = _figures_beside(data, experiment.name, chapter.title)
             rows.append(ExperimentRow(chapter.number, chapter.id, title, conclusion, figures))
     return rows
@@ -424,7 +423,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
     maps = [finding for finding in ranked if finding.subject["topic"] == "map"]
     answers = [finding for finding in ranked if finding.subject["topic"] == "answer"]
     others = [finding for finding in ranked if finding not in [*maps, *answers]]
-    steps = render_steps(data)  # which say what each implementation is
+    table = render_steps(data) or render_alternatives(data)
     wrong = [f for f in data.of_kind("correctness") if f.verdict != "none"]
     story = answer(data)
     return Front(
@@ -436,7 +435,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
             if entry in author
         ],
         facts=_facts(data),
-        names=None if steps else _names(data),
+        names=_names(data),
         preview=say("quick") if data.config.get("quick") else None,
         notices=notices,
         wrong=render_statements(data, wrong).entries,
@@ -445,7 +444,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         conclusions=[] if story else [render_conclusion(data, finding) for finding in others],
         experiments=_lines(data, chapters) or (_experiments(data, chapters) if answers else []),
         figure=overview_figures(data).get(SUMMARY_FIGURE) if maps else None,
-        headline=steps or (render_headline(data) if answers else None),
+        headline=table or (render_headline(data) if answers else None),
         story=story,
         footnotes=footnotes(data),
     )

@@ -37,7 +37,6 @@ VERDICTS = (
     *("no_numbers", "alone", "better", "worse", "equivalent", "mixed", "inconclusive", "missing"),
     *("gains", "loses", "level", "best", "near", "changes", "varies"),
     *("map", "naive", "limit", "avoid"),
-    *("whole", "climb", "steps", "top", "start", "simulated", "alternatives"),
 )
 """What a conclusion may come to."""
 

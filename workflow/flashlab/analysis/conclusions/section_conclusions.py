@@ -45,7 +45,6 @@ from flashlab.analysis.conclusions.quoting import (
     tell_parts,
     told_part,
 )
-from flashlab.analysis.conclusions.step_conclusions import section_steps, without_times
 from flashlab.analysis.experiment import Experiment, Variant, metrics_of, sections_of
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.kinds.comparison import (
@@ -138,16 +137,12 @@ def _conclude(known: Known, group: Sequence[Experiment]) -> _Section:
     good = [run for experiment in group for run in experiment.runs if run["status"] == "ok"]
     names = sorted(implementations_of(group), key=lambda name: name != group[0].baseline)
     able = [name for name in names if any(run["implementation"] == name for run in good)]
-    if group[0].is_simulated:
-        return _Section("simulated", without_times(group))
     if not good:
         count = sum(len(experiment.runs) for experiment in group)
         return _Section("no_numbers", [tell("conclusion.no_numbers", count=count)])
     if len(able) < 2:
         told = list(_tell_alone(known, group, able[0]))
         return _Section("alone", told, {"implementation": able[0]})
-    if group[0].steps and not group[0].is_ordered:
-        return _Section("steps", section_steps(group[0]))
     if len(group) == 1 and any(p.kind is bool for p in group[0].varying_variants):
         return _conclude_variant(known, group[0], able)
     if group[0].packed:
