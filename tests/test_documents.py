@@ -13,7 +13,6 @@ from faults import problem_of, read_faults
 from snakemake.cli import get_argument_parser
 
 from flashlab.__main__ import make_parser
-from flashlab.analysis.conclusions.quoting import VERDICTS
 from flashlab.analysis.registry import KINDS
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.config.model import configuration_of, model_at

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from flashlab.analysis.conclusions.quoting import VERDICTS as CONCLUDED
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.finding import Finding, Reason
@@ -22,7 +21,7 @@ from flashlab.telling.values import Measured, Number, Value, from_json, to_json
 
 LANGUAGES = ("zh_TW", "en")
 NO_CLAIMS: Mapping[str, Any] = {"benchmark": "attention", "sources": {}, "claims": []}
-VERDICTS = {name: kind.verdicts for name, kind in KINDS.items()} | {"conclusion": CONCLUDED}
+VERDICTS = {name: kind.verdicts for name, kind in KINDS.items()}
 
 Plant = Callable[..., Any]
 """Writes what is planted as records and tables, and reads it as an experiment."""

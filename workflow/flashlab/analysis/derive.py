@@ -1,4 +1,4 @@
-"""From all tables to findings.json: every kind of finding, and the conclusions drawn from them."""
+"""From all tables to findings.json: every kind of finding."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from flashlab.analysis.ceilings import Ceilings
-from flashlab.analysis.conclusions.front_conclusions import front_conclusions
-from flashlab.analysis.conclusions.quoting import Known
-from flashlab.analysis.conclusions.section_conclusions import section_conclusions
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, device_of, ladder_of
+from flashlab.analysis.experiment import Experiment, device_of
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import Form, Given, Whole
 from flashlab.analysis.kinds.sittings import with_sittings
@@ -48,7 +45,7 @@ def derive(
         found, [experiment for experiment in shown if not experiment.is_summary], headline
     )
     device = device_of(run for experiment in shown for run in experiment.runs)
-    every = [*selected, *conclude(selected, shown, ceilings)]
+    every = selected
     return [replace(finding, device=device) for finding in every]
 
 
@@ -70,21 +67,3 @@ def _whole(experiments: Sequence[Experiment]) -> Whole:
         if any(experiment.has_alternatives for experiment in experiments)
         else "choices"
     )
-
-
-def conclude(
-    findings: Sequence[Finding],
-    experiments: Sequence[Experiment],
-    ceilings: Ceilings | None,
-) -> list[Finding]:
-    """What to do, by how much and why: drawn last, from all other findings, which they quote.
-
-    `experiments` are the headline's and the sections', in the report's order.
-    """
-    if ladder_of(experiments) or any(each.has_alternatives for each in experiments):
-        return []  # what is to be said of them are the observations of their stories
-    known = Known(findings, experiments, ceilings)
-    found = [*front_conclusions(known), *section_conclusions(known)]
-    page_one = [finding for finding in found if finding.experiment is None]
-    ranked = [replace(finding, rank=rank) for rank, finding in enumerate(page_one)]
-    return [*ranked, *(finding for finding in found if finding.experiment is not None)]

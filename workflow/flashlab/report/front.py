@@ -13,6 +13,7 @@ from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
 from flashlab.report.alternatives import render_alternatives
+from flashlab.report.chapters import title_of
 from flashlab.report.compact import printed_value, ratio_cell
 from flashlab.report.data import ReportData
 from flashlab.report.document import (
@@ -29,8 +30,10 @@ from flashlab.report.document import (
 )
 from flashlab.report.profile import render_steps
 from flashlab.report.sections import sign_of
-from flashlab.report.statements import render_conclusion, render_statements, sentences
-from flashlab.report.story import answer, footnotes, lines
+from flashlab.report.statements import render_conclusion, render_statements
+from flashlab.report.story import answer, choice_map, footnotes, lines, sentence
+from flashlab.story.numbers import leads
+from flashlab.story.observation import Observation
 from flashlab.telling.glyphs import legible
 from flashlab.telling.values import (
     Label,
@@ -51,6 +54,12 @@ FEWEST_CONCLUSIONS = 3
 
 MOST_IN_CELL = 3
 """Most implementations that a cell of the map names each."""
+
+MASK = "causal"
+"""The parameter that the columns of the map are of."""
+
+MAP_SIGNS = {"level": "≈", "changes": "/"}
+"""What stands before the others of a cell in which none is faster than all others."""
 
 OVERVIEW = {
     "summary": ("summary.label", "caption.summary"),
@@ -218,56 +227,33 @@ def _names(data: ReportData) -> Tellable:
     return clauses(named)
 
 
-# The choice map
+# The map of choices
 
 
 def map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
-    """A cell as printed: a dot where nothing was measured; ``≈?`` only where it is undecided."""
+    """A cell as printed: a dot where nothing was measured, else what to use there.
+
+    Below it stands its lead, where it is faster than all others; else what will do as well.
+    """
     if cell is None:
         return MapCell("·")
     names, state = cell["names"], cell["state"]
-    low, high = cell["lead_low"], cell["lead_high"]
-    lead = low if low == high else f"{low}–{high}"
-    others = ", ".join(names[1:] if len(names) <= MOST_IN_CELL else [names[1], "…"])
-    told = {
-        "level": f"≈ {others or '…'}",
-        "partly": f"{lead}%",
-        "changes": f"/ {others}",
-        "undecided": f"{others or f'{lead}%'} ?",
-    }.get(state, f"+{lead}%")
-    if state == "level" and not others and cell["maybe"]:
-        told = f"≈? {', '.join(cell['maybe'][:2])}"
-    shown = names[:2] if state in ("level", "changes", "undecided") else names[:1]
-    styles = [data.implementations[name]["style"] for name in shown]
-    return MapCell(names[0], told, styles, "level" if state == "partly" else state)
+    first, *others = names
+    if state == "clear":
+        below = f"+{leads(cell['lead'])}"
+    else:
+        shown = others if len(others) < MOST_IN_CELL else [*others[: MOST_IN_CELL - 1], "…"]
+        below = f"{MAP_SIGNS[state]} {', '.join(shown)}" if shown else ""
+    count = 1 if state == "clear" else 2
+    styles = [data.implementations[name]["style"] for name in names[:count]]
+    return MapCell(first, below, styles, state)
 
 
-def _rare(data: ReportData, facts: Mapping[str, Any], columns: Sequence[str]) -> Tellable | None:
-    """The places beyond the maps, each with its cell in every map."""
-    listed = []
-    for entries in zip(*(chart["rare"] for chart in facts["charts"]), strict=True):
-        cells = [map_cell(data, entry) for entry in entries]
-        given = dict(
-            zip(columns, entries[0]["column"], strict=True), **{facts["row"]: entries[0]["row"]}
-        )
-        listed.append(
-            say(
-                "conclusion.map.rare.each",
-                where=data.given(given),
-                cells=" | ".join(f"{cell.name} {cell.lead}".strip() for cell in cells),
-            )
-        )
-    return clauses(listed) if listed else None
-
-
-def _choice_map(data: ReportData, finding: Finding) -> PrintedMap:
-    benchmark, facts = data.benchmark, finding.facts
-    row = benchmark.parameter(facts["row"])
-    columns = [*benchmark.derived_parameters, *benchmark.variants]
-    names = [parameter.name for parameter in columns]
-    places = [dict(zip(names, each, strict=True)) for each in facts["columns"]]
-    headings = [Listed(settings(benchmark, place), "line.break") for place in places]
-    charts = []
+def _choice_map(data: ReportData, observation: Observation) -> PrintedMap:
+    """The map of what to use, a table for each use: rows of d and N, with and without the mask."""
+    benchmark, masks = data.benchmark, observation.facts["masks"]
+    head_dim, length, mask = (benchmark.parameter(name) for name in ("head_dim", "seq_len", MASK))
+    headings = [Listed(settings(benchmark, {MASK: value})) for value in masks]
 
     def place(cell: Mapping[str, Any] | None, given: Mapping[str, Any]) -> MapCell:
         """A cell with the numbers of its runs: at these settings, of those that it names."""
@@ -280,22 +266,19 @@ def _choice_map(data: ReportData, finding: Finding) -> PrintedMap:
         ]
         return replace(map_cell(data, cell), runs=runs)
 
-    for chart in facts["charts"]:
+    charts = []
+    for chart in observation.facts["charts"]:
         metric = benchmark.metric(chart["metric"])
+        rows = []
+        for row in chart["rows"]:
+            given = {head_dim.name: row[head_dim.symbol], length.name: row[length.symbol]}
+            cells = zip(masks, row["cells"], strict=True)
+            told = [place(cell, {**given, mask.name: value}) for value, cell in cells]
+            rows.append((" · ".join(str(size) for size in given.values()), told))
         use = say("use", metric.name, metric=heading(metric.labels))
-        rows = [
-            (
-                value,
-                [place(c, {**at, row.name: value}) for at, c in zip(places, cells, strict=True)],
-            )
-            for value, cells in zip(facts["rows"], chart["cells"], strict=True)
-        ]
-        charts.append(ChoiceChart(use, metric.name, row.symbol, headings, rows))
-    notes = [sentences(data, finding)[0]]
-    if rare := _rare(data, facts, names):
-        metrics = Listed([Label(benchmark.metric(c.metric).labels) for c in charts])
-        notes.append(say("conclusion.map.rare", rare=rare, metrics=metrics))
-    return PrintedMap(charts, in_turn(notes))
+        corner = f"{head_dim.symbol} · {length.symbol}"
+        charts.append(ChoiceChart(use, metric.name, corner, headings, rows))
+    return PrintedMap(charts, sentence(data, observation).text)
 
 
 # The headline table
@@ -388,10 +371,14 @@ def _figures_beside(data: ReportData, name: str, title: Tellable) -> list[Figure
 def _lines(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]:
     """The experiments, a line each, as the story has them."""
     by_name = {each.id.removeprefix("chapter-"): each for each in chapters}
+    groups = {group[0].name: group for _, group in data.chapters}
     rows = []
     for observation, line in lines(data):
         name = observation.facts["target"]
-        chapter, title = by_name[name], Label(data.experiment(name).plan["title"])
+        if name not in by_name:  # of a chapter's other experiments
+            continue
+        chapter = by_name[name]
+        title = title_of(groups[name])
         figures = _figures_beside(data, name, title)
         rows.append(ExperimentRow(chapter.number, chapter.id, title, None, figures, line))
     return rows
@@ -420,12 +407,11 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
     if data.of_kind("environment", "differs"):
         notices.append(say("disagree"))
     ranked = sorted((f for f in data.findings if f.rank is not None), key=lambda f: f.rank or 0)
-    maps = [finding for finding in ranked if finding.subject["topic"] == "map"]
     answers = [finding for finding in ranked if finding.subject["topic"] == "answer"]
-    others = [finding for finding in ranked if finding not in [*maps, *answers]]
+    others = [finding for finding in ranked if finding not in answers]
     table = render_steps(data) or render_alternatives(data)
     wrong = [f for f in data.of_kind("correctness") if f.verdict != "none"]
-    story = answer(data)
+    story, choices = answer(data), choice_map(data)
     return Front(
         title=say("title", benchmark=data.benchmark.name),
         author_name=author.get("name", "FlashLab"),
@@ -440,11 +426,11 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         notices=notices,
         wrong=render_statements(data, wrong).entries,
         answer=render_conclusion(data, answers[0]) if answers and not story else None,
-        map=_choice_map(data, maps[0]) if maps else None,
+        map=_choice_map(data, choices) if choices else None,
         conclusions=[] if story else [render_conclusion(data, finding) for finding in others],
         experiments=_lines(data, chapters) or (_experiments(data, chapters) if answers else []),
-        figure=overview_figures(data).get(SUMMARY_FIGURE) if maps else None,
-        headline=table or (render_headline(data) if answers else None),
+        figure=overview_figures(data).get(SUMMARY_FIGURE) if choices else None,
+        headline=table or (None if choices else render_headline(data)),
         story=story,
         footnotes=footnotes(data),
     )
