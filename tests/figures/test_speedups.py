@@ -12,14 +12,14 @@ from planted.experiments import Planter
 from flashlab.analysis.comparisons import comparisons
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment
-from flashlab.figures.speedups import draw_all
+from flashlab.figures.speedups import draw_speedups
 
 NAIVE = (30, 60, 120, 240)
 
 
 def drawn(*experiments: Experiment) -> dict[str, Figure]:
     table = comparisons(experiments, Estimates(experiments))
-    return dict(draw_all(experiments, table, BOTH))
+    return dict(draw_speedups(experiments, table, BOTH))
 
 
 def marks(figure: Figure) -> list[tuple[float, bool]]:
@@ -58,12 +58,12 @@ def test_what_is_not_decided_is_hollow(planter: Planter) -> None:
         sizes=lambda n: {"seq_len": n, "num_heads": 8},
     )
     figures = drawn(noisy, decided)
-    assert not any(filled for _, filled in marks(figures["seq_len"]))
-    assert all(filled for _, filled in marks(figures["other"]))
+    assert not any(filled for _, filled in marks(figures["speedups-seq_len"]))
+    assert all(filled for _, filled in marks(figures["speedups-other"]))
     limits = {figure.axes[0].get_xlim() for figure in figures.values()}
     assert len(limits) == 1
-    assert "1×" in texts_of(figures["other"])
-    assert "1×" not in texts_of(figures["seq_len"])  # the last one alone has the axis
+    assert "1×" in texts_of(figures["speedups-other"])
+    assert "1×" not in texts_of(figures["speedups-seq_len"])  # the last one alone has the axis
 
 
 def test_three_implementations_have_no_such_figure(planter: Planter) -> None:

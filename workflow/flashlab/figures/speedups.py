@@ -100,7 +100,7 @@ def limits_of(rows: Sequence[Setting]) -> tuple[float, float]:
     return min([*every, 1.0]) / ROOM, max([*every, 1.0]) * ROOM
 
 
-def draw_speedups(
+def _draw(
     experiment: Experiment,
     rows: Sequence[Setting],
     limits: tuple[float, float],
@@ -208,11 +208,12 @@ def _write_labels(
         _write(axes, -1.5 / width, y + 0.5, row.label, color=GREY)
 
 
-def draw_all(
+def draw_speedups(
     experiments: Sequence[Experiment], table: pd.DataFrame, languages: Sequence[str]
 ) -> Iterator[tuple[str, Figure]]:
-    """The figure of each experiment with two implementations, by its name."""
-    found = {each.name: (each, settings_of(each, table)) for each in experiments}
+    """The figure of each sweep of two implementations, by its id: ``speedups-<experiment>``."""
+    sweeps = [each for each in experiments if each.is_ordered and not each.is_simulated]
+    found = {each.name: (each, settings_of(each, table)) for each in sweeps}
     shown = {name: (each, rows) for name, (each, rows) in found.items() if rows}
     if not shown:
         return
@@ -220,4 +221,4 @@ def draw_all(
     names = list(shown)
     for name, (experiment, rows) in shown.items():
         ends = {"heads": name == names[0], "axis": name == names[-1]}
-        yield name, draw_speedups(experiment, rows, limits, languages, **ends)
+        yield f"speedups-{name}", _draw(experiment, rows, limits, languages, **ends)

@@ -275,8 +275,7 @@ class Front:
     stands on each page. `wrong` are the failed checks of correctness and the implausible rates.
     Either `answer` and `experiments`, or `map` and `conclusions` have the decision.
     What does not fit is left out from the end of `conclusions` or `experiments`; `cut` says how
-    many of them were. A `tight` page is set in smaller type, one with `small_figures` has smaller
-    ones beside its experiments.
+    many of them were. A `tight` page is set in smaller type.
     """
 
     title: Tellable
@@ -294,7 +293,6 @@ class Front:
     headline: Table | None
     cut: int = 0
     tight: bool = False
-    small_figures: bool = False
     preview: Tellable | None = None
     story: Sequence[Sentence] = ()
     footnotes: Sequence[Sentence] = ()
