@@ -50,7 +50,8 @@ def pairs(table: pd.DataFrame, metric: str, names: Collection[str]) -> pd.DataFr
 
 def sizes_of(table: pd.DataFrame) -> list[str]:
     """The columns of the table that are parameters of a run."""
-    return [*table.columns[list(table.columns).index("doubts") + 1 :]]
+    columns = list(table.columns)
+    return columns[columns.index("doubts") + 1 :]
 
 
 def ranking(table: pd.DataFrame, metric: str, names: Collection[str]) -> pd.DataFrame:
@@ -65,17 +66,17 @@ def ranking(table: pd.DataFrame, metric: str, names: Collection[str]) -> pd.Data
     sizes, both = sizes_of(table), pairs(table, metric, names)
     if both.empty:
         return both[sizes].assign(name=[], best=[], behind=[], low=[], high=[], verdict=[])
-    worst = both.groupby([*sizes, "subject"], as_index=False).ratio.max()
-    best = worst.loc[worst.groupby(sizes).ratio.idxmin(), [*sizes, "subject"]]
-    best = best.rename(columns={"subject": "best"})
+    worst = both.groupby([*sizes, "subject"])["ratio"].max().reset_index()
+    first_of = worst.groupby(sizes)["ratio"].idxmin()
+    best = worst.loc[first_of, [*sizes, "subject"]].rename(columns={"subject": "best"})
     ranked = both.merge(best, on=sizes)
     behind = ranked[ranked.reference == ranked.best].rename(columns={"ratio": "behind"})
     behind = behind.assign(verdict=behind.verdict.map(_WORDS))
     first = best.assign(subject=best.best, behind=1.0, low=1.0, high=1.0, verdict=BEST)
     columns = [*sizes, "subject", "best", "behind", "low", "high", "verdict"]
     found = pd.concat([first[columns], behind[columns]], ignore_index=True)
-    ordered = found.rename(columns={"subject": "name"}).sort_values([*sizes, "behind"])
-    return ordered.reset_index(drop=True)
+    named: pd.DataFrame = found.rename(columns={"subject": "name"})
+    return named.sort_values([*sizes, "behind"], ignore_index=True)
 
 
 def cells(ranked: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
@@ -89,13 +90,14 @@ def cells(ranked: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         is best most often first. ``changes``: there is no such name; those that are best somewhere.
     """
     found = {key: _cell(group) for key, group in ranked.groupby(list(by))}
-    index = pd.MultiIndex.from_tuples(found.keys(), names=by)
+    index = pd.MultiIndex.from_tuples(found.keys(), names=list(by))
     return pd.DataFrame([*found.values()], index=index, columns=["names", "state", "lead"])
 
 
 def _cell(group: pd.DataFrame) -> dict[str, Any]:
     """What to use at a few settings, as `cells` has it."""
-    sizes = [*group.columns[: list(group.columns).index("name")]]
+    columns = list(group.columns)
+    sizes = columns[: columns.index("name")]
     settings = group.groupby(sizes).ngroups
     next_best = group[group.verdict != BEST].groupby(sizes).behind.min()
     bests = group[group.verdict == BEST].name.value_counts()

@@ -77,7 +77,7 @@ def answer_groups(tables: Tables, groups: Groups) -> Observation | None:
     found = {name: against(tables, name, naive, TOTAL) for name in groups.fused}
     speeds = [speed for each in found.values() for speed in each.speed]
     faster = [speed for speed in speeds if speed.verdict == FASTER]
-    if not faster:
+    if not speeds:
         return None
     exceptions = [
         {
@@ -92,21 +92,36 @@ def answer_groups(tables: Tables, groups: Groups) -> Observation | None:
         if len(rest := _of_verdict(each, SLOWER, EQUAL, UNDECIDED))
     ]
     shares = [share for name in groups.fused for share in memory_shares(tables, name, naive)]
-    stored = [
-        {
-            "name": name,
-            "x": _x([*each.speed]),
-            "memory": span(sizes) if (sizes := memory_shares(tables, name, naive)) else None,
-        }
-        for name in groups.stored
-        if len(each := against(tables, name, naive, TOTAL))
-        and len(_of_verdict(each, SLOWER)) == len(each)
-    ]
     facts = {
-        **{"naive": naive, "of": len(speeds), "faster": len(faster), "x": _x(faster)},
-        **{"memory": span(shares) if shares else None, "exceptions": exceptions, "stored": stored},
+        **{"naive": naive, "of": len(speeds), "faster": len(faster)},
+        **{"x": _x(faster or speeds), "mostly": 2 * len(faster) >= len(speeds)},
+        "slower": sum(speed.verdict == SLOWER for speed in speeds),
+        "whole": _x(speeds),
+        **{"memory": span(shares) if shares else None, "exceptions": exceptions},
     }
     return Observation("answer_groups", None, facts, evidence(speeds))
+
+
+def answer_stored(tables: Tables, groups: Groups) -> Observation | None:
+    """Those that store the scores as the naive one does, and are slower than it everywhere."""
+    naive = groups.naive
+    if naive is None:
+        return None
+    found = {name: against(tables, name, naive, TOTAL) for name in groups.stored}
+    slower = {
+        name: each
+        for name, each in found.items()
+        if len(each) and len(_of_verdict(each, SLOWER)) == len(each)
+    }
+    if not slower:
+        return None
+    stored = []
+    for name, each in slower.items():
+        sizes = memory_shares(tables, name, naive)
+        memory = span(sizes) if sizes else None
+        stored.append({"name": name, "x": _x([*each.speed]), "memory": memory})
+    rows = [speed for each in slower.values() for speed in each.speed]
+    return Observation("answer_stored", None, {"naive": naive, "of": stored}, evidence(rows))
 
 
 # The leaders
@@ -118,7 +133,8 @@ def _by_setting(ranked: pd.DataFrame) -> pd.DataFrame:
     ``fine`` are the best one and those decided within the margin of it, ``possible`` those that are
     not decidedly slower.
     """
-    sizes = [*ranked.columns[: list(ranked.columns).index("name")]]
+    columns = list(ranked.columns)
+    sizes = columns[: columns.index("name")]
     rows = []
     for key, group in ranked.groupby(sizes):
         fine = group[group.verdict.isin([choices.BEST, choices.EQUAL])]
@@ -294,7 +310,7 @@ def answer_groups_cost(tables: Tables, groups: Groups) -> Observation | None:
 def map_(tables: Tables, groups: Groups) -> Observation | None:
     """Which implementation to use, by d, N, mask and use; the project's own is a candidate."""
     masks = [False, True]
-    charts = []
+    charts: list[dict[str, Any]] = []
     for use, metric in USES.items():
         ranked = choices.ranking(tables.comparisons, metric, groups.fused)
         if ranked.empty:
@@ -314,7 +330,12 @@ def map_(tables: Tables, groups: Groups) -> Observation | None:
                 ],
             }
         )
-    return Observation("map", None, {"masks": masks, "charts": charts})
+    every = [cell for chart in charts for row in chart["rows"] for cell in row["cells"]]
+    facts = {
+        **{"masks": masks, "charts": charts, "gaps": None in every},
+        "changes": any(cell is not None and cell["state"] == "changes" for cell in every),
+    }
+    return Observation("map", None, facts)
 
 
 def _cell(cells: pd.DataFrame, key: tuple[Any, ...]) -> dict[str, Any] | None:
@@ -386,7 +407,7 @@ def line_long(chapter: Chapter, number: int) -> Observation | None:
         **{"ceiling": matrix_ceiling(section), "unit": section.benchmark.rate_unit},
         **{"mask": _has_mask(variant), "naive": naive, "naive_memory": sizes.get(naive or "")},
         "oom": bool(run and run["status"] == "oom"),
-        "memory": max((sizes[n] for n in rates if sizes[n] is not None), default=None),
+        "memory": max((size for n in rates if (size := sizes[n]) is not None), default=None),
     }
     return Observation("line_long", None, facts)
 
@@ -422,9 +443,16 @@ def chapters_of(tables: Tables, groups: Groups) -> list[Chapter]:
     return [Chapter([by_name[each.name] for each in group], groups) for group in grouped]
 
 
+FRONT = (
+    *(answer_groups, answer_stored, answer_leaders, answer_own, answer_groups_cost),
+    map_,
+)
+"""The answer in its order, and the map."""
+
+
 def groups_page_one(tables: Tables, groups: Groups) -> Iterator[Observation]:
     """Page one: the answer, the map, a line a chapter, and what the warnings could change."""
-    for observe in (answer_groups, answer_leaders, answer_own, answer_groups_cost, map_):
+    for observe in FRONT:
         if (found := observe(tables, groups)) is not None:
             yield found
     for number, chapter in enumerate(chapters_of(tables, groups), start=1):

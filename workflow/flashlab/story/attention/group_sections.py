@@ -242,25 +242,29 @@ def mask_effects(chapter: Chapter) -> tuple[dict[str, Any], list[Speed]] | None:
     section = chapter.first
     if not chapter.switch or not chapter.fused:
         return None
-    total = {n: section.switched(MASK, TOTAL, n, ON) for n in [*chapter.stored, *chapter.fused]}
+    every = {n: section.switched(MASK, TOTAL, n, ON) for n in [*chapter.stored, *chapter.fused]}
+    total = {name: each for name, each in every.items() if each}
+    stored, names = ([n for n in of if n in total] for of in (chapter.stored, chapter.fused))
+    if not names:
+        return None
     common = sorted(set.intersection(*({*each} for each in total.values())))
     if not common:
         return None
     first, last = common[0], common[-1]
-    fused = {name: total[name][last] for name in chapter.fused}
+    fused = {name: total[name][last] for name in names}
     x = {name: speed.x for name, speed in fused.items()}
     rising = first != last and all(
-        (total[n][last].low or 0) > (total[n][first].high or math.inf) for n in chapter.fused
+        (total[n][last].low or 0) > (total[n][first].high or math.inf) for n in names
     )
     facts = {
         **{"p": section.symbol, "first": first, "last": last, "count": len(fused)},
         "faster": [name for name, speed in fused.items() if speed.verdict == FASTER],
         **{"x": span([*x.values()]), "rising": rising},
         "most": {"name": (most := max(x, key=x.__getitem__)), "x": x[most]},
-        "faster_first": [n for n in chapter.fused if total[n][first].verdict == FASTER],
-        "stored": [{"name": name, **total[name][last].facts} for name in chapter.stored],
-        "stored_x": span([total[name][last].x for name in chapter.stored] or [1.0]),
-        "stored_verdict": _shared_verdict([total[name][last] for name in chapter.stored]),
+        "faster_first": [n for n in names if total[n][first].verdict == FASTER],
+        "stored": [{"name": name, **total[name][last].facts} for name in stored],
+        "stored_x": span([total[name][last].x for name in stored] or [1.0]),
+        "stored_verdict": _shared_verdict([total[name][last] for name in stored]),
         "same_memory": memory_equal(section) is not None,
     }
     rows = [total[name][at] for name in total for at in (first, last)]
@@ -280,7 +284,7 @@ def groups_switch(chapter: Chapter) -> Observation | None:
         return None
     facts, rows = found
     section, stored = chapter.first, []
-    for name in chapter.stored:
+    for name in [each["name"] for each in facts["stored"]]:
         by_pass = {}
         for key, metric in PASSES.items():
             speed = section.switched(MASK, metric, name, ON).get(facts["last"])
@@ -330,25 +334,26 @@ def ranking_along(
 def _runs(ranked: pd.DataFrame) -> list[dict[str, Any]]:
     """Neighbouring values at which the same ones lead, with how they do.
 
-    ``names`` are at each of the values the best, within the margin of it or not told apart from
-    it, who is best most often first; ``alone``: the one is decidedly faster than all others, by
+    ``names`` are at each of the values the best, within its margin or not told apart from it, the
+    best at the first value first; ``alone``: the one is decidedly faster than all others, by
     ``lead``, at each; ``equal``: none of them is undecided.
     """
     if ranked.empty:
         return []
     found: list[dict[str, Any]] = []
-    for value, group in ranked.groupby("value"):
+    for value in sorted(map(int, ranked.value.unique())):
+        group = ranked[ranked.value == value]
         suits = group[group.verdict != choices.SLOWER]
         nexts = float(group[group.verdict != choices.BEST].behind.min())
         alone = len(suits) == 1
-        here = {
-            **{"values": [int(value)], "names": [*suits.name], "alone": alone},
+        here: dict[str, Any] = {
+            **{"values": [value], "names": [*suits.name], "alone": alone},
             **{"equal": choices.UNDECIDED not in set(suits.verdict), "lead": [nexts, nexts]},
         }
         last = found[-1] if found else None
         common = [name for name in last["names"] if name in here["names"]] if last else []
         if last and common and last["names"][0] in common and last["alone"] == alone:
-            last["values"].append(int(value))
+            last["values"].append(value)
             last["names"] = common
             last["equal"] &= here["equal"]
             last["lead"] = [min(last["lead"][0], nexts), max(last["lead"][1], nexts)]
@@ -401,7 +406,7 @@ def groups_rate(chapter: Chapter) -> Observation | None:
     rates = {n: [section.medians("forward_rate", n, variant)[v] for v in at] for n in names}
     others = [n for n in chapter.others if n in chapter.whole] or chapter.whole
     best = max(others, key=lambda name: rates[name][1])
-    shown = [best, *([mine] if (mine := chapter.groups.mine) in rates else []), *stored]
+    shown = [best, *([mine] if (mine := chapter.groups.mine) in rates else []), *stored[:1]]
     facts = {
         **{"p": section.symbol, "at": at, "unit": section.benchmark.rate_unit},
         "rates": [{"name": name, "rate": rates[name]} for name in dict.fromkeys(shown)],
@@ -464,6 +469,7 @@ def groups_memory(chapter: Chapter) -> Observation | None:
         n: words.memory_growth([v for v in values if v in known[n]], sizes[n]) for n in names
     }
     step = (values[-1] - values[0]) or 1
+    alike = {growths[name] for name in stored}
     facts = {
         **{
             "p": section.symbol,
@@ -486,6 +492,7 @@ def groups_memory(chapter: Chapter) -> Observation | None:
             "last": span([sizes[name][-1] for name in fused]),
             "growths": sorted({growths[name] for name in fused}),
         },
+        "stored_growth": alike.pop() if len(alike) == 1 else None,
         "steady": sum(growths[name] == "constant" for name in fused) * 2 > len(fused),
         "more": [
             {"name": name, "share": factors[name] - 1}

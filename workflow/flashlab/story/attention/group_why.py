@@ -133,7 +133,7 @@ def why_no_matrix_units(chapter: Chapter) -> Observation | None:
     if chapter.switch:
         return None
     for value in reversed(section.experiment.values):
-        for name in [*chapter.stored, *chapter.fused]:
+        for name in [*chapter.stored[1:], *chapter.fused] if chapter.naive else ():
             kernels = _launched(section, name, variant, value, FORWARD)
             products = [kernel for kernel in kernels if kernel.kind == "product"]
             time = sum(kernel.milliseconds for kernel in products)
@@ -141,7 +141,7 @@ def why_no_matrix_units(chapter: Chapter) -> Observation | None:
                 continue
             active = sum(k.milliseconds * k.tensor for k in products) / time
             whole = sum(kernel.milliseconds for kernel in kernels)
-            if active < IDLE:
+            if active < IDLE and _is_slower(section, name, variant, value):
                 facts = {
                     **{"name": name, "p": section.symbol, "at": value, "activity": active / 100},
                     **{"products": len(products), "share": time / whole},
@@ -152,6 +152,12 @@ def why_no_matrix_units(chapter: Chapter) -> Observation | None:
                     "why_no_matrix_units", chapter.name, facts, counters_evidence(section, rows)
                 )
     return None
+
+
+def _is_slower(section: Section, name: str, variant: str, value: int) -> bool:
+    """Whether a forward is decidedly slower than that of the naive one."""
+    speed = section.speeds(FORWARD, name, variant).get(value) if name != section.baseline else None
+    return speed is not None and speed.verdict == SLOWER
 
 
 def why_launches(chapter: Chapter) -> Observation | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+from collections.abc import Mapping
 from typing import Any
 
 from flashlab.analysis import choices
@@ -102,24 +103,29 @@ def surprise_jump(chapter: Chapter) -> Observation | None:
                 speeds = section.speeds(FORWARD, name, variant, other) if other != name else {}
                 ends = [speeds[v] for v in (before, after) if v in speeds]
                 if [speed.verdict for speed in ends] == [SLOWER, FASTER]:
-                    lost = list(
-                        itertools.takewhile(
-                            lambda v, s=speeds: v in s and s[v].verdict == SLOWER,
-                            (v for v in reversed(section.experiment.values) if v <= before),
-                        )
-                    )
+                    lost = _slower_until(speeds, before)
                     times = [section.medians(FORWARD, n, variant)[before] for n in (name, other)]
                     facts = {
                         **{"p": section.symbol, "before": before, "after": after, "name": name},
                         **{"over": other, "times": times, "jump": rise, "typical": typical},
-                        "at": sorted(lost),
-                        "always": len(lost) > 1 and lost[-1] == section.experiment.values[0],
+                        "at": lost,
+                        "always": len(lost) > 1 and lost[0] == section.experiment.values[0],
                     }
                     found.append((rise / typical, facts, ends))
     if not found:
         return None
     _, facts, rows = max(found, key=lambda each: each[0])
     return Observation("surprise_jump", chapter.name, facts, evidence(rows))
+
+
+def _slower_until(speeds: Mapping[int, Speed], last: int) -> list[int]:
+    """The values up to a last one, without a gap, at which it is decidedly slower."""
+    found: list[int] = []
+    for value in sorted((value for value in speeds if value <= last), reverse=True):
+        if speeds[value].verdict != SLOWER:
+            break
+        found.insert(0, value)
+    return found
 
 
 def surprise_order(chapter: Chapter) -> Observation | None:
