@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from golden.verdicts import in_order, rows_of
+from golden.verdicts import comparison_rows
 from planted.experiments import SIZES, Planter
 from planted.sorting import sorting
 
 from flashlab.analysis.ceilings import read_ceilings
+from flashlab.analysis.comparison_rows import read_comparisons
+from flashlab.analysis.comparisons import comparisons, comparisons_csv
 from flashlab.analysis.derive import derive
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import COMPARISONS, Experiment
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.analysis.registry import KINDS
 from flashlab.benchmarks.attention.declaration import (
@@ -237,7 +240,11 @@ def _derived(experiment: Any, ceilings: float | None = None) -> list[Finding]:
     return derive([experiment], estimates, published, found)
 
 
-def _of_sorting(planter: Planter) -> Iterator[tuple[Benchmark, str, list[Finding]]]:
+PlantedExperiment = tuple[Benchmark, str, Experiment, float | None]
+"""A benchmark, a title, what was planted, and the ceilings of the device (`_ceilings`)."""
+
+
+def _sorting_experiments(planter: Planter) -> Iterator[PlantedExperiment]:
     """Times as rates, of sorting that has the masks' variant where there are masks."""
     for number, (title, (runs, options)) in enumerate({**TIMES, **MASKS}.items()):
         if any(isinstance(cell, dict) for row in runs.values() for cell in row):
@@ -251,16 +258,16 @@ def _of_sorting(planter: Planter) -> Iterator[tuple[Benchmark, str, list[Finding
             name, on = key if isinstance(key, tuple) else (key, False)
             found = [cell if isinstance(cell, str) else 1e3 / cell for cell in row]
             rates[name, tuple((flag, on) for flag in flags)] = found
-        yield benchmark, title, _derived(planter.sorts(rates, f"sorting{number}", **noise))
+        yield benchmark, title, planter.sorts(rates, f"sorting{number}", **noise), None
         del BENCHMARKS[benchmark.name]
 
 
-def _of_attention(planter: Planter) -> Iterator[tuple[Benchmark, str, list[Finding]]]:
+def _attention_experiments(planter: Planter) -> Iterator[PlantedExperiment]:
     for number, (title, (runs, options)) in enumerate({**TIMES, **MASKS, **SPECIAL}.items()):
         usual = {"name": f"attention{number}", "sweep": "seq_len", "values": SIZES, **STILL}
         given = {**usual, **options}
         ceilings = given.pop("ceilings", None)
-        yield ATTENTION, title, _derived(planter.experiment(runs, **given), ceilings)
+        yield ATTENTION, title, planter.experiment(runs, **given), ceilings
 
 
 def _codes(language: str) -> Iterator[str]:
@@ -287,9 +294,10 @@ def planted_cases() -> list[PlantedCase]:
     cases = []
     with tempfile.TemporaryDirectory() as folder:
         planter = Planter(Path(folder))
-        for every in (_of_sorting, _of_attention):
+        for every in (_sorting_experiments, _attention_experiments):
             said: Said = set()
-            for benchmark, title, findings in every(planter):
+            for benchmark, title, experiment, ceilings in every(planter):
+                findings = _derived(experiment, ceilings)
                 if new := [finding for finding in findings if _is_new(finding, said)]:
                     cases.append((benchmark, title, new))
     return cases
@@ -309,11 +317,17 @@ def planted_texts(cases: Sequence[PlantedCase]) -> dict[str, str]:
     return texts
 
 
-def planted_verdicts(cases: Sequence[PlantedCase]) -> str:
+def planted_verdicts() -> str:
     """What is decided of planted data, with the title as its experiment."""
-    return in_order(
-        row
-        for benchmark, title, findings in cases
-        for finding in findings
-        for row in rows_of(finding, f"{benchmark.name}: {title}", with_places=True)
-    )
+    rows: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        planter, table = Planter(Path(folder)), Path(folder, COMPARISONS)
+        for experiments in (_sorting_experiments, _attention_experiments):
+            for benchmark, title, experiment, _ in experiments(planter):
+                found = comparisons([experiment], Estimates([experiment]))
+                table.write_text(comparisons_csv(found), encoding="utf-8")
+                name = f"{benchmark.name}: {title}"
+                rows += comparison_rows(
+                    replace(r, experiment=name) for r in read_comparisons(table)
+                )
+    return "".join(f"{row}\n" for row in rows)

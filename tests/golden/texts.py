@@ -26,7 +26,8 @@ from markupsafe import Markup
 from planted import ladder, sorting, training
 from planted.results import PlantedReport
 
-from flashlab.story.stage import write_findings
+from flashlab.analysis.comparison_rows import Comparison, read_comparisons
+from flashlab.analysis.experiment import COMPARISONS
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.model import Benchmark
@@ -39,6 +40,7 @@ from flashlab.report.content import compose
 from flashlab.report.document import FigureEntry, Report
 from flashlab.report.page import Page
 from flashlab.report.render import to_html
+from flashlab.story.stage import write_findings
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
@@ -56,6 +58,7 @@ class Made:
 
     benchmark: Benchmark
     findings: Sequence[Finding]
+    comparisons: Sequence[Comparison]
     html: str
 
     def texts(self) -> dict[str, str]:
@@ -64,7 +67,8 @@ class Made:
 
     def verdicts(self) -> dict[str, str]:
         """What is decided, as the one file of it."""
-        return {VERDICTS: verdicts_of(self.findings)}
+        claims = {f.subject["claim"]: f.verdict for f in self.findings if f.kind == "claim"}
+        return {VERDICTS: verdicts_of(self.comparisons, claims)}
 
     def files(self) -> dict[str, str]:
         """All golden files of the report, by what is in them."""
@@ -168,7 +172,8 @@ def _write_results(prepared: Prepared, drawn: Sequence[str]) -> None:
 def _made(report: Report, home: Path) -> Made:
     """A report as the HTML page, which has all that the PDF has, without its pictures."""
     html = to_html(report, _PageWithoutPictures(report))
-    return Made(report.benchmark, read_findings(home / "findings.json"), html)
+    findings = read_findings(home / "findings.json")
+    return Made(report.benchmark, findings, read_comparisons(home / COMPARISONS), html)
 
 
 class _PageWithoutPictures(Page):
@@ -250,7 +255,7 @@ def golden_file(name: str, content: str) -> Path:
 def planted_files() -> dict[str, str]:
     """The golden files of planted data, of which no report is made (`golden.statements`)."""
     cases = planted_cases()
-    return {**planted_texts(cases), VERDICTS: planted_verdicts(cases)}
+    return {**planted_texts(cases), VERDICTS: planted_verdicts()}
 
 
 def main() -> None:

@@ -8,14 +8,20 @@ The ratio is that of the subject to the reference in the metric's own unit, and 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 
+from flashlab.analysis.comparison_rows import FIRST, IMPLEMENTATIONS, PREVIOUS, variant_words
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, Row, chosen_metrics, comparison_warnings
-from flashlab.analysis.kinds.variant_effect import variant_pairs
+from flashlab.analysis.experiment import (
+    Experiment,
+    Row,
+    Variant,
+    chosen_metrics,
+    comparison_warnings,
+)
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, ratio
 from flashlab.analysis.series import Series
 from flashlab.analysis.settings import settings_of
@@ -25,15 +31,6 @@ COLUMNS = (
     *("parameter", "value", "reference_value", "settings"),
     *("ratio", "low", "high", "verdict", "pairs", "samples", "doubts"),
 )
-
-IMPLEMENTATIONS, PREVIOUS, FIRST = "implementations", "previous value", "first value"
-"""What is compared where it is not a variant, which its parameter names: two implementations, or
-one of them at a value of the sweep with the value before it, or with the first."""
-
-
-def _words(variant: Mapping[str, Any]) -> str:
-    """A variant as ``causal=true``; several with a space between."""
-    return " ".join(f"{name}={str(value).lower()}" for name, value in variant.items())
 
 
 def _row(found: Ratio, doubts: Sequence[str], **named: Any) -> dict[str, Any]:
@@ -91,6 +88,17 @@ def _growth(series: Series, estimates: Estimates, /, **named: Any) -> Iterator[d
         yield _row(found, doubts, **named, compared=compared, reference_value=before, **sizes)
 
 
+def variant_pairs(experiment: Experiment) -> Iterator[tuple[str, Variant, Variant]]:
+    """Pairs of variants that differ in one boolean parameter alone: off, and on."""
+    for parameter in experiment.benchmark.variants:
+        if parameter.kind is not bool:
+            continue
+        for off in experiment.variants:
+            on = tuple((key, key == parameter.name or value) for key, value in off)
+            if dict(off)[parameter.name] is False and on in experiment.variants:
+                yield parameter.name, off, on
+
+
 def _of_experiment(experiment: Experiment, estimates: Estimates) -> Iterator[dict[str, Any]]:
     names, baseline = experiment.implementations, experiment.baseline
     first = [name for name in names if name == baseline]
@@ -100,7 +108,7 @@ def _of_experiment(experiment: Experiment, estimates: Estimates) -> Iterator[dic
     for metric in metrics:
         for variant in experiment.variants:
             series = {name: Series(experiment, name, variant, metric) for name in names}
-            about = {**common, "metric": metric.name, "variant": _words(dict(variant))}
+            about = {**common, "metric": metric.name, "variant": variant_words(variant)}
             for reference, subject in itertools.combinations(ordered, 2):
                 named = {**about, "compared": IMPLEMENTATIONS}
                 named |= {"subject": subject, "reference": reference}
@@ -111,7 +119,7 @@ def _of_experiment(experiment: Experiment, estimates: Estimates) -> Iterator[dic
         for switched, off, on in variant_pairs(experiment):
             for name in names:
                 both = [Series(experiment, name, variant, metric) for variant in (on, off)]
-                named = {**common, "metric": metric.name, "variant": _words(dict(on))}
+                named = {**common, "metric": metric.name, "variant": variant_words(on)}
                 named |= {"compared": switched, "subject": name, "reference": name}
                 yield from _along(both[0], both[1], estimates, **named)
 

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from flashlab.analysis.ceilings import Ceilings
-from flashlab.analysis.comparisons import FIRST, IMPLEMENTATIONS, PREVIOUS
+from flashlab.analysis.comparison_rows import FIRST, IMPLEMENTATIONS, PREVIOUS, variant_words
 from flashlab.analysis.experiment import Experiment, Row, Variant, chosen_metrics
 from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Benchmark, Metric
@@ -175,11 +175,6 @@ class Tables:
     def times(self) -> list[Metric]:
         """The sampled times that one compares by, totals last."""
         return [m for m in chosen_metrics(self.benchmark) if not m.higher_is_better]
-
-
-def variant_words(variant: Variant) -> str:
-    """A variant as comparisons.csv has it: ``causal=true``."""
-    return " ".join(f"{name}={str(value).lower()}" for name, value in variant)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from flashlab.analysis.comparisons import variant_pairs
 from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
@@ -23,17 +24,6 @@ MESSAGES: Messages = {
     ),
     "mixed": ("variant_effect.mixed",),
 }
-
-
-def variant_pairs(experiment: Experiment) -> Iterator[tuple[str, Variant, Variant]]:
-    """Pairs of variants that differ in one boolean parameter alone: off, and on."""
-    for parameter in experiment.benchmark.variants:
-        if parameter.kind is not bool:
-            continue
-        for off in experiment.variants:
-            on = tuple((key, key == parameter.name or value) for key, value in off)
-            if dict(off)[parameter.name] is False and on in experiment.variants:
-                yield parameter.name, off, on
 
 
 def variant_effects(experiment: Experiment, given: Given) -> Iterator[Finding]:
