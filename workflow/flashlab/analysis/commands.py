@@ -35,7 +35,10 @@ COMMANDS = (
             path("--tables", "folder of all tables"),
             path("--claims", "the published claims"),
             option("--ceilings", type=Path, help="the device's ceilings, if measured"),
-            path("--output", "findings.json to write, beside it comparisons.csv and observations.json"),
+            path(
+                "--output",
+                "findings.json to write, beside it comparisons.csv and observations.json",
+            ),
         ),
         tells_made=True,
         beside=("comparisons.csv", "observations.json"),

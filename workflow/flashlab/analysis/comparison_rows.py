@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from flashlab.analysis.experiment import Variant
+from flashlab.benchmarks.model import Value
 
 IMPLEMENTATIONS, PREVIOUS, FIRST = "implementations", "previous value", "first value"
 """What is compared where it is not a variant, which its parameter names: two implementations, or
@@ -16,7 +16,7 @@ one of them at a value of the sweep with the value before it, or with the first.
 _SWAPPED = {"above": "below", "below": "above"}
 
 
-def variant_words(variant: Variant) -> str:
+def variant_words(variant: Iterable[tuple[str, Value]]) -> str:
     """A variant as comparisons.csv has it: ``causal=true``; several with a space between."""
     return " ".join(f"{name}={str(value).lower()}" for name, value in variant)
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from flashlab.analysis.comparisons import variant_pairs
-from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics
+from flashlab.analysis.experiment import Experiment, chosen_metrics
 from flashlab.analysis.finding import Finding
 from flashlab.analysis.kind import EXPERIMENTS, Given, Kind
 from flashlab.analysis.kinds.comparison import Messages, compared_ratios, ratio_finding
