@@ -10,6 +10,7 @@ PYTHONPATH=tests python -m golden.texts
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from planted import ladder, sorting, training
 from planted.results import PlantedReport
 
 from flashlab.analysis.comparison_rows import Comparison, read_comparisons
+from flashlab.analysis.experiment import CLAIMS as CLAIMS_TABLE
 from flashlab.analysis.experiment import COMPARISONS
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.analysis.tables import write_tables
@@ -59,6 +61,7 @@ class Made:
     benchmark: Benchmark
     findings: Sequence[Finding]
     comparisons: Sequence[Comparison]
+    claims: Mapping[str, str]
     html: str
 
     def texts(self) -> dict[str, str]:
@@ -67,8 +70,7 @@ class Made:
 
     def verdicts(self) -> dict[str, str]:
         """What is decided, as the one file of it."""
-        claims = {f.subject["claim"]: f.verdict for f in self.findings if f.kind == "claim"}
-        return {VERDICTS: verdicts_of(self.comparisons, claims)}
+        return {VERDICTS: verdicts_of(self.comparisons, self.claims)}
 
     def files(self) -> dict[str, str]:
         """All golden files of the report, by what is in them."""
@@ -173,7 +175,9 @@ def _made(report: Report, home: Path) -> Made:
     """A report as the HTML page, which has all that the PDF has, without its pictures."""
     html = to_html(report, _PageWithoutPictures(report))
     findings = read_findings(home / "findings.json")
-    return Made(report.benchmark, findings, read_comparisons(home / COMPARISONS), html)
+    with (home / CLAIMS_TABLE).open(encoding="utf-8", newline="") as file:
+        claims = {row["claim"]: row["verdict"] for row in csv.DictReader(file)}
+    return Made(report.benchmark, findings, read_comparisons(home / COMPARISONS), claims, html)
 
 
 class _PageWithoutPictures(Page):

@@ -1,6 +1,6 @@
 # tables -> findings: what the report says, as data.
 
-CLAIMS = str(ROOT / "data" / "published" / "claims.yaml")
+PUBLISHED = str(ROOT / "data" / "published" / "claims.yaml")
 
 
 rule findings:
@@ -12,7 +12,7 @@ rule findings:
             experiment=PREPARED.experiments,
             table=TABLES,
         ),
-        claims=CLAIMS,
+        claims=PUBLISHED,
         devices=DEVICES,
         ceilings=PREPARED.ceilings or [],
         sources=sources("flashlab.story.stage"),
@@ -20,6 +20,7 @@ rule findings:
     output:
         findings=f"{HOME}/findings.json",
         comparisons=f"{HOME}/{COMPARISONS}",
+        claims=f"{HOME}/{CLAIMS}",
         observations=f"{HOME}/{OBSERVATIONS}",
     log:
         f"{HOME}/logs/findings.log",

@@ -19,6 +19,7 @@ REPORT_INPUTS = {
     "overview": f"{HOME}/overview",
     "findings": f"{HOME}/findings.json",
     "comparisons": f"{HOME}/{COMPARISONS}",
+    "claims": f"{HOME}/{CLAIMS}",
     "observations": f"{HOME}/{OBSERVATIONS}",
     "stories": sorted(map(str, ROOT.glob("templates/story/*.j2"))),
     "records": RECORDS,

@@ -37,11 +37,11 @@ COMMANDS = (
             option("--ceilings", type=Path, help="the device's ceilings, if measured"),
             path(
                 "--output",
-                "findings.json to write, beside it comparisons.csv and observations.json",
+                "findings.json to write, beside it the other files",
             ),
         ),
         tells_made=True,
-        beside=("comparisons.csv", "observations.json"),
+        beside=("comparisons.csv", "claims.csv", "observations.json"),
     ),
     Command(
         "verdicts",

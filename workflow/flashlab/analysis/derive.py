@@ -44,7 +44,7 @@ def derive(
     for kind in KINDS.values():
         for wholes, of_dataset in kind.of_dataset:
             if _whole(shown) in wholes:
-                found += of_dataset(experiments if kind.name == "claim" else shown, given)
+                found += of_dataset(shown, given)
     headline = {name for s in shown if s.is_summary for name in s.implementations}
     selected = select(
         found, [experiment for experiment in shown if not experiment.is_summary], headline

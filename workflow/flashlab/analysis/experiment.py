@@ -23,7 +23,10 @@ COMPARISONS = "comparisons.csv"
 OBSERVATIONS = "observations.json"
 """What its report says (`flashlab.story`)."""
 
-DERIVED = ("findings.json", COMPARISONS, OBSERVATIONS)
+CLAIMS = "claims.csv"
+"""What the published claims amount to on the dataset (`flashlab.analysis.claims`)."""
+
+DERIVED = ("findings.json", COMPARISONS, CLAIMS, OBSERVATIONS)
 """What is derived of a whole dataset, in its folder of results."""
 
 RUN_COLUMNS = (

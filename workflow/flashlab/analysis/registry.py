@@ -8,7 +8,6 @@ from flashlab.analysis.kind import Kind
 from flashlab.analysis.kinds.anomaly import ANOMALY
 from flashlab.analysis.kinds.cause import CAUSE
 from flashlab.analysis.kinds.choice import CHOICE
-from flashlab.analysis.kinds.claim import CLAIM
 from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.kinds.correctness import CORRECTNESS
 from flashlab.analysis.kinds.counters import COUNTERS
@@ -40,7 +39,7 @@ KINDS: Mapping[str, Kind] = {
         *(SCALING, MONOTONICITY, ANOMALY, EXACT_ACCOUNT, JUMP),
         *(STEP, WHOLE, ROOFLINE, CAUSE, DEVICE_USE),
         *(CORRECTNESS, VARIANT_GAIN, DERIVED_SIZE, WORSE_THAN_NAIVE, CURVE),
-        *(ENVIRONMENT, PROCESSES, SITTINGS, COUNTERS, CLAIM),
+        *(ENVIRONMENT, PROCESSES, SITTINGS, COUNTERS),
     )
 }
 """By name."""

@@ -23,9 +23,9 @@ from flashlab.report.environment import render_environment
 from flashlab.report.exploration import explore
 from flashlab.report.front import IN_OVERVIEW, overview_figures, render_front, render_headline
 from flashlab.report.heat_map import render_heat_map
-from flashlab.report.ledger import render_ledger
 from flashlab.report.published import render_published
 from flashlab.report.sections import render_section
+from flashlab.report.story import claims_story
 from flashlab.telling.values import say
 
 
@@ -55,7 +55,7 @@ def compose(
         sections=sections,
         implementations=render_implementations(data),
         published=render_published(data),
-        ledger=render_ledger(data),
+        claims=claims_story(data),
         method=describe_method(data),
         symbols=list_symbols(data),
         environment=render_environment(data),

@@ -49,14 +49,13 @@ def run_cell(number: int) -> Cell:
 class Row:
     """A table row: its cells (`Tellable` where the languages differ), anchor, and whose it is.
 
-    `first` begins a group of rows; `tone` is as a cell's.
+    `first` begins a group of rows.
     """
 
     cells: Sequence[Cell | Tellable]
     id: str = ""
     implementation: str = ""
     first: bool = False
-    tone: str = ""
 
 
 @dataclass(frozen=True)
@@ -320,18 +319,6 @@ class Implementations:
 
 
 @dataclass(frozen=True)
-class Ledger:
-    """Published claims checked against this dataset, and those that could not be, by reason."""
-
-    summary: Tellable
-    note: Tellable | None
-    short: Table | None
-    table: Table | None
-    others: Sequence[tuple[Tellable, Sequence[Tellable]]]
-    sources: Tellable | None = None
-
-
-@dataclass(frozen=True)
 class Environment:
     """The machine, its ceilings, where the records disagree, and what casts doubt on them."""
 
@@ -376,7 +363,7 @@ class Report:
     sections: Sequence[Section]
     implementations: Implementations
     published: Table | None
-    ledger: Ledger | None
+    claims: Sequence[Sentence]
     method: Sequence[Tellable]
     symbols: Table
     environment: Environment

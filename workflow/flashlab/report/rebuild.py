@@ -10,7 +10,6 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
-from flashlab.story.stage import write_findings
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
@@ -39,6 +38,7 @@ from flashlab.report.attachments import Given
 from flashlab.report.render import write_report
 from flashlab.report.software import differing_parts, is_software, software
 from flashlab.runs import Run
+from flashlab.story.stage import write_findings
 
 LANGUAGES = Path("plan", "languages.json")
 

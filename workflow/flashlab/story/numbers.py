@@ -109,6 +109,11 @@ def short(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def plain(value: float) -> str:
+    """A number as a document gives it."""
+    return f"{value:g}"
+
+
 def near(value: float, other: float) -> bool:
     """Whether two numbers are the same to 1%."""
     return math.isclose(value, other, rel_tol=0.01)
@@ -128,7 +133,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         *(two, three, factor, ratio, span, fine, arrow, ends, spread, size, percent, percent1),
-        *(shares, down),
+        *(shares, down, plain),
         *(longer, short, near, begin, settings),
     )
 }

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flashlab.analysis.ceilings import read_ceilings
+from flashlab.analysis.claims import claims_csv, judge_claims
 from flashlab.analysis.comparisons import comparisons, comparisons_csv
 from flashlab.analysis.derive import derive
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS, read_planned_experiment
+from flashlab.analysis.experiment import CLAIMS, COMPARISONS, OBSERVATIONS, read_planned_experiment
 from flashlab.analysis.kinds.anomaly import with_dips, with_doubts
 from flashlab.files import open_atomically, read_json, write_json
 from flashlab.plan.published import claims_of, read_claims
+from flashlab.story.claims import claims
 from flashlab.story.observation import write_observations
 from flashlab.story.registry import observations
 from flashlab.story.tables import Tables
@@ -41,6 +43,12 @@ def write_findings(
     with open_atomically(output.with_name(COMPARISONS)) as file:
         file.write(comparisons_csv(every))
     shown = [experiment for experiment in experiments if not experiment.is_of_claims]
+    simulated = any(experiment.is_simulated for experiment in shown)
+    claimed = {**published, "claims": []} if simulated else published
+    judged = judge_claims(claimed, experiments, estimates)
+    with open_atomically(output.with_name(CLAIMS)) as file:
+        file.write(claims_csv(judged))
     told = observations(Tables(shown, every, ceilings))
+    told += filter(None, [claims(judged, claimed)])
     write_observations(told, output.with_name(OBSERVATIONS))
     write_json(output, [finding.to_json() for finding in findings])
