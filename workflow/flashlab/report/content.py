@@ -9,7 +9,6 @@ from typing import Any
 from flashlab.analysis.select import MIN_CHOICES
 from flashlab.remarks import Remark
 from flashlab.report.appendix import (
-    count_checks,
     describe_method,
     describe_runs,
     list_runs,
@@ -59,7 +58,6 @@ def compose(
         method=describe_method(data),
         symbols=list_symbols(data),
         environment=render_environment(data),
-        checks=count_checks(data),
         runs_note=describe_runs(data),
         runs=list_runs(data),
         elsewhere=say("elsewhere", page=f"report/{data.benchmark.report}.html"),

@@ -13,8 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
+from flashlab.analysis.comparison_rows import (
+    Comparison,
+    Key,
+    between_implementations,
+    read_comparisons,
+    variant_words,
+)
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import (
+    COMPARISONS,
     Experiment,
     Row,
     Variant,
@@ -197,6 +205,47 @@ class ReportData:
     def of_kind(self, kind: str, verdict: str | None = None) -> list[Finding]:
         """The findings of a kind, those that came to a verdict, if one is given."""
         return [f for f in self.findings if f.kind == kind and verdict in (None, f.verdict)]
+
+    @property
+    def shown(self) -> list[Experiment]:
+        """The experiments of the sections and the headline, by name; not those of claims alone."""
+        return sorted((*self.experiments, self.summary), key=lambda experiment: experiment.name)
+
+    @cached_property
+    def shown_runs(self) -> list[Row]:
+        """The runs of those, in order of their numbers."""
+        found = {run["record"] for experiment in self.shown for run in experiment.runs}
+        return [run for run in self.runs if run["record"] in found]
+
+    @cached_property
+    def comparisons(self) -> list[Comparison]:
+        """Every comparison of the dataset."""
+        return read_comparisons(self.results / COMPARISONS)
+
+    @cached_property
+    def _compared(self) -> Mapping[Key, Comparison]:
+        return between_implementations(self.comparisons)
+
+    @cached_property
+    def compared(self) -> set[str | None]:
+        """The experiments whose implementations are compared, by name."""
+        return {key[0] for key in self._compared}
+
+    def gain(
+        self,
+        experiment: Experiment,
+        variant: Variant,
+        metric: Metric,
+        names: tuple[str, str],
+        value: int,
+    ) -> Comparison | None:
+        """How many times as good the first of two implementations is at a value of the sweep.
+
+        None where either has no numbers.
+        """
+        key = (experiment.name, variant_words(variant), metric.name, *names, value)
+        found = self._compared.get(key)
+        return found.gain(metric.higher_is_better) if found else None
 
     @property
     def on_cpu(self) -> bool:

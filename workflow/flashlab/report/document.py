@@ -107,21 +107,11 @@ class FigureEntry:
 
 @dataclass(frozen=True)
 class PrintedStatement:
-    """A finding in words, what it is about, the mark of its warnings, and links to its data."""
+    """What is wrong with an implementation in words, and links to the runs."""
 
     text: Tellable
-    mark: str = ""
-    lead: Tellable | None = None
-    links: Sequence[Link] = ()
-    implementations: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Statements:
-    """Findings in words, and what their marks mean: warnings on the records behind them."""
-
-    entries: Sequence[PrintedStatement]
-    doubts: Tellable | None = None
+    links: Sequence[Link]
+    implementations: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -157,9 +147,7 @@ class Section:
     title: Tellable
     question: Tellable
     setting: Tellable
-    statements: Statements
     figures: Sequence[FigureEntry]
-    others: Table | None
     silent: Tellable | None
     remarks: dict[str, Markup]
     table: Table
@@ -301,26 +289,18 @@ class Front:
 
 @dataclass(frozen=True)
 class Implementations:
-    """All implementations side by side, under the roofline, and overtaking one another.
-
-    `errors` says which rates contradict the roofline, and is on paper, where `statements` is not.
-    """
+    """All implementations side by side, the kernels that they launch, and the roofline."""
 
     table: Table
     kernels: Table | None
     profile: Table | None
-    choices: Table | None
     rooflines: Sequence[FigureEntry]
-    errors: Statements
-    statements: Statements
-    roofline: Table | None
     others: Sequence[FigureEntry]
-    crossovers: Table | None
 
 
 @dataclass(frozen=True)
 class Environment:
-    """The machine, its ceilings, where the records disagree, and what casts doubt on them."""
+    """The machine, its ceilings, where the records disagree, and what was not measured well."""
 
     facts: Sequence[tuple[Tellable, str]]
     peaks: Table | None
@@ -329,7 +309,6 @@ class Environment:
     varying: Table | None
     notices: Sequence[Tellable]
     warnings: Table | None
-    anomalies: Table | None
     failures: Table | None
 
 
@@ -367,7 +346,6 @@ class Report:
     method: Sequence[Tellable]
     symbols: Table
     environment: Environment
-    checks: Table
     runs_note: Tellable
     runs: Table
     elsewhere: Tellable

@@ -10,9 +10,11 @@ from typing import Any
 
 from flashlab.analysis.experiment import Row as RunRow
 from flashlab.analysis.finding import Finding
+from flashlab.analysis.ratios import rounded_off_one
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
-from flashlab.report.compact import printed_value, ratio_cell
+from flashlab.report.compact import places_of, printed_value, ratio_cell
+from flashlab.report.correctness import render_wrong
 from flashlab.report.data import ReportData
 from flashlab.report.document import (
     Cell,
@@ -26,9 +28,9 @@ from flashlab.report.document import (
     Row,
     Table,
 )
+from flashlab.report.environment import disagreements, how_far_records_agree
 from flashlab.report.profile import render_steps
-from flashlab.report.sections import sign_of
-from flashlab.report.statements import render_conclusion, render_statements, sentences
+from flashlab.report.statements import render_conclusion, sentences
 from flashlab.report.story import answer, footnotes, lines
 from flashlab.telling.glyphs import legible
 from flashlab.telling.values import (
@@ -63,6 +65,9 @@ OVERVIEW = {
 SUMMARY_FIGURE = "summary"
 IN_OVERVIEW = ("steps",)
 """How the ids of the figures after page one begin."""
+
+SIGNS = {"above": "▲", "below": "▼", "equal": "=", "inconclusive": "○"}
+"""The sign of a verdict in a table, where above is better."""
 
 ROW_FIGURES = {"row-speedup": "caption.row-speedup", "row-memory": "caption.row-memory"}
 """The small figures of an experiment on page one, and their captions."""
@@ -310,37 +315,43 @@ def _headline_metrics(data: ReportData) -> list[Metric]:
     ]
 
 
-def _comparison(data: ReportData, implementation: str, metric: Metric) -> Finding | None:
-    """How an implementation compares with the baseline in the headline; None if nothing decides."""
-    kind = "exact_comparison" if metric.exact else "comparison"
-    about = {"implementation": implementation, "metric": metric.name}
-    found = data.find(data.summary, kind, **about)
-    return found if found and found.facts["count"] else None
+def _compared(data: ReportData, name: str, metric: Metric) -> tuple[float, str, int | None] | None:
+    """An implementation against the baseline in the headline: ratio, verdict, and its decimals.
 
-
-def _ratio(data: ReportData, found: Finding) -> str:
-    return data.ratio(found.facts["low"], found.facts["low_places"])
+    The ratio of a sampled metric is how many times as good it is; of an exact one, its share. The
+    verdict is above where it is better. None where nothing is compared.
+    """
+    summary, names = data.summary, (name, data.baseline)
+    (value, *_), (variant, *_) = summary.values, summary.variants
+    if not metric.exact:
+        found = data.gain(summary, variant, metric, names, value)
+        if found is None:
+            return None
+        return found.ratio, found.verdict, places_of(found.low, found.ratio, found.high)
+    runs = [summary.run_at(each, variant, value) for each in names]
+    ends = [summary.metric_row(run, metric.name)["value"] for run in runs if run]
+    if len(ends) < 2 or None in ends:
+        return None
+    share = rounded_off_one(ends[0] / ends[1])
+    better = (share > 1) == metric.higher_is_better
+    return share, "equal" if share == 1 else "above" if better else "below", None
 
 
 def _with_ratio(data: ReportData, run: RunRow, metric: Metric) -> Cell:
     """A value with the verdict's sign and the ratio beside it: ``▲ 4.00×``."""
-    found, note = _comparison(data, run["implementation"], metric), ""
-    if found:
-        note = f"{sign_of(data, found)[0]} {_ratio(data, found)}×"
+    name, note = run["implementation"], ""
+    if name != data.baseline and (found := _compared(data, name, metric)):
+        ratio, verdict, places = found
+        note = f"{SIGNS[verdict]} {data.ratio(ratio, places)}×"
     return replace(data.value(data.summary.metric_row(run, metric.name)), note=note)
 
 
 def _ratio_rows(data: ReportData, names: Iterable[str], metrics: Sequence[Metric]) -> Iterator[Row]:
     """A row of ratios for each implementation that is compared with the baseline."""
     for name in names:
-        found = [_comparison(data, name, metric) for metric in metrics]
+        found = [_compared(data, name, metric) for metric in metrics]
         if name != data.baseline and any(found):
-            ratios = [
-                ratio_cell(data, finding.facts["low"], finding.verdict, finding.facts["low_places"])
-                if finding
-                else Cell("")
-                for finding in found
-            ]
+            ratios = [ratio_cell(data, *each) if each else Cell("") for each in found]
             label = say("headline.ratio", name=name, baseline=data.baseline)
             yield Row([label, *ratios], implementation=name, first=True)
 
@@ -418,14 +429,13 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
     notices = []
     if data.on_cpu:
         notices.append(say("no_gpu", *data.implementations))
-    if data.of_kind("environment", "differs"):
+    if how_far_records_agree(disagreements(data)) == "differs":
         notices.append(say("disagree"))
     ranked = sorted((f for f in data.findings if f.rank is not None), key=lambda f: f.rank or 0)
     maps = [finding for finding in ranked if finding.subject["topic"] == "map"]
     answers = [finding for finding in ranked if finding.subject["topic"] == "answer"]
     others = [finding for finding in ranked if finding not in [*maps, *answers]]
     steps = render_steps(data)  # which say what each implementation is
-    wrong = [f for f in data.of_kind("correctness") if f.verdict != "none"]
     story = answer(data)
     return Front(
         title=say("title", benchmark=data.benchmark.name),
@@ -439,7 +449,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         names=None if steps else _names(data),
         preview=say("quick") if data.config.get("quick") else None,
         notices=notices,
-        wrong=render_statements(data, wrong).entries,
+        wrong=list(render_wrong(data)),
         answer=render_conclusion(data, answers[0]) if answers and not story else None,
         map=_choice_map(data, maps[0]) if maps else None,
         conclusions=[] if story else [render_conclusion(data, finding) for finding in others],

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import string
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from flashlab.analysis.experiment import Experiment, Row
 from flashlab.analysis.finding import Finding, Reason
 from flashlab.benchmarks.model import Benchmark
-from flashlab.report.data import ReportData, stretches
-from flashlab.report.document import Conclusion, Link, PrintedStatement, Statements
+from flashlab.report.data import ReportData
+from flashlab.report.document import Conclusion, Link
 from flashlab.telling.codes import STATUSES, WARNINGS, by_code
-from flashlab.telling.values import Label, Listed, Run, Tellable, clauses, in_turn, say, settings
+from flashlab.telling.values import Listed, Run, Tellable, in_turn, say, settings
 
 DOUBTS = (
     *("cards_differ", "sittings_differ", "processes_differ", "shared_device", "throttled"),
@@ -27,16 +24,6 @@ CHECKED = "conclusion.checked"
 
 BRIEF_CHARACTERS = 150
 """How much of a section's conclusion page one quotes after its heading: whole sentences."""
-
-SHOWN_BY_RATES = frozenset({"roofline", "variant_effect", "jump"})
-"""Kinds of finding that relate times to the operations behind them."""
-
-
-def row_id(experiment: Experiment, run: Row) -> str:
-    """The anchor of a run's row in its experiment's table."""
-    parts = (experiment.name, run["implementation"], *dict(experiment.variant_of(run)).values())
-    return "-".join(map(str, ("row", *parts, experiment.value_of(run))))
-
 
 REASONS = by_code(
     *("reason.ceiling_drifted", "reason.above_copy_rate", "reason.published_mean"),
@@ -80,114 +67,9 @@ def _named(benchmark: Benchmark, reason: Reason) -> Tellable:
     return say("reason.run", run=name, status=say(STATUSES[reason.status]))
 
 
-def render_statements(
-    data: ReportData, findings: Iterable[Finding], titled: bool = False
-) -> Statements:
-    """Findings as statements, where `titled` after their experiment's title.
-
-    Doubts are marked with the letters a, b, … anew for each part of the report.
-    """
-    entries: list[PrintedStatement] = []
-    marks: dict[tuple[str, ...], str] = {}
-    for finding in findings:
-        codes = tuple(finding.warnings)
-        if codes and codes not in marks:
-            marks[codes] = string.ascii_lowercase[len(marks)]
-        lead: Tellable = say("dataset.all")
-        if finding.experiment is not None:
-            lead = Label(data.experiment(finding.experiment).plan["title"])
-        entries.append(
-            PrintedStatement(
-                text=in_turn(sentences(data, finding)),
-                mark=marks.get(codes, ""),
-                lead=lead if titled else None,
-                links=links(data, finding),
-                implementations=sorted(finding.implementations),
-            )
-        )
-    explained = [
-        say("warned.mark", mark=mark, warnings=Listed([say(WARNINGS[code]) for code in codes]))
-        for codes, mark in marks.items()
-    ]
-    return Statements(entries, say("warned", warnings=clauses(explained)) if marks else None)
-
-
 def sentences(data: ReportData, finding: Finding) -> list[Tellable]:
     """A finding's sentences one by one, and at the end what to know about it."""
     return [*finding.statements, *told_reasons(data.benchmark, finding.reasons)]
-
-
-# Links
-
-
-def links(data: ReportData, finding: Finding) -> list[Link]:
-    """Links to the figure, the table's rows, and the runs in the appendix.
-
-    Of a finding about the whole dataset, to the runs that its reasons name.
-    """
-    if finding.experiment is None:
-        named: dict[tuple[str, ...], set[tuple[Any, ...]]] = {}  # values by the columns they are of
-        for reason in finding.reasons:
-            if reason.run is not None:
-                named.setdefault(tuple(reason.run), set()).add(tuple(reason.run.values()))
-        runs = [
-            run
-            for run in data.runs
-            if any(tuple(map(run.get, columns)) in values for columns, values in named.items())
-        ]
-        return _run_links(data, runs)
-    experiment = data.experiment(finding.experiment)
-    names, variant = finding.implementations, set(finding.variant or ())
-    values = finding.facts.get("values", experiment.values)
-    rows = [
-        run
-        for run in experiment.ordered
-        if (not names or run["implementation"] in names)
-        and variant <= set(experiment.variant_of(run))
-        and experiment.value_of(run) in values
-    ]
-    found = _figure_links(data, finding, experiment)
-    if rows and not experiment.is_summary:
-        found.append(Link(row_id(experiment, rows[0]), say("link.table")))
-    return found + _run_links(data, rows)
-
-
-def _run_links(data: ReportData, rows: Sequence[Row]) -> list[Link]:
-    """Links to runs in the appendix, one for each stretch of numbers: 3–6, 11.
-
-    The first says what they are.
-    """
-    found = stretches(map(data.number_of, rows)).items()
-    return [
-        Link(f"run-{first}", text if position else say("link.runs", runs=text))
-        for position, (first, text) in enumerate(found)
-    ]
-
-
-def _figure_links(data: ReportData, finding: Finding, experiment: Experiment) -> list[Link]:
-    """A link to the first figure that shows the finding for one of its implementations.
-
-    A figure of its metric's quantity, or then of one that follows from it; or the other way round
-    for what is read off rates. For a finding about no metric any will do, the exact ones first.
-    """
-    benchmark, metric = data.benchmark, finding.metric
-    if metric is None:
-        quantities = sorted(benchmark.quantities, key=lambda q: not benchmark.quantities[q].exact)
-    else:
-        own = [benchmark.metric(metric).quantity.name]
-        following = [
-            each.quantity.name
-            for each in benchmark.metrics
-            if each.derived and metric in each.derived.of
-        ]
-        quantities = following + own if finding.kind in SHOWN_BY_RATES else own + following
-    for quantity in quantities:
-        for figure in experiment.plan["figures"]:
-            shown = finding.implementations & set(figure["implementations"])
-            if figure["quantity"] == quantity and shown:
-                number = data.figure_numbers[experiment.name, figure["id"]]
-                return [Link(f"figure-{number}", say("figure", number=number))]
-    return []
 
 
 # Conclusions
