@@ -22,7 +22,6 @@ from pathlib import Path
 import yaml
 from project import ROOT, project
 
-from flashlab.story.stage import write_findings
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import find_implementations
@@ -35,6 +34,7 @@ from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.records import Measurement, Record, write_record
 from flashlab.report.render import write_page, write_report
 from flashlab.runs import Run
+from flashlab.story.stage import write_findings
 
 MACHINES = 8
 NAMES = ("Pytorch", "Flash2", "SdpaCudnn", "SdpaEfficient", "Flash4")

@@ -15,12 +15,12 @@ from analysis.deriving import NO_CLAIMS, Plant, check
 from planted.experiments import SIZES
 
 from flashlab.analysis import derive as stage
-from flashlab.story.stage import write_findings
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, Row
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.plan.published import CLAIMS
+from flashlab.story.stage import write_findings
 
 Write = Callable[..., Path]
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flashlab.story.stage import write_findings
 from flashlab.analysis.finding import Finding, read_findings
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.implementations import Implementation, implementations_of
@@ -23,6 +22,7 @@ from flashlab.records import Record, write_record
 from flashlab.report.content import compose
 from flashlab.report.document import Report
 from flashlab.runs import Run
+from flashlab.story.stage import write_findings
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from flashlab.story.stage import write_findings
 from flashlab.analysis.experiment import TABLES, run_keys
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
@@ -24,6 +23,7 @@ from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
 from flashlab.report.document import Report
 from flashlab.report.render import write_page, write_report
+from flashlab.story.stage import write_findings
 
 Rows = list[dict[str, str]]
 CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"

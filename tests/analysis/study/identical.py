@@ -2,7 +2,7 @@
 
 Runs of the same code are drawn and compared: single ones by a model of their calls' noise, those of
 several processes, each of which is off as a whole, and processes that ran side by side on cards
-that differ. By hand: perf/findings_right.py.
+that differ. By hand: perf/right.py.
 """
 
 from __future__ import annotations

@@ -1,299 +1,232 @@
-"""What is true of a planted dataset, and which of its findings are false, or miss what is plain.
+"""What is true of a planted dataset, and which rows and observations about it are false.
 
-Each kind's judge gives whether a finding is false, whether it misses something plain (None where
-nothing plain is there to be missed), and the truth of each interval in its evidence.
+A row of comparisons.csv is judged by the ratio that was planted: whether its verdict is false,
+whether it misses a plain difference, and whether its interval holds. An observation of the story is
+judged by the closed words that it is told by.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from statistics import geometric_mean
 from typing import Any
 
-from analysis.deriving import keys, quoted
-from analysis.study.planted import UNSTEADY, Planted, experiment_shape, true_median
+from analysis.study.planted import Planted, true_median
 
-from flashlab.analysis.finding import Finding
-from flashlab.analysis.kinds.jump import LEAST_JUMP
-from flashlab.benchmarks.attention.shape import Shape
+from flashlab.analysis.comparison_rows import FIRST, IMPLEMENTATIONS, PREVIOUS
+from flashlab.story.observation import Observation
+from flashlab.story.words import margins
 
-MARGIN, BEND, OUTLIER = 1.05, 0.2, 1.25
-PLAIN = MARGIN**2
+MARGIN = margins(1)
+PLAIN = margins(2)
+TOTAL = "forward_backward_time"
 
-Judged = tuple[bool, bool | None, Sequence[tuple[float, Mapping[str, Any]]]]
+Judged = tuple[bool, bool | None]
+"""Whether something is false, and whether it misses what is plain; None where nothing is."""
 
 RIGHT: Mapping[str, Callable[[float], bool]] = {
     "above": lambda ratio: ratio > MARGIN,
     "below": lambda ratio: ratio < 1 / MARGIN,
     "equal": lambda ratio: 1 / MARGIN <= ratio <= MARGIN,
-    "inconclusive": lambda ratio: True,
+    "inconclusive": lambda _: True,
 }
 """Whether a verdict by the margin is right of a true ratio."""
-
-PLACES = ("first", "last", "low_at", "high_at")
-"""What a told trend quotes of the values that it is about."""
-
-
-def _is_beyond(ratio: float, limit: float) -> bool:
-    return max(ratio, 1 / ratio) >= limit
-
-
-def _change_places(ratios: Iterable[float], limit: float) -> bool:
-    """Whether each of two is somewhere better than the other by this factor."""
-    far = [ratio for ratio in ratios if _is_beyond(ratio, limit)]
-    return min(far, default=1) < 1 < max(far, default=1)
 
 
 class Truth:
     """The times of a planted dataset, in milliseconds."""
 
     def __init__(self, dataset: Planted) -> None:
-        self.dataset = dataset
-        self.times = {key: true_median(planted) for key, planted in dataset.passes.items()}
-        self._names: dict[Shape, list[str]] = {shape: [] for _, shape, _ in self.times}
-        for name, shape in sorted({key[:2] for key in self.times} - dataset.failed.keys()):
-            self._names[shape].append(name)
+        times = {key: true_median(planted) for key, planted in dataset.passes.items()}
+        self._times = {
+            (name, shape.causal, shape.seq_len, f"{timed}_time"): time
+            for (name, shape, timed), time in times.items()
+            if (name, shape) not in dataset.failed
+        }
+        for (name, causal, size, metric), time in list(self._times.items()):
+            if metric == "forward_time":
+                backward = self._times[name, causal, size, "backward_time"]
+                self._times[name, causal, size, TOTAL] = time + backward
 
-    def time(self, name: str, shape: Shape, metric: str) -> float:
-        """A metric of a run, a total's included."""
-        timed = metric.removesuffix("_time")
-        passes = ("forward", "backward") if timed == "forward_backward" else (timed,)
-        return sum(self.times[name, shape, each] for each in passes)
-
-    def names(self, shape: Shape) -> list[str]:
-        """The implementations that have numbers at a shape."""
-        return self._names[shape]
-
-    def along(self, name: str, causal: bool, metric: str) -> dict[int, float]:
-        """A metric of the runs that are ok, by size."""
+    def along(self, name: str, causal: bool, metric: str = TOTAL) -> dict[int, float]:
+        """A time of an implementation by size, where it has one."""
         return {
-            shape.seq_len: self.time(name, shape, metric)
-            for shape in sorted(self._names, key=lambda shape: shape.seq_len)
-            if shape.causal == causal and name in self._names[shape]
+            size: time
+            for (who, mask, size, timed), time in sorted(self._times.items())
+            if (who, mask, timed) == (name, causal, metric)
         }
 
-    def _along(self, finding: Finding, who: str = "implementation") -> dict[int, float]:
-        """The metric of one of a finding's implementations, by size."""
-        metric = str(finding.metric)
-        return self.along(finding.subject[who], finding.subject["variant"]["causal"], metric)
+    def speeds(self, causal: bool, metric: str = TOTAL) -> dict[int, float]:
+        """How many times as fast Flash2 is as Pytorch, by size."""
+        mine, theirs = (self.along(name, causal, metric) for name in ("Flash2", "Pytorch"))
+        return {size: theirs[size] / mine[size] for size in sorted(mine.keys() & theirs.keys())}
 
-    def _at(
-        self, finding: Finding, estimate: Mapping[str, Any], who: str = "implementation",
-        **changes: bool,
-    ) -> float:  # fmt: skip
-        """The metric of one of a finding's implementations where an estimate is of."""
-        variant = finding.subject.get("variant", {})
-        setting = estimate.get("setting") or vars(experiment_shape(estimate["value"])) | variant
-        shape = Shape.of({**setting, **changes})
-        return self.time(finding.subject[who], shape, str(finding.metric))
+    def gains(self, name: str, metric: str) -> dict[int, float]:
+        """How many times as fast an implementation is with the mask as without it, by size."""
+        off, on = (self.along(name, mask, metric) for mask in (False, True))
+        return {size: off[size] / on[size] for size in sorted(off.keys() & on.keys())}
 
-    # Ratios that are judged by the margin, value by value
-
-    def _ratios(
-        self, finding: Finding, true: Callable[[Mapping[str, Any]], float], ideal: float = 1.0
-    ) -> Judged:
-        pairs = [(true(estimate), estimate) for estimate in finding.estimates]
-        false = any(not RIGHT[e["verdict"]](ratio / ideal) for ratio, e in pairs)
-        missed = None
-        if pairs and all(_is_beyond(ratio / ideal, PLAIN) for ratio, _ in pairs):
-            missed = any(e["verdict"] not in ("above", "below") for _, e in pairs)
-        return false, missed, pairs
-
-    def comparison(self, finding: Finding) -> Judged:
-        def ratio(estimate: Mapping[str, Any]) -> float:
-            return self._at(finding, estimate, "baseline") / self._at(finding, estimate)
-
-        false, missed, pairs = self._ratios(finding, ratio)
-        if pooled := finding.facts.get("pooled"):
-            mean = geometric_mean([right for right, _ in pairs])
-            false |= not RIGHT[pooled["verdict"]](mean)
-            pairs = [*pairs, (mean, pooled)]
-        trends = [key for key in keys(finding) if ".trend." in key]
-        for trend in (key.rpartition(".")[2] for key in trends):
-            told = finding.statements[1].values
-            at = {name: ratio({"value": told[name]}) for name in PLACES}
-            false |= {
-                "widens": at["last"] / at["first"] <= MARGIN,
-                "narrows": at["first"] / at["last"] <= MARGIN,
-                "peaks": at["high_at"] <= max(at["first"], at["last"]) * MARGIN,
-                "dips": at["low_at"] * MARGIN >= min(at["first"], at["last"]),
-            }[trend]
-        return false, missed, pairs
-
-    def variant_effect(self, finding: Finding, ideal: float = 1.0) -> Judged:
-        def gain(estimate: Mapping[str, Any]) -> float:
-            off, on = (self._at(finding, estimate, causal=causal) for causal in (False, True))
-            return off / on
-
-        return self._ratios(finding, gain, ideal)
-
-    def variant_gain(self, finding: Finding) -> Judged:
-        return self.variant_effect(finding, 2.0)
-
-    def worse_than_naive(self, finding: Finding) -> Judged:
-        false, _, pairs = self._ratios(
-            finding, lambda e: self._at(finding, e, "baseline") / self._at(finding, e)
-        )
-        below = [ratio for ratio, _ in pairs if ratio < 1 / MARGIN]
-        false |= finding.verdict == "none" and bool(below)
-        is_plain = any(ratio <= 1 / PLAIN for ratio in below)
-        return false, finding.verdict != "worse" if is_plain else None, pairs
-
-    def _steady(self, finding: Finding) -> Judged:
-        """Of pairs that are said not to change places: whether one does, and whether plainly."""
-        causal, metric = finding.subject["variant"]["causal"], str(finding.metric)
-        ratios = []
-        for names in finding.facts["pairs"]:
-            mine, theirs = (self.along(name, causal, metric) for name in names)
-            ratios.append([theirs[size] / mine[size] for size in mine if size in theirs])
-        false = any(_change_places(each, MARGIN) for each in ratios)
-        return false, any(_change_places(each, 1.1) for each in ratios) or None, []
-
-    def crossover(self, finding: Finding) -> Judged:
-        if finding.verdict == "none_in_range":
-            return self._steady(finding)
-        mine, theirs = self._along(finding), self._along(finding, "other")
-        truth = {size: theirs[size] / mine[size] for size in mine if size in theirs}
-        is_plain = _change_places(truth.values(), 1.1)
-        false = False
-        if finding.verdict == "crosses":
-            sign = {finding.subject["implementation"]: 1, finding.subject["other"]: -1}
-            false = any(
-                sign[finding.facts[who]] * (truth[finding.facts[at]] - 1) <= 0
-                for who, at in (("before", "low_at"), ("after", "high_at"))
+    def ratio(self, row: Mapping[str, Any]) -> float:
+        """The planted ratio of a row of comparisons.csv, pooled ones included."""
+        causal, metric = row["variant"] == "causal=true", row["metric"]
+        if row["compared"] == IMPLEMENTATIONS:
+            mine, theirs = (
+                self.along(row[who], causal, metric) for who in ("subject", "reference")
             )
-        intervals = [(truth[e["value"]], e) for e in finding.estimates]
-        return false, finding.verdict != "crosses" if is_plain else None, intervals
-
-    # Which to choose
-
-    def choice(self, finding: Finding) -> Judged:
-        """Along a sweep; what is concluded of all settings has a judge of its own."""
-        metric, causal = str(finding.metric), finding.subject["variant"]["causal"]
-        false, intervals, shares = False, [], []
-        for place in finding.estimates:
-            shape = experiment_shape(place["value"], causal)
-            times = {name: self.time(name, shape, metric) for name in self.names(shape)}
-            false |= _is_false_place(place, times)
-            intervals.append((times[place["runner_up"]] / times[place["best"]], place))
-            shares.append({name: time / min(times.values()) for name, time in times.items()})
-        if not shares:
-            return False, None, []
-        alone = [[n for n in s if all(v > MARGIN for k, v in s.items() if k != n)] for s in shares]
-        names = {name for share in shares for name in share}
-        level = {name for name in names if all(s.get(name, PLAIN) <= MARGIN for s in shares)}
-        chosen = finding.facts.get("name")
-        false |= {
-            "one_best": any(chosen not in each for each in alone),
-            "one_suffices": chosen not in level,
-            "changes": bool(level),
-        }.get(finding.verdict, False)
-        missed = None
-        if all(sorted(share.values())[1] >= PLAIN for share in shares):
-            winners = {min(share, key=share.__getitem__) for share in shares}
-            missed = finding.verdict != ("one_best" if len(winners) == 1 else "changes")
-        return false, missed, intervals
-
-    # Along a sweep
-
-    def scaling(self, finding: Finding) -> Judged:
-        verdict, truth = finding.verdict, self._along(finding)
-        if verdict in ("too_few_sizes", "covaried"):
-            return False, None, []
-        local = [
-            math.log(truth[b] / truth[a]) / math.log(b / a) for a, b in itertools.pairwise(truth)
-        ]
-        bend = max(local) - min(local)
-        timed = str(finding.metric).removesuffix("_time")
-        series = finding.subject["implementation"], finding.subject["variant"]["causal"], timed
-        exponent = self.dataset.exponents.get(series)
-        false = (
-            (verdict in ("power_law", "flat") and bend > BEND)
-            or (verdict == "curved" and bend <= BEND)
-            or (verdict == "flat" and max(truth.values()) > min(truth.values()) * MARGIN)
-        )
-        missed = None
-        if exponent is not None and bend <= BEND / 2:
-            missed = verdict not in ("power_law", "flat")
-        elif bend >= 2 * BEND:
-            missed = verdict != "curved"
-        fit = finding.estimates[-1]
-        known = exponent is not None and "exponent" in fit
-        return false, missed, [(exponent, fit)] if known else []
-
-    def monotonicity(self, finding: Finding) -> Judged:
-        truth = self._along(finding)
-        steps = [truth[b] / truth[a] for a, b in itertools.combinations(truth, 2)]
-        falls, rises = min(steps, default=1.0), max(steps, default=1.0)
-        false = finding.verdict == "monotone" and falls < 1 / MARGIN and rises > MARGIN
-        if finding.verdict == "broken":
-            told = quoted(finding)
-            fall, rise = (
-                truth[told[f"{w}_to"]] / truth[told[f"{w}_from"]] for w in ("fall", "rise")
-            )
-            false = fall >= 1 / MARGIN or rise <= MARGIN
-        is_plain = falls < 1 / PLAIN and rises > PLAIN
-        intervals = [(truth[e["value"]] / truth[e["start"]], e) for e in finding.estimates]
-        return false, finding.verdict != "broken" if is_plain else None, intervals
-
-    def jump(self, finding: Finding) -> Judged:
-        if finding.verdict == "none":
-            return False, None, []
-        before, value = (quoted(finding)[name] for name in ("before", "value"))
-        causal, steps = finding.subject["variant"]["causal"], {}
-        for estimate in finding.estimates:
-            truth = self.along(estimate["implementation"], causal, str(finding.metric))
-            step = (value / before) ** 2 * truth[before] / truth[value]
-            steps[estimate["implementation"]] = step
-        mine = finding.subject["implementation"]
-        false = any(_is_beyond(step, LEAST_JUMP) != (name == mine) for name, step in steps.items())
-        return false, None, [(steps[e["implementation"]], e) for e in finding.estimates]
+        elif row["compared"] in (PREVIOUS, FIRST):
+            times = self.along(row["subject"], causal, metric)
+            return times[int(row["value"])] / times[int(row["reference_value"])]
+        else:
+            mine, theirs = (self.along(row["subject"], mask, metric) for mask in (True, False))
+        ratios = {size: mine[size] / theirs[size] for size in mine.keys() & theirs.keys()}
+        if math.isnan(row["value"]):
+            return geometric_mean(ratios.values())
+        return ratios[int(row["value"])]
 
 
-def _is_false_place(place: Mapping[str, Any], times: Mapping[str, float]) -> bool:
-    """Whether one is called level that is not, or one that is level is called worse."""
-    best = times[place["best"]]
-    others = {
-        name for name in times if name not in place["level"] and name not in place["undecided"]
+def judge_row(row: Mapping[str, Any], ratio: float) -> Judged:
+    """A row of comparisons.csv against the planted ratio."""
+    is_plain = max(ratio, 1 / ratio) >= PLAIN
+    missed = row["verdict"] not in ("above", "below") if is_plain else None
+    return not RIGHT[row["verdict"]](ratio), missed
+
+
+# Observations
+
+
+def _rises(speeds: Iterable[float]) -> bool:
+    return any(later > before * MARGIN for before, later in itertools.combinations(speeds, 2))
+
+
+def _is_lead(word: str, speeds: list[float]) -> bool:
+    """Whether a lead truly changes as its word says."""
+    inside = speeds[1:-1]
+    ends = speeds[0], speeds[-1]
+    return {
+        "constant": max(speeds) / min(speeds) <= margins(3),
+        "widening": _rises(speeds),
+        "narrowing": _rises(reversed(speeds)),
+        "peaks": bool(inside) and max(inside) > max(ends),
+        "dips": bool(inside) and min(inside) < min(ends),
+        "turns": min(speeds) < 1 < max(speeds),
+        "not decided": True,
+    }[word]
+
+
+def _is_verdict(verdict: str, speeds: Iterable[float]) -> bool:
+    """Whether all of some speed-ups truly are what a shared verdict says of them."""
+    holds = {
+        "faster": lambda x: x > MARGIN,
+        "slower": lambda x: x < 1 / MARGIN,
+        "equal": lambda x: 1 / MARGIN <= x <= MARGIN,
     }
-    return any(_is_beyond(times[name] / best, MARGIN) for name in place["level"]) or any(
-        times[name] / best <= MARGIN for name in others
+    return all(map(holds.get(verdict, lambda _: True), speeds))
+
+
+def _by_verdict(found: Mapping[str, Any], speeds: Mapping[int, float]) -> bool:
+    return all(
+        _is_verdict(verdict, (speeds[size] for size in mine["at"]))
+        for verdict, mine in found.items()
     )
 
 
-def anomalies(
-    dataset: Planted, findings: Iterable[Finding]
-) -> Iterator[tuple[str, bool, bool, bool | None]]:
-    """For each pass and check: whether it was reported, falsely reported, or missed."""
-    found = set()
-    for finding in findings:
-        if finding.kind == "anomaly" and finding.verdict != "none":
-            shape = experiment_shape(finding.facts["value"], finding.subject["variant"]["causal"])
-            timed = str(finding.metric).removesuffix("_time")
-            found.add((finding.verdict, finding.subject["implementation"], shape, timed))
-    for key, planted in dataset.passes.items():
-        if key[:2] in dataset.failed:
-            continue
-        unsteady = abs(planted.drift) > UNSTEADY or planted.spread > 0.2
-        said = ("unstable", *key) in found
-        yield "anomaly: unstable", said, said and not unsteady, not said if unsteady else None
-        factor = dataset.spikes.get(key, 1.0)
-        said, plain = ("outlier", *key) in found, _is_beyond(factor, 2 * OUTLIER - 1)
-        yield "anomaly: outlier", said, said and factor == 1.0, not said if plain else None
+def _time_lead(facts: Mapping[str, Any], truth: Truth) -> Judged:
+    speeds = truth.speeds(causal=False)
+    passes = {key: truth.speeds(False, f"{key}_time") for key in ("forward", "backward")}
+    right = _is_lead(facts["lead"], [*speeds.values()])
+    right &= _is_verdict(facts["verdict"], speeds.values())
+    right &= all(_by_verdict(by, passes[key]) for key, by in facts["decided"].items())
+    plain = min(speeds.values()) >= PLAIN or max(speeds.values()) <= 1 / PLAIN
+    return not right, facts["verdict"] not in ("faster", "slower") if plain else None
 
 
-def claims_a_difference(finding: Finding) -> bool:
-    """Whether a finding claims any difference between implementations, or between variants."""
-    match finding.kind:
-        case "comparison" | "variant_effect":
-            decided = any(e["verdict"] in ("above", "below") for e in finding.estimates)
-            return decided or len(finding.statements) > 1
-        case "choice":
-            return finding.verdict in ("one_best", "changes")
-    return finding.verdict in {
-        "crossover": ("crosses",),
-        "worse_than_naive": ("worse",),
-        "jump": ("rises", "falls"),
-    }.get(finding.kind, ())
+def _time_passes(facts: Mapping[str, Any], truth: Truth) -> Judged:
+    every = {"forward": "forward_time", "backward": "backward_time", "total": TOTAL}
+    right = all(
+        _by_verdict(by, truth.speeds(False, every[key])) for key, by in facts["passes"].items()
+    )
+    return not right, None
+
+
+def _time_switch(facts: Mapping[str, Any], truth: Truth) -> Judged:
+    right, missed, plain = True, False, False
+    for role, effects in facts["effects"].items():
+        for key, effect in effects.items():
+            gains = truth.gains(facts[role], f"{key}_time")
+            right &= _by_verdict(effect["by_verdict"], gains)
+            right &= not effect["rising"] or gains[facts["last"]] > gains[facts["first"]]
+            if min(gains.values()) >= PLAIN or max(gains.values()) <= 1 / PLAIN:
+                plain = True
+                missed |= not {"faster", "slower"} & effect["by_verdict"].keys()
+    return not right, missed if plain else None
+
+
+def _rate_definition(facts: Mapping[str, Any], truth: Truth) -> Judged:
+    right = all(
+        _is_verdict(verdict, [truth.gains(facts[role], "forward_time")[facts["last"]]])
+        for role, verdict in facts["saved"].items()
+    )
+    return not right, None
+
+
+def _take(facts: Mapping[str, Any], truth: Truth) -> Judged:
+    lesson, speeds = facts["lesson"], [*truth.speeds(causal=False).values()]
+    if lesson in ("longer", "length"):
+        word = {"longer": "widening", "length": "constant"}[lesson]
+        return not (_is_lead(word, speeds) and _is_verdict("faster", speeds)), None
+    if lesson == "mask_widens":
+        off, on = (truth.speeds(mask)[facts["last"]] for mask in (False, True))
+        return on <= off, None
+    if lesson == "mask_nothing":
+        passes = ("forward_time", "backward_time")
+        gains = [truth.gains(n, m).values() for n in ("Pytorch", "Flash2") for m in passes]
+        return max(itertools.chain.from_iterable(gains)) > PLAIN, None
+    if lesson == "pooled":
+        return not _is_verdict(facts["pooled"]["verdict"], [geometric_mean(speeds)]), None
+    return False, None
+
+
+def _answer_use(facts: Mapping[str, Any], truth: Truth) -> Judged:
+    found = [x for mask in (False, True) for x in truth.speeds(mask).values()]
+    if facts["new"] == "Pytorch":
+        found = [1 / x for x in found]
+    faster, slower = sum(x > MARGIN for x in found), sum(x < 1 / MARGIN for x in found)
+    counts = facts["counts"]
+    right = counts["faster"] <= faster and counts["slower"] <= slower
+    right &= counts["equal"] <= len(found) - faster - slower
+    plain = all(x >= PLAIN for x in found) or all(x <= 1 / PLAIN for x in found)
+    return not right, facts["choice"] != "faster" if plain else None
+
+
+def _answer_where(facts: Mapping[str, Any], truth: Truth) -> Judged:
+    right = True
+    for moved in facts["most"]:
+        if moved["what"] == "mask":
+            first, last = (truth.speeds(mask)[moved["at"]] for mask in (False, True))
+        else:
+            first, last = (truth.speeds(causal=False)[size] for size in moved["at"])
+        right &= (last > first) == (moved["x"][1] > moved["x"][0])
+    return not right, None
+
+
+JUDGES: Mapping[str, Callable[[Mapping[str, Any], Truth], Judged]] = {
+    "time_lead": _time_lead,
+    "time_passes": _time_passes,
+    "time_switch": _time_switch,
+    "rate_definition": _rate_definition,
+    "take": _take,
+    "answer_use": _answer_use,
+    "answer_where": _answer_where,
+    "line_sweep": lambda facts, truth: (
+        _time_lead(facts["lead"], truth) if facts["lead"] else (False, None)
+    ),
+}
+"""By the observation's name. Others quote measured values alone, exact ones, or a definition."""
+
+
+def judge(observation: Observation, truth: Truth) -> Judged | None:
+    """An observation against what was planted; None where it states no verdict."""
+    judges = JUDGES.get(observation.name)
+    return judges(observation.facts, truth) if judges else None

@@ -35,10 +35,7 @@ COMMANDS = (
             path("--tables", "folder of all tables"),
             path("--claims", "the published claims"),
             option("--ceilings", type=Path, help="the device's ceilings, if measured"),
-            path(
-                "--output",
-                "findings.json to write, beside it the other files",
-            ),
+            path("--output", "findings.json to write, with the other files beside it"),
         ),
         tells_made=True,
         beside=("comparisons.csv", "claims.csv", "observations.json"),

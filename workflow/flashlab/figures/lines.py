@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 
 from flashlab.analysis.experiment import Experiment, metrics_of
 from flashlab.benchmarks.model import Metric
@@ -34,7 +35,10 @@ from flashlab.figures.style import (
     GREY,
     HALF_INCHES,
     LINE_POINTS,
+    PAGE_INCHES,
+    RATIO,
     SMALL_POINTS,
+    Look,
     Style,
     draw_legend,
     fitting,
@@ -42,9 +46,16 @@ from flashlab.figures.style import (
     looks_of,
     name_artists,
     new_panels,
+    remove_covered,
     three_digits,
     write,
 )
+
+FEW = 2
+"""Most lines of a panel whose values are printed at the points, and their ratio below the axis."""
+
+VALUED_INCHES = 1.45
+"""The height of such a panel."""
 
 PANELS_INCHES, SMALL_PANEL_INCHES, GAP_INCHES = 1.25, 0.5, 0.2
 """The height of all panels together, that of a small figure's, and what lies between two."""
@@ -87,32 +98,115 @@ def _draw_along(
 ) -> Figure:
     """Lines along a sweep, in a panel for each metric that has a title, one below the other."""
     lines, is_small = len(data.drop_duplicates(LINE)), width < HALF_INCHES
+    is_valued = lines <= FEW and not is_small and not experiment.is_of_problems
     shown = set(data["implementation"])
     entries = [entry for entry in experiment.plan["implementations"] if entry["name"] in shown]
     looks = looks_of(entries, experiment.plan["emphasised"])
     inner = SMALL_PANEL_INCHES if is_small else PANELS_INCHES - GAP_INCHES * (len(titles) - 1)
     stack = lines * LINE_POINTS / POINTS if panel["labelled"] else 0.0
     height = max(inner / len(titles), stack, LEAST_PANEL_INCHES)
+    ratios = _ratios_below(experiment, data) if is_valued else {}
     sizes = {experiment.parameter.symbol: experiment.values, **covaried(experiment)}
     if experiment.is_of_problems:  # whose sizes are many, and in a table
         sizes = {experiment.parameter.symbol: experiment.values}
     ticks = ["\n".join(map(str, each)) for each in zip(*sizes.values(), strict=True)]
-    figure, panels = new_panels(width, len(titles), sharex=True)
-    for axes, (metric, title) in zip(panels[:, 0], titles.items(), strict=True):
+    numbers: list[Annotation] = []
+    if is_valued:
+        height, width = VALUED_INCHES, width if len(titles) == 1 else PAGE_INCHES
+        panel["limits"] = _with_room(panel["limits"], panel["logarithmic"])
+        figure, panels = new_panels(width, 1, len(titles))
+    else:
+        figure, panels = new_panels(width, len(titles), sharex=True)
+    left = max(4.0, POINTS * text_inches(ticks[0], SMALL_POINTS) / 2 - 1)  # clear of the first
+    every = list(panels.flat)
+    for axes, (metric, title) in zip(every, titles.items(), strict=True):
         of_metric, rows = data[data["metric"] == metric], int(data["level"].nunique())
         draw_panel(
             axes, experiment, of_metric, looks, title, height, ticks=ticks, rows=rows, **panel
         )
-    left = max(4.0, POINTS * text_inches(ticks[0], SMALL_POINTS) / 2 - 1)  # clear of the first
-    for row, symbol in enumerate(sizes):
-        head: Style = {"ha": "right", "va": "top", "color": GREY}
-        write(axes, symbol, (0, 0), (-left, -3.8 - row * LINE_POINTS), "axes fraction", **head)
-    if not is_small:
+        if is_valued:
+            numbers += print_values(axes, of_metric, looks)
+        if axes is every[-1] or is_valued:
+            for row, symbol in enumerate(sizes):
+                head: Style = {"ha": "right", "va": "top", "color": GREY}
+                below = -3.8 - row * LINE_POINTS
+                write(axes, symbol, (0, 0), (-left, below), "axes fraction", **head)
+        if ratios:
+            below = -3.8 - len(sizes) * LINE_POINTS
+            numbers += _write_ratios(axes, ratios[metric], below, left)
+    if not is_small and not is_valued:
         label = in_languages(capitalised(experiment.parameter.labels), languages)
         axes.set_xlabel(f"{label} {experiment.parameter.symbol}")
     draw_legend(figure, explain_missing(data, experiment, looks, languages), columns=1)
     lay_out(figure, height)
+    remove_covered(figure, numbers)
     return figure
+
+
+def _with_room(limits: tuple[float, float] | None, logarithmic: bool) -> tuple[float, float] | None:
+    """The limits of an axis with room for a number above the highest and below the lowest."""
+    if limits is None:
+        return None
+    low, high = limits
+    if logarithmic:
+        room = max(1.15, (high / low) ** 0.1)
+        return low / room, high * room**0.4
+    return low - 0.11 * high, 1.03 * high
+
+
+def print_values(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> list[Annotation]:
+    """Print each value at its point: the highest at a size above its line, the lowest below it."""
+    shown, numbers = data.dropna(subset="value"), []
+    for rows in (group for _, group in shown.groupby("size")):
+        highest = rows["value"].max()
+        for row in rows.to_dict("records"):
+            is_above = row["value"] == highest
+            style: Style = {"ha": "center", "va": "bottom" if is_above else "top", "bbox": GROUND}
+            at, offset = (row["place"], row["value"]), (0, 3.5 if is_above else -3.5)
+            color = looks[row["implementation"]].text
+            drawn = write(axes, three_digits(row["value"]), at, offset, color=color, **style)
+            name_artists(row["implementation"], [drawn])
+            numbers.append(drawn)
+    return numbers
+
+
+def _ratios_below(experiment: Experiment, data: pd.DataFrame) -> dict[str, dict[float, str]]:
+    """What stands below the axis of each metric, by place: how the second line compares.
+
+    With another implementation: the speed of the second over the first, or its share of the
+    memory; with a variant: the second's share of the first.
+    """
+    lines = data.drop_duplicates(LINE)[LINE].to_records(index=False).tolist()
+    if len(lines) != FEW:
+        return {}
+    (base, _), (other, _) = lines
+    found: dict[str, dict[float, str]] = {}
+    for name, of_metric in data.groupby("metric", sort=False):
+        metric = experiment.benchmark.metric(str(name))
+        values = of_metric.pivot_table(index="place", columns=LINE, values="value")
+        if values.shape[1] != FEW:
+            return {}
+        ratio = (values[lines[1]] / values[lines[0]]).dropna()
+        if base == other or metric.exact:
+            found[str(name)] = {at: f"{100 * x:.0f}%" for at, x in ratio.items()}
+        else:
+            speed = ratio if metric.higher_is_better else 1 / ratio
+            found[str(name)] = {at: f"{three_digits(x)}×" for at, x in speed.items()}
+    return found
+
+
+def _write_ratios(
+    axes: Axes, ratios: Mapping[float, str], below: float, left: float
+) -> list[Annotation]:
+    """Write ratios so many points below a panel, each at its place, with their sign before them."""
+    style: Style = {"va": "top", "color": RATIO, "fontweight": "bold"}
+    sign = next(iter(ratios.values()), " ")[-1]
+    write(axes, sign, (0, 0), (-left, below), "axes fraction", ha="right", **style)
+    coords = ("data", "axes fraction")
+    return [
+        write(axes, text, (place, 0), (0, below), coords, ha="center", **style)
+        for place, text in reversed(list(ratios.items()))  # the last one stays where there is no room
+    ]
 
 
 def draw_lines(

@@ -33,7 +33,7 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpecBase
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.text import Annotation
+from matplotlib.text import Annotation, Text
 from matplotlib.ticker import FixedFormatter, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import Bbox
 
@@ -84,6 +84,9 @@ LEAST_SPAN = 5.0
 """The factor that a logarithmic axis spans at least, so that it has two round numbers."""
 
 GREY = "#555555"
+
+RATIO = "#0B3D62"
+"""The colour of ratios below an axis: that of what the report concludes."""
 
 MOST_EMPHASISED = 5
 
@@ -269,6 +272,24 @@ def fitting(
     pixels = [axes.transData.transform((place, 1.0))[0] for place in places]
     widths = [text_inches(text, SMALL_POINTS, bold) for text in texts]
     return sparse([pixel / axes.figure.dpi for pixel in pixels], widths, gap)
+
+
+def remove_covered(figure: Figure, numbers: Sequence[Annotation]) -> None:
+    """Remove those of some numbers that would cover another text, or leave the figure.
+
+    Of two numbers that cover one another the first stays.
+    """
+    figure.draw_without_rendering()
+    given = {id(number) for number in numbers}
+    texts = [text for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
+    kept = [text.get_window_extent() for text in texts if id(text) not in given]
+    for number in numbers:
+        box = number.get_window_extent()
+        inside = figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 and box.y0 >= 0
+        if inside and not any(box.overlaps(other) for other in kept):
+            kept.append(box)
+        else:
+            number.remove()
 
 
 BESIDE_INCHES = 0.3

@@ -354,7 +354,8 @@ def sampled(timed: Pass, protocol: Mapping[str, Any], device: str, settled: bool
 
     Returns:
         The median, with at least `MIN_CALLS` samples whatever the time spent, or `MIN_LONG_CALLS`
-        of a pass whose calls are long. It stopped at the ``interval`` where that was reached, by the end of the time at the latest.
+        of a pass whose calls are long. It stopped at the ``interval`` where that was reached, by
+        the end of the time at the latest.
 
     Raises:
         IncorrectError: as `warm_up`, or the last result is wrong.

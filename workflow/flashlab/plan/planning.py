@@ -124,14 +124,14 @@ class PlannedExperiment:
         )
 
     def counted_runs(self, names: Collection[str], dtype: str, device: str) -> list[Run]:
-        """The runs to count: the ends and the middle of the sweep, of these names."""
+        """The runs to count: the ends of the sweep, of these names."""
         if not self.counted:
             return []
         variants = [tuple(p[v.name] for v in self.benchmark.variants) for p in self.problems]
         chosen: list[Mapping[str, Any]] = []
         for variant in dict.fromkeys(variants):
             along = [p for p, own in zip(self.problems, variants, strict=True) if own == variant]
-            positions = {0, len(along) // 2, len(along) - 1}
+            positions = {0, len(along) - 1}
             chosen += [along[position] for position in sorted(positions)]
         own = [name for name in self.implementations if name in names]
         return self._runs(chosen, own, dtype, device)

@@ -123,12 +123,12 @@ def templates(folder: Path) -> jinja2.Environment:
     return environment
 
 
-_LEAD = re.compile(r"^([^:：<>]{1,40}[:：])")
+_LEAD = re.compile(r"^([^:：]{1,60}?[:：])")
 
 
 def _led(text: Markup) -> Markup:
     """A sentence with what it is about, up to its first colon, in bold."""
-    return Markup(_LEAD.sub(r"<b>\1</b>", text))
+    return Markup(_LEAD.sub(r"<b>\1</b>", str(text)))
 
 
 @jinja2.pass_context

@@ -1,4 +1,4 @@
-"""From all tables to comparisons.csv and observations.json: every ratio, and what is said of them."""
+"""From all tables to comparisons.csv and observations.json: every ratio, and what is said."""
 
 from __future__ import annotations
 

@@ -80,6 +80,12 @@ def _is_missing(value: Any) -> bool:
     return value is pd.NA or value is None or (isinstance(value, float) and pd.isna(value))
 
 
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table, each by the names of its columns."""
+    names = list(map(str, table.columns))
+    return [dict(zip(names, row, strict=True)) for row in table.itertuples(index=False, name=None)]
+
+
 _KEY = ("experiment", "compared", "variant", "metric", "subject", "reference", "value")
 
 
@@ -127,7 +133,7 @@ class Tables:
     def _rows(self) -> dict[tuple[Any, ...], dict[str, Any]]:
         """The comparisons by what they are of; those along a sweep by the value before, too."""
         found: dict[tuple[Any, ...], dict[str, Any]] = {}
-        for row in self.comparisons.to_dict("records"):
+        for row in _records(self.comparisons):
             value = None if _is_missing(row["value"]) else int(row["value"])
             experiment = None if _is_missing(row["experiment"]) else row["experiment"]
             variant = "" if _is_missing(row["variant"]) else row["variant"]
@@ -161,7 +167,9 @@ class Tables:
         single = table[(table.compared == IMPLEMENTATIONS) & table.value.notna()]
         sizes = [p.name for p in self.benchmark.parameters]
         distinct = single.drop_duplicates([*sizes, "metric", "subject", "reference"])
-        speeds = [_speed(row) for row in distinct.to_dict("records")]
+        speeds = pd.Series(
+            [_speed(row) for row in _records(distinct)], distinct.index, dtype=object
+        )
         return distinct[[*sizes, "metric", "subject", "reference"]].assign(speed=speeds)
 
     def over(self, name: str, reference: str, metric: str) -> list[Speed]:

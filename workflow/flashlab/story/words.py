@@ -72,7 +72,7 @@ def memory_growth(values: Sequence[int], sizes: Sequence[float]) -> str:
 
     ``constant`` (within 2%), ``proportional`` (the factor of the sweep, to 1%), ``adds`` (the same
     for each unit, to the byte of MiB), ``quadratic`` (three values, and the last step is more than
-    that of the sweep and than the step before: towards it), else ``other``.
+    that of the sweep by a tenth and than the step before: towards it), else ``other``.
     """
     factor, sweep = sizes[-1] / sizes[0], values[-1] / values[0]
     if max(sizes) / min(sizes) < 1.02:
@@ -89,5 +89,5 @@ def memory_growth(values: Sequence[int], sizes: Sequence[float]) -> str:
         return "adds"
     ratios = [after / before for before, after in itertools.pairwise(sizes)]
     last = values[-1] / values[-2]
-    rising = len(values) >= 3 and ratios[-1] > ratios[-2] and ratios[-1] > last * 1.01
+    rising = len(values) >= 3 and ratios[-1] > ratios[-2] and ratios[-1] > 1.1 * last
     return "quadratic" if rising else "other"

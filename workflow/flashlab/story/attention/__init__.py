@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from flashlab.story.attention.front import front
+from flashlab.story.attention.front import page_one
 from flashlab.story.attention.sweep import (
     memory_equal,
     memory_growth,
@@ -41,7 +41,7 @@ SECTION: tuple[Callable[[Section], Observation | None], ...] = (
 
 def story(tables: Tables) -> Iterator[Observation]:
     """What the report says, in its order."""
-    yield from front(tables)
+    yield from page_one(tables)
     for section in tables.sections:
         for observe in SECTION:
             if (found := observe(section)) is not None:

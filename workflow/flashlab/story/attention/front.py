@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -38,6 +39,9 @@ from flashlab.story.tables import (
     Tables,
     evidence,
 )
+
+UNSAID = 0.1
+"""By how much what is saved may exceed the share of what is named as its reason."""
 
 EVERY = {**PASSES, "total": TOTAL}
 
@@ -99,10 +103,8 @@ def answer_passes(tables: Tables) -> Observation | None:
     for key, metric in PASSES.items():
         speeds = tables.over(names[1], names[0], metric)
         facts[key] = {
-            "of": len(speeds),
-            "counts": counts(speeds),
+            **_by_pass({each: speeds for each in PASSES})[key],
             "pooled": pooled[key].facts,
-            "by_verdict": by_verdict(dict(enumerate(speeds))),
         }
         rows += speeds
     return Observation("answer_passes", None, facts, evidence(rows))
@@ -141,12 +143,25 @@ def answer_use(tables: Tables) -> Observation | None:
         "x": {key: span([speed.x for speed in each]) for key, each in speeds.items()},
         "memory": span(shares) if shares else None,
         "passes": None,
+        "by_pass": _by_pass(speeds) if found[UNDECIDED] else None,
         "pooled": pooled.facts if pooled and choice != "faster" and new == names[1] else None,
     }
     if passes is not None:
         faster = "forward" if passes["forward"].x > 1 else "backward"
         facts["passes"] = {"use": "inference" if faster == "forward" else "training"}
     return Observation("answer_use", None, facts, evidence(speeds["total"]))
+
+
+def _by_pass(speeds: dict[str, list[Speed]]) -> dict[str, Any]:
+    """How many settings each pass is faster or slower at, and by how much."""
+    return {
+        key: {
+            "of": len(speeds[key]),
+            "counts": counts(speeds[key]),
+            "by_verdict": by_verdict(dict(enumerate(speeds[key]))),
+        }
+        for key in PASSES
+    }
 
 
 def _leads(section: Section) -> tuple[str, dict[int, Speed]] | None:
@@ -169,13 +184,10 @@ def answer_where(tables: Tables) -> Observation | None:
             off, on = (section.speeds(TOTAL, names[1], variant) for variant in (OFF, ON))
             for last in sorted(off.keys() & on.keys())[-1:]:
                 one, other = off[last], on[last]
-                if one.is_decided and other.is_decided:
-                    if _beyond(one, other):
-                        facts = {"what": "mask", "at": last, "p": section.symbol}
-                        facts |= {"x": [one.x, other.x]}
-                        moved.append(
-                            (max(one.x, other.x) / min(one.x, other.x), facts, [one, other])
-                        )
+                if one.is_decided and other.is_decided and _beyond(one, other):
+                    facts = {"what": "mask", "at": last, "p": section.symbol}
+                    facts |= {"x": [one.x, other.x]}
+                    moved.append((max(one.x, other.x) / min(one.x, other.x), facts, [one, other]))
             continue
         if (found := _leads(section)) is None:
             continue
@@ -184,9 +196,6 @@ def answer_where(tables: Tables) -> Observation | None:
         if word in ("widening", "narrowing", "peaks") and len(decided) > 1:
             values = sorted(decided)
             low, high = (choose(values, key=lambda v: decided[v].x) for choose in (min, max))
-            first, last = sorted((low, high))
-            if word == "narrowing":
-                first, last = low if low > high else high, high if low > high else low
             at = [min(low, high), max(low, high)]
             facts = {
                 "what": "sweep",
@@ -235,6 +244,8 @@ def answer_why(tables: Tables) -> Observation | None:
             speed = section.speeds(FORWARD, names[1], variant).get(value)
             if shares is None or speed is None or speed.verdict != FASTER:
                 continue
+            if 1 - 1 / speed.x > 1 - shares["products"] + UNSAID:
+                continue  # more is saved than these operators take: something else is saved too
             products = why_products(section)
             facts = {
                 **{"by": "operators", "p": section.symbol, "at": value},
@@ -286,7 +297,7 @@ def _small_heads(tables: Tables, name: str) -> dict[str, Any] | None:
         variant = variant_of(section)
         times = section.medians(TOTAL, name, variant)
         values = sorted(times)
-        for smaller, larger in zip(values, values[1:], strict=False):
+        for smaller, larger in itertools.pairwise(values):
             step = section.step(TOTAL, name, variant, larger)
             if 2 * smaller == larger and step is not None and step.verdict == FASTER:
                 runs = [section.run(name, variant, value) for value in (smaller, larger)]
@@ -416,7 +427,7 @@ FRONT = (answer_passes, answer_use, answer_where, answer_why, answer_cost, answe
 """The answer, in its order."""
 
 
-def front(tables: Tables) -> Iterator[Observation]:
+def page_one(tables: Tables) -> Iterator[Observation]:
     """Page one: the answer, a line for each section, and what the warnings could change."""
     for observe in FRONT:
         if (found := observe(tables)) is not None:

@@ -1,4 +1,4 @@
-"""What a section on two implementations says: what varies, and what that does to time, rate, memory.
+"""What a section on two implementations says of time, rate and memory along its sweep.
 
 A function an observation, from the section's tables to the facts of its macro, or None where its
 condition does not hold. Speeds are those of the other implementation over the baseline; times are
@@ -7,6 +7,7 @@ in ms, rates in the benchmark's unit, memory in MiB.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -260,6 +261,7 @@ def time_lead(section: Section) -> Observation | None:
         "best": {"at": best, **{key: each[best].x for key, each in speeds.items()}},
         "worst": {"at": worst, **{key: each[worst].x for key, each in speeds.items()}},
         "undecided": [v for v in values if total[v].verdict == UNDECIDED],
+        "decided": {key: decided_of(speeds[key]) for key in PASSES},
         "of": len(values),
         "pooled": pooled_facts(section, names[1], variant),
     }
@@ -303,12 +305,19 @@ def by_verdict(speeds: dict[int, Speed]) -> dict[str, Any]:
     return found
 
 
+def decided_of(speeds: dict[int, Speed]) -> dict[str, Any]:
+    """Where a pass is decidedly faster or slower, and by how much; empty where it is nowhere."""
+    found = by_verdict(speeds)
+    return {verdict: found[verdict] for verdict in (FASTER, SLOWER) if verdict in found}
+
+
 def time_switch(section: Section) -> Observation | None:
     """What the mask does to the time of both, by pass, at the ends of the sweep."""
     names = pair(section)
     if names is None or not is_switch(section):
         return None
-    effects, rows = {}, list[Speed]()
+    effects: dict[str, dict[str, Any]] = {}
+    rows: list[Speed] = []
     for role, name in zip(("base", "new"), names, strict=True):
         effects[role] = {}
         for key, metric in PASSES.items():
@@ -334,7 +343,7 @@ def switch_facts(
     ordered = [speeds[value] for value in values]
     rising = len(values) > 1 and all(
         after.low is not None and before.high is not None and after.low > before.high
-        for before, after in zip(ordered, ordered[1:], strict=False)
+        for before, after in itertools.pairwise(ordered)
     )
     verdicts = {speed.verdict for speed in ordered}
     return {

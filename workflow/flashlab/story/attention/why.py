@@ -69,7 +69,7 @@ def copy_rate(section: Section) -> float | None:
 def traffic_of(
     section: Section, name: str, variant: str, value: int, metric: str
 ) -> dict[str, Any] | None:
-    """What a pass moved on a GPU: kernels, GB, share of the copy bandwidth, Tensor Core activity."""
+    """What a pass moved on a GPU: kernels, GB, share of copy bandwidth, Tensor Core activity."""
     found, copied = counted(section, name, variant, value, metric), copy_rate(section)
     if copied is None or "dram_bytes" not in found:
         return None
@@ -124,7 +124,7 @@ def why_traffic(section: Section) -> Observation | None:
 
 
 def why_memory_model(section: Section) -> Observation | None:
-    """How much of the baseline's peak the scores are, where the exact model gives it to the byte."""
+    """How much of the baseline's peak the scores are, where the model is exact to the byte."""
     names, variant = pair(section), variant_of(section)
     metric = section.benchmark.metric(MEMORY)
     if names is None or is_switch(section) or metric.account is None:
@@ -211,7 +211,7 @@ def _matrix_work(kernels: Sequence[Launched]) -> float:
 
 
 def why_kernel_class(section: Section) -> Observation | None:
-    """What the mask adds to the baseline's forward, and whether the other one skips what it masks."""
+    """What the mask adds to the baseline's forward, and whether the other skips what it masks."""
     names = pair(section)
     if names is None or not is_switch(section):
         return None

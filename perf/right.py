@@ -1,9 +1,8 @@
-"""How often the findings and their statistics are right, on a large scale, as a table.
+"""How often comparisons, sentences and their statistics are right, on a large scale, as a table.
 
-Usage: PYTHONPATH=workflow:tests python perf/findings_right.py STUDY [COUNT] [SEED]
+Usage: PYTHONPATH=workflow:tests python perf/right.py STUDY [COUNT] [SEED]
 
-scores      datasets whose truth is planted; exit status 1 where a share is out of bounds
-conclusions what is said of who is best where, of planted times; then some of what is false
+scores      comparisons and what is said of them, of planted datasets; status 1 out of bounds
 noise       runs of identical code under noise of known kinds
 replicated  pairs of identical code whose processes differ
 paired      recordings of identical code where cards and clocks differ
@@ -18,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from analysis.study import choosing, identical, scores
+from analysis.study import identical, scores
 
 Table = Callable[[int, int], Iterator[str]]
 Named = Iterator[tuple[str, identical.Score]]
@@ -91,44 +90,36 @@ def of_identical(study: Callable[[int, int], Named]) -> Table:
     return table
 
 
-def _of_kinds(found: scores.Scores) -> Iterator[str]:
-    yield "| kind | findings | decided | false | plain ones missed | intervals that hold |"
+def _of_kinds(kinds: dict[str, scores.Score]) -> Iterator[str]:
+    yield "| what | count | decided | false | plain ones missed | intervals that hold |"
     yield "|---|---|---|---|---|---|"
-    for kind, s in sorted(found.kinds.items()):
+    for kind, s in sorted(kinds.items()):
         missed, held = f"{s.missed} of {s.plain}", "–"
         if s.intervals:
             held = f"{s.held} of {s.intervals} ({_percent(s.held / s.intervals)})"
         false = f"{s.false} ({_percent(s.false / max(1, s.decided))})"
-        cells = (kind, s.findings, s.decided, false, missed if s.plain else "–", held)
+        cells = (kind, s.count, s.decided, false, missed if s.plain else "–", held)
         yield f"| {' | '.join(map(str, cells))} |"
-    planted = ", ".join(f"{count} {kind}" for kind, count in sorted(found.datasets.items()))
-    yield f"\n{found.datasets.total()} datasets: {planted}."
 
 
 def of_scores(datasets: int, seed: int) -> Iterator[str]:
-    """Each kind's findings; ends the process with 1 where a share is out of bounds."""
+    """Rows and statements of each kind; ends the process with 1 where a share is out of bounds."""
     with tempfile.TemporaryDirectory() as folder:
         found = scores.score(datasets, seed, Path(folder))
-    yield from _of_kinds(found)
+    yield from _of_kinds({**found.rows, **found.statements})
+    planted = ", ".join(f"{count} {kind}" for kind, count in sorted(found.datasets.items()))
+    yield f"\n{found.datasets.total()} datasets: {planted}."
     yield (
-        f"Of identical implementations and variants, {found.identical_checks} findings, "
+        f"Of identical implementations and masks, {found.identical_rows} rows, "
         f"{found.identical_differences} of which claim a difference."
     )
+    yield from (example[:1200] for example in found.examples[:10])
     if wrong := found.out_of_bounds():
         sys.exit("\n".join(wrong))
 
 
-def of_conclusions(datasets: int, seed: int) -> Iterator[str]:
-    """Each kind of statement, the leads that page one tells, and statements that are false."""
-    with tempfile.TemporaryDirectory() as folder:
-        found = choosing.score(range(seed, seed + datasets), Path(folder))
-    yield from _of_kinds(found)
-    yield from (example[:1200] for example in found.examples[:10])
-
-
 STUDIES: dict[str, tuple[Table, int]] = {
     "scores": (of_scores, 360),
-    "conclusions": (of_conclusions, 300),
     "noise": (of_identical(of_noise), 300),
     "replicated": (of_identical(of_replicated), 100_000),
     "paired": (of_identical(of_pairs), 1000),

@@ -1,0 +1,119 @@
+"""Page one of two implementations: what to use is what every setting bears out."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from planted.experiments import Planter
+from story.reading import tables_of, told
+
+from flashlab.story.attention import front
+from flashlab.story.tables import Tables
+
+NAIVE = (30, 60, 120, 240)
+
+Planted = Callable[..., Tables]
+
+
+@pytest.fixture
+def planted(planter: Planter) -> Planted:
+    """Tables of two sweeps, along N and along B, of Pytorch and Flash2."""
+
+    def tables(flash2: Any, other: Any = None, **more: Any) -> Tables:
+        noise = {"spread": 0.001, **more}
+        along_n = planter.experiment({"Pytorch": NAIVE, "Flash2": flash2}, **noise)
+        along_b = planter.experiment(
+            {"Pytorch": NAIVE, "Flash2": other or flash2},
+            "batch_size",
+            "batch_size",
+            values=(4, 8, 16, 32),
+            sizes=lambda value: {"batch_size": value},
+            **noise,
+        )
+        return tables_of(along_n, along_b)
+
+    return tables
+
+
+def test_what_is_faster_everywhere_is_to_be_used(planted: Planted) -> None:
+    said = told(front.answer_use(planted((10, 20, 40, 80))))
+    assert said["en"].startswith("Use Flash2. It is faster at all 8 settings: 3.0 times the speed")
+    assert said["zh_TW"].startswith("用 Flash2。8 組設定全部較快")
+
+
+def test_what_is_slower_everywhere_is_not(planted: Planted) -> None:
+    said = told(front.answer_use(planted((60, 120, 240, 480))))
+    assert said["en"].startswith("Use Pytorch. It is faster at all 8 settings: 2.0 times the speed")
+
+
+def test_one_decided_loss_makes_it_a_matter_of_the_setting(planted: Planted) -> None:
+    """Three times as fast at seven settings, but slower at one: nobody is simply to be used."""
+    observation = front.answer_use(planted((10, 20, 40, 80), (10, 20, 40, 480)))
+    assert observation is not None
+    assert observation.facts["choice"] == "mixed"
+    assert told(observation)["en"].startswith(
+        "Choose by the setting: Flash2 is faster at 7 of 8 settings and slower at 1"
+    )
+    assert front.answer_cost(planted((10, 20, 40, 80), (10, 20, 40, 480))) is None
+
+
+def test_times_that_are_alike_give_no_reason(planted: Planted) -> None:
+    said = told(front.answer_use(planted(NAIVE)))
+    assert "within 5% of each other at all 8 settings" in said["en"]
+    assert "都相差不到 5%" in said["zh_TW"]
+
+
+def test_passes_on_opposite_sides_are_the_answer(planted: Planted) -> None:
+    opposite = tuple((n / 2, 1.5 * n) for n in NAIVE)
+    tables = planted(opposite)
+    said = told(front.answer_passes(tables))
+    assert said["en"].startswith(
+        "Flash2 is faster forward and slower backward: forward it is shown"
+    )
+    assert said["zh_TW"].startswith("Flash2 前向較快、反向較慢")
+    assert told(front.answer_use(tables))["en"].startswith("So use it for inference.")
+
+
+def test_passes_on_the_same_side_are_not(planted: Planted) -> None:
+    assert front.answer_passes(planted(tuple((n / 2, n / 1.02) for n in NAIVE))) is None
+
+
+def test_the_sweep_that_moves_the_lead_most_is_named(planted: Planted) -> None:
+    """Along N from 1.5 to 3, along B no change: N alone is named."""
+    observation = front.answer_where(planted((20, 32, 50, 80), (10, 20, 40, 80)))
+    assert observation is not None
+    assert [each["p"] for each in observation.facts["most"]] == ["N"]
+    said = told(observation)["en"]
+    assert said.startswith("The sequence length matters most: N from 128 to 1024 takes")
+
+
+def test_where_no_lead_moves_nothing_is_named(planted: Planted) -> None:
+    assert front.answer_where(planted((10, 20, 40, 80))) is None
+
+
+def test_a_cost_is_a_pass_that_is_shown_slower(planted: Planted) -> None:
+    """In total faster everywhere, though its backward is slower: that is the cost."""
+    tables = planted(tuple((n / 10, 1.2 * n) for n in NAIVE))
+    said = told(front.answer_cost(tables))
+    assert (
+        "backward it is slower at 8 of 8 settings (0.83 times the speed of Pytorch)" in said["en"]
+    )
+    assert told(front.answer_cost(planted((10, 20, 40, 80))))["en"].startswith("No cost shows here")
+
+
+def test_nothing_of_a_cpu_carries_over_to_a_gpu(planted: Planted) -> None:
+    assert "none of these factors carries over" in told(front.answer_scope(planted(NAIVE)))["en"]
+
+
+def test_a_sweep_has_a_line(planted: Planted) -> None:
+    section = planted((10, 20, 40, 80)).sections[1]
+    said = told(front.line_sweep(section, 2))
+    assert said["en"].startswith("B ×8, operations ×8: Pytorch takes ×8.0 the time")
+    assert said["en"].endswith("the speed-up stays 3.0.")
+
+
+@pytest.mark.parametrize(("x", "expected"), [(2.0, 1.88), (0.5, 1.88), (1.0, 1.03)])
+def test_the_room_of_a_verdict_ends_at_its_interval(x: float, expected: float) -> None:
+    from story.reading import speed
+
+    assert front.room(speed(x, 0.015)) == pytest.approx(expected, abs=0.01)
