@@ -9,6 +9,7 @@ NAME = "FlashLab"
 LABEL = {"zh_TW": "本專案自行開發的 kernel", "en": "this project's own kernel"}
 PACKAGES = ("torch", "triton")
 INPUTS = ("separate", "packed")
+TUNED_ON = ("NVIDIA H200",)
 SOURCES = (
     "flashlab/cuda/sm90.cuh", "flashlab/cuda/tiles.cuh", "flashlab/cuda/forward.cu",
     "flashlab/cuda/backward.cu", "flashlab/cuda/queries.cu", "flashlab/cuda/wide.cu",

@@ -12,6 +12,7 @@ LABEL = {
 }
 PACKAGES = ("torch", "triton")
 INPUTS = ("separate", "packed")
+TUNED_ON = ("NVIDIA H200",)
 SOURCES = (
     "flashlab/cuda/sm90.cuh", "flashlab/cuda/tiles.cuh", "flashlab/cuda/forward.cu",
     "flashlab/cuda/backward.cu", "flashlab/cuda/queries.cu", "flashlab/cuda/wide.cu",

@@ -10,6 +10,7 @@ NAME = "Pytorch"
 LABEL = {"zh_TW": "Pytorch（直接實作）", "en": "Pytorch (naive)"}
 PACKAGES = ("torch",)
 INPUTS = ("separate", "packed")
+STORES_SCORES = True
 
 
 def separate_attention(

@@ -11,6 +11,7 @@ NAME = "SdpaMath"
 LABEL = {"zh_TW": "SDPA math", "en": "SDPA math"}
 PACKAGES = ("torch",)
 INPUTS = ("separate",)
+STORES_SCORES = True
 
 
 def separate_attention(

@@ -106,3 +106,12 @@ def test_a_file_that_cannot_be_used_is_named(
     kernels.joinpath(file).write_text(text)
     with pytest.raises(ImplementationError, match=said):
         read_implementation(kernels / "mine.py")
+
+
+@pytest.mark.parametrize("file", ["mine.py", "lib/tiles.py"])
+@pytest.mark.parametrize("declared", ["STORES_SCORES = True\n", 'TUNED_ON = ("NVIDIA H200",)\n'])
+def test_what_only_the_report_shows_decides_nothing(
+    edited: Edited, file: str, declared: str
+) -> None:
+    """Also in a module that a kernel imports, which may be a kernel itself."""
+    assert not edited(file, declared)

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from figures.drawn import BOTH, SVG, experiment_of, marks_of, texts, texts_of, width_mm
@@ -18,7 +17,6 @@ from planted.records import counters_of, record_of
 from flashlab.analysis.ceilings import Ceiling, read_ceilings
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment
-from flashlab.analysis.finding import Finding
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -33,21 +31,6 @@ CEILINGS = {
     "environment": {"device_name": "Abacus"},
 }
 """2 TFLOP/s and 100 GB/s."""
-
-
-def comparison(name: str, ratios: dict[int, float], experiment: str = "seq_len") -> Finding:
-    """A finding with these ratios of the forward time by sequence length."""
-    estimates = [
-        {
-            "value": value,
-            "estimate": ratio,
-            "verdict": "above" if ratio > 1.1 else "below" if ratio < 0.9 else "equal",
-        }
-        for value, ratio in ratios.items()
-    ]
-    subject = {"implementation": name, "baseline": "Pytorch", "metric": "forward_time"}
-    of: dict[str, Any] = {**subject, "variant": {"causal": False}}
-    return Finding("comparison", experiment, of, "mixed", estimates=estimates)
 
 
 def overview(
@@ -76,20 +59,14 @@ def overview(
     plan = Planter(folder).write_plan(records, counters=[*map(counters_of, records[:counted])])
     write_json(folder / "ceilings.json", CEILINGS)
     write_tables(plan, folder / "tables" / "seq_len", folder / "ceilings.json")
-    found = [comparison(name, {n: n / 256 for n in SIZES[:3]}) for name in names]
-    documents = {
-        "findings": [finding.to_json() for finding in found],
-        "languages": BOTH,
-    }
-    files = {name: folder / f"{name}.json" for name in documents}
-    for name, document in documents.items():
-        write_json(files[name], document)
+    languages = folder / "languages.json"
+    write_json(languages, BOTH)
     draw_overview(
         [plan],
         folder / "tables",
-        files["findings"],
+        folder / "comparisons.csv",  # which only steps are drawn from
         folder / "ceilings.json" if ceilings else None,
-        files["languages"],
+        languages,
         folder / "overview",
     )
     return folder / "overview"

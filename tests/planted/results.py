@@ -76,7 +76,8 @@ class PlantedReport:
         findings, overview = folder / "findings.json", folder / "overview"
         write_findings(plans, tables, self.claims, None, findings)
         if drawn is None:
-            draw_overview(plans, tables, findings, None, languages, overview)
+            comparisons = folder / "comparisons.csv"
+            draw_overview(plans, tables, comparisons, None, languages, overview)
         else:
             write_json(overview / "drawn.json", list(drawn))
         return folder

@@ -17,7 +17,10 @@ from pathlib import Path
 from flashlab.syntax import canonical_tree
 
 LABELS = ("LABEL", "LABEL_CPU")
-"""What a kernel's file declares for the report alone."""
+"""What a kernel's file declares for the report alone; a module that it imports counts with them."""
+
+DECLARED = ("STORES_SCORES", "TUNED_ON")
+"""What the files of kernels declare for the report alone, those of imported kernels too."""
 
 PACKAGE = "kernels"
 """The package from which kernels are imported, whatever their folder is called."""
@@ -58,9 +61,9 @@ def _module_files(name: Sequence[str], folder: Path) -> Iterator[Path]:
                 yield file
 
 
-def _without_labels(tree: ast.Module) -> ast.Module:
-    """The module without its labels, which only the report shows."""
-    body = [node for node in tree.body if not any(_assigns(node, name) for name in LABELS)]
+def _without(tree: ast.Module, names: Sequence[str]) -> ast.Module:
+    """The module without these assignments, which only the report shows."""
+    body = [node for node in tree.body if not any(_assigns(node, name) for name in names)]
     return ast.Module(body=body, type_ignores=[])
 
 
@@ -81,8 +84,10 @@ def _parse(source: bytes, path: Path) -> ast.Module:
         raise KernelSourceError(f"{path}: {error}") from error
 
 
-_canonical_module = cache(canonical_tree)
-"""The text of a module that several kernels may import."""
+@cache
+def _canonical_module(tree: ast.Module) -> str:
+    """The text of a module that several kernels may import."""
+    return canonical_tree(_without(tree, DECLARED))
 
 
 def kernel_digest(kernel: Path, sources: Sequence[str]) -> str:
@@ -104,7 +109,7 @@ def kernel_digest(kernel: Path, sources: Sequence[str]) -> str:
             for name in _imported_names(tree, _package_of(path, folder)):
                 waiting.extend(_module_files(name, folder))
     # The kernel itself under no name: renaming its file changes nothing that it computes.
-    content = {"": canonical_tree(_without_labels(trees.pop(kernel)))}
+    content = {"": canonical_tree(_without(trees.pop(kernel), LABELS + DECLARED))}
     for path, tree in trees.items():
         content[path.relative_to(folder).as_posix()] = _canonical_module(tree)
     for source in sources:

@@ -140,7 +140,8 @@ def _figure(
             return None
         found = function_of(0, _amounts, values)
     else:
-        found = ratio(0, *values) if len(values) == 2 else function_of(0, _times, values)
+        pair = len(values) == 2
+        found = ratio(0, values[0], values[1]) if pair else function_of(0, _times, values)
     if compare == "whole_work":
         found = _of_whole_work(dataset.benchmark, metric, runs, found)
     if dataset.benchmark.metric(metric).exact:
@@ -199,7 +200,8 @@ def _judge(
     lacking = {protocol: dataset.lacking(needed, protocol) for protocol in protocols}
     complete = next((protocol for protocol in protocols if not lacking[protocol]), None)
     if complete is None:
-        return NOT_TESTED, "; ".join(min(lacking.values(), key=len)), []
+        fewest = min(lacking.values(), key=lambda runs: len(runs))
+        return NOT_TESTED, "; ".join(fewest), []
     rows = list(_figures(document, claim, dataset, complete))
     if claim["bound_to_device"] and claim["device"] not in dataset.device:
         return OTHER_DEVICE, "", rows

@@ -13,6 +13,10 @@ IMPLEMENTATIONS, PREVIOUS, FIRST = "implementations", "previous value", "first v
 """What is compared where it is not a variant, which its parameter names: two implementations, or
 one of them at a value of the sweep with the value before it, or with the first."""
 
+ALTERNATIVES = "alternatives"
+"""Two implementations of which the subject alone has the variant switched on: both are ways to do
+the same where runs are alternatives at one setting."""
+
 _SWAPPED = {"above": "below", "below": "above"}
 
 

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from flashlab.analysis.comparison_rows import FIRST, IMPLEMENTATIONS, PREVIOUS, variant_words
+from flashlab.analysis.comparison_rows import (
+    ALTERNATIVES,
+    FIRST,
+    IMPLEMENTATIONS,
+    PREVIOUS,
+    variant_words,
+)
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import (
     Experiment,
@@ -25,6 +32,7 @@ from flashlab.analysis.experiment import (
 from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, ratio
 from flashlab.analysis.series import Series
 from flashlab.analysis.settings import settings_of
+from flashlab.benchmarks.model import Benchmark, Metric
 
 COLUMNS = (
     *("experiment", "compared", "variant", "metric", "subject", "reference"),
@@ -99,11 +107,18 @@ def variant_pairs(experiment: Experiment) -> Iterator[tuple[str, Variant, Varian
                 yield parameter.name, off, on
 
 
+def compared_metrics(benchmark: Benchmark) -> list[Metric]:
+    """What runs are compared by: what one chooses by, and the time that others are part of."""
+    whole = benchmark.split.whole if benchmark.split else None
+    held = [metric for metric in benchmark.metrics if metric.name == whole]
+    return [*chosen_metrics(benchmark), *held]
+
+
 def _of_experiment(experiment: Experiment, estimates: Estimates) -> Iterator[dict[str, Any]]:
     names, baseline = experiment.implementations, experiment.baseline
     first = [name for name in names if name == baseline]
     ordered = [*first, *(name for name in names if name != baseline)]
-    metrics = chosen_metrics(experiment.benchmark)
+    metrics = compared_metrics(experiment.benchmark)
     common = {"experiment": experiment.name, "parameter": experiment.parameter.name}
     for metric in metrics:
         for variant in experiment.variants:
@@ -122,6 +137,15 @@ def _of_experiment(experiment: Experiment, estimates: Estimates) -> Iterator[dic
                 named = {**common, "metric": metric.name, "variant": variant_words(on)}
                 named |= {"compared": switched, "subject": name, "reference": name}
                 yield from _along(both[0], both[1], estimates, **named)
+            for subject, reference in itertools.permutations(names, 2):
+                if experiment.has_alternatives:
+                    both = [
+                        Series(experiment, name, variant, metric)
+                        for name, variant in ((subject, on), (reference, off))
+                    ]
+                    named = {**common, "metric": metric.name, "variant": variant_words(on)}
+                    named |= {"compared": ALTERNATIVES, "subject": subject, "reference": reference}
+                    yield from _along(both[0], both[1], estimates, **named)
 
 
 def _of_dataset(
@@ -174,3 +198,8 @@ def comparisons_csv(table: pd.DataFrame) -> str:
     """The table as it is written, with numbers of `EVIDENCE_DIGITS`."""
     text: str = table.to_csv(index=False, float_format=f"%.{EVIDENCE_DIGITS}g", lineterminator="\n")
     return text
+
+
+def read_comparisons(file: Path) -> pd.DataFrame:
+    """The table as it was written; a value that is missing is not a number."""
+    return pd.read_csv(file, dtype={"variant": str, "doubts": str})

@@ -53,6 +53,10 @@ class Implementation:
     `digest` covers everything that decides what the kernel computes: the file, what it imports
     below ``kernels/``, and the files that it names in ``SOURCES``. `sha256` identifies the file.
 
+    `stores_scores` is whether an attention kernel holds the N × N scores in memory. `tuned_on`
+    names the devices by measurements on which this project chose its kernel's tiles; it is empty
+    for the kernels of others.
+
     `inputs` are the forms in which an attention kernel takes q, k and v without a copy; empty for
     another benchmark's. `packed_of` names the one that this is with packed inputs (`packed_twin`).
     """
@@ -69,6 +73,8 @@ class Implementation:
     idea: dict[str, str] | None = None
     inputs: tuple[str, ...] = ()
     packed_of: str | None = None
+    stores_scores: bool = False
+    tuned_on: tuple[str, ...] = ()
 
     def label_on(self, device: str) -> dict[str, str]:
         """What it is called in the report of a kind of device (``cuda`` or ``cpu``)."""
@@ -139,7 +145,7 @@ def read_implementation(
     """Read what a kernel file declares.
 
     NAME, LABEL (one for each language), LABEL_CPU (default: LABEL), PACKAGES (default: torch),
-    PRELOADS and SOURCES (default: none), INPUTS (default: packed; another form has the function of
+    PRELOADS, SOURCES and TUNED_ON (default: none), STORES_SCORES (default: False), INPUTS (default: packed; another form has the function of
     `ENTRY_POINTS`); of a step beyond another one also PREVIOUS, its name, and
     IDEA, a sentence for each language. `defaults` stand in for NAME and LABEL.
 
@@ -179,6 +185,8 @@ def read_implementation(
     previous = literals.get("PREVIOUS")
     is_step = previous is None or isinstance(previous, str)
     check(is_step, "PREVIOUS must be the NAME of another step, or None")
+    stores_scores = literals.get("STORES_SCORES", False)
+    check(isinstance(stores_scores, bool), "STORES_SCORES must be True or False")
     check_function(entry_point)
     inputs = ()
     if entry_point == ENTRY_POINT:
@@ -203,6 +211,8 @@ def read_implementation(
         previous=previous,
         idea=literals.get("IDEA"),
         inputs=inputs,
+        stores_scores=stores_scores,
+        tuned_on=words("TUNED_ON", ()),
     )
 
 

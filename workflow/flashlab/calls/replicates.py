@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.comparison_rows import (
+    ALTERNATIVES,
     FIRST,
     IMPLEMENTATIONS,
     PREVIOUS,
@@ -19,6 +20,9 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.files import read_json
 from flashlab.plan.planning import PlannedExperiment, PlannedRun, value_on
 from flashlab.runs import Run
+
+OTHERS = (IMPLEMENTATIONS, ALTERNATIVES, PREVIOUS, FIRST)
+"""What is compared where it is not a variant that is switched."""
 
 MOST_ADDED = 8
 """Processes of a run from which on none is added to decide a verdict."""
@@ -80,7 +84,8 @@ def undecided(
     """The comparisons at single settings that a reader asks for, and that are not decided.
 
     Those with the baseline, with the best implementation of the setting, with the step before
-    (`previous`), and of a variant switched on with the same switched off; none of growth.
+    (`previous`), and of a variant switched on with the same switched off; none of growth, nor of
+    two implementations of which one alone has the variant.
     """
     single = [row for row in comparisons if row.experiment is not None and row.value is not None]
     pairs: dict[tuple[Any, ...], list[Comparison]] = {}
@@ -88,7 +93,7 @@ def undecided(
         if row.compared == IMPLEMENTATIONS:
             at = (row.experiment, row.variant, row.metric, row.value)
             pairs.setdefault(at, []).append(row)
-    asked = [row for row in single if row.compared not in (IMPLEMENTATIONS, PREVIOUS, FIRST)]
+    asked = [row for row in single if row.compared not in OTHERS]
     for rows in pairs.values():
         best = _rivals(rows, benchmark.metric(rows[0].metric).higher_is_better) | {baseline}
         for row in rows:

@@ -1,4 +1,4 @@
-"""The stage of figures: from a plan, tables and findings to SVG files, the same at every call."""
+"""The stage of figures: from a plan, tables and comparisons to SVG files, always the same."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
+from flashlab.analysis.comparisons import read_comparisons
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, ladder_of, read_experiment
-from flashlab.analysis.finding import Finding, read_findings
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.curves import draw_curves
@@ -63,7 +63,7 @@ def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Pa
 def draw_overview(
     plan_files: Sequence[Path],
     tables: Path,
-    findings_file: Path,
+    comparisons_file: Path,
     ceilings_file: Path | None,
     languages_file: Path,
     output: Path,
@@ -77,11 +77,12 @@ def draw_overview(
     """
     plans = [legible_plan(read_json(path)) for path in plan_files]
     experiments = [s for plan in plans if not (s := read_experiment(plan, tables)).is_of_claims]
-    findings = read_findings(findings_file)
     ceilings = read_ceilings(read_json(ceilings_file), Estimates()) if ceilings_file else None
     names = []
     with drawing():
-        for name, figure in _across(experiments, findings, ceilings, read_json(languages_file)):
+        for name, figure in _across(
+            experiments, comparisons_file, ceilings, read_json(languages_file)
+        ):
             save(figure, output / f"{name}.svg")
             names.append(name)
     write_json(output / "drawn.json", names)
@@ -89,7 +90,7 @@ def draw_overview(
 
 def _across(
     experiments: Sequence[Experiment],
-    findings: Sequence[Finding],
+    comparisons_file: Path,
     ceilings: Ceilings | None,
     languages: Sequence[str],
 ) -> Iterator[tuple[str, Figure]]:
@@ -105,7 +106,7 @@ def _across(
         yield "summary", summary
     if ladder := ladder_of(swept):
         if not ladder.is_simulated:
-            yield "steps", draw_steps(ladder, findings, languages)
+            yield "steps", draw_steps(ladder, read_comparisons(comparisons_file), languages)
         if split := draw_split(ladder, languages):
             yield "split", split
         climbing = (each for each in swept if each.steps and not each.is_of_problems)

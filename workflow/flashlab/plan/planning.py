@@ -448,6 +448,16 @@ def _relation(implementation: Implementation) -> dict[str, Any]:
     return {"previous": implementation.previous, "idea": implementation.idea}
 
 
+def _declared(implementation: Implementation) -> dict[str, Any]:
+    """What tells an attention kernel's group: that it stores the scores, or is this project's."""
+    found: dict[str, Any] = {}
+    if implementation.stores_scores:
+        found["stores_scores"] = True
+    if implementation.tuned_on:
+        found["tuned_on"] = list(implementation.tuned_on)
+    return found
+
+
 def experiment_document(
     experiment: PlannedExperiment,
     implementations: Mapping[str, Implementation],
@@ -487,6 +497,7 @@ def experiment_document(
                 "style": numbers[name],
                 "label": implementations[name].label_on(device),
                 **_relation(implementations[name]),
+                **_declared(implementations[name]),
             }
             for name in names
         ],

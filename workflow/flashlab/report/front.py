@@ -13,6 +13,7 @@ from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import rounded_off_one
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
+from flashlab.report.alternatives import render_alternatives
 from flashlab.report.compact import places_of, printed_value, ratio_cell
 from flashlab.report.correctness import render_wrong
 from flashlab.report.data import ReportData
@@ -435,7 +436,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
     maps = [finding for finding in ranked if finding.subject["topic"] == "map"]
     answers = [finding for finding in ranked if finding.subject["topic"] == "answer"]
     others = [finding for finding in ranked if finding not in [*maps, *answers]]
-    steps = render_steps(data)  # which say what each implementation is
+    table = render_steps(data) or render_alternatives(data)
     story = answer(data)
     return Front(
         title=say("title", benchmark=data.benchmark.name),
@@ -446,7 +447,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
             if entry in author
         ],
         facts=_facts(data),
-        names=None if steps else _names(data),
+        names=_names(data),
         preview=say("quick") if data.config.get("quick") else None,
         notices=notices,
         wrong=list(render_wrong(data)),
@@ -455,7 +456,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         conclusions=[] if story else [render_conclusion(data, finding) for finding in others],
         experiments=_lines(data, chapters) or (_experiments(data, chapters) if answers else []),
         figure=overview_figures(data).get(SUMMARY_FIGURE) if maps else None,
-        headline=steps or (render_headline(data) if answers else None),
+        headline=table or (render_headline(data) if answers else None),
         story=story,
         footnotes=footnotes(data),
     )

@@ -10,6 +10,7 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
+from flashlab.analysis.experiment import COMPARISONS
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
@@ -143,7 +144,8 @@ def _run_stages(
     findings, languages = results / FINDINGS, results / LANGUAGES
     write_findings(plans, results / "tables", CLAIMS, ceilings, findings)
     overview = results / "overview"
-    draw_overview(plans, results / "tables", findings, ceilings, languages, overview)
+    comparisons = results / COMPARISONS
+    draw_overview(plans, results / "tables", comparisons, ceilings, languages, overview)
 
 
 def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | None:

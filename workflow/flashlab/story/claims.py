@@ -52,7 +52,7 @@ def claims(judged: pd.DataFrame, document: Mapping[str, Any]) -> Observation | N
         "ways": {"amounts": counts[AMBIGUOUS] - of_rates, "whole_work": of_rates},
     }
     evidence = [
-        {"table": CLAIMS, **{name: value for name, value in row.items() if not pd.isna(value)}}
+        {"table": CLAIMS, **{str(name): each for name, each in row.items() if not pd.isna(each)}}
         for row in contradicted[contradicted.holds == "no"].to_dict("records")
     ]
     return Observation("claims", CLAIMS_SECTION, facts, evidence)
