@@ -51,7 +51,7 @@ UNTESTED = "device"
 
 @dataclass(frozen=True)
 class _Dataset:
-    """What the claims are judged by: each run by protocol, with the first experiment that has it."""
+    """What claims are judged by: each run by protocol, with the first experiment that has it."""
 
     benchmark: Benchmark
     runs: Mapping[tuple[Run, str], tuple[Experiment, Row]]

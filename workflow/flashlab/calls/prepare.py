@@ -296,7 +296,7 @@ def _stage_damages(
     home: Path, report: str, experiments: Sequence[planning.PlannedExperiment]
 ) -> dict[str, str]:
     """Outputs of the stages after the records that must be made again, each with the reason."""
-    paths = {home / name: "findings" for name in DERIVED}
+    paths = {home / name: "observations" for name in DERIVED}
     paths[home / "overview"] = "overview"
     found: dict[str, str] = {}
     for experiment in experiments:

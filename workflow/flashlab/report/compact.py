@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,7 +17,6 @@ from typing import Any
 from flashlab.analysis.comparison_rows import Comparison
 from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics, metrics_of
 from flashlab.analysis.experiment import Row as RunRow
-from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import exceeds_margin
 from flashlab.benchmarks.model import Metric
 from flashlab.report.data import ReportData, with_unit
@@ -107,11 +106,6 @@ def _caption(
 
 
 # Two implementations
-
-
-def estimate_at(finding: Finding | None, value: int) -> Mapping[str, Any] | None:
-    """What a finding, if there is one, says of a value of the sweep."""
-    return next((e for e in finding.estimates if e["value"] == value), None) if finding else None
 
 
 def _ratio_cell(found: Comparison | None, data: ReportData) -> Cell:

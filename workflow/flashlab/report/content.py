@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.select import MIN_CHOICES
 from flashlab.remarks import Remark
 from flashlab.report.appendix import (
     describe_method,
@@ -27,11 +26,14 @@ from flashlab.report.sections import render_section
 from flashlab.report.story import claims_story
 from flashlab.telling.values import say
 
+MIN_CHOICES = 3
+"""Fewest implementations among which choosing is more than a comparison with the baseline."""
+
 
 def compose(
     config: Mapping[str, Any], results: Path, ceilings: Path | None, remarks: Sequence[Remark]
 ) -> Report:
-    """The report of the dataset in `results`, from its plans, tables and findings.
+    """The report of the dataset in `results`, from its plans, tables and observations.
 
     `ceilings` is the file of the device's measured ceilings, if there is one; `remarks` are the
     author's.

@@ -1,4 +1,4 @@
-"""The report's data, read once: configuration, sweeps, findings and ceilings.
+"""The report's data, read once: configuration, sweeps, comparisons and ceilings.
 
 Every run has a number, in the order in which the experiments first show it.
 """
@@ -29,7 +29,6 @@ from flashlab.analysis.experiment import (
     read_planned_experiment,
     sections_of,
 )
-from flashlab.analysis.finding import Finding, read_findings
 from flashlab.analysis.ratios import rounded
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
@@ -106,12 +105,6 @@ class ReportData:
                 found.setdefault(run["record"], (run, records[experiment.key_of(run)]))
         self.runs = [run for run, _ in found.values()]
         self.records_of_runs = [records for _, records in found.values()]
-        order = {experiment.name: position for position, experiment in enumerate(self.experiments)}
-        # In the order of the sections; those about no experiment of the report come last.
-        self.findings: list[Finding] = sorted(
-            read_findings(results / "findings.json"),
-            key=lambda finding: order.get(finding.experiment or "", len(order)),
-        )
 
     def _read(self, name: str) -> Experiment:
         """An experiment, all of its text legible."""
@@ -189,23 +182,6 @@ class ReportData:
         """The sweep of this name, the summary among them."""
         return next(each for each in (self.summary, *self.experiments) if each.name == name)
 
-    @cached_property
-    def _found(self) -> dict[tuple[str | None, str], list[Finding]]:
-        """The findings by their experiment and their kind."""
-        found: dict[tuple[str | None, str], list[Finding]] = {}
-        for finding in self.findings:
-            found.setdefault((finding.experiment, finding.kind), []).append(finding)
-        return found
-
-    def find(self, experiment: Experiment, kind: str, **subject: Any) -> Finding | None:
-        """The first finding of this kind about a subject in an experiment, None for none."""
-        found = self._found.get((experiment.name, kind), [])
-        return next((finding for finding in found if finding.is_about(**subject)), None)
-
-    def of_kind(self, kind: str, verdict: str | None = None) -> list[Finding]:
-        """The findings of a kind, those that came to a verdict, if one is given."""
-        return [f for f in self.findings if f.kind == kind and verdict in (None, f.verdict)]
-
     @property
     def shown(self) -> list[Experiment]:
         """The experiments of the sections and the headline, by name; not those of claims alone."""
@@ -260,13 +236,6 @@ class ReportData:
     def measured_ceilings(self) -> Ceilings | None:
         """The device's ceilings, if they were measured."""
         return read_ceilings(self.ceilings, Estimates()) if self.ceilings else None
-
-    def run_of(self, finding: Finding, value: int) -> Row:
-        """The run that a finding about one implementation and variant has at a value."""
-        experiment = self.experiment(finding.experiment)
-        run = experiment.run_at(finding.subject["implementation"], finding.variant or (), value)
-        assert run is not None  # findings are about runs that were asked for
-        return run
 
     def printed_figures(self, group: Sequence[Experiment]) -> list[tuple[str, str]]:
         """The figures of a section that are on paper, by experiment and id.

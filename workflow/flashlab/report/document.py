@@ -115,23 +115,6 @@ class PrintedStatement:
 
 
 @dataclass(frozen=True)
-class Conclusion:
-    """What to take from a section, or from all of them: a heading, and sentences.
-
-    `brief` are the first of them, as page one quotes them, of `brief_length` characters in all
-    languages together; `checked` is what was looked for and not found.
-    """
-
-    heading: Tellable
-    body: Tellable | None
-    brief: Tellable | None
-    brief_length: int
-    checked: Tellable | None
-    links: Sequence[Link]
-    implementations: Sequence[str]
-
-
-@dataclass(frozen=True)
 class Sentence:
     """An observation in words, and the name of what it tells."""
 
@@ -161,7 +144,6 @@ class Chapter:
     number: int
     title: Tellable
     setting: Tellable
-    conclusion: Conclusion | None
     story: Sequence[Sentence]
     figures: Sequence[FigureEntry]
     table: Table | None
@@ -172,14 +154,13 @@ class Chapter:
 
 @dataclass(frozen=True)
 class ExperimentRow:
-    """An experiment on page one: its title, its conclusion, and small figures of it."""
+    """An experiment on page one: its title, what is said of it, and small figures of it."""
 
     number: int
     target: str
     title: Tellable
-    conclusion: Conclusion | None
     figures: Sequence[FigureEntry]
-    line: Sentence | None = None
+    line: Sentence
 
 
 @dataclass(frozen=True)
@@ -260,10 +241,9 @@ class Front:
 
     Without `names`, the headline says what each implementation is. `preview`, of a preview alone,
     stands on each page. `wrong` are the failed checks of correctness and the implausible rates.
-    Either `answer` and `experiments`, or `map` and `conclusions` have the decision.
-    What does not fit is left out from the end of `conclusions` or `experiments`; `cut` says how
-    many of them were. A `tight` page is set in smaller type, one with `small_figures` has smaller
-    ones beside its experiments.
+    What does not fit is left out from the end of `experiments`; `cut` says how many of them were.
+    A `tight` page is set in smaller type, one with `small_figures` has smaller ones beside its
+    experiments.
     """
 
     title: Tellable
@@ -273,9 +253,7 @@ class Front:
     names: Tellable | None
     notices: Sequence[Tellable]
     wrong: Sequence[PrintedStatement]
-    answer: Conclusion | None
     map: PrintedMap | None
-    conclusions: Sequence[Conclusion]
     experiments: Sequence[ExperimentRow]
     figure: FigureEntry | None
     headline: Table | None

@@ -1,4 +1,4 @@
-"""Page one: what is wrong, the decision, the conclusions, one figure, and the headline table."""
+"""Page one: what is wrong, the answer, a line an experiment, the map, and the headline table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from flashlab.analysis.experiment import Row as RunRow
-from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import rounded_off_one
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
@@ -20,18 +19,14 @@ from flashlab.report.data import ReportData
 from flashlab.report.document import (
     Cell,
     Chapter,
-    ChoiceChart,
     ExperimentRow,
     FigureEntry,
     Front,
-    MapCell,
-    PrintedMap,
     Row,
     Table,
 )
 from flashlab.report.environment import disagreements, how_far_records_agree
 from flashlab.report.profile import render_steps
-from flashlab.report.statements import render_conclusion, sentences
 from flashlab.report.story import answer, footnotes, lines
 from flashlab.telling.glyphs import legible
 from flashlab.telling.values import (
@@ -40,7 +35,6 @@ from flashlab.telling.values import (
     Range,
     Tellable,
     clauses,
-    heading,
     in_turn,
     say,
     settings,
@@ -48,11 +42,6 @@ from flashlab.telling.values import (
 
 COLUMNS = 3
 """Most implementations of which the headline table has a row of ratios each."""
-
-FEWEST_CONCLUSIONS = 3
-
-MOST_IN_CELL = 3
-"""Most implementations that a cell of the map names each."""
 
 OVERVIEW = {
     "summary": ("summary.label", "caption.summary"),
@@ -108,23 +97,13 @@ def _are_bytes_counted(data: ReportData) -> bool:
 def shortened(front: Front) -> Front | None:
     """Page one with less on it; None where nothing is left to leave out beside its figure.
 
-    First the text is set smaller; then the last of the conclusions goes, down to
-    `FEWEST_CONCLUSIONS`. Without a figure, what is told of an experiment below its heading goes
-    next, the longest first; then their figures are set smaller, and left out from the last one on;
-    then the last of the experiments goes, and of the conclusions.
+    First the text is set smaller. Without a figure, those of the experiments are set smaller next,
+    and left out from the last one on; then the last of the experiments goes.
     """
     if not front.tight:
         return replace(front, tight=True)
-    if len(front.conclusions) > FEWEST_CONCLUSIONS:
-        return replace(front, conclusions=front.conclusions[:-1], cut=front.cut + 1)
     if front.figure is not None:
         return None
-    told = [(e, e.conclusion) for e in front.experiments if e.conclusion and e.conclusion.brief]
-    if told:
-        longest, conclusion = max(told, key=lambda each: each[1].brief_length)
-        shorter = replace(longest, conclusion=replace(conclusion, brief=None))
-        rows = [shorter if each is longest else each for each in front.experiments]
-        return replace(front, experiments=rows)
     if front.experiments and not front.small_figures:
         return replace(front, small_figures=True)
     if drawn := [each for each in front.experiments if each.figures]:
@@ -132,8 +111,6 @@ def shortened(front: Front) -> Front | None:
         return replace(front, experiments=rows)
     if len(front.experiments) > 1:
         return replace(front, experiments=front.experiments[:-1], cut=front.cut + 1)
-    if len(front.conclusions) > 1:
-        return replace(front, conclusions=front.conclusions[:-1], cut=front.cut + 1)
     return None
 
 
@@ -221,86 +198,6 @@ def _names(data: ReportData) -> Tellable:
         if {text.casefold().replace(" ", "") for text in data.told(label)} != {name.casefold()}:
             named.append(say("front.name", name=name, label=label))
     return clauses(named)
-
-
-# The choice map
-
-
-def map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
-    """A cell as printed: a dot where nothing was measured; ``≈?`` only where it is undecided."""
-    if cell is None:
-        return MapCell("·")
-    names, state = cell["names"], cell["state"]
-    low, high = cell["lead_low"], cell["lead_high"]
-    lead = low if low == high else f"{low}–{high}"
-    others = ", ".join(names[1:] if len(names) <= MOST_IN_CELL else [names[1], "…"])
-    told = {
-        "level": f"≈ {others or '…'}",
-        "partly": f"{lead}%",
-        "changes": f"/ {others}",
-        "undecided": f"{others or f'{lead}%'} ?",
-    }.get(state, f"+{lead}%")
-    if state == "level" and not others and cell["maybe"]:
-        told = f"≈? {', '.join(cell['maybe'][:2])}"
-    shown = names[:2] if state in ("level", "changes", "undecided") else names[:1]
-    styles = [data.implementations[name]["style"] for name in shown]
-    return MapCell(names[0], told, styles, "level" if state == "partly" else state)
-
-
-def _rare(data: ReportData, facts: Mapping[str, Any], columns: Sequence[str]) -> Tellable | None:
-    """The places beyond the maps, each with its cell in every map."""
-    listed = []
-    for entries in zip(*(chart["rare"] for chart in facts["charts"]), strict=True):
-        cells = [map_cell(data, entry) for entry in entries]
-        given = dict(
-            zip(columns, entries[0]["column"], strict=True), **{facts["row"]: entries[0]["row"]}
-        )
-        listed.append(
-            say(
-                "conclusion.map.rare.each",
-                where=data.given(given),
-                cells=" | ".join(f"{cell.name} {cell.lead}".strip() for cell in cells),
-            )
-        )
-    return clauses(listed) if listed else None
-
-
-def _choice_map(data: ReportData, finding: Finding) -> PrintedMap:
-    benchmark, facts = data.benchmark, finding.facts
-    row = benchmark.parameter(facts["row"])
-    columns = [*benchmark.derived_parameters, *benchmark.variants]
-    names = [parameter.name for parameter in columns]
-    places = [dict(zip(names, each, strict=True)) for each in facts["columns"]]
-    headings = [Listed(settings(benchmark, place), "line.break") for place in places]
-    charts = []
-
-    def place(cell: Mapping[str, Any] | None, given: Mapping[str, Any]) -> MapCell:
-        """A cell with the numbers of its runs: at these settings, of those that it names."""
-        runs = [
-            data.number_of(run)
-            for run in data.runs
-            if cell
-            and run["implementation"] in cell["names"]
-            and all(run[name] == value for name, value in given.items())
-        ]
-        return replace(map_cell(data, cell), runs=runs)
-
-    for chart in facts["charts"]:
-        metric = benchmark.metric(chart["metric"])
-        use = say("use", metric.name, metric=heading(metric.labels))
-        rows = [
-            (
-                value,
-                [place(c, {**at, row.name: value}) for at, c in zip(places, cells, strict=True)],
-            )
-            for value, cells in zip(facts["rows"], chart["cells"], strict=True)
-        ]
-        charts.append(ChoiceChart(use, metric.name, row.symbol, headings, rows))
-    notes = [sentences(data, finding)[0]]
-    if rare := _rare(data, facts, names):
-        metrics = Listed([Label(benchmark.metric(c.metric).labels) for c in charts])
-        notes.append(say("conclusion.map.rare", rare=rare, metrics=metrics))
-    return PrintedMap(charts, in_turn(notes))
 
 
 # The headline table
@@ -404,23 +301,7 @@ def _lines(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]
         name = observation.facts["target"]
         chapter, title = by_name[name], Label(data.experiment(name).plan["title"])
         figures = _figures_beside(data, name, title)
-        rows.append(ExperimentRow(chapter.number, chapter.id, title, None, figures, line))
-    return rows
-
-
-def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]:
-    """The experiments; of alternatives their headings alone, for the answer tells of them."""
-    rows = []
-    for chapter in chapters:
-        if chapter.conclusion is not None:
-            experiment = data.experiment(chapter.id.removeprefix("chapter-"))
-            title, conclusion = chapter.title, chapter.conclusion
-            if len(chapter.sections) == 1:
-                title = Label(experiment.plan["title"])
-            if experiment.has_alternatives:
-                conclusion = replace(conclusion, brief=None)
-            figures = _figures_beside(data, experiment.name, chapter.title)
-            rows.append(ExperimentRow(chapter.number, chapter.id, title, conclusion, figures))
+        rows.append(ExperimentRow(chapter.number, chapter.id, title, figures, line))
     return rows
 
 
@@ -432,12 +313,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         notices.append(say("no_gpu", *data.implementations))
     if how_far_records_agree(disagreements(data)) == "differs":
         notices.append(say("disagree"))
-    ranked = sorted((f for f in data.findings if f.rank is not None), key=lambda f: f.rank or 0)
-    maps = [finding for finding in ranked if finding.subject["topic"] == "map"]
-    answers = [finding for finding in ranked if finding.subject["topic"] == "answer"]
-    others = [finding for finding in ranked if finding not in [*maps, *answers]]
     table = render_steps(data) or render_alternatives(data)
-    story = answer(data)
     return Front(
         title=say("title", benchmark=data.benchmark.name),
         author_name=author.get("name", "FlashLab"),
@@ -451,12 +327,10 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         preview=say("quick") if data.config.get("quick") else None,
         notices=notices,
         wrong=list(render_wrong(data)),
-        answer=render_conclusion(data, answers[0]) if answers and not story else None,
-        map=_choice_map(data, maps[0]) if maps else None,
-        conclusions=[] if story else [render_conclusion(data, finding) for finding in others],
-        experiments=_lines(data, chapters) or (_experiments(data, chapters) if answers else []),
-        figure=overview_figures(data).get(SUMMARY_FIGURE) if maps else None,
-        headline=table or (render_headline(data) if answers else None),
-        story=story,
+        map=None,
+        experiments=_lines(data, chapters),
+        figure=None,
+        headline=table or render_headline(data),
+        story=answer(data),
         footnotes=footnotes(data),
     )

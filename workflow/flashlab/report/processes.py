@@ -8,7 +8,7 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 
-from flashlab.analysis.experiment import Row, is_imported, metrics_of
+from flashlab.analysis.experiment import Experiment, Row, is_imported, metrics_of
 from flashlab.analysis.pairing import MIN_PAIRS, Place, pair_up, place_of
 from flashlab.analysis.ratios import rounded
 from flashlab.analysis.replication import UNREPLICATED, tells_spread
@@ -69,11 +69,11 @@ def _pairing(one: Sequence[Place | None], other: Sequence[Place | None]) -> str:
     return "paired" if len(pair_up(one, other)) >= MIN_PAIRS else "apart"
 
 
-def pairings(data: ReportData) -> Counter[str]:
-    """What every two runs at one setting of the dataset are by `_pairing`."""
+def pairings(experiments: Sequence[Experiment]) -> Counter[str]:
+    """How many pairs of runs at one setting are ``paired``, and how many not for which reason."""
     found: Counter[str] = Counter()
     pairs: dict[tuple[str, str], list[int]] = {}
-    for setting in settings_of(data.shown):
+    for setting in settings_of(experiments):
         places = {
             name: list(map(place_of, experiment.processes_of(run)))
             for name, (experiment, run) in sorted(setting.runs.items())
@@ -116,5 +116,5 @@ def describe_processes(data: ReportData) -> list[Tellable]:
     if all(map(is_imported, data.shown_runs)):
         return [_of_files(data, counts, known)]
     found = [_of_processes(counts, known)]
-    paired = pairings(data)
+    paired = pairings(data.shown)
     return [*found, _told_pairings(paired)] if known and paired else found

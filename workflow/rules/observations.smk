@@ -1,9 +1,9 @@
-# tables -> findings: what the report says, as data.
+# tables -> comparisons, claims and observations: what the report says, as data.
 
 PUBLISHED = str(ROOT / "data" / "published" / "claims.yaml")
 
 
-rule findings:
+rule observations:
     input:
         experiments=f"{PLAN}/experiments.json",
         plans=SWEEPS,
@@ -18,12 +18,11 @@ rule findings:
         sources=sources("flashlab.story.stage"),
         remade=remade(*(f"{HOME}/{name}" for name in DERIVED)),
     output:
-        findings=f"{HOME}/findings.json",
         comparisons=f"{HOME}/{COMPARISONS}",
         claims=f"{HOME}/{CLAIMS}",
         observations=f"{HOME}/{OBSERVATIONS}",
     log:
-        f"{HOME}/logs/findings.log",
+        f"{HOME}/logs/observations.log",
     localrule: True
     conda:
         CONDA
@@ -33,7 +32,7 @@ rule findings:
         tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
         ceilings=CEILINGS,
     message:
-        "Deriving the findings"
+        "Observing what the report says"
     shell:
-        "python -S -m flashlab.stage findings --tables {params.tables:q} --claims {input.claims:q} "
-        "{params.ceilings} --output {output.findings:q} {input.plans:q} > {log:q} 2>&1"
+        "python -S -m flashlab.stage observations --tables {params.tables:q} --claims {input.claims:q} "
+        "{params.ceilings} --output {output.observations:q} {input.plans:q} > {log:q} 2>&1"
