@@ -50,11 +50,15 @@ def _title(data: ReportData, group: Sequence[Experiment]) -> Tellable:
     ordinal = say("experiment", number=first)
     if len(group) > 1:
         ordinal = say("experiments", first=first, last=last)
+    return Listed([ordinal, title_of(group)], "")
+
+
+def title_of(group: Sequence[Experiment]) -> Label:
+    """What the titles of several experiments share: ``Long sequences``."""
     titles = [experiment.plan["title"] for experiment in group]
-    shared = {
-        language: shared_title([title[language] for title in titles]) for language in titles[0]
-    }
-    return Listed([ordinal, Label(shared)], "")
+    return Label(
+        {language: shared_title([title[language] for title in titles]) for language in titles[0]}
+    )
 
 
 def _printed_figures(

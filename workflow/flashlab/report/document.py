@@ -224,7 +224,7 @@ class ChoiceChart:
     metric: str
     corner: str
     columns: Sequence[Tellable]
-    rows: Sequence[tuple[int, Sequence[MapCell]]]
+    rows: Sequence[tuple[str, Sequence[MapCell]]]
 
 
 @dataclass(frozen=True)

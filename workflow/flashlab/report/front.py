@@ -13,21 +13,27 @@ from flashlab.analysis.ratios import rounded_off_one
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
 from flashlab.report.alternatives import render_alternatives
+from flashlab.report.chapters import title_of
 from flashlab.report.compact import places_of, printed_value, ratio_cell
 from flashlab.report.correctness import render_wrong
 from flashlab.report.data import ReportData
 from flashlab.report.document import (
     Cell,
     Chapter,
+    ChoiceChart,
     ExperimentRow,
     FigureEntry,
     Front,
+    MapCell,
+    PrintedMap,
     Row,
     Table,
 )
 from flashlab.report.environment import disagreements, how_far_records_agree
 from flashlab.report.profile import render_steps
-from flashlab.report.story import answer, footnotes, lines
+from flashlab.report.story import answer, choice_map, footnotes, lines, sentence
+from flashlab.story.numbers import leads
+from flashlab.story.observation import Observation
 from flashlab.telling.glyphs import legible
 from flashlab.telling.values import (
     Label,
@@ -35,6 +41,7 @@ from flashlab.telling.values import (
     Range,
     Tellable,
     clauses,
+    heading,
     in_turn,
     say,
     settings,
@@ -42,6 +49,15 @@ from flashlab.telling.values import (
 
 COLUMNS = 3
 """Most implementations of which the headline table has a row of ratios each."""
+
+MOST_IN_CELL = 3
+"""Most implementations that a cell of the map names each."""
+
+MASK = "causal"
+"""The parameter that the columns of the map are of."""
+
+MAP_SIGNS = {"level": "≈", "changes": "/"}
+"""What stands before the others of a cell in which none is faster than all others."""
 
 OVERVIEW = {
     "summary": ("summary.label", "caption.summary"),
@@ -200,6 +216,60 @@ def _names(data: ReportData) -> Tellable:
     return clauses(named)
 
 
+# The map of choices
+
+
+def map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
+    """A cell as printed: a dot where nothing was measured, else what to use there.
+
+    Below it stands its lead, where it is faster than all others; else what will do as well.
+    """
+    if cell is None:
+        return MapCell("·")
+    names, state = cell["names"], cell["state"]
+    first, *others = names
+    if state == "clear":
+        below = f"+{leads(cell['lead'])}"
+    else:
+        shown = others if len(others) < MOST_IN_CELL else [*others[: MOST_IN_CELL - 1], "…"]
+        below = f"{MAP_SIGNS[state]} {', '.join(shown)}" if shown else ""
+    count = 1 if state == "clear" else 2
+    styles = [data.implementations[name]["style"] for name in names[:count]]
+    return MapCell(first, below, styles, state)
+
+
+def _choice_map(data: ReportData, observation: Observation) -> PrintedMap:
+    """The map of what to use, a table for each use: rows of d and N, with and without the mask."""
+    benchmark, masks = data.benchmark, observation.facts["masks"]
+    head_dim, length, mask = (benchmark.parameter(name) for name in ("head_dim", "seq_len", MASK))
+    headings = [Listed(settings(benchmark, {MASK: value})) for value in masks]
+
+    def place(cell: Mapping[str, Any] | None, given: Mapping[str, Any]) -> MapCell:
+        """A cell with the numbers of its runs: at these settings, of those that it names."""
+        runs = [
+            data.number_of(run)
+            for run in data.runs
+            if cell
+            and run["implementation"] in cell["names"]
+            and all(run[name] == value for name, value in given.items())
+        ]
+        return replace(map_cell(data, cell), runs=runs)
+
+    charts = []
+    for chart in observation.facts["charts"]:
+        metric = benchmark.metric(chart["metric"])
+        rows = []
+        for row in chart["rows"]:
+            given = {head_dim.name: row[head_dim.symbol], length.name: row[length.symbol]}
+            cells = zip(masks, row["cells"], strict=True)
+            told = [place(cell, {**given, mask.name: value}) for value, cell in cells]
+            rows.append((" · ".join(str(size) for size in given.values()), told))
+        use = say("use", metric.name, metric=heading(metric.labels))
+        corner = f"{head_dim.symbol} · {length.symbol}"
+        charts.append(ChoiceChart(use, metric.name, corner, headings, rows))
+    return PrintedMap(charts, sentence(data, observation).text)
+
+
 # The headline table
 
 
@@ -296,10 +366,14 @@ def _figures_beside(data: ReportData, name: str, title: Tellable) -> list[Figure
 def _lines(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]:
     """The experiments, a line each, as the story has them."""
     by_name = {each.id.removeprefix("chapter-"): each for each in chapters}
+    groups = {group[0].name: group for _, group in data.chapters}
     rows = []
     for observation, line in lines(data):
         name = observation.facts["target"]
-        chapter, title = by_name[name], Label(data.experiment(name).plan["title"])
+        if name not in by_name:  # of a chapter's other experiments
+            continue
+        chapter = by_name[name]
+        title = title_of(groups[name])
         figures = _figures_beside(data, name, title)
         rows.append(ExperimentRow(chapter.number, chapter.id, title, figures, line))
     return rows
@@ -313,7 +387,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         notices.append(say("no_gpu", *data.implementations))
     if how_far_records_agree(disagreements(data)) == "differs":
         notices.append(say("disagree"))
-    table = render_steps(data) or render_alternatives(data)
+    table, choices = render_steps(data) or render_alternatives(data), choice_map(data)
     return Front(
         title=say("title", benchmark=data.benchmark.name),
         author_name=author.get("name", "FlashLab"),
@@ -327,10 +401,10 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         preview=say("quick") if data.config.get("quick") else None,
         notices=notices,
         wrong=list(render_wrong(data)),
-        map=None,
+        map=_choice_map(data, choices) if choices else None,
         experiments=_lines(data, chapters),
-        figure=None,
-        headline=table or render_headline(data),
+        figure=overview_figures(data).get(SUMMARY_FIGURE) if choices else None,
+        headline=table or (None if choices else render_headline(data)),
         story=answer(data),
         footnotes=footnotes(data),
     )

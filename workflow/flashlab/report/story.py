@@ -11,7 +11,7 @@ from flashlab.story.observation import CLAIMS_SECTION, Observation, read_observa
 from flashlab.story.telling import tell
 from flashlab.telling.values import Label
 
-LINE, FOOTNOTE = "line_", "footnote_"
+LINE, FOOTNOTE, MAP = "line_", "footnote_", "map"
 """How the names of observations on page one begin that are no part of the answer."""
 
 
@@ -45,8 +45,13 @@ def _on_page_one(data: ReportData) -> Iterable[Observation]:
 
 def answer(data: ReportData) -> list[Sentence]:
     """The answer on page one."""
-    told = (each for each in _on_page_one(data) if not each.name.startswith((LINE, FOOTNOTE)))
+    told = (each for each in _on_page_one(data) if not each.name.startswith((LINE, FOOTNOTE, MAP)))
     return [sentence(data, each) for each in told]
+
+
+def choice_map(data: ReportData) -> Observation | None:
+    """What to use at which setting; None where the story has no map."""
+    return next((each for each in _on_page_one(data) if each.name == MAP), None)
 
 
 def lines(data: ReportData) -> list[tuple[Observation, Sentence]]:
