@@ -11,12 +11,13 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, Row, chosen_metrics, comparison_warnings
 from flashlab.analysis.kinds.variant_effect import variant_pairs
-from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, ratio
+from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, ratio, verdict_of
 from flashlab.analysis.series import Series
 from flashlab.analysis.settings import settings_of
 
@@ -30,8 +31,11 @@ IMPLEMENTATIONS, PREVIOUS, FIRST = "implementations", "previous value", "first v
 """What is compared where it is not a variant, which its parameter names: two implementations, or
 one of them at a value of the sweep with the value before it, or with the first."""
 
+DATASET = "dataset"
+"""What is compared where the same runs of two datasets are (`flashlab.compare.comparison`)."""
 
-def _words(variant: Mapping[str, Any]) -> str:
+
+def variant_words(variant: Mapping[str, Any]) -> str:
     """A variant as ``causal=true``; several with a space between."""
     return " ".join(f"{name}={str(value).lower()}" for name, value in variant.items())
 
@@ -100,7 +104,7 @@ def _of_experiment(experiment: Experiment, estimates: Estimates) -> Iterator[dic
     for metric in metrics:
         for variant in experiment.variants:
             series = {name: Series(experiment, name, variant, metric) for name in names}
-            about = {**common, "metric": metric.name, "variant": _words(dict(variant))}
+            about = {**common, "metric": metric.name, "variant": variant_words(dict(variant))}
             for reference, subject in itertools.combinations(ordered, 2):
                 named = {**about, "compared": IMPLEMENTATIONS}
                 named |= {"subject": subject, "reference": reference}
@@ -111,7 +115,7 @@ def _of_experiment(experiment: Experiment, estimates: Estimates) -> Iterator[dic
         for switched, off, on in variant_pairs(experiment):
             for name in names:
                 both = [Series(experiment, name, variant, metric) for variant in (on, off)]
-                named = {**common, "metric": metric.name, "variant": _words(dict(on))}
+                named = {**common, "metric": metric.name, "variant": variant_words(dict(on))}
                 named |= {"compared": switched, "subject": name, "reference": name}
                 yield from _along(both[0], both[1], estimates, **named)
 
@@ -160,6 +164,30 @@ def comparisons(experiments: Sequence[Experiment], estimates: Estimates) -> pd.D
     whole = ["value", "reference_value", "settings", "pairs", "samples"]
     whole += [p.name for p in experiments[0].benchmark.parameters if p.kind is int]
     return found.astype(dict.fromkeys(whole, "Int64"))
+
+
+def pooled_alike(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Rows of comparisons pooled over the settings that agree in the columns `by`.
+
+    The two sides of these rows cannot be paired, and what one side has in common at all settings,
+    such as its clock, averages out over none of them. So the interval is the one that holds
+    whatever the settings have in common: from the geometric mean of the low ends to that of the
+    high ones.
+
+    Returns:
+        The columns `by`, ``settings``, ``ratio``, ``low``, ``high`` (missing where any is), and
+        ``verdict``, a row for each group in the order of its first.
+    """
+    ends = ["ratio", "low", "high"]
+    logs = table.assign(**{each: np.log(table[each].astype(float)) for each in ends})
+    groups = logs.groupby([*by], sort=False)[ends]
+    # The mean of what is missing anywhere is missing.
+    mean = groups.mean().where(groups.count().eq(groups.size(), axis="index"))
+    found = mean.transform(np.exp)
+    found["settings"] = groups.size()
+    known = found.astype(object).where(found.notna(), None)
+    found["verdict"] = list(map(verdict_of, known.low, known.high))
+    return found.reset_index()
 
 
 def comparisons_csv(table: pd.DataFrame) -> str:
