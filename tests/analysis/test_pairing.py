@@ -17,7 +17,7 @@ from flashlab.analysis.comparison_rows import FIRST
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.pairing import REACH, Pairings, Place, Processes, pair_up
 from flashlab.analysis.replication import agreed_value
-from flashlab.compare.pairs import compare_runs
+from flashlab.compare.comparison import comparison_table
 from flashlab.records import read_record
 from flashlab.report.processes import pairings
 from flashlab.statistics import DRAWS, Estimate
@@ -128,8 +128,10 @@ def test_the_two_sides_of_compare_are_never_paired(experiment: Plant, planter: A
         side = sides[row["implementation"] == "Flash2"]
         run = replace(record.run, implementation="Flash2")
         side.setdefault(run, []).append(record)
-    found = [p for p in compare_runs(planted.benchmark, *sides) if p["metric"] == "forward_time"]
-    assert len(found) == 4 and all(p["high"] / p["low"] > 1.1 for p in found)
+    one, other = sides
+    table = comparison_table(planted.benchmark, ("one", one), ("other", other))
+    found = table[(table.metric == "forward_time") & table["shape"].notna()]
+    assert len(found) == 4 and (found.high / found.low > 1.1).all()
 
 
 def test_totals_and_variants_are_paired_and_growth_is_not(experiment: Plant) -> None:

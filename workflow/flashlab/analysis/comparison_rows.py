@@ -13,6 +13,9 @@ IMPLEMENTATIONS, PREVIOUS, FIRST = "implementations", "previous value", "first v
 """What is compared where it is not a variant, which its parameter names: two implementations, or
 one of them at a value of the sweep with the value before it, or with the first."""
 
+DATASET = "dataset"
+"""What is compared where the same runs of two datasets are (`flashlab.compare.comparison`)."""
+
 ALTERNATIVES = "alternatives"
 """Two implementations of which the subject alone has the variant switched on: both are ways to do
 the same where runs are alternatives at one setting."""

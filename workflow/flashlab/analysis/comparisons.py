@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from flashlab.analysis.comparison_rows import (
@@ -29,7 +30,7 @@ from flashlab.analysis.experiment import (
     chosen_metrics,
     comparison_warnings,
 )
-from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, ratio
+from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, ratio, verdict_of
 from flashlab.analysis.series import Series
 from flashlab.analysis.settings import settings_of
 from flashlab.benchmarks.model import Benchmark, Metric
@@ -192,6 +193,30 @@ def comparisons(experiments: Sequence[Experiment], estimates: Estimates) -> pd.D
     whole = ["value", "reference_value", "settings", "pairs", "samples"]
     whole += [p.name for p in experiments[0].benchmark.parameters if p.kind is int]
     return found.astype(dict.fromkeys(whole, "Int64"))
+
+
+def pooled_alike(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Rows of comparisons pooled over the settings that agree in the columns `by`.
+
+    The two sides of these rows cannot be paired, and what one side has in common at all settings,
+    such as its clock, averages out over none of them. So the interval is the one that holds
+    whatever the settings have in common: from the geometric mean of the low ends to that of the
+    high ones.
+
+    Returns:
+        The columns `by`, ``settings``, ``ratio``, ``low``, ``high`` (missing where any is), and
+        ``verdict``, a row for each group in the order of its first.
+    """
+    ends = ["ratio", "low", "high"]
+    logs = table.assign(**{each: np.log(table[each].astype(float)) for each in ends})
+    groups = logs.groupby([*by], sort=False)[ends]
+    # The mean of what is missing anywhere is missing.
+    mean = groups.mean().where(groups.count().eq(groups.size(), axis="index"))
+    found = mean.transform(np.exp)
+    found["settings"] = groups.size()
+    known = found.astype(object).where(found.notna(), None)
+    found["verdict"] = list(map(verdict_of, known.low, known.high))
+    return found.reset_index()
 
 
 def comparisons_csv(table: pd.DataFrame) -> str:

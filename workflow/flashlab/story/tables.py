@@ -21,7 +21,7 @@ from flashlab.benchmarks.model import Benchmark, Metric
 
 FASTER, SLOWER, EQUAL, UNDECIDED = "faster", "slower", "equal", "undecided"
 
-_WORDS = {"below": FASTER, "above": SLOWER, "equal": EQUAL, "inconclusive": UNDECIDED}
+SPEED_WORDS = {"below": FASTER, "above": SLOWER, "equal": EQUAL, "inconclusive": UNDECIDED}
 """The word for a verdict on times, of which less is better."""
 
 _SWAPPED = {FASTER: SLOWER, SLOWER: FASTER}
@@ -64,7 +64,7 @@ class Speed:
 def _speed(row: dict[str, Any]) -> Speed:
     ratio, low, high = (float(row[name]) for name in ("ratio", "low", "high"))
     ends = (None, None) if pd.isna(low) or pd.isna(high) else (1 / high, 1 / low)
-    return Speed(1 / ratio, *ends, _WORDS[row["verdict"]], row)
+    return Speed(1 / ratio, *ends, SPEED_WORDS[row["verdict"]], row)
 
 
 def evidence(speeds: Iterable[Speed | None]) -> list[dict[str, Any]]:
