@@ -10,7 +10,7 @@ import pytest
 from figures.drawn import drawn, experiment_of, implausible, lines_of, texts_of
 from matplotlib.patches import Rectangle
 
-from flashlab.analysis.comparisons import IMPLEMENTATIONS
+from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
 from flashlab.analysis.experiment import Experiment, step_metric
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.training.declaration import TRAINING

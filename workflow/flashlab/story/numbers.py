@@ -135,6 +135,11 @@ def short(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def plain(value: float) -> str:
+    """A number as a document gives it."""
+    return f"{value:g}"
+
+
 def rough(value: float) -> str:
     """A large number of which two digits count: ``220``, ``1,900``."""
     return f"{float(f'{value:.2g}'):,.0f}"
@@ -174,7 +179,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         *(two, three, factor, ratio, span, fine, arrow, ends, spread, size, percent, percent1),
-        *(shares, down, scaled, science, rough, leads, trace, megabytes, gib, span_of),
+        *(shares, down, plain, scaled, science, rough),
+        *(leads, trace, megabytes, gib, span_of),
         *(longer, short, near, begin, settings),
     )
 }
