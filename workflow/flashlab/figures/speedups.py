@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from flashlab import statistics
-from flashlab.analysis.comparisons import IMPLEMENTATIONS
+from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
 from flashlab.analysis.experiment import Experiment, chosen_metrics, metrics_of
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import in_languages
