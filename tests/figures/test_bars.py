@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import pytest
-from figures.drawn import BOTH, drawn, experiment_of, implausible, lines_of, texts_of
+from figures.drawn import drawn, experiment_of, implausible, lines_of, texts_of
 from matplotlib.patches import Rectangle
 
+from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
 from flashlab.analysis.experiment import Experiment, step_metric
-from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.figures.bars import INNER
-from flashlab.figures.lines import draw_small
 from flashlab.figures.steps import LOOKS, draw_steps
 
 
@@ -36,10 +36,6 @@ def test_alternatives_are_bars_with_their_values_or_what_became_of_them() -> Non
     said = texts_of(figure)
     assert said.count("× 記憶體不足 out of memory") == 2
     assert {"120", "180", "Pytorch", "Flash2", "未編譯 Eager", "編譯 Compiled"} <= set(said)
-    small = dict(draw_small(experiment, BOTH))
-    assert list(small) == ["row-speedup", "row-memory"]
-    in_short = texts_of(small["row-speedup"])
-    assert in_short.count("×") == 2 and "記憶體不足 out of memory" in in_short
 
 
 def test_an_implausible_value_stands_in_place_of_its_bar() -> None:
@@ -82,10 +78,11 @@ def test_a_step_is_a_bar_in_the_look_of_its_verdict(verdict: str) -> None:
     first, second = experiment.plan["implementations"]
     entries = [first, {**second, "previous": "First"}]
     experiment = replace(experiment, plan={**experiment.plan, "implementations": entries})
-    subject = {"implementation": "Second", "metric": step_metric(experiment).name}
-    estimate = {"value": 28, "estimate": 4.0, "verdict": verdict}
-    found = Finding("step", experiment.name, subject, verdict, estimates=[estimate])
-    figure = draw_steps(experiment, [found], ["en"])
+    row = {"experiment": experiment.name, "compared": IMPLEMENTATIONS, "value": 28}
+    row |= {"metric": step_metric(experiment).name, "subject": "First", "reference": "Second"}
+    # It is the time of the first step over that of the second: as good, and not inverted.
+    comparisons = pd.DataFrame([{**row, "ratio": 4.0, "verdict": verdict}])
+    figure = draw_steps(experiment, comparisons, ["en"])
     bar = figure.axes[0].patches[-1]
     assert isinstance(bar, Rectangle) and bar.get_x() + bar.get_width() == pytest.approx(4.0)
     other = Rectangle((0, 0), 1, 1, **LOOKS[verdict])

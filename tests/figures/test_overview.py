@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from figures.drawn import BOTH, SVG, experiment_of, marks_of, texts, texts_of, width_mm
@@ -16,9 +15,9 @@ from planted.experiments import SIZES, Planter
 from planted.records import counters_of, record_of
 
 from flashlab.analysis.ceilings import Ceiling, read_ceilings
+from flashlab.analysis.comparisons import comparisons, comparisons_csv
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment
-from flashlab.analysis.finding import Finding
+from flashlab.analysis.experiment import Experiment, read_planned_experiment
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -33,21 +32,6 @@ CEILINGS = {
     "environment": {"device_name": "Abacus"},
 }
 """2 TFLOP/s and 100 GB/s."""
-
-
-def comparison(name: str, ratios: dict[int, float], experiment: str = "seq_len") -> Finding:
-    """A finding with these ratios of the forward time by sequence length."""
-    estimates = [
-        {
-            "value": value,
-            "estimate": ratio,
-            "verdict": "above" if ratio > 1.1 else "below" if ratio < 0.9 else "equal",
-        }
-        for value, ratio in ratios.items()
-    ]
-    subject = {"implementation": name, "baseline": "Pytorch", "metric": "forward_time"}
-    of: dict[str, Any] = {**subject, "variant": {"causal": False}}
-    return Finding("comparison", experiment, of, "mixed", estimates=estimates)
 
 
 def overview(
@@ -76,20 +60,17 @@ def overview(
     plan = Planter(folder).write_plan(records, counters=[*map(counters_of, records[:counted])])
     write_json(folder / "ceilings.json", CEILINGS)
     write_tables(plan, folder / "tables" / "seq_len", folder / "ceilings.json")
-    found = [comparison(name, {n: n / 256 for n in SIZES[:3]}) for name in names]
-    documents = {
-        "findings": [finding.to_json() for finding in found],
-        "languages": BOTH,
-    }
-    files = {name: folder / f"{name}.json" for name in documents}
-    for name, document in documents.items():
-        write_json(files[name], document)
+    languages = folder / "languages.json"
+    write_json(languages, BOTH)
+    read = [read_planned_experiment(plan, folder / "tables", with_samples=True)]
+    compared = comparisons_csv(comparisons(read, Estimates(read)))
+    (folder / "comparisons.csv").write_text(compared, encoding="utf-8")
     draw_overview(
         [plan],
         folder / "tables",
-        files["findings"],
+        folder / "comparisons.csv",
         folder / "ceilings.json" if ceilings else None,
-        files["languages"],
+        languages,
         folder / "overview",
     )
     return folder / "overview"
@@ -110,7 +91,8 @@ def of_four(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_is_drawn_is_what_there_is_to_compare(of_four: Path, tmp_path: Path) -> None:
     assert ids(of_four) == ["summary", "roofline-float32"]
-    assert ids(overview(tmp_path / "a", "Flash2", ceilings=False)) == ["summary"]
+    of_two = overview(tmp_path / "a", "Flash2", ceilings=False)
+    assert ids(of_two) == ["summary", "speedups-seq_len"]
     assert ids(overview(tmp_path / "b", status="oom")) == []
 
 
@@ -198,7 +180,7 @@ def test_the_roofline_says_what_its_roofs_are_and_speaks_of_no_bytes_that_were_n
     tmp_path: Path,
 ) -> None:
     drawn = overview(tmp_path, "Flash2")
-    assert ids(drawn) == ["summary", "roofline-float32"]
+    assert ids(drawn) == ["summary", "speedups-seq_len", "roofline-float32"]
     svg = drawn / "roofline-float32.svg"
     said = " ".join(texts(svg))
     for words in ("Matrix product 2,000 GFLOP/s", "100 GB/s", "運算強度 Arithmetic intensity"):

@@ -191,8 +191,8 @@ class Results:
         plans = [experiment_file(self.local, name) for name in names]
         for name, plan in zip(names, plans, strict=True) if of_experiments else ():
             draw_figures(plan, tables, chosen, self.local / "figures" / name)
-        findings, overview = self.local / "findings.json", self.local / "overview"
-        draw_overview(plans, tables, findings, self.ceilings, chosen, overview)
+        comparisons, overview = self.local / "comparisons.csv", self.local / "overview"
+        draw_overview(plans, tables, comparisons, self.ceilings, chosen, overview)
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ rule overview:
             experiment=PREPARED.experiments,
             table=("runs", "metrics"),
         ),
-        findings=f"{HOME}/findings.json",
+        comparisons=f"{HOME}/{COMPARISONS}",
         devices=DEVICES,
         ceilings=PREPARED.ceilings or [],
         languages=f"{PLAN}/languages.json",
@@ -71,6 +71,6 @@ rule overview:
     message:
         "Drawing the figures across experiments"
     shell:
-        "python -S -m flashlab.stage overview --tables {params.tables:q} --findings {input.findings:q} "
+        "python -S -m flashlab.stage overview --tables {params.tables:q} --comparisons {input.comparisons:q} "
         "{params.ceilings} --languages {input.languages:q} --output {output:q} {input.plans:q} "
         "> {log:q} 2>&1"

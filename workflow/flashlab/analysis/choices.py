@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from flashlab.analysis.comparisons import IMPLEMENTATIONS
+from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
 
 BEST, EQUAL, UNDECIDED, SLOWER = "best", "equal", "undecided", "slower"
 

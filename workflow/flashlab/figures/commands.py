@@ -26,7 +26,7 @@ COMMANDS = (
         (
             paths("plans", "plan/sweeps/*.json"),
             path("--tables", "folder of all tables"),
-            path("--findings", "findings.json"),
+            path("--comparisons", "comparisons.csv"),
             option("--ceilings", type=Path, help="the device's ceilings, if measured"),
             path("--languages", "languages.json"),
             path("--output", "folder to draw into"),

@@ -1,4 +1,4 @@
-"""The stage of figures: from a plan, tables and findings to SVG files, the same at every call."""
+"""The stage of figures: from a plan, tables and comparisons to SVG files, always the same."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
+from flashlab.analysis.comparisons import read_comparisons
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, ladder_of, read_experiment
-from flashlab.analysis.finding import Finding, read_findings
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.curves import draw_curves
-from flashlab.figures.lines import draw_lines, draw_small
+from flashlab.figures.lines import draw_lines
 from flashlab.figures.roofline import draw_rooflines
+from flashlab.figures.speedups import draw_speedups
 from flashlab.figures.steps import draw_profile, draw_split, draw_steps
 from flashlab.figures.style import drawing, save
 from flashlab.figures.summary import draw_summary
@@ -44,7 +45,7 @@ def draw(experiment: Experiment, languages: Sequence[str], figure: Mapping[str, 
 def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Path) -> None:
     """Draw the figures of the experiment planned in `plan_file` as ``output/<id>.svg``.
 
-    Beside them are the small figures of `draw_small`. A label is drawn as `legible_plan` gives it;
+    A label is drawn as `legible_plan` gives it;
     any other character that the vendored fonts lack is an error. `tables` is the folder of all
     experiments' tables.
     """
@@ -56,32 +57,32 @@ def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Pa
     with drawing():
         for figure in experiment.plan["figures"]:
             save(draw(experiment, languages, figure), output / f"{figure['id']}.svg")
-        for name, drawn in draw_small(experiment, languages):
-            save(drawn, output / f"{name}.svg")
 
 
 def draw_overview(
     plan_files: Sequence[Path],
     tables: Path,
-    findings_file: Path,
+    comparisons_file: Path,
     ceilings_file: Path | None,
     languages_file: Path,
     output: Path,
 ) -> None:
     """Draw the figures across experiments into `output`, and ``drawn.json``, the list of their ids.
 
-    Without any result there is no summary (``summary``). Where implementations are steps, there are
+    Without any result there is no summary (``summary``); of two implementations each sweep has its
+    speed-ups (``speedups-<experiment>``). Where implementations are steps, there are
     bar charts of them (``steps``, unless a simulator ran them) and of where a time goes
     (``split``); where ceilings were measured, a roofline (``roofline-float16``, …). What stands out
     is the baseline, the headline's, and what each experiment emphasises.
     """
     plans = [legible_plan(read_json(path)) for path in plan_files]
     experiments = [s for plan in plans if not (s := read_experiment(plan, tables)).is_of_claims]
-    findings = read_findings(findings_file)
     ceilings = read_ceilings(read_json(ceilings_file), Estimates()) if ceilings_file else None
     names = []
     with drawing():
-        for name, figure in _across(experiments, findings, ceilings, read_json(languages_file)):
+        for name, figure in _across(
+            experiments, comparisons_file, ceilings, read_json(languages_file)
+        ):
             save(figure, output / f"{name}.svg")
             names.append(name)
     write_json(output / "drawn.json", names)
@@ -89,7 +90,7 @@ def draw_overview(
 
 def _across(
     experiments: Sequence[Experiment],
-    findings: Sequence[Finding],
+    comparisons_file: Path,
     ceilings: Ceilings | None,
     languages: Sequence[str],
 ) -> Iterator[tuple[str, Figure]]:
@@ -103,9 +104,10 @@ def _across(
     alone = [experiment for experiment in swept if not experiment.packed]
     if alone and (summary := draw_summary(alone, emphasised, product, languages)):
         yield "summary", summary
+    yield from draw_speedups(swept, read_comparisons(comparisons_file), languages)
     if ladder := ladder_of(swept):
         if not ladder.is_simulated:
-            yield "steps", draw_steps(ladder, findings, languages)
+            yield "steps", draw_steps(ladder, read_comparisons(comparisons_file), languages)
         if split := draw_split(ladder, languages):
             yield "split", split
         climbing = (each for each in swept if each.steps and not each.is_of_problems)

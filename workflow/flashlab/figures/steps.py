@@ -1,6 +1,6 @@
 """The figures of a ladder of steps: how fast each is, where its time goes, what was counted.
 
-The shade of a step's bar shows its finding: the step helps, makes no difference, hurts, or is
+The shade of a step's bar shows its verdict: the step helps, makes no difference, hurts, or is
 undecided. A time is split into its parts, as shares of the whole. Counters are drawn along a sweep.
 """
 
@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
 from flashlab.analysis.experiment import Experiment, step_metric
-from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import capitalised, in_languages, in_words, title_with_unit
 from flashlab.figures.panel import draw_panel, set_apart, value_limits
@@ -60,6 +60,9 @@ PART_SHADES = (
 )
 """Greys of what comes before the work; then the file, the copies and the kernel between them."""
 
+SWAPPED = {"above": "below", "below": "above"}
+"""The verdict of the inverse of a ratio."""
+
 MOST_PANELS = 2
 
 PROFILED = {"%": ("%", 1.0), "B": ("GB/s", 1e6)}
@@ -84,9 +87,32 @@ def _values_at(
     return values
 
 
-def _draw_panel(
-    axes: Axes, experiment: Experiment, findings: Sequence[Finding], value: int
-) -> None:
+def _gains(
+    experiment: Experiment, comparisons: pd.DataFrame, value: int
+) -> dict[str, tuple[float, str]]:
+    """How many times as good each step is as the one before it, with its verdict."""
+    metric, table = step_metric(experiment), comparisons
+    mine = table[
+        (table["experiment"] == experiment.name)
+        & (table["compared"] == IMPLEMENTATIONS)
+        & (table["metric"] == metric.name)
+        & (table["value"] == value)
+    ]
+    columns = (mine[name] for name in ("subject", "reference", "ratio", "verdict"))
+    rows = {(a, b): (float(x), str(word)) for a, b, x, word in zip(*columns, strict=True)}
+    found = {}
+    for before, name in experiment.steps:
+        for subject, reference in ((name, before), (before, name)):
+            if (subject, reference) not in rows:
+                continue
+            ratio, verdict = rows[subject, reference]
+            if (subject == name) != metric.higher_is_better:
+                ratio, verdict = 1 / ratio, SWAPPED.get(verdict, verdict)
+            found[name] = ratio, verdict
+    return found
+
+
+def _draw_panel(axes: Axes, experiment: Experiment, comparisons: pd.DataFrame, value: int) -> None:
     """The speed of each step as a multiple of that of the first one that has any."""
     metric, names = step_metric(experiment), experiment.step_names
     name_rows(axes, names)
@@ -98,34 +124,33 @@ def _draw_panel(
     factors = {name: next(iter(medians.values())) / median for name, median in medians.items()}
     if metric.higher_is_better:
         factors = {name: 1 / factor for name, factor in factors.items()}
-    ratios = {
-        finding.subject["implementation"]: estimate
-        for finding in findings
-        if (finding.kind, finding.experiment) == ("step", experiment.name)
-        and finding.is_about(metric=metric.name)
-        for estimate in finding.estimates
-        if estimate["value"] == value
-    }
+    gains = _gains(experiment, comparisons, value)
     low, high = min(1.0, *factors.values()) / 1.6, max(factors.values())
     scale_logarithmically(axes.xaxis, low, high * 1.1, most=5)
     for row, name in enumerate(names):
-        ratio, factor = ratios.get(name), factors.get(name, low)
+        gain, factor = gains.get(name), factors.get(name, low)
         text = "×" if name not in factors else f"{three_digits(factor)}×"
-        if ratio and name in factors:
-            text += f"  (×{three_digits(ratio['estimate'])})"
-        look = LOOKS[ratio["verdict"] if ratio else "equal"]
+        if gain and name in factors:
+            text += f"  (×{three_digits(gain[0])})"
+        look = LOOKS[gain[1] if gain else "equal"]
         bar = axes.barh(row + 0.5, factor - low, 0.7, low, linewidth=0.7, **look)
         name_artists(name, [*bar, write(axes, text, (factor, row + 0.5), (3, 0))])
 
 
 def draw_steps(
-    experiment: Experiment, findings: Sequence[Finding], languages: Sequence[str]
+    experiment: Experiment, comparisons: pd.DataFrame, languages: Sequence[str]
 ) -> Figure:
-    """A panel for each of the last values of the sweep, a bar for each step."""
+    """A panel for each of the last values of the sweep, a bar for each step.
+
+    Args:
+        experiment: one whose implementations are steps.
+        comparisons: the table of its dataset.
+        languages: those of the words in the figure.
+    """
     values = experiment.values[-MOST_PANELS:]
     figure, (panels,) = new_panels(PAGE_INCHES, 1, len(values), sharey=True)
     for axes, value in zip(panels, values, strict=True):
-        _draw_panel(axes, experiment, findings, value)
+        _draw_panel(axes, experiment, comparisons, value)
         axes.set_xlabel(in_words("speed_of_steps", languages))
     handles = [Patch(label=in_words(VERDICTS[v], languages), **look) for v, look in LOOKS.items()]
     draw_legend(figure, handles, len(handles))

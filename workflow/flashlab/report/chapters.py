@@ -1,4 +1,4 @@
-"""The chapters of the report: neighbouring experiments together, each with its conclusion."""
+"""The chapters of the report: neighbouring experiments together, each with its story."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from flashlab.report.compact import compact_table, records_of
 from flashlab.report.data import BETTER, ReportData
 from flashlab.report.document import Chapter, FigureEntry, Section, Table
 from flashlab.report.sections import values_along
-from flashlab.report.statements import render_conclusion
 from flashlab.report.story import section_story
 from flashlab.telling.values import (
     Heading,
@@ -89,18 +88,13 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
         members = sections[first - 1 : first - 1 + len(group)]
         table = compact_table(data, group, told)
         figures = _printed_figures(data, group, members)
-        conclusion = data.find(group[0], "conclusion", topic="section")
-        story = section_story(data, group)
         found.append(
             Chapter(
                 id=f"chapter-{group[0].name}",
                 number=number,
                 title=_title(data, group),
                 setting=members[0].setting if len(group) == 1 else _settings(data, group),
-                conclusion=render_conclusion(data, conclusion)
-                if conclusion and not story
-                else None,
-                story=story,
+                story=section_story(data, group),
                 figures=figures,
                 table=table and replace(table, caption=None),
                 table_label=say("table", number=number),

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from flashlab.analysis.comparison_rows import Comparison
 from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics, metrics_of
 from flashlab.analysis.experiment import Row as RunRow
-from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import exceeds_margin
 from flashlab.benchmarks.model import Metric
 from flashlab.report.data import ReportData, with_unit
@@ -35,7 +35,7 @@ from flashlab.telling.values import (
 MOST_VALUES = 6
 """Most values of a sweep that fit side by side twice, for two metrics."""
 
-PREFIXES = {"equivalent": "≈ ", "equal": "≈ ", "inconclusive": "? "}
+PREFIXES = {"equal": "≈ ", "inconclusive": "? "}
 """What stands before a ratio that is no difference, or not decided to be one."""
 
 FAR = 20.0
@@ -108,20 +108,12 @@ def _caption(
 # Two implementations
 
 
-def estimate_at(finding: Finding | None, value: int) -> Mapping[str, Any] | None:
-    """What a finding, if there is one, says of a value of the sweep."""
-    return next((e for e in finding.estimates if e["value"] == value), None) if finding else None
-
-
-def _ratio_cell(data: ReportData, choice: Finding | None, value: int, name: str) -> Cell:
-    """How many times as good as the other one an implementation is at a value."""
-    found = estimate_at(choice, value)
+def _ratio_cell(found: Comparison | None, data: ReportData) -> Cell:
+    """How many times as good as the other one an implementation is."""
     if found is None:
         return Cell("–")
-    ends = [found[key] for key in ("low", "estimate", "high")]
-    if found["best"] != name:
-        ends = [end and 1 / end for end in reversed(ends)]
-    return ratio_cell(data, ends[1], found["verdict"], places_of(*ends))
+    places = places_of(found.low, found.ratio, found.high)
+    return ratio_cell(data, found.ratio, found.verdict, places)
 
 
 def places_of(low: float | None, ratio: float, high: float | None) -> int | None:
@@ -150,8 +142,8 @@ def _pair_row(
     for metric in _metrics_of_pair(experiment):
         yield from (printed_value(data, experiment, run, metric) for run in runs)
         if not metric.exact:
-            choice = data.find(experiment, "choice", metric=metric.name, variant=dict(variant))
-            yield _ratio_cell(data, choice, value, names[1])
+            both = (names[1], names[0])
+            yield _ratio_cell(data.gain(experiment, variant, metric, both, value), data)
             continue
         values = [
             experiment.metric_row(run, metric.name)["value"]

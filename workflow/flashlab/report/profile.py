@@ -1,23 +1,43 @@
-"""A ladder step by step: what each step does and gains, and what was counted of its kernels."""
+"""A ladder step by step: each step's times beside the step before, and what was counted of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flashlab.analysis.experiment import ladder_of, step_metric
-from flashlab.analysis.finding import Finding
+from flashlab.analysis.comparisons import read_comparisons
+from flashlab.analysis.experiment import COMPARISONS, Experiment, ladder_of, step_metric
+from flashlab.analysis.experiment import Row as RunRow
 from flashlab.benchmarks.model import Metric
-from flashlab.report.compact import estimate_at, places_of, printed_value, ratio_cell
-from flashlab.report.data import ReportData, with_unit
+from flashlab.report.compact import places_of, printed_value, ratio_cell
+from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table
-from flashlab.telling.values import Heading, Short, Tellable, heading, say
+from flashlab.story.ladder import HOST, KERNEL, WHOLE, Fall, gains, moved, number_of
+from flashlab.story.numbers import scaled
+from flashlab.story.tables import EQUAL, FASTER, SLOWER, UNDECIDED, Section, Speed, Tables
+from flashlab.telling.values import Heading, Label, Short, Tellable, heading, say
 
 SHOWN_IN = {"B": (1e6, "GB/s"), "1": (1e6, "M"), "%": (1.0, "%"), "ms": (1.0, "ms")}
 """By a counter's unit: what its value is divided by, and the unit of the row. Bytes are shown per
 second: those of a millisecond in millions are those of a second in billions."""
 
+SIGNS = {FASTER: "above", SLOWER: "below", EQUAL: "equal", UNDECIDED: "inconclusive"}
+"""The verdict of a ratio that is printed, by that of the speeds."""
 
-PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+CLOCKS = {KERNEL: "column.clock.kernel", HOST: "column.clock.host", WHOLE: "column.clock.process"}
+
+
+def tables_of(data: ReportData) -> Tables:
+    """The tables of the report's dataset, as its story reads them."""
+    comparisons = read_comparisons(data.results / COMPARISONS)
+    return Tables([data.summary, *data.experiments], comparisons, data.measured_ceilings)
+
+
+def speed_cell(data: ReportData, speed: Speed | None) -> Cell:
+    """How many times as fast something is, with the sign of the verdict; a dash for nothing."""
+    if speed is None:
+        return Cell("–")
+    places = places_of(speed.low, speed.x, speed.high)
+    return ratio_cell(data, speed.x, SIGNS[speed.verdict], places)
 
 
 def _shown(counter: Metric, counted: Mapping[str, float]) -> Tellable:
@@ -27,58 +47,60 @@ def _shown(counter: Metric, counted: Mapping[str, float]) -> Tellable:
     return Short(counted[counter.quantity.name] / divisor / time)
 
 
-def _gain(data: ReportData, step: Finding | None, value: int) -> Cell:
-    """How many times as good as the step before a step is at a value."""
-    found = estimate_at(step, value)
-    if found is None:
-        return Cell("–")
-    places = places_of(found["low"], found["estimate"], found["high"])
-    return ratio_cell(data, found["estimate"], found["verdict"], places)
-
-
-def _scaled(value: float, unit: str) -> str:
-    """A count or a number of bytes in two digits: ``4.5 TB``, ``71 G``."""
-    divisor, prefix = next((each for each in PREFIXES if value >= each[0]), (1.0, ""))
-    return f"{Short(value / divisor).text} {prefix}{unit}".strip()
-
-
-def _moved(step: Finding | None) -> list[Cell | Tellable]:
+def _fallen(data: ReportData, fall: Fall | None, device: str) -> list[Cell | Tellable]:
     """What fell most with a step, and how far, where it helps and was counted."""
-    moved = step.facts.get("moved") if step else None
-    if moved is None:
-        return ["–", ""]
-    before, after = (_scaled(moved[key], moved["unit"]) for key in ("before", "after"))
-    return [Heading(moved["counter"]), Cell(f"{before} → {after}")]
+    if fall is None:
+        return [Cell("–"), Cell("")]
+    every = data.benchmark.counters_on(device)[KERNEL]
+    counter = next(each for each in every if each.quantity.name == fall["counter"])
+    unit = "B" if counter.unit == "B" else ""
+    before, after = (scaled(fall[key], unit) for key in ("before", "after"))
+    return [Heading(Label(counter.labels)), Cell(f"{before} → {after}")]
+
+
+def _time(data: ReportData, ladder: Experiment, run: RunRow | None, clock: str) -> Cell:
+    """A time of a step by a clock: that of the whole process in seconds."""
+    cell = printed_value(data, ladder, run, data.benchmark.metric(clock))
+    if clock != WHOLE or run is None or run["status"] != "ok":
+        return cell
+    value = ladder.metric_row(run, clock)["value"]
+    return cell if value is None else Cell(data.measured(value / 1e3))
 
 
 def render_steps(data: ReportData) -> Table | None:
-    """What each step does, its time, its gain, and what fell with it, at the ladder's last value.
+    """Each step's times by three clocks, its gains, and what fell with it, at the last value.
 
     None without steps, and where a simulator ran them.
     """
     ladder = ladder_of(data.experiments)
     if ladder is None or ladder.is_simulated:
         return None
-    metric, value, rows = step_metric(ladder), ladder.values[-1], []
+    section, value = Section(tables_of(data), ladder), ladder.values[-1]
+    held = {metric.name for metric in data.benchmark.metrics}
+    clocks = [name for name in CLOCKS if name in held]
+    found = {clock: gains(section, clock, value) for clock in clocks}
+    rows = []
     for name in ladder.step_names:
-        step = data.find(ladder, "step", implementation=name, metric=metric.name)
         run = ladder.run_at(name, ladder.variants[0], value)
-        cells: list[Cell | Tellable] = [
-            name,
-            heading(data.implementations[name]["label"]),
-            printed_value(data, ladder, run, metric),
-            _gain(data, step, value),
-            *_moved(step),
-        ]
+        cells: list[Cell | Tellable] = [str(number_of(section, name)), name]
+        for clock in clocks:
+            cells.append(_time(data, ladder, run, clock))
+            cells.append(speed_cell(data, found[clock].get(name)))
+        speed = found[KERNEL].get(name)
+        helps = run is not None and speed is not None and speed.verdict == FASTER
+        fall = moved(section, name, value) if helps else None
+        cells += _fallen(data, fall, run["device"] if run else "")
         rows.append(Row(cells, implementation=name))
-    columns = [
-        *map(say, ("column.implementation", "column.label")),
-        with_unit(metric),
-        *map(say, ("column.gain", "column.moved")),
-        "",
-    ]
+    columns: list[Tellable] = [say("column.step"), say("column.implementation")]
+    groups: list[tuple[Tellable, int]] = [("", 2)]
+    for clock in clocks:
+        columns += ["s" if clock == WHOLE else "ms", say("column.gain")]
+        groups.append((say(CLOCKS[clock]), 2))
+    columns += ["", ""]
+    groups.append((say("column.moved"), 2))
     caption = say("caption.steps.table", at=data.given({ladder.parameter.name: value}))
-    return Table(columns, rows, numeric=(2, 3, 5), caption=caption)
+    numeric = [*range(2, len(columns) - 2), len(columns) - 1]
+    return Table(columns, rows, numeric=numeric, caption=caption, groups=groups)
 
 
 def render_profile(data: ReportData) -> Table | None:

@@ -135,6 +135,31 @@ def short(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def plain(value: float) -> str:
+    """A number as a document gives it."""
+    return f"{value:g}"
+
+
+def rough(value: float) -> str:
+    """A large number of which two digits count: ``220``, ``1,900``."""
+    return f"{float(f'{value:.2g}'):,.0f}"
+
+
+def science(value: float) -> str:
+    """An error, in one or two digits and a power of ten: ``1.5e-4``, ``5e-3``."""
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
+
+
+PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def scaled(value: float, unit: str = "") -> str:
+    """A large count or number of bytes in two digits: ``4.5 TB``, ``71 G``."""
+    divisor, prefix = next((each for each in PREFIXES if value >= each[0]), (1.0, ""))
+    return f"{two(value / divisor)} {prefix}{unit}".strip()
+
+
 def near(value: float, other: float) -> bool:
     """Whether two numbers are the same to 1%."""
     return math.isclose(value, other, rel_tol=0.01)
@@ -154,7 +179,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         *(two, three, factor, ratio, span, fine, arrow, ends, spread, size, percent, percent1),
-        *(shares, down, leads, trace, megabytes, gib, span_of),
+        *(shares, down, plain, scaled, science, rough),
+        *(leads, trace, megabytes, gib, span_of),
         *(longer, short, near, begin, settings),
     )
 }

@@ -1,0 +1,91 @@
+"""The table of alternatives on page one: every attention, compiled and not, with what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flashlab.report.compact import FAILED, printed_value
+from flashlab.report.data import ReportData
+from flashlab.report.document import Cell, Row, Table, grouped
+from flashlab.report.profile import speed_cell, tables_of
+from flashlab.story.numbers import percent, rough, size, three
+from flashlab.story.tables import Section
+from flashlab.story.training import (
+    BUSY,
+    COMPILATION,
+    ENERGY,
+    KERNELS,
+    MEMORY,
+    OFF,
+    ON,
+    SWITCH,
+    TIME,
+    Alternative,
+    alternatives_of,
+    busy_share,
+    repaid,
+    speed_of,
+    value_of,
+)
+from flashlab.telling.values import Label, Listed, Tellable, say, settings
+
+COLUMNS = (
+    *("column.implementation", "column.alternative", "column.alternative.time"),
+    *("column.alternative.naive", "column.alternative.eager", "column.alternative.busy"),
+    *("column.alternative.share", "column.alternative.kernels", "column.alternative.memory"),
+    *("column.alternative.energy", "column.alternative.compilation"),
+    *("column.alternative.repaid", "column.alternative.processes"),
+)
+
+
+def _number(value: float | None, digits: int = 3) -> Cell:
+    if value is None:
+        return Cell("–")
+    return Cell(size(value) if digits > 3 else three(value))
+
+
+def _cells(data: ReportData, section: Section, alternative: Alternative) -> Sequence[Cell]:
+    """What an alternative takes; what became of it, where it has no numbers."""
+    name, variant = alternative
+    run = section.run(name, variant, section.experiment.values[0])
+    if run is None or run["status"] != "ok":
+        status = run["status"] if run else ""
+        return [Cell(FAILED.get(status, "×")), *[Cell("–")] * (len(COLUMNS) - 3)]
+    plain, share = (section.baseline, OFF), busy_share(section, alternative)
+    after = repaid(section).get(name) if variant == ON else None
+    processes = len(section.experiment.processes_of(run))
+    return [
+        printed_value(data, section.experiment, run, data.benchmark.metric(TIME)),
+        speed_cell(data, None if alternative == plain else speed_of(section, alternative, plain)),
+        speed_cell(data, speed_of(section, alternative, (name, OFF)) if variant == ON else None),
+        _number(value_of(section, BUSY, alternative)),
+        Cell("–" if share is None else percent(share)),
+        _number(value_of(section, KERNELS, alternative), 4),
+        _number(value_of(section, MEMORY, alternative), 4),
+        _number(value_of(section, ENERGY, alternative)),
+        _number(value_of(section, COMPILATION, alternative)),
+        Cell("–" if after is None else rough(after["after"])),
+        Cell(str(processes)),
+    ]
+
+
+def render_alternatives(data: ReportData) -> Table | None:
+    """A row an attention, compiled or not; None where the runs are no alternatives."""
+    if not any(experiment.has_alternatives for experiment in data.experiments):
+        return None
+    section = alternatives_of(tables_of(data))
+    if section is None:
+        return None
+    switch = data.benchmark.parameter(SWITCH)
+    rows = []
+    for name in section.implementations:
+        for variant in section.variants:
+            words: Tellable = Label(switch.words[variant == ON])
+            cells = _cells(data, section, (name, variant))
+            rows.append(Row([name, words, *cells], implementation=name))
+    run = section.experiment.runs[0]
+    given = {p.name: run[p.name] for p in data.benchmark.given if p.name != SWITCH}
+    told = Listed((*settings(data.benchmark, given), *map(Label, data.benchmark.size(given))))
+    caption = say("caption.alternatives", run=told, naive=section.baseline)
+    columns = [*map(say, COLUMNS)]
+    return Table(columns, grouped(rows), numeric=range(2, len(columns)), caption=caption)

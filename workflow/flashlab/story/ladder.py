@@ -1,0 +1,701 @@
+"""What the report on a ladder of kernels says: each step is compared with the step before it.
+
+Three clocks: the kernel alone, with its copies, and the whole process, which not every run has.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from flashlab.analysis.experiment import Row, ladder_of
+from flashlab.benchmarks.ladder.costs import flops
+from flashlab.story import words
+from flashlab.story.attention.front import room, runs_of, warned_runs
+from flashlab.story.observation import Observation
+from flashlab.story.tables import (
+    EQUAL,
+    FASTER,
+    SLOWER,
+    UNDECIDED,
+    Section,
+    Speed,
+    Tables,
+    evidence,
+)
+
+KERNEL, HOST, WHOLE, RATE = "kernel_time", "host_time", "process_time", "rate"
+CLOCKS = (KERNEL, HOST, WHOLE)
+START, COMPILATION = "process_start", "process_compilation"
+
+FALLING = ("global_load_bytes", "shared_load_bytes", "bank_conflicts", "instructions")
+"""The counters of which one may say that a step made them fall."""
+
+MOVED = 1.25
+"""Least factor by which a counter must fall to be named."""
+
+DEEP, SMALL_GAIN = 4.0, 1.15
+"""A fall of a counter that surprises where the kernel gains less than this."""
+
+COPIES = 3.0
+"""How many times as long as its kernel a step must take with its copies for these to count."""
+
+STEADY = 1.02
+"""Largest ratio of rates that stay the same, by the medians."""
+
+MANTISSAS = {"fp16": "fp16", "tf32": "tf32"}
+"""The number formats of products that a step's label may name."""
+
+
+# What every observation needs
+
+
+def ladder_section(tables: Tables) -> Section | None:
+    """The section that climbs the steps; None where no implementation is a step."""
+    found = ladder_of(tables.experiments)
+    return Section(tables, found) if found else None
+
+
+def headline(section: Section) -> int:
+    """The case that the steps are compared at: the last one of the section."""
+    return section.experiment.values[-1]
+
+
+def case_of(section: Section, at: int) -> dict[str, Any]:
+    """A value of the sweep with the sizes of its problem, by their symbols."""
+    run = next(r for r in section.experiment.runs if section.experiment.value_of(r) == at)
+    sizes = {
+        parameter.symbol: run[parameter.name]
+        for parameter in section.benchmark.given
+        if not parameter.is_variant and parameter != section.experiment.parameter
+    }
+    return {"p": section.symbol, "at": at, "sizes": sizes}
+
+
+def times_at(section: Section, metric: str, at: int) -> dict[str, float]:
+    """A metric of every step that has it at a value, in the order of the steps."""
+    every = {name: section.medians(metric, name, "") for name in section.experiment.step_names}
+    return {name: medians[at] for name, medians in every.items() if at in medians}
+
+
+def speed_of(section: Section, metric: str, name: str, over: str, at: int) -> Speed | None:
+    """How many times as fast one step is as another at a value, by a clock."""
+    return section.tables.speed(section.name, "", metric, name, over, at)
+
+
+def gains(section: Section, metric: str, at: int) -> dict[str, Speed]:
+    """How many times as fast each step is as the step before it."""
+    found = {
+        name: speed_of(section, metric, name, before, at)
+        for before, name in section.experiment.steps
+    }
+    return {name: speed for name, speed in found.items() if speed is not None}
+
+
+def number_of(section: Section, name: str) -> int:
+    """The number of a step: that of the baseline is 1."""
+    names = section.experiment.step_names
+    return (
+        names.index(name) - (names.index(section.baseline) if section.baseline in names else 0) + 1
+    )
+
+
+def step_of(section: Section, name: str, **more: Any) -> dict[str, Any]:
+    """A step by its name and number, with what else is said of it."""
+    return {"name": name, "number": number_of(section, name), **more}
+
+
+def label_of(section: Section, name: str) -> dict[str, str]:
+    """What a step is, in each language."""
+    entries = section.experiment.plan["implementations"]
+    return dict(next(entry["label"] for entry in entries if entry["name"] == name))
+
+
+def stem_of(label: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """A label up to its detail, and the detail: ``Tensor cores``, ``fp16``."""
+    parts = {
+        lang: re.split(r", | \(", text.rstrip(")"), maxsplit=1) for lang, text in label.items()
+    }
+    stems = {lang: each[0] for lang, each in parts.items()}
+    return stems, {lang: each[-1] if len(each) > 1 else "" for lang, each in parts.items()}
+
+
+def fastest_kernel(section: Section, at: int, among: Sequence[str] | None = None) -> str:
+    """The step with the shortest kernel; the first of those that are within the margin of it."""
+    times = times_at(section, KERNEL, at)
+    if among is not None:
+        times = {name: time for name, time in times.items() if name in among}
+    best = min(times, key=lambda name: times[name])
+    for name in times:
+        speed = speed_of(section, KERNEL, name, best, at)
+        if name == best or (speed is not None and speed.verdict == EQUAL):
+            return name
+    return best
+
+
+def counters_at(section: Section, name: str, at: int) -> dict[str, float]:
+    """What was counted of a step's kernels at a value; empty where nothing was."""
+    run = section.run(name, "", at)
+    return dict(section.experiment.counters_of(run, KERNEL)) if run is not None else {}
+
+
+# Page one
+
+
+def things(section: Section, at: int) -> list[dict[str, Any]]:
+    """What decidedly shortens the kernel, the most first; steps of one kind are one thing."""
+    found: list[dict[str, Any]] = []
+    for name, speed in gains(section, KERNEL, at).items():
+        stem, detail = stem_of(label_of(section, name))
+        part = {"name": name, "x": speed.x, "detail": detail}
+        if speed.verdict != FASTER:
+            continue
+        if found and found[-1]["label"] == stem:
+            found[-1]["parts"].append(part)
+            found[-1]["x"] *= speed.x
+        else:
+            found.append({"label": stem, "x": speed.x, "parts": [part]})
+    return sorted(found, key=lambda thing: -thing["x"])
+
+
+def answer_kernel(tables: Tables) -> Observation | None:
+    """How far the kernel gets from the first step to the best, and by which three things most."""
+    section = ladder_section(tables)
+    if section is None:
+        return None
+    at = headline(section)
+    times = times_at(section, KERNEL, at)
+    if len(times) < 2:
+        return None
+    first, best = next(iter(times)), fastest_kernel(section, at)
+    speed = speed_of(section, KERNEL, best, first, at)
+    if speed is None or speed.verdict != FASTER:
+        return None
+    most = things(section, at)[:3]
+    share = sum(math.log(thing["x"]) for thing in most) / math.log(speed.x)
+    facts = {
+        "case": case_of(section, at),
+        "first": step_of(section, first, time=times[first]),
+        "best": step_of(section, best, time=times[best]),
+        "x": speed.x,
+        "things": most,
+        "most": share > 0.5,
+    }
+    rows = [speed, *gains(section, KERNEL, at).values()]
+    return Observation("answer_kernel", None, facts, evidence(rows))
+
+
+def _share(section: Section, name: str, at: int) -> float | None:
+    """How much of the whole process is its start and compilation."""
+    found = [section.medians(each, name, "").get(at) for each in (START, COMPILATION, WHOLE)]
+    start, compilation, whole = found
+    return None if not whole or start is None else (start + (compilation or 0.0)) / whole
+
+
+def best_process(section: Section, at: int) -> str | None:
+    """The step whose whole process has the shortest median; None where none was timed."""
+    times = times_at(section, WHOLE, at)
+    return min(times, key=lambda name: times[name]) if len(times) > 1 else None
+
+
+def answer_process(tables: Tables) -> Observation | None:
+    """How much of what the kernel gains the whole process shows, and where its time goes."""
+    section = ladder_section(tables)
+    if section is None:
+        return None
+    at = headline(section)
+    best, times = best_process(section, at), times_at(section, WHOLE, at)
+    if best is None:
+        return None
+    first = next(iter(times))
+    over = {name: speed_of(section, WHOLE, name, best, at) for name in times if name != best}
+    verdicts = {name: speed.verdict for name, speed in over.items() if speed is not None}
+    later = [name for name in times if number_of(section, name) > number_of(section, best)]
+    kernels = gains(section, KERNEL, at)
+    slower = [
+        step_of(section, name, time=times[name] / 1e3)
+        for name in later
+        if verdicts.get(name) == SLOWER and name in kernels and kernels[name].verdict == FASTER
+    ]
+    saved = speed_of(section, WHOLE, best, first, at)
+    facts = {
+        "case": case_of(section, at),
+        "first": step_of(section, first, time=times[first] / 1e3),
+        "best": step_of(section, best, time=times[best] / 1e3),
+        "verdict": saved.verdict if saved else EQUAL,
+        "equal": [name for name, verdict in verdicts.items() if verdict == EQUAL],
+        "undecided": [name for name, verdict in verdicts.items() if verdict == UNDECIDED],
+        "overhead": _share(section, best, at),
+        "slower": [slower[0], *slower[1:][-1:]] if slower else [],
+        "later": len(later),
+    }
+    return Observation("answer_process", None, facts, evidence([saved, *over.values()]))
+
+
+def answer_use(tables: Tables) -> Observation | None:
+    """What to hand in, and what to use in a program that keeps running."""
+    section = ladder_section(tables)
+    if section is None:
+        return None
+    at = headline(section)
+    times = times_at(section, HOST, at)
+    if len(times) < 2:
+        return None
+    best, run = min(times, key=lambda name: times[name]), fastest_kernel(section, at)
+    behind = speed_of(section, HOST, run, best, at)
+    if run not in times or (behind is not None and behind.verdict == SLOWER):
+        run = best
+    first = next(iter(times))
+    speed = speed_of(section, HOST, run, first, at)
+    if speed is None or speed.verdict != FASTER:
+        return None
+    facts = {
+        "case": case_of(section, at),
+        "hand_in": best_process(section, at),
+        "run": step_of(section, run, time=times[run]),
+        "first": step_of(section, first),
+        "x": speed.x,
+        "precision": _precision(section, run, at),
+    }
+    return Observation("answer_use", None, facts, evidence([speed, behind]))
+
+
+def _precision(section: Section, name: str, at: int) -> dict[str, Any] | None:
+    """The format in which a step multiplies, with its error and how large that may be."""
+    run, label = section.run(name, "", at), label_of(section, name)["en"]
+    found = next((told for word, told in MANTISSAS.items() if word in label), None)
+    gate = run["gate"] if run is not None else None
+    if found is None or not gate:
+        return None
+    error = max(gate["errors"].values())
+    return {"format": found, "error": error, "tolerance": gate["tolerance"]}
+
+
+def footnote_doubts(tables: Tables) -> Observation | None:
+    """How many runs carry warnings, and what these leave of the verdicts on the steps."""
+    section = ladder_section(tables)
+    warned, codes = warned_runs(tables)
+    if section is None or not warned:
+        return None
+    at = headline(section)
+    clocks, rows = {}, list[Speed]()
+    for metric in CLOCKS:
+        found = [*gains(section, metric, at).values()]
+        doubtful = [speed for speed in found if speed.row.get("doubts")]
+        told = [speed for speed in doubtful if speed.is_decided]
+        clocks[metric] = {
+            **{"of": len(found), "doubtful": len(doubtful)},
+            "undecided": sum(speed.verdict == UNDECIDED for speed in found),
+            "room": min(map(room, told)) if told else None,
+        }
+        rows += doubtful
+    facts = {"runs": warned, "of": runs_of(tables), "codes": codes, "clocks": clocks}
+    return Observation("footnote_doubts", None, facts, evidence(rows))
+
+
+# The section that climbs
+
+
+def ladder_time(section: Section) -> Observation | None:
+    """How many steps shorten the kernel, and what the others do."""
+    at = headline(section)
+    found = gains(section, KERNEL, at)
+    if not found:
+        return None
+    by = {
+        verdict: [name for name, speed in found.items() if speed.verdict == verdict]
+        for verdict in (FASTER, SLOWER, EQUAL, UNDECIDED)
+    }
+    facts = {"case": case_of(section, at), "of": len(found), "by": by}
+    whole = _from_the_very_first(section, at)
+    facts["whole_way"] = whole[0] if whole else None
+    rows = [*found.values(), *([whole[1]] if whole else [])]
+    return Observation("ladder_time", section.name, facts, evidence(rows))
+
+
+def _from_the_very_first(section: Section, at: int) -> tuple[dict[str, Any], Speed] | None:
+    """A first step that is too slow for the headline's case, against the best where it ended."""
+    first = section.experiment.step_names[0]
+    times = section.medians(KERNEL, first, "")
+    if at in times or not times:
+        return None
+    last = max(times)
+    best = fastest_kernel(section, last)
+    speed = speed_of(section, KERNEL, best, first, last)
+    if speed is None or speed.verdict != FASTER:
+        return None
+    shortest = section.medians(KERNEL, best, "")[last]
+    facts = {"at": last, "first": first, "seconds": times[last] / 1e3, "best": best}
+    return {**facts, "time": shortest, "x": speed.x}, speed
+
+
+def ladder_rate(section: Section) -> Observation | None:
+    """How near the ceilings the best steps come: with float32 products alone, and of all."""
+    at, ceilings = headline(section), section.tables.ceilings
+    names = {run["device_name"] for run in section.experiment.runs if run["status"] == "ok"}
+    if ceilings is None or names != {ceilings.device_name}:
+        return None
+    measured = {dtype: each.rate / 1e12 for dtype, each in ceilings.matrix.items()}
+    rates = times_at(section, RATE, at)
+    if not rates or not {"float32", "float16"} <= measured.keys():
+        return None
+    best = fastest_kernel(section, at)
+    dtype = "float32" if rates[best] <= measured["float32"] else "float16"
+    plain = [
+        n for n in rates if _precision(section, n, at) is None and _is_before(section, n, best)
+    ]
+    facts: dict[str, Any] = {
+        "best": _rated(rates, best, dtype, measured),
+        "active": counters_at(section, best, at).get("matrix_activity"),
+        "plain": None,
+    }
+    rows: list[Speed | None] = []
+    if dtype == "float16" and plain:
+        fastest = fastest_kernel(section, at, plain)
+        speed = speed_of(section, KERNEL, best, fastest, at)
+        if speed is not None and speed.verdict == FASTER and rates[fastest] <= measured["float32"]:
+            facts["plain"] = _rated(rates, fastest, "float32", measured)
+            facts["plain"] |= {"left": measured["float32"] / rates[fastest], "x": speed.x}
+            rows.append(speed)
+    return Observation("ladder_rate", section.name, facts, evidence(rows))
+
+
+def _is_before(section: Section, name: str, other: str) -> bool:
+    return number_of(section, name) < number_of(section, other)
+
+
+def _rated(
+    rates: Mapping[str, float], name: str, dtype: str, measured: Mapping[str, float]
+) -> dict[str, Any]:
+    share = rates[name] / measured[dtype]
+    return {
+        **{"name": name, "rate": rates[name]},
+        **{"dtype": dtype, "ceiling": measured[dtype], "share": share},
+    }
+
+
+Fall = dict[str, Any]
+"""A counter that falls with a step: its name, by which factor, and both ends."""
+
+
+def moved(section: Section, name: str, at: int) -> Fall | None:
+    """The counter that falls by the largest factor with a step; None where none falls.
+
+    The step is compared with the last one before it that was counted.
+    """
+    previous = {each: other for other, each in section.experiment.steps}
+    now, before = counters_at(section, name, at), previous.get(name)
+    while before is not None and not counters_at(section, before, at):
+        before = previous.get(before)
+    if before is None or not now:
+        return None
+    earlier = counters_at(section, before, at)
+    falls = {
+        counter: earlier[counter] / now[counter]
+        for counter in FALLING
+        if now.get(counter) and earlier.get(counter)
+    }
+    if not falls or (factor := max(falls.values())) < MOVED:
+        return None
+    counter = max(falls, key=lambda each: falls[each])
+    ends = {"before": earlier[counter], "after": now[counter]}
+    return {"name": name, "over": before, "counter": counter, "factor": factor, **ends}
+
+
+def _chain(section: Section, names: Sequence[str], at: int) -> list[dict[str, Any]]:
+    """The last of these steps, each of which executes fewer instructions than the one before."""
+    found: list[dict[str, Any]] = []
+    for name in reversed(names):
+        count = counters_at(section, name, at).get("instructions")
+        if count is None or (found and count < MOVED * found[0]["count"]):
+            break
+        found.insert(0, {"name": name, "count": count})
+    return found
+
+
+def ladder_why(section: Section) -> Observation | None:
+    """What fell most with the steps that shorten the kernel."""
+    at = headline(section)
+    helping = [n for n, s in gains(section, KERNEL, at).items() if s.verdict == FASTER]
+    falls = [fall for name in helping if (fall := moved(section, name, at)) is not None]
+    if not falls:
+        return None
+    chain = _chain(section, helping, at)
+    linked = {link["name"] for link in chain[1:]} if len(chain) > 2 else set()
+    speeds = gains(section, KERNEL, at)
+    single = [f for f in falls if f["name"] not in linked and speeds[f["name"]].x >= SMALL_GAIN]
+    facts = {"single": single[:3], "chain": chain if linked else [], "case": case_of(section, at)}
+    return Observation("ladder_why", section.name, facts, _counted(section, facts))
+
+
+def _counted(section: Section, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of metrics.csv with the counters of the steps that facts name."""
+    named = [f["name"] for key in ("single", "chain") for f in facts[key]]
+    at = {section.experiment.parameter.name: facts["case"]["at"]}
+    return [
+        {"table": "metrics.csv", "experiment": section.name, "implementation": name, **at}
+        for name in dict.fromkeys(named)
+    ]
+
+
+def ladder_surprise(section: Section) -> Observation | None:
+    """A counter that falls far for little; an occupancy that does not tell the fastest."""
+    at, found = headline(section), None
+    for name, speed in gains(section, KERNEL, at).items():
+        fall = moved(section, name, at)
+        is_small = speed.x < SMALL_GAIN and speed.verdict in (FASTER, EQUAL)
+        if fall and fall["factor"] >= DEEP and is_small:
+            found = {**fall, "x": speed.x, "verdict": speed.verdict, "row": speed}
+            break
+    occupancy = _occupancy(section, at)
+    if found is None and occupancy is None:
+        return None
+    rows = [found.pop("row")] if found else []
+    facts = {"fall": found, "occupancy": occupancy}
+    return Observation("ladder_surprise", section.name, facts, evidence(rows))
+
+
+def _occupancy(section: Section, at: int) -> dict[str, Any] | None:
+    """That decidedly slower steps have at least twice the occupancy of the fastest one."""
+    if not times_at(section, KERNEL, at):
+        return None
+    best = fastest_kernel(section, at)
+    of_best = counters_at(section, best, at).get("occupancy")
+    slower = []
+    for name in times_at(section, KERNEL, at):
+        speed = speed_of(section, KERNEL, name, best, at) if name != best else None
+        share = counters_at(section, name, at).get("occupancy")
+        if speed and share and of_best and speed.verdict == SLOWER and share >= 2 * of_best:
+            slower.append(share / 100)
+    if not of_best or not slower:
+        return None
+    ends = [min(slower), max(slower)]
+    return {"best": best, "share": of_best / 100, "slower": len(slower), "shares": ends}
+
+
+def ladder_take(section: Section) -> Observation | None:
+    """The order of the three things that gain most."""
+    at = headline(section)
+    order = list(section.experiment.step_names)
+    most = sorted(things(section, at)[:3], key=lambda each: order.index(each["parts"][0]["name"]))
+    if len(most) < 2:
+        return None
+    counted = any(counters_at(section, name, at) for name in order)
+    facts = {"things": [thing["label"] for thing in most], "counted": counted}
+    return Observation("ladder_take", section.name, facts)
+
+
+# Larger problems
+
+
+def varies(section: Section) -> Observation | None:
+    """Which sizes the problems have, and what becomes of the operations."""
+    values = section.experiment.values
+    if len(values) < 2:
+        return None
+    work = _operations(section)
+    given = [p for p in section.benchmark.given if not p.is_variant]
+    fixed = {
+        p.symbol: next(iter(each))
+        for p in given
+        if p != section.experiment.parameter
+        and len(each := {run[p.name] for run in section.experiment.runs}) == 1
+    }
+    facts = {
+        **{"p": section.symbol, "values": values, "factor": values[-1] / values[0]},
+        **{"fixed": fixed, "operations": work[values[-1]] / work[values[0]]},
+    }
+    return Observation("varies", section.name, facts)
+
+
+def _operations(section: Section) -> dict[int, float]:
+    return {section.experiment.value_of(run): flops(run) for run in section.experiment.runs}
+
+
+def ladder_growth(section: Section) -> Observation | None:
+    """By what factor the kernel times grow along the sweep, beside the operations."""
+    names = section.implementations
+    values = section.values(names, "", KERNEL)
+    if len(values) < 3:
+        return None
+    work, times = _operations(section), {n: section.medians(KERNEL, n, "") for n in names}
+    first, before, last = values[0], values[-2], values[-1]
+    whole = {name: each[last] / each[first] for name, each in times.items()}
+    step = {name: each[last] / each[before] for name, each in times.items()}
+    operations = work[last] / work[first]
+    keeps_up = {words.growth(factor, operations) for factor in whole.values()}
+    facts = {
+        **{"p": section.symbol, "first": first, "before": before, "last": last},
+        **{"operations": operations, "last_operations": work[last] / work[before]},
+        **{"whole": _extremes(whole), "step": _extremes(step)},
+        "below": keeps_up <= {"below", "near"},
+    }
+    rows = [section.growth(KERNEL, name, "", last) for name in names]
+    return Observation("ladder_growth", section.name, facts, evidence(rows))
+
+
+def _extremes(factors: Mapping[str, float]) -> list[dict[str, Any]]:
+    """The least and the greatest, with whose they are."""
+    ends = (choose(factors, key=lambda name: factors[name]) for choose in (min, max))
+    return [{"name": name, "factor": factors[name]} for name in ends]
+
+
+def ladder_rates(section: Section) -> Observation | None:
+    """Whose rate stops growing along the sweep, from where on, and how far the fastest's goes."""
+    names = section.implementations
+    values = section.values(names, "", RATE)
+    if len(values) < 3:
+        return None
+    rates = {name: section.medians(RATE, name, "") for name in names}
+    best = max(
+        names, key=lambda name: (round(math.log(rates[name][values[-1]]), 2), -names.index(name))
+    )
+    steady = list[dict[str, Any]]()
+    for name in names:
+        since = next(v for v in values if _steady([rates[name][w] for w in values if w >= v]))
+        if since != values[-1]:
+            steady.append({"name": name, "since": since, "rate": rates[name][values[-1]]})
+    facts = {
+        **{"p": section.symbol, "steady": sorted(steady, key=lambda e: e["since"])[:1]},
+        **{"best": best, "values": values, "rates": [rates[best][v] for v in values]},
+    }
+    return Observation("ladder_rates", section.name, facts)
+
+
+def _steady(rates: Sequence[float]) -> bool:
+    return max(rates) / min(rates) <= STEADY
+
+
+def ladder_split(section: Section) -> Observation | None:
+    """At which sizes the last step helps."""
+    if not section.experiment.steps:
+        return None
+    before, name = section.experiment.steps[-1]
+    speeds = section.speeds(KERNEL, name, "", before)
+    by = {
+        verdict: {
+            "at": [value for value, speed in speeds.items() if speed.verdict == verdict],
+            "x": words_span([s.x for s in speeds.values() if s.verdict == verdict]),
+        }
+        for verdict in (FASTER, SLOWER, EQUAL, UNDECIDED)
+    }
+    if not by[FASTER]["at"] or not by[EQUAL]["at"]:
+        return None
+    facts = {"p": section.symbol, "name": name, "before": before, "by": by}
+    return Observation("ladder_split", section.name, facts, evidence(speeds.values()))
+
+
+def words_span(ratios: Sequence[float]) -> list[float] | None:
+    """The least and the greatest of some ratios; None of none."""
+    return [min(ratios), max(ratios)] if ratios else None
+
+
+# Other cases
+
+
+def _data(section: Section, at: int) -> int:
+    """How many numbers each input of a case has."""
+    run: Row = next(r for r in section.experiment.runs if section.experiment.value_of(r) == at)
+    return int(run["batch_size"] * run["seq_len"] * run["head_dim"])
+
+
+def ladder_streams(section: Section) -> Observation | None:
+    """Where a step that leaves the kernel as it is gains with the copies, and where it costs."""
+    for before, name in section.experiment.steps:
+        kernels = section.speeds(KERNEL, name, "", before).values()
+        hosts = section.speeds(HOST, name, "", before)
+        pays = [at for at, speed in hosts.items() if speed.verdict == FASTER]
+        costs = [at for at, speed in hosts.items() if speed.verdict == SLOWER]
+        if not pays or any(speed.is_decided for speed in kernels):
+            continue
+        most = max(pays, key=lambda at: _data(section, at))
+        least = min(costs, key=lambda at: _data(section, at)) if costs else None
+        facts = {
+            **{"name": name, "before": before, "label": label_of(section, name)},
+            "pays": _copied(section, name, before, most, hosts[most]),
+            "costs": None if least is None else _copied(section, name, before, least, hosts[least]),
+            **{"faster": len(pays), "slower": len(costs), "of": len(hosts)},
+        }
+        return Observation("ladder_streams", section.name, facts, evidence(hosts.values()))
+    return None
+
+
+def _copied(section: Section, name: str, before: str, at: int, speed: Speed) -> dict[str, Any]:
+    times = [section.medians(HOST, each, "")[at] for each in (before, name)]
+    return {"case": case_of(section, at), "times": times, "x": speed.x}
+
+
+def ladder_copies(section: Section) -> Observation | None:
+    """A case whose copies take most of the time: a faster kernel does not show there."""
+    cases = sorted(section.experiment.values, key=lambda at: -_data(section, at))
+    for at in cases:
+        kernels, hosts = (times_at(section, metric, at) for metric in (KERNEL, HOST))
+        if not kernels:
+            continue
+        best = fastest_kernel(section, at)
+        if best not in hosts or hosts[best] < COPIES * kernels[best]:
+            continue
+        for name in reversed([n for n in kernels if n != best and _is_before(section, n, best)]):
+            kernel = speed_of(section, KERNEL, best, name, at)
+            host = speed_of(section, HOST, best, name, at)
+            if kernel is None or host is None or kernel.verdict != FASTER:
+                continue
+            if host.verdict in (EQUAL, UNDECIDED):
+                facts = {
+                    "case": case_of(section, at),
+                    "best": {"name": best, "kernel": kernels[best], "host": hosts[best]},
+                    "other": {"name": name, "host": hosts[name]},
+                    **{"x": kernel.x, "verdict": host.verdict},
+                }
+                return Observation("ladder_copies", section.name, facts, evidence([kernel, host]))
+    return None
+
+
+# Simulated
+
+
+def simulated(tables: Tables) -> Observation:
+    """That a simulator ran the kernels, and how many of its runs are right."""
+    runs = {each.key_of(run): run for each in tables.experiments for run in each.runs}
+    wrong = [run["implementation"] for run in runs.values() if run["status"] == "incorrect"]
+    right = sum(run["status"] == "ok" for run in runs.values())
+    facts = {"right": right, "of": len(runs), "wrong": list(dict.fromkeys(wrong))}
+    return Observation("simulated", None, facts)
+
+
+# The story
+
+
+FRONT = (answer_kernel, answer_process, answer_use, footnote_doubts)
+
+CLIMBING: tuple[Callable[[Section], Observation | None], ...] = (
+    *(ladder_time, ladder_rate, ladder_why, ladder_surprise, ladder_take),
+)
+GROWING: tuple[Callable[[Section], Observation | None], ...] = (
+    *(varies, ladder_growth, ladder_rates, ladder_split),
+)
+CASES: tuple[Callable[[Section], Observation | None], ...] = (ladder_streams, ladder_copies)
+
+
+def _observers(section: Section) -> Sequence[Callable[[Section], Observation | None]]:
+    """What a section may say: of growing problems, of the steps, or of other cases."""
+    if section.experiment.is_ordered:
+        return GROWING
+    climbing = ladder_of(section.tables.experiments)
+    return CLIMBING if climbing is section.experiment else CASES
+
+
+def story(tables: Tables) -> Iterator[Observation]:
+    """What the report says, in its order; of a simulator no times."""
+    if any(experiment.is_simulated for experiment in tables.experiments):
+        yield simulated(tables)
+        return
+    for observe in FRONT:
+        if (found := observe(tables)) is not None:
+            yield found
+    for section in tables.sections:
+        for observe_section in _observers(section):
+            if (found := observe_section(section)) is not None:
+                yield found

@@ -1,0 +1,509 @@
+"""What the report on training says: which attention, compiled or not, and why.
+
+The runs are alternatives at one setting. Only their times have intervals; the busy time of the GPU,
+its kernels and energy are measured once a process, memory is exact. The GPU's busy time is a lower
+bound of an iteration: who keeps it busy for longer than another one's whole iteration is slower.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from flashlab.analysis.comparison_rows import ALTERNATIVES
+from flashlab.analysis.curves import curve_distances
+from flashlab.story.attention.front import runs_of, warned_runs
+from flashlab.story.observation import Observation
+from flashlab.story.tables import (
+    EQUAL,
+    FASTER,
+    SLOWER,
+    UNDECIDED,
+    Section,
+    Speed,
+    Tables,
+    evidence,
+)
+
+TIME, BUSY, KERNELS = "iteration_time", "gpu_busy_time", "kernels"
+MEMORY, ENERGY, COMPILATION, RATE = "peak_memory", "energy", "compile_time", "model_rate"
+
+SWITCH = "compile"
+OFF, ON = "compile=false", "compile=true"
+
+HOST_BOUND = 0.8
+"""Largest share of a time for which the device is busy where the host is what limits it."""
+
+FULL = 0.9
+"""Least share of a time for which the device is busy all the while."""
+
+REPEATS, WANDERS = 1.02, 1.05
+"""Up to which factor the medians of processes are alike, and from which on they are not."""
+
+Alternative = tuple[str, str]
+"""An implementation in a variant, as comparisons.csv has it."""
+
+
+# What every observation needs
+
+
+def alternatives_of(tables: Tables) -> Section | None:
+    """The section whose runs are alternatives at one setting; None without any."""
+    found = (s for s in tables.sections if s.experiment.has_alternatives)
+    return next((s for s in found if OFF in s.variants), None)
+
+
+def value_of(section: Section, metric: str, alternative: Alternative) -> float | None:
+    """A metric of an alternative; None where it has none."""
+    name, variant = alternative
+    return section.medians(metric, name, variant).get(section.experiment.values[0])
+
+
+def measured(section: Section, metric: str, variant: str | None = None) -> dict[Alternative, float]:
+    """A metric of all alternatives that have it, in the order of the report."""
+    variants = section.variants if variant is None else [variant]
+    every = [(name, each) for name in section.implementations for each in variants]
+    found = {each: value_of(section, metric, each) for each in every}
+    return {each: value for each, value in found.items() if value is not None}
+
+
+def speed_of(section: Section, one: Alternative, other: Alternative) -> Speed | None:
+    """How many times as fast one alternative is as another."""
+    at, (name, variant), (reference, over) = section.experiment.values[0], one, other
+    if variant == over:
+        return section.tables.speed(section.name, variant, TIME, name, reference, at)
+    compared = SWITCH if name == reference else ALTERNATIVES
+    if variant == ON:
+        return section.tables.find(section.name, compared, ON, TIME, name, reference, at)
+    found = section.tables.find(section.name, compared, ON, TIME, reference, name, at)
+    return found.inverse if found else None
+
+
+def fused(section: Section) -> list[str]:
+    """The attentions that store no scores, in the order of the report: not the naive one."""
+    entries = section.experiment.plan["implementations"]
+    stored = {entry["name"] for entry in entries if entry.get("stores_scores")}
+    names = section.implementations
+    return [name for name in names if name not in stored and name != section.baseline]
+
+
+def told(alternative: Alternative, **more: Any) -> dict[str, Any]:
+    """An alternative by its name, with what else is said of it."""
+    return {"name": alternative[0], "compiled": alternative[1] == ON, **more}
+
+
+def span(values: Sequence[float]) -> list[float] | None:
+    """The least and the greatest of some numbers; None of none."""
+    return [min(values), max(values)] if values else None
+
+
+def busy_share(section: Section, alternative: Alternative) -> float | None:
+    """For which share of an iteration the GPU is busy; None where that was not measured."""
+    busy, time = (value_of(section, metric, alternative) for metric in (BUSY, TIME))
+    return min(1.0, busy / time) if busy is not None and time else None
+
+
+def graph_breaks(section: Section, name: str) -> int:
+    """How often torch.compile left the graph of a model."""
+    run = section.run(name, ON, section.experiment.values[0])
+    processes = section.experiment.processes_of(run) if run else []
+    return max((process["graph_breaks"] or 0 for process in processes), default=0)
+
+
+def cards_of(section: Section, alternative: Alternative) -> set[str]:
+    """The GPUs that an alternative was measured on, as far as they are known."""
+    run = section.run(*alternative, section.experiment.values[0])
+    processes = section.experiment.processes_of(run) if run else []
+    return {process["gpu_uuid"] for process in processes if process["gpu_uuid"]}
+
+
+def by_verdict(speeds: dict[str, Speed]) -> dict[str, dict[str, Any]]:
+    """The names of each verdict, the fastest first, with the range of their speeds."""
+    found: dict[str, dict[str, Any]] = {}
+    for verdict in (FASTER, SLOWER, EQUAL, UNDECIDED):
+        mine = {name: speed.x for name, speed in speeds.items() if speed.verdict == verdict}
+        names = sorted(mine, key=lambda name: -mine[name])
+        found[verdict] = {"names": names, "x": span([*mine.values()])}
+    return found
+
+
+# Page one
+
+
+def answer_use(tables: Tables) -> Observation | None:
+    """What becomes of an iteration with a fused attention that is compiled; what is decided."""
+    section = alternatives_of(tables)
+    if section is None:
+        return None
+    plain, names = (section.baseline, OFF), fused(section)
+    time, memory = value_of(section, TIME, plain), value_of(section, MEMORY, plain)
+    if time is None or memory is None:
+        return None
+    found = {a: speed_of(section, a, plain) for a in measured(section, TIME) if a[0] in names}
+    decided = {a: s for a, s in found.items() if s is not None and s.verdict == FASTER}
+    if not decided:
+        return None
+    variant = max(decided, key=lambda each: decided[each].x)[1]
+    better = {name: speed for (name, each), speed in decided.items() if each == variant}
+    times, sizes = (
+        [value_of(section, metric, (name, variant)) or 0.0 for name in better]
+        for metric in (TIME, MEMORY)
+    )
+    facts = {
+        **{"naive": section.baseline, "time": time, "memory": memory},
+        **{"compiled": variant == ON, "times": span(times), "sizes": span(sizes)},
+        "x": span([speed.x for speed in better.values()]),
+        "names": list(better),
+        "others": [name for name in names if name not in better],
+        "share": max(sizes) / memory,
+    }
+    return Observation("answer_use", None, facts, evidence(found.values()))
+
+
+def answer_which(tables: Tables) -> Observation | None:
+    """Which alternatives have the lowest medians, and which can no longer be the fastest."""
+    section = alternatives_of(tables)
+    times = measured(section, TIME) if section else {}
+    if section is None or len(times) < 2:
+        return None
+    best = min(times, key=lambda each: times[each])
+    speeds = {each: speed_of(section, each, best) for each in times if each != best}
+    busy = measured(section, BUSY)
+    out = [
+        each
+        for each, speed in speeds.items()
+        if (speed is not None and speed.verdict == SLOWER) or busy.get(each, 0.0) > times[best]
+    ]
+    within = [each for each, s in speeds.items() if s is not None and s.verdict == EQUAL]
+    level = [each for each in within if each not in out]
+    open_ = [each for each in speeds if each not in [*out, *level]]
+    lowest = sorted([best, *level, *open_], key=lambda each: times[each])[:3]
+    by_busy = [each for each in out if busy.get(each, 0.0) > times[best]]
+    facts = {
+        "verdict": "open" if open_ else ("level" if level else "one"),
+        "lowest": [told(each, time=times[each]) for each in lowest],
+        "contenders": len(level) + len(open_) + 1,
+        **{"out": len(out), "of": len(times), "by_busy": len(by_busy)},
+        "best": times[best],
+    }
+    return Observation("answer_which", None, facts, evidence(speeds.values()))
+
+
+def repaid(section: Section) -> dict[str, dict[str, Any]]:
+    """After how many iterations the time of a compilation is made up for, by the times measured."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in section.implementations:
+        off, on = (value_of(section, TIME, (name, variant)) for variant in (OFF, ON))
+        spent = value_of(section, COMPILATION, (name, ON))
+        speed = speed_of(section, (name, ON), (name, OFF))
+        if off is None or on is None or spent is None or speed is None or on >= off:
+            continue
+        more = spent - (value_of(section, COMPILATION, (name, OFF)) or 0.0)
+        after = more * 1e3 / (off - on)
+        found[name] = {"seconds": spent, "after": after, "decided": speed.verdict == FASTER}
+    return found
+
+
+def answer_cost(tables: Tables) -> Observation | None:
+    """What compiling costs, whom it slows, and which attention not to use."""
+    section = alternatives_of(tables)
+    if section is None:
+        return None
+    back, slower, rows = repaid(section), list[dict[str, Any]](), list[Speed]()
+    for name in section.implementations:
+        speed = speed_of(section, (name, ON), (name, OFF))
+        if speed is not None and speed.verdict == SLOWER:
+            slower.append({"name": name, "x": speed.x, "breaks": graph_breaks(section, name)})
+            rows.append(speed)
+    avoid = []
+    plain = (section.baseline, OFF)
+    for name in section.implementations:
+        speed = speed_of(section, (name, OFF), plain) if name != section.baseline else None
+        time, size = (value_of(section, metric, (name, OFF)) for metric in (TIME, MEMORY))
+        naive = value_of(section, MEMORY, plain)
+        if speed is None or speed.verdict != SLOWER or size is None or naive is None:
+            continue
+        if size > naive:
+            avoid.append({"name": name, "time": time, "memory": size})
+            rows.append(speed)
+    if not back and not slower and not avoid:
+        return None
+    facts = {
+        "seconds": span([each["seconds"] for each in back.values()]),
+        "after": span([each["after"] for each in back.values()]),
+        "measured": any(not each["decided"] for each in back.values()),
+        **{"slower": slower[:1], "avoid": avoid[:1]},
+    }
+    return Observation("answer_cost", None, facts, evidence(rows))
+
+
+def effect_attention(tables: Tables) -> Observation | None:
+    """Which attentions are shown to be faster than the naive one, all eager."""
+    section = alternatives_of(tables)
+    if section is None:
+        return None
+    plain = (section.baseline, OFF)
+    found = {
+        n: speed_of(section, (n, OFF), plain) for n in section.implementations if n != plain[0]
+    }
+    speeds = {name: speed for name, speed in found.items() if speed is not None}
+    if not speeds:
+        return None
+    facts = {"naive": section.baseline, "by": by_verdict(speeds), "of": len(speeds)}
+    return Observation("effect_attention", None, facts, evidence(speeds.values()))
+
+
+def effect_compile(tables: Tables) -> Observation | None:
+    """Whom compiling helps, and whether it keeps the GPU busy for less time."""
+    section = alternatives_of(tables)
+    if section is None:
+        return None
+    found = {n: speed_of(section, (n, ON), (n, OFF)) for n in section.implementations}
+    speeds = {name: speed for name, speed in found.items() if speed is not None}
+    if not speeds:
+        return None
+    busy = {n: [value_of(section, BUSY, (n, variant)) for variant in (OFF, ON)] for n in speeds}
+    both = [(off, on) for off, on in busy.values() if off is not None and on is not None]
+    facts = {
+        **{"by": by_verdict(speeds), "of": len(speeds)},
+        "busy_falls": len(both) == len(speeds) and all(on < off for off, on in both),
+    }
+    return Observation("effect_compile", None, facts, evidence(speeds.values()))
+
+
+def naive_compiled(tables: Tables) -> Observation | None:
+    """Whether compiling the naive attention makes up for a fused one that is not compiled."""
+    section = alternatives_of(tables)
+    if section is None or not (names := fused(section)):
+        return None
+    one, other = (section.baseline, ON), (names[0], OFF)
+    speed = speed_of(section, one, other)
+    times, sizes = (
+        [value_of(section, metric, each) for each in (one, other)] for metric in (TIME, MEMORY)
+    )
+    if speed is None or None in sizes or not sizes[1] or sizes[0] is None:
+        return None
+    facts = {
+        **{"naive": one[0], "fused": other[0], "times": times},
+        **{"verdict": speed.verdict, "memory": sizes[0] / sizes[1]},
+    }
+    return Observation("naive_compiled", None, facts, evidence([speed]))
+
+
+def footnote_doubts(tables: Tables) -> Observation | None:
+    """How many runs have one process, what that leaves undecided, and the warnings on the runs."""
+    section = alternatives_of(tables)
+    if section is None:
+        return None
+    runs = [run for run in section.experiment.runs if run["status"] == "ok"]
+    single = [run for run in runs if len(section.experiment.processes_of(run)) == 1]
+    times, plain = measured(section, TIME), (section.baseline, OFF)
+    pairs = [(each, plain) for each in times if each != plain]
+    pairs += [((name, ON), (name, OFF)) for name, variant in times if variant == ON]
+    ratios = [(pair, speed) for pair in pairs if (speed := speed_of(section, *pair)) is not None]
+    known = [speed for _, speed in ratios]
+    cards = [[cards_of(section, each) for each in pair] for pair, _ in ratios]
+    apart = sum(bool(one and other and one != other) for one, other in cards)
+    warned, codes = warned_runs(tables)
+    if not single and not warned and not apart:
+        return None
+    facts = {
+        **{"single": len(single), "runs": len(runs), "ratios": len(known)},
+        "undecided": sum(speed.verdict == UNDECIDED for speed in known),
+        "apart": apart,
+        **{"warned": warned, "of": runs_of(tables), "codes": codes},
+    }
+    return Observation("footnote_doubts", None, facts, evidence(known))
+
+
+# The section
+
+
+def section_time(section: Section) -> Observation | None:
+    """The shortest and the longest iteration, eager and compiled."""
+    facts: dict[str, Any] = {"naive": value_of(section, TIME, (section.baseline, OFF))}
+    for key, variant in (("eager", OFF), ("compiled", ON)):
+        times = measured(section, TIME, variant)
+        ends = [choose(times, key=lambda a: times[a]) for choose in (min, max)] if times else []
+        facts[key] = [told(each, time=times[each]) for each in ends]
+    return Observation("section_time", section.name, facts) if facts["eager"] else None
+
+
+def section_rate(section: Section) -> Observation | None:
+    """The lowest and the highest rate of the model, and what share of matrix products' it is."""
+    ceilings, rates = section.tables.ceilings, measured(section, RATE)
+    dtypes = {run["dtype"] for run in section.experiment.runs}
+    names = {run["device_name"] for run in section.experiment.runs if run["status"] == "ok"}
+    if ceilings is None or len(dtypes) != 1 or names != {ceilings.device_name} or not rates:
+        return None
+    product, plain = ceilings.matrix.get(next(iter(dtypes))), (section.baseline, OFF)
+    if product is None or plain not in rates:
+        return None
+    best = max(rates, key=lambda each: rates[each])
+    facts = {
+        "naive": told(plain, rate=rates[plain]),
+        "best": told(best, rate=rates[best]),
+        "ceiling": product.rate / 1e12,
+        "sustained": product.sustained_rate / 1e12 if product.sustained_rate else None,
+    }
+    return Observation("section_rate", section.name, facts)
+
+
+def section_memory(section: Section) -> Observation | None:
+    """The peak memory of both groups, and what compiling saves of it."""
+    memory, names = measured(section, MEMORY), fused(section)
+    plain = (section.baseline, OFF)
+    of_fused = [size for (name, _), size in memory.items() if name in names]
+    if plain not in memory or not of_fused:
+        return None
+    saved = {
+        name: 1 - memory[name, ON] / memory[name, OFF]
+        for name in section.implementations
+        if (name, ON) in memory and (name, OFF) in memory
+    }
+    ends = [choose(saved, key=lambda n: saved[n]) for choose in (min, max)] if saved else []
+    more = [n for n in section.implementations if memory.get((n, OFF), 0.0) > memory[plain]]
+    facts = {
+        **{"naive": section.baseline, "of_naive": memory[plain]},
+        "fused": span(of_fused),
+        "more": [{"name": name, "memory": memory[name, OFF]} for name in more],
+        "saved": [{"name": name, "share": saved[name]} for name in ends],
+        "energy": _energy(section, names[0]),
+    }
+    return Observation("section_memory", section.name, facts)
+
+
+def _energy(section: Section, fused: str) -> dict[str, Any] | None:
+    """The energy of an iteration: naive, with a fused attention, and compiled too."""
+    steps = [(section.baseline, OFF), (fused, OFF), (fused, ON)]
+    joules = [value_of(section, ENERGY, each) for each in steps]
+    return None if None in joules else {"fused": fused, "joules": joules}
+
+
+def section_why(section: Section) -> Observation | None:
+    """What a fused attention and compiling do to the GPU's busy time, and who waits for whom."""
+    names = fused(section)
+    steps = [(section.baseline, OFF), *((names[0], v) for v in (OFF, ON))] if names else []
+    found = list[dict[str, float]]()
+    for each in steps:
+        share, busy = busy_share(section, each), value_of(section, BUSY, each)
+        kernels = value_of(section, KERNELS, each)
+        if busy is not None and share is not None and kernels is not None:
+            found.append({"busy": busy, "share": share, "kernels": kernels})
+        elif each[1] == OFF:
+            return None
+    if len(found) < 2:
+        return None
+    naive, eager, *compiled = found
+    facts = {
+        **{"naive": naive, "fused": names[0], "eager": eager},
+        "compiled": compiled[0] if compiled else None,
+        "host_bound": eager["share"] <= HOST_BOUND,
+    }
+    return Observation("section_why", section.name, facts)
+
+
+def section_repeats(section: Section) -> Observation | None:
+    """That processes of a run that keeps the GPU busy agree, and those of one that waits do not."""
+    steady: list[dict[str, Any]] = []
+    wandering: list[dict[str, Any]] = []
+    for alternative in measured(section, TIME):
+        run = section.run(*alternative, section.experiment.values[0])
+        share = busy_share(section, alternative)
+        if run is None or share is None:
+            continue
+        processes = section.experiment.samples_of(section.experiment.metric_row(run, TIME))
+        medians = [statistics.median(samples) for samples in processes if samples]
+        busy = section.experiment.means_of(section.experiment.metric_row(run, BUSY))
+        if len(medians) < 2 or len(busy) < 2:
+            continue
+        factor = max(medians) / min(medians)
+        facts = told(alternative, times=span(medians), share=share, busy=span(busy), factor=factor)
+        if share >= FULL and factor <= REPEATS:
+            steady.append(facts)
+        elif share <= HOST_BOUND and factor >= WANDERS and max(busy) / min(busy) <= REPEATS:
+            wandering.append(facts)
+    if not steady or not wandering:
+        return None
+    chosen = max(steady, key=lambda f: f["share"]), max(wandering, key=lambda f: f["factor"])
+    facts = {"steady": chosen[0], "wandering": chosen[1]}
+    return Observation("section_repeats", section.name, facts)
+
+
+def section_surprise(section: Section) -> Observation | None:
+    """That the least busy GPU makes no shortest iteration; where it idles for most of the time."""
+    busy, times = measured(section, BUSY), measured(section, TIME)
+    shares = {each: share for each in busy if (share := busy_share(section, each)) is not None}
+    if len(shares) < 2:
+        return None
+    least, best = (min(each, key=lambda a: each[a]) for each in (busy, times))
+    speed = speed_of(section, least, best) if least != best else None
+    found = None
+    if speed is not None and shares[least] <= HOST_BOUND:
+        found = told(least, busy=busy[least], time=times[least], idle=1 - shares[least])
+        found["verdict"] = speed.verdict
+    idlest = min(shares, key=lambda each: shares[each])
+    extreme = None
+    if shares[idlest] < 0.5 and idlest != least:
+        extreme = told(idlest, busy=busy[idlest], time=times[idlest])
+    if found is None and extreme is None:
+        return None
+    facts = {"least": found, "extreme": extreme}
+    return Observation("section_surprise", section.name, facts, evidence([speed]))
+
+
+def section_curves(section: Section) -> Observation | None:
+    """Whether any attention's loss differs from the naive one's by more than a seed makes it."""
+    for curve in section.benchmark.curves:
+        judged = [
+            each
+            for each in curve_distances(section.tables.experiments, curve)
+            if each.is_judged and each.experiment is section.experiment
+        ]
+        if not judged:
+            continue
+        differing = [each for each in judged if each.differs]
+        farthest = max(differing or judged, key=lambda each: each.distance)
+        facts = {
+            **{"naive": section.baseline, "seeds": farthest.count, "steps": farthest.steps},
+            "differs": sorted({each.run["implementation"] for each in differing}),
+            **{"distance": farthest.distance, "spread": farthest.spread},
+        }
+        return Observation("section_curves", section.name, facts)
+    return None
+
+
+def section_take(section: Section) -> Observation | None:
+    """What to remember: the order of the two, and when a faster attention no longer shows."""
+    use, why = answer_use(section.tables), section_why(section)
+    if use is None or why is None or not use.facts["compiled"]:
+        return None
+    facts = {"host_bound": why.facts["host_bound"]}
+    return Observation("section_take", section.name, facts)
+
+
+FRONT: tuple[Callable[[Tables], Observation | None], ...] = (
+    *(answer_use, answer_which, answer_cost),
+    *(effect_attention, effect_compile, naive_compiled, footnote_doubts),
+)
+"""Page one, in its order."""
+
+SECTION: tuple[Callable[[Section], Observation | None], ...] = (
+    *(section_time, section_rate, section_memory, section_why, section_repeats),
+    *(section_surprise, section_curves, section_take),
+)
+"""What the section on the alternatives says, in its order."""
+
+
+def story(tables: Tables) -> Iterator[Observation]:
+    """What the report says, in its order."""
+    section = alternatives_of(tables)
+    if section is None:
+        return
+    for observe in FRONT:
+        if (found := observe(tables)) is not None:
+            yield found
+    for observe_section in SECTION:
+        if (found := observe_section(section)) is not None:
+            yield found
