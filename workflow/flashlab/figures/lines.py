@@ -78,6 +78,12 @@ def _relative_to_least(data: pd.DataFrame) -> pd.DataFrame:
     return data.assign(label=(data["label"] + " " + last + "×").fillna(data["label"]))
 
 
+def is_wide(experiment: Experiment, names: Sequence[str], metrics: Sequence[Metric]) -> bool:
+    """Whether a figure has a panel a metric side by side, and so the width of a page."""
+    few = len(names) * len(experiment.variants) <= FEW
+    return few and len(metrics) > 1 and not experiment.is_of_problems
+
+
 def _draw_along(
     experiment: Experiment,
     languages: Sequence[str],

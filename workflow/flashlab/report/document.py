@@ -95,7 +95,7 @@ def table_of(keys: Iterable[str], rows: Sequence[Row], **more: Any) -> Table | N
 class FigureEntry:
     """A figure: its anchor, picture, label, and caption, which is its alternative text too.
 
-    `short` is the caption in short, for paper.
+    `short` is the caption in short, for paper; a `wide` one has the width of a page.
     """
 
     id: str
@@ -103,6 +103,7 @@ class FigureEntry:
     label: Tellable
     caption: Tellable
     short: Tellable | None = None
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,10 @@ class Section:
 
 @dataclass(frozen=True)
 class Chapter:
-    """Neighbouring experiments together: what is printed of them; `sections` are the details."""
+    """Neighbouring experiments together: what is printed of them; `sections` are the details.
+
+    Its table may stand `beside` the only figure that is not wide.
+    """
 
     id: str
     number: int
@@ -150,6 +154,7 @@ class Chapter:
     table_label: Tellable
     table_caption: Tellable | None
     sections: Sequence[Section]
+    beside: bool = False
 
 
 @dataclass(frozen=True)
