@@ -47,7 +47,7 @@ from flashlab.figures.style import (
 FEW = 2
 """Most lines of a panel whose values are printed at the points, and their ratio below the axis."""
 
-VALUED_INCHES = 1.45
+VALUED_INCHES = 1.2
 """The height of such a panel."""
 
 PANELS_INCHES, GAP_INCHES = 1.25, 0.2

@@ -317,8 +317,9 @@ def compact_table(
 ) -> Table | None:
     """The table of a chapter, with its caption; None where nothing gave numbers.
 
-    A `narrow` one, of two implementations, has the total and the exact metrics alone. A variant whose runs an earlier chapter's table holds (`told`, sets of record names) is left out
-    where another one remains.
+    A `narrow` one, of two implementations, has the total and the exact metrics alone. A variant
+    whose runs an earlier chapter's table holds (`told`, sets of record names) is left out where
+    another one remains.
     """
     if all(run["status"] != "ok" for experiment in group for run in experiment.runs):
         return None

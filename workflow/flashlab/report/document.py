@@ -156,6 +156,17 @@ class Chapter:
     sections: Sequence[Section]
     beside: bool = False
 
+    @property
+    def rows(self) -> list[list[FigureEntry]]:
+        """The figures in rows: a wide one alone, neighbouring others together."""
+        found: list[list[FigureEntry]] = []
+        for figure in self.figures:
+            if found and not figure.wide and not found[-1][0].wide:
+                found[-1].append(figure)
+            else:
+                found.append([figure])
+        return found
+
 
 @dataclass(frozen=True)
 class ExperimentRow:
