@@ -499,7 +499,9 @@ def groups_memory(chapter: Chapter) -> Observation | None:
             for name in sorted(fused, key=lambda name: -factors[name])
             if factors[name] > words.margins(1)
         ],
-        "least": {"name": least, "size": sizes[least][-1]},
+        "least": None
+        if max(each[-1] for n, each in sizes.items() if n in fused) < 1.01 * sizes[least][-1]
+        else {"name": least, "size": sizes[least][-1]},
     }
     return Observation("groups_memory", chapter.name, facts)
 
@@ -569,7 +571,8 @@ def groups_take(chapter: Chapter) -> Observation | None:
     common = section.values(within, chapter.main.variant, TOTAL)
     times = [[section.medians(TOTAL, n, chapter.main.variant)[v] for n in within] for v in common]
     choice = max((max(each) / min(each) for each in times), default=1.0)
-    facts = {**base, "lesson": "groups", "x": span(gains), "without": out, "choice": choice}
+    further = choice if choice > words.margins(1) else None
+    facts = {**base, "lesson": "groups", "x": span(gains), "without": out, "choice": further}
     rows = [speed for name in within for speed in speeds[name].values()]
     return Observation("groups_take", chapter.name, facts, evidence(rows))
 
