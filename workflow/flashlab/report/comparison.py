@@ -10,7 +10,7 @@ from flashlab.analysis.select import MIN_CHOICES
 from flashlab.benchmarks.model import Metric
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Implementations, Row, Table, grouped, run_cell, table_of
-from flashlab.report.front import IN_OVERVIEW, SUMMARY_FIGURE, overview_figures
+from flashlab.report.front import STEPS_FIGURE, SUMMARY_FIGURE, overview_figures
 from flashlab.report.kernels import render_kernels
 from flashlab.report.profile import render_profile
 from flashlab.report.statements import links, render_statements
@@ -180,7 +180,7 @@ def _crossovers(data: ReportData) -> Table | None:
 
 def render_implementations(data: ReportData) -> Implementations:
     """The section on the implementations."""
-    shown_before = (SUMMARY_FIGURE, *IN_OVERVIEW)
+    shown_before = (SUMMARY_FIGURE, STEPS_FIGURE)
     figures = [f for id, f in overview_figures(data).items() if not id.startswith(shown_before)]
     rooflines = [figure for figure in figures if figure.path.stem.startswith("roofline")]
     # What is told of the dataset as a whole and of the roofline; the tables have the rest.

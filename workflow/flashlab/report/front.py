@@ -55,6 +55,7 @@ MOST_IN_CELL = 3
 OVERVIEW = {
     "summary": ("summary.label", "caption.summary"),
     "roofline": ("roofline.label", "caption.roofline", "caption.roofline.short"),
+    "clocks": ("clocks.label", "caption.clocks"),
     "steps": ("steps.label", "caption.steps"),
     "split": ("split.label", "caption.split"),
     "profile": ("profile.label", "caption.profile.sizes"),
@@ -62,8 +63,8 @@ OVERVIEW = {
 """The label of each kind of figure across experiments, its caption, and that in short."""
 
 SUMMARY_FIGURE = "summary"
-IN_OVERVIEW = ("steps",)
-"""How the ids of the figures after page one begin."""
+STEPS_FIGURE = "clocks"
+"""The ids of the figures of page one: that of a dataset with a map, and that of a ladder."""
 
 ROW_FIGURES = {"row-speedup": "caption.row-speedup", "row-memory": "caption.row-memory"}
 """The small figures of an experiment on page one, and their captions."""
@@ -443,7 +444,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         map=_choice_map(data, maps[0]) if maps else None,
         conclusions=[] if story else [render_conclusion(data, finding) for finding in others],
         experiments=_lines(data, chapters) or (_experiments(data, chapters) if answers else []),
-        figure=overview_figures(data).get(SUMMARY_FIGURE) if maps else None,
+        figure=overview_figures(data).get(SUMMARY_FIGURE if maps else STEPS_FIGURE),
         headline=table or (render_headline(data) if answers else None),
         story=story,
         footnotes=footnotes(data),
