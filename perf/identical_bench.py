@@ -18,8 +18,8 @@ from flashlab.benchmarks.implementations import KERNELS
 from flashlab.compare.bench import DEFAULT_SHAPE, DTYPE
 from flashlab.compare.bench_process import Patience
 from flashlab.compare.interleave import ENDING, Candidate, Progress, measure_in_turns
-from flashlab.compare.rule import INCONCLUSIVE
 from flashlab.compare.targets import Target, found_targets
+from flashlab.compare.words import INCONCLUSIVE
 from flashlab.measuring.devices import claimed
 
 PASS = "forward_time"
@@ -36,7 +36,7 @@ def bench_copies(targets: list[Target], device: str, seconds: float) -> tuple[st
             ATTENTION, candidates, [PASS], seconds, variables, Patience(None)
         ):
             if progress == Progress(ENDING, 0) and PASS in copy.looks:
-                provisional = copy.looks[PASS].ratio.verdict(ATTENTION.metric(PASS))
+                provisional = copy.looks[PASS].verdict(ATTENTION.metric(PASS))
     return provisional, copy
 
 
@@ -56,13 +56,13 @@ def main() -> None:
             begin = time.monotonic()
             with found_targets(list(map(str, paths))) as targets:
                 first, copy = bench_copies(targets, device, arguments.seconds)
-            ratio = copy.looks[PASS].ratio if PASS in copy.looks else None
+            look = copy.looks.get(PASS)
             verdict = f"{copy.status}: {copy.message}"
-            if ratio is not None:
-                verdict = ratio.verdict(ATTENTION.metric(PASS))
+            if look is not None:
+                verdict = look.verdict(ATTENTION.metric(PASS))
             provisional[first] += 1
             final[verdict] += 1
-            told = f"{ratio.value:.4f} [{ratio.low:.4f}, {ratio.high:.4f}]" if ratio else ""
+            told = f"{look.ratio:.4f} [{look.low:.4f}, {look.high:.4f}]" if look else ""
             print(
                 f"{verdict} {told}, at first {first}, {time.monotonic() - begin:.1f} s", flush=True
             )

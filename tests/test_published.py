@@ -9,7 +9,7 @@ import pytest
 import yaml
 from analysis.deriving import claims_document
 
-from flashlab.analysis.kinds.claim import wanted_range
+from flashlab.analysis.claims import wanted_range
 from flashlab.plan.published import CLAIMS, ClaimsError, read_claims
 
 TEST = {

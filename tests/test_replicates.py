@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab.analysis.finding import Finding
+from flashlab.analysis.comparison_rows import FIRST, IMPLEMENTATIONS, PREVIOUS, Comparison
+from flashlab.analysis.experiment import COMPARISONS
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.calls.replicates import (
     MOST_ADDED,
@@ -20,6 +21,7 @@ from flashlab.calls.replicates import (
     open_runs,
     read_replicates,
     runs_to_decide,
+    undecided,
 )
 from flashlab.plan import planning as plan
 from flashlab.runs import Run
@@ -43,57 +45,71 @@ EXPERIMENT = plan.PlannedExperiment(
 RUNS = EXPERIMENT.runs(*KIND)
 
 
-def finding(**changes: Any) -> Finding:
-    """A comparison that is told, and undecided at N = 128."""
-    estimates = [{"value": 64, "verdict": "above"}, {"value": 128, "verdict": "inconclusive"}]
-    return replace(
-        Finding(
-            kind="comparison",
-            experiment="seq_len",
-            subject={
-                "implementation": "Flash2",
-                "baseline": "Pytorch",
-                "metric": "forward_time",
-                "variant": {"causal": True},
-            },
-            verdict="mixed",
-            estimates=estimates,
-            told=True,
-        ),
-        **changes,
-    )
+BEFORE = {"Flex": "Flash2"}
+"""Flex is a step beyond Flash2."""
+
+COMPARED = Comparison(
+    experiment="seq_len",
+    compared=IMPLEMENTATIONS,
+    variant="causal=true",
+    metric="forward_time",
+    subject="Flash2",
+    reference="Pytorch",
+    value=128,
+    ratio=0.98,
+    low=None,
+    high=None,
+    verdict="inconclusive",
+)
+"""Undecided at N = 128: Flash2 against the baseline."""
 
 
-def behind(*findings: Finding) -> set[tuple[str, Any, Any]]:
-    found = open_runs(findings, [EXPERIMENT], KIND)
+def behind(*rows: Comparison, previous: dict[str, str] | None = None) -> set[tuple[str, Any, Any]]:
+    asked = undecided(rows, ATTENTION, "Pytorch", previous or {})
+    found = open_runs(asked, [EXPERIMENT], KIND)
     return {(run.implementation, run["seq_len"], run["causal"]) for run in found}
 
 
 BOTH = {("Flash2", 128, True), ("Pytorch", 128, True)}
+OTHERS = {("Flash2", 128, True), ("Flex", 128, True)}
 
 
-def test_the_runs_behind_what_a_sentence_leaves_undecided_are_found() -> None:
-    assert behind(finding()) == BOTH
-    assert behind(finding(told=False, rank=2)) == BOTH
-    assert behind(finding(verdict="inconclusive")) == BOTH
+def test_the_runs_of_an_undecided_comparison_with_the_baseline_are_found() -> None:
+    assert behind(COMPARED) == BOTH
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"told": False},
-        {"verdict": "better"},
+        {"verdict": "above"},
+        {"verdict": "equal"},
         {"experiment": "causal"},
         {"experiment": None},
-        {"subject": {"metric": "peak_memory", "variant": {"causal": True}}},
-        {"subject": {}},
+        {"value": None},
+        {"compared": PREVIOUS},
+        {"compared": FIRST},
     ],
-    ids=lambda change: next(iter(change)),
+    ids=lambda change: "-".join(map(str, next(iter(change.items())))),
 )
-def test_nothing_is_added_for_what_is_not_told_is_decided_or_is_exact(
-    change: dict[str, Any],
-) -> None:
-    assert behind(finding(**change)) == set()
+def test_nothing_is_added_for_what_is_decided_pooled_or_growth(change: dict[str, Any]) -> None:
+    assert behind(replace(COMPARED, **change)) == set()
+
+
+def test_of_two_others_what_the_best_and_the_step_before_are_to_be_is_decided() -> None:
+    """Flash2 is 10 times as fast as the baseline; Flex is about as fast as Flash2, or as it."""
+    decided = replace(COMPARED, ratio=0.1, verdict="below")
+    near = replace(COMPARED, subject="Flex", reference="Flash2", ratio=1.01)
+    far = replace(decided, subject="Flex", ratio=0.101)
+    assert behind(decided, far, near) == OTHERS
+    best = replace(decided, subject="SdpaCudnn", ratio=0.01)
+    beyond = [replace(best, reference=name, ratio=0.1) for name in ("Flash2", "Flex")]
+    assert behind(decided, far, near, best, *beyond) == set()
+    assert behind(decided, far, near, best, *beyond, previous=BEFORE) == OTHERS
+
+
+def test_an_undecided_effect_of_a_mask_is_of_runs_with_and_without_it() -> None:
+    masked = replace(COMPARED, compared="causal", reference="Flash2")
+    assert behind(masked) == {("Flash2", 128, True), ("Flash2", 128, False)}
 
 
 def test_one_more_process_is_added_up_to_a_limit() -> None:
@@ -131,20 +147,21 @@ def test_whatever_was_kept_the_configured_number_is_the_least(
     assert 2 <= found.of(RUNS[0]) <= max(map(found.of, RUNS)) <= MOST_ADDED
 
 
-def test_only_runs_whose_findings_are_current_get_another_process(tmp_path: Path) -> None:
+def test_only_runs_whose_comparisons_are_current_get_another_process(tmp_path: Path) -> None:
     planned: dict[Run, plan.PlannedRun] = {
         run: plan.PlannedRun(run, tmp_path / f"{run.slug}.json") for run in RUNS
     }
     for entry in planned.values():
         entry.path.touch()
-    findings = tmp_path / "findings.json"
+    table = tmp_path / COMPARISONS
 
     def to_decide() -> set[str]:
-        found = runs_to_decide(findings, [EXPERIMENT], planned, KIND)
+        found = runs_to_decide(table, [EXPERIMENT], planned, KIND, "Pytorch", {})
         return {run.implementation for run in found}
 
     assert to_decide() == set()
-    findings.write_text(json.dumps([finding().to_json()]))
+    columns = {**vars(COMPARED), "low": "", "high": ""}
+    table.write_text("\n".join([",".join(columns), ",".join(map(str, columns.values())), ""]))
     assert to_decide() == {"Flash2", "Pytorch"}
     (flash,) = (
         entry
@@ -155,10 +172,10 @@ def test_only_runs_whose_findings_are_current_get_another_process(tmp_path: Path
     planned[flash.run] = replace(flash, replicates=(second,))
     assert to_decide() == {"Pytorch"}  # until that process is measured
     planned[flash.run] = flash
-    later = findings.stat().st_mtime_ns + 10**9
+    later = table.stat().st_mtime_ns + 10**9
     os.utime(flash.path, ns=(later, later))
     assert to_decide() == {"Pytorch"}
     flash.path.unlink()
     assert to_decide() == {"Pytorch"}
-    findings.write_text("[")
+    table.write_text("[\n1\n")
     assert to_decide() == set()

@@ -7,24 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.analysis.finding import Finding
-from flashlab.analysis.verdict_changes import KEPT, compare_verdicts
+from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
+from flashlab.analysis.experiment import COMPARISONS
+from flashlab.analysis.verdict_changes import KEPT, MOST_LISTED, compare_verdicts
 from flashlab.files import write_json
 from flashlab.plan.plan_files import records_file
 
+COLUMNS = "experiment,compared,variant,metric,subject,reference,value,ratio,low,high,verdict"
 
-def finding(implementation: str, verdict: str, kind: str = "comparison") -> Finding:
-    return Finding(
-        kind=kind,
-        experiment="seq_len",
-        subject={"implementation": implementation, "baseline": "Pytorch"}
-        | {"metric": "forward_time", "variant": {"causal": False}},
-        verdict=verdict,
-    )
+
+def row(implementation: str, verdict: str, value: int | str = 128) -> str:
+    about = f"seq_len,{IMPLEMENTATIONS},causal=false,forward_time,{implementation},Pytorch"
+    return f"{about},{value},2.0,,,{verdict}"
 
 
 class Folder:
-    """A dataset's results: the findings, and a plan of one record."""
+    """A dataset's results: the comparisons, and a plan of one record."""
 
     def __init__(self, results: Path) -> None:
         self.results, self.record = results, results / "record.json"
@@ -33,9 +31,8 @@ class Folder:
         planned = {"benchmark": "attention", "records": [{"path": str(self.record)}]}
         write_json(records_file(results, "seq_len"), planned)
 
-    def report(self, *findings: Finding) -> list[str]:
-        documents = [finding.to_json() for finding in findings]
-        write_json(self.results / "findings.json", documents)
+    def report(self, *rows: str) -> list[str]:
+        (self.results / COMPARISONS).write_text("\n".join([COLUMNS, *rows, ""]))
         return compare_verdicts(self.results)
 
 
@@ -45,50 +42,52 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def test_a_verdict_that_changed_is_told_once(folder: Folder) -> None:
-    others = (finding("Flex", "worse"), finding("Flash2", "below", kind="exact_comparison"))
-    folder.report(finding("Flash2", "better"), *others)
-    assert folder.report(finding("Flash2", "inconclusive"), *others) == [
-        "1 verdict differs from the report before, from the same records:",
-        "comparison seq_len Flash2 Pytorch forward_time causal=false: better is now inconclusive",
+    others = (row("Flex", "below"), row("Flash2", "below", ""))
+    folder.report(row("Flash2", "above"), *others)
+    assert folder.report(row("Flash2", "inconclusive"), *others) == [
+        "1 of 3 verdicts changed since the report before, from the same records:",
+        "seq_len causal=false forward_time at 128: Flash2 / Pytorch: above is now inconclusive",
     ]
-    assert folder.report(finding("Flash2", "inconclusive"), *others) == []
+    assert folder.report(row("Flash2", "inconclusive"), *others) == []
+    pooled = folder.report(row("Flash2", "inconclusive"), others[0], row("Flash2", "equal", ""))
+    assert pooled[1:] == [
+        "seq_len causal=false forward_time pooled: Flash2 / Pytorch: below is now equal"
+    ]
 
 
-def test_all_verdicts_on_one_matter_are_compared(folder: Folder) -> None:
-    less, more = (finding("Flash2", side, kind="exact_comparison") for side in ("less", "more"))
-    folder.report(less, more)
-    assert folder.report(more, less) == []
-    about = "exact_comparison seq_len Flash2 Pytorch forward_time causal=false"
-    assert folder.report(more)[1:] == [f"{about}: less, more is now more"]
+def test_of_many_changes_the_first_are_listed(folder: Folder) -> None:
+    folder.report(*(row("Flash2", "above", n) for n in range(MOST_LISTED + 3)))
+    said = folder.report(*(row("Flash2", "equal", n) for n in range(MOST_LISTED + 3)))
+    assert len(said) == MOST_LISTED + 2 and said[-1] == "and 3 more"
 
 
-def test_findings_that_are_new_or_gone_are_no_changed_verdicts(folder: Folder) -> None:
-    folder.report(finding("Flash2", "better"))
-    assert folder.report(finding("Flex", "worse")) == []
+def test_comparisons_that_are_new_or_gone_are_no_changed_verdicts(folder: Folder) -> None:
+    folder.report(row("Flash2", "above"))
+    assert folder.report(row("Flex", "below")) == []
 
 
 def test_runs_that_were_measured_since_are_told_apart_from_an_upgrade(folder: Folder) -> None:
-    folder.report(finding("Flash2", "better"), finding("Flex", "better"))
+    folder.report(row("Flash2", "above"), row("Flex", "above"))
     os.utime(folder.record, ns=(1, 1))
-    said = folder.report(finding("Flash2", "worse"), finding("Flex", "worse"))
+    said = folder.report(row("Flash2", "below"), row("Flex", "below"))
     assert said[0] == (
-        "2 verdicts differ from the report before, with runs that were measured since:"
+        "2 of 2 verdicts changed since the report before, with runs that were measured since:"
     )
 
 
 def test_a_removed_experiment_measures_nothing(folder: Folder) -> None:
-    folder.report(finding("Flash2", "better"))
+    folder.report(row("Flash2", "above"))
     (other := folder.results / "other.json").touch()
     os.utime(other, ns=(1, 1))  # measured long ago, and reported again
     planned = {"benchmark": "attention", "records": [{"path": str(other)}]}
     write_json(records_file(folder.results, "seq_len"), planned)
-    said = folder.report(finding("Flash2", "worse"))
-    assert said[0] == "1 verdict differs from the report before, which had other runs:"
+    said = folder.report(row("Flash2", "below"))
+    assert said[0] == "1 of 1 verdicts changed since the report before, which had other runs:"
     other.touch()
-    said = folder.report(finding("Flash2", "better"))
+    said = folder.report(row("Flash2", "above"))
     assert said[0].endswith("with runs that were measured since:")
 
 
 def test_a_file_that_cannot_be_read_is_no_report_before(folder: Folder) -> None:
     folder.results.joinpath(KEPT).write_text("[]")
-    assert folder.report(finding("Flash2", "better")) == []
+    assert folder.report(row("Flash2", "above")) == []

@@ -9,7 +9,7 @@ import shlex
 import sys
 import time
 
-from flashlab.analysis.experiment import COMPARISONS, DERIVED, OBSERVATIONS, TABLES
+from flashlab.analysis.experiment import CLAIMS, COMPARISONS, DERIVED, OBSERVATIONS, TABLES
 from flashlab.calls import call
 from flashlab.calls.allocations import own_jobs
 from flashlab.calls.prepare import REPORTS

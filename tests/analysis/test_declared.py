@@ -1,4 +1,4 @@
-"""Findings follow the declaration: of any parameters, variants and metrics."""
+"""Comparisons follow the declaration: of any parameters, variants and metrics."""
 
 from __future__ import annotations
 
@@ -7,18 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from analysis.deriving import Plant, derived, keys, the_one
-from planted.experiments import ITEMS, Planter, noisy
+from analysis.deriving import Plant, rows_of
+from planted.experiments import ITEMS, Planter
 from planted.sorting import NAME, sorting
 
-from flashlab.analysis.ceilings import Ceiling, Ceilings
-from flashlab.analysis.kinds.anomaly import ANOMALY
-from flashlab.analysis.kinds.monotonicity import MONOTONICITY
-from flashlab.analysis.kinds.roofline import ROOFLINE
-from flashlab.analysis.kinds.scaling import SCALING
-from flashlab.analysis.kinds.variant_effect import VARIANT_EFFECT
+from flashlab.analysis.comparison_rows import FIRST
 from flashlab.benchmarks.registry import BENCHMARKS
-from flashlab.statistics import Estimate
 
 # Sizes that vary
 
@@ -64,8 +58,6 @@ def test_an_experiment_knows_what_varies_along_with_its_parameter(
     assert found.values == [8, 16, 32]
     assert [each.name for each in found.varying] == varying
     assert [each.name for each in found.covaried] == covaried
-    for finding in derived(SCALING, found):
-        assert ("covaried" in keys(finding)) is bool(covaried)
 
 
 # A metric where higher is better, in a benchmark with any variants
@@ -83,26 +75,13 @@ def sorts(planter: Planter, monkeypatch: pytest.MonkeyPatch) -> Plant:
     return build
 
 
-def test_growth_and_doubts_are_those_of_the_number_and_not_of_its_merit(sorts: Plant) -> None:
+def test_a_ratio_is_that_of_the_number_and_not_of_its_merit(sorts: Plant) -> None:
     planted = sorts({"Fast": [1e4 / items for items in ITEMS]})
-    growth = the_one(SCALING, planted, metric="throughput")
-    assert growth.verdict == "power_law"
-    assert growth.facts["exponent"] == pytest.approx(-1, abs=0.03)
-    assert the_one(MONOTONICITY, planted, metric="throughput").verdict == "monotone"
-    drifting = [*noisy(80.0, count=20), *noisy(100.0, count=20)]
-    for row, verdict, ratio in (
-        ((80, 160, 320 * 1.6, 640, 1280), "outlier", 1.6),
-        ((drifting,), "unstable", 1.25),
-    ):
-        (found,) = (f for f in derived(ANOMALY, sorts({"Fast": row})) if f.verdict != "none")
-        assert (found.verdict, found.metric) == (verdict, "throughput")
-        assert found.facts["ratio"] == pytest.approx(ratio, rel=0.03)
-
-
-def test_a_metric_without_declared_work_has_no_roofline(sorts: Plant) -> None:
-    second = Ceiling(1.0, Estimate(1.0, 30, None))
-    ceilings = Ceilings("Abacus", {"float32": second}, second)
-    assert derived(ROOFLINE, sorts({"Fast": [100]}), ceilings=ceilings) == []
+    growth = rows_of(planted, compared=FIRST, metric="throughput")
+    assert [row["ratio"] for row in growth] == pytest.approx(
+        [ITEMS[0] / items for items in ITEMS[1:]], rel=0.05
+    )
+    assert {row["verdict"] for row in growth} == {"below"}
 
 
 def test_each_variant_is_switched_with_the_others_fixed(sorts: Plant) -> None:
@@ -113,15 +92,8 @@ def test_each_variant_is_switched_with_the_others_fixed(sorts: Plant) -> None:
             for fused, cached in switches
         }
     )
-    found = derived(VARIANT_EFFECT, planted)
-    assert len(found) == 4
-    assert {(f.subject["switched"], *f.subject["variant"].items()): f.verdict for f in found} == {
-        ("fused", ("cached", False)): "better",
-        ("fused", ("cached", True)): "better",
-        ("cached", ("fused", False)): "worse",
-        ("cached", ("fused", True)): "worse",
-    }
-    assert found[0].facts["low"] == pytest.approx(2, rel=0.03)
-    variants = [finding.subject["variant"] for finding in derived(SCALING, planted)]
-    assert len(variants) == 4 * 2  # of two metrics
-    assert {"fused": True, "cached": False} in variants
+    for switched, verdict in (("fused", "above"), ("cached", "below")):
+        found = rows_of(planted, compared=switched, metric="throughput")
+        assert {row["verdict"] for row in found} == {verdict}
+        assert len({row["variant"] for row in found}) == 2
+        assert all(f"{switched}=true" in row["variant"] for row in found)

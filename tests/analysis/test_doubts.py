@@ -1,17 +1,16 @@
-"""A run whose samples changed halfway casts doubt on every finding that rests on it."""
+"""What only samples show, halves that differ and odd points, is a doubt of each comparison."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from analysis.deriving import Plant, derived
+from analysis.deriving import Plant, rows_of
 from planted.experiments import noisy
 
+from flashlab.analysis.comparison_rows import FIRST, IMPLEMENTATIONS
+from flashlab.analysis.doubts import DIPS, HALVES_DIFFER, with_dips, with_doubts
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.kinds.anomaly import HALVES_DIFFER, with_doubts
-from flashlab.analysis.kinds.comparison import COMPARISON
-from flashlab.analysis.kinds.scaling import SCALING
 
 
 def planted(experiment: Plant, later: float) -> Any:
@@ -24,10 +23,12 @@ def planted(experiment: Plant, later: float) -> Any:
 
 def test_a_run_whose_halves_differ_casts_doubt_on_all_that_rests_on_it(experiment: Plant) -> None:
     doubted = with_doubts(planted(experiment, later=1.7), Estimates())
-    for kind in (COMPARISON, SCALING):
-        for finding in derived(kind, doubted):
-            expected = finding.metric == "forward_time" and "Flash2" in finding.implementations
-            assert (HALVES_DIFFER in finding.warnings) is expected
+    for compared in (IMPLEMENTATIONS, FIRST):
+        for metric in ("forward_time", "backward_time"):
+            for row in rows_of(doubted, compared=compared, metric=metric):
+                is_doubted = metric == "forward_time" and row["value"] == 256
+                is_doubted &= "Flash2" in (row["subject"], row["reference"])
+                assert (row["doubts"] == HALVES_DIFFER) is is_doubted
 
 
 def test_steady_runs_and_a_drift_that_the_record_warns_of_are_not_doubted_again(
@@ -39,3 +40,30 @@ def test_steady_runs_and_a_drift_that_the_record_warns_of_are_not_doubted_again(
     found = planted(experiment, later=1.7)
     runs = [{**row, "warnings": warned} for row in found.runs]
     assert with_doubts(replace(found, runs=runs), Estimates()).runs == runs
+
+
+SIZES = (128, 256, 512, 1024)
+
+
+def dips_of(experiment: Plant, **runs: Any) -> set[tuple[str, int]]:
+    """The runs that are marked as odd points."""
+    planted = experiment({name: dict(zip(SIZES, row, strict=True)) for name, row in runs.items()})
+    (found,) = with_dips([planted], Estimates([planted]))
+    return {
+        (run["implementation"], run["seq_len"])
+        for run in found.runs
+        if any(warning["code"] == DIPS for warning in run["warnings"] or ())
+    }
+
+
+def test_a_run_that_its_neighbours_leave_no_room_for_is_marked(experiment: Plant) -> None:
+    """Times that grow as the operations, but at 512, where Flash2 alone takes twice as long."""
+    steady, odd = (10, 40, 160, 640), (1, 4, 32, 64)
+    assert dips_of(experiment, Pytorch=steady, Flash2=odd) == {("Flash2", 512)}
+
+
+def test_a_point_that_is_as_odd_for_all_or_that_stays_so_is_none(experiment: Plant) -> None:
+    both = {"Pytorch": (10, 40, 320, 640), "Flash2": (1, 4, 32, 64)}
+    assert dips_of(experiment, **both) == set()
+    cliff = {"Pytorch": (10, 40, 160, 640), "Flash2": (1, 4, 32, 128)}
+    assert dips_of(experiment, **cliff) == set()

@@ -6,14 +6,11 @@ import operator
 from typing import Any
 
 import pytest
-from analysis.deriving import Plant, at_first, derived, of_both, the_one
+from analysis.deriving import Plant, at_first, of_both, rows_of
 
+from flashlab.analysis.comparison_rows import FIRST
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import INPUTS_DIFFER
-from flashlab.analysis.kinds.choice import CHOICE
-from flashlab.analysis.kinds.comparison import COMPARISON
-from flashlab.analysis.kinds.exact_comparison import EXACT_COMPARISON
-from flashlab.analysis.kinds.scaling import SCALING
 from flashlab.analysis.pairing import RunEstimate
 from flashlab.analysis.ratios import LATER_ERROR, ratio
 from flashlab.analysis.replication import interval_of
@@ -81,7 +78,5 @@ def test_runs_that_were_given_other_forms_of_inputs_are_marked(
 ) -> None:
     runs = {"Pytorch": given_as(one), "Flash2": given_as(other)}
     planted = experiment(runs, processes=1)
-    assert the_one(COMPARISON, planted).warnings == doubts
-    assert the_one(EXACT_COMPARISON, planted, metric="peak_memory").warnings == doubts
-    assert all(found.warnings == doubts for found in derived(CHOICE, planted))
-    assert all(found.warnings == [] for found in derived(SCALING, planted))
+    assert {row["doubts"] for row in rows_of(planted)} == {" ".join(doubts)}
+    assert {row["doubts"] for row in rows_of(planted, compared=FIRST)} == {""}

@@ -9,21 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from analysis.deriving import Plant, derived, of_both, the_one
+from analysis.deriving import Plant, of_both, rows_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flashlab.analysis.comparison_rows import FIRST
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment
-from flashlab.analysis.kinds.choice import CHOICE
-from flashlab.analysis.kinds.comparison import COMPARISON
-from flashlab.analysis.kinds.processes import PROCESSES
-from flashlab.analysis.kinds.scaling import SCALING
-from flashlab.analysis.kinds.variant_effect import VARIANT_EFFECT
 from flashlab.analysis.pairing import REACH, Pairings, Place, Processes, pair_up
 from flashlab.analysis.replication import agreed_value
-from flashlab.compare.pairs import compare_runs
+from flashlab.compare.comparison import comparison_table
 from flashlab.records import read_record
+from flashlab.report.processes import pairings
 from flashlab.statistics import DRAWS, Estimate
 
 NOISE = {"spread": 0.001}
@@ -49,19 +45,12 @@ def both(flash2: Sequence[Any], pytorch: Sequence[Any] | None = None) -> dict[st
     return {"Pytorch": [list(pytorch or blocks(0, 1.2))] * 4, "Flash2": [list(flash2)] * 4}
 
 
-def ratios_of(planted: Experiment) -> list[dict[str, Any]]:
-    return [dict(each) for each in the_one(COMPARISON, planted).estimates]
-
-
 def test_what_ran_in_one_block_is_compared_without_what_the_card_did(experiment: Plant) -> None:
     """On a CPU, whose card is its system between two boots."""
     planted = experiment(both(blocks(1, 1.0)), **NOISE)
-    for found in ratios_of(planted):
+    for found in rows_of(planted):
         assert found["pairs"] == 3
-        assert found["low"] > 1.19 and found["high"] < 1.21
-    (told,) = derived(PROCESSES, planted)
-    assert [statement.key for statement in told.statements][1:] == ["method.paired.all"]
-    assert told.facts == {"paired": 4}
+        assert found["low"] > 1 / 1.21 and found["high"] < 1 / 1.19
 
 
 def without_end(process: dict[str, Any]) -> dict[str, Any]:
@@ -91,11 +80,9 @@ def test_all_else_is_compared_as_independent(
     experiment: Plant, flash2: list[Any], why: str
 ) -> None:
     planted = experiment(both(flash2), **NOISE)
-    assert all("pairs" not in found for found in ratios_of(planted))
-    assert all(found["high"] / found["low"] > 1.1 for found in ratios_of(planted))
-    (told,) = derived(PROCESSES, planted)
-    assert told.facts == {why: 4}
-    assert told.statements[1].key == "method.paired.none"
+    assert all(not found["pairs"] for found in rows_of(planted))
+    assert all(found["high"] / found["low"] > 1.1 for found in rows_of(planted))
+    assert pairings([planted]) == {why: 4}
 
 
 def test_two_pairs_are_none_unless_several_settings_tell_how_much_pairs_differ(
@@ -105,25 +92,10 @@ def test_two_pairs_are_none_unless_several_settings_tell_how_much_pairs_differ(
     two = {"Pytorch": [blocks(0, 1.2)[:2]] * 4, "Flash2": [blocks(1, 1.0)[:2]] * 4}
     for settings, why in ((4, "paired"), (2, "few"), (1, "few")):
         planted = experiment({name: row[:settings] for name, row in two.items()}, **NOISE)
-        for found in ratios_of(planted):
-            assert found.get("pairs") == (2 if why == "paired" else None)
+        for found in rows_of(planted):
+            assert found["pairs"] == (2 if why == "paired" else 0)
             assert found["high"] / found["low"] < 1.4
-        assert derived(PROCESSES, planted)[0].facts == {why: settings}
-
-
-def test_processes_that_are_off_and_two_groups_of_them_are_told(experiment: Plant) -> None:
-    def told(runs: dict[str, Any]) -> dict[str, Any]:
-        (found,) = derived(PROCESSES, experiment(runs, **NOISE))
-        return {each.key: each.values for each in found.statements}
-
-    steady = {"Pytorch": [[1.0, 1.001, 0.999]] * 4}
-    odd = told({**steady, "Flash2": [[2.7, 1.0, 1.001], *[[1.0, 1.002, 0.999]] * 3]})
-    assert odd["method.processes.odd"]["count"] == 2  # forward and backward
-    assert "method.processes.groups" not in odd
-    groups = told({**steady, "Flash2": [[1.2, 1.0, 1.001], [1.2, 1.0, 1.201], *[[1.0] * 3] * 2]})
-    assert groups["method.processes.groups"]["implementation"] == "Flash2"
-    assert groups["method.processes.groups"]["percent"].text == "20"
-    assert "method.processes.odd" not in groups
+        assert pairings([planted]) == {why: settings}
 
 
 def test_processes_that_are_added_to_decide_are_paired_with_one_another_alone(
@@ -132,9 +104,9 @@ def test_processes_that_are_added_to_decide_are_paired_with_one_another_alone(
     """One more of each later, which belong together, and another of one alone, to nothing."""
     added = [at(200, 1.2 * 1.1), at(201, 1.0 * 1.1), at(300, 1.0)]
     runs = both([*blocks(1, 1.0), *added[1:]], [*blocks(0, 1.2), added[0]])
-    for found in ratios_of(experiment(runs, **NOISE)):
+    for found in rows_of(experiment(runs, **NOISE)):
         assert found["pairs"] == 4
-        assert found["low"] > 1.19 and found["high"] < 1.21
+        assert found["low"] > 1 / 1.21 and found["high"] < 1 / 1.19
 
 
 def test_a_gpu_is_its_own_card_whatever_the_boot(experiment: Plant) -> None:
@@ -144,7 +116,7 @@ def test_a_gpu_is_its_own_card_whatever_the_boot(experiment: Plant) -> None:
     for one, other, paired in (("1", "1", True), ("1", "2", False), (None, None, False)):
         runs = both(on(one, blocks(1, 1.0)), on(other, blocks(0, 1.2)))
         planted = experiment(runs, **NOISE, dtype="float16", device="cuda")
-        assert all(("pairs" in found) == paired for found in ratios_of(planted))
+        assert all(bool(found["pairs"]) == paired for found in rows_of(planted))
 
 
 def test_the_two_sides_of_compare_are_never_paired(experiment: Plant, planter: Any) -> None:
@@ -156,11 +128,13 @@ def test_the_two_sides_of_compare_are_never_paired(experiment: Plant, planter: A
         side = sides[row["implementation"] == "Flash2"]
         run = replace(record.run, implementation="Flash2")
         side.setdefault(run, []).append(record)
-    found = [p for p in compare_runs(planted.benchmark, *sides) if p["metric"] == "forward_time"]
-    assert len(found) == 4 and all(p["high"] / p["low"] > 1.1 for p in found)
+    one, other = sides
+    table = comparison_table(planted.benchmark, ("one", one), ("other", other))
+    found = table[(table.metric == "forward_time") & table["shape"].notna()]
+    assert len(found) == 4 and (found.high / found.low > 1.1).all()
 
 
-def test_totals_choices_and_variants_are_paired_and_growth_is_not(experiment: Plant) -> None:
+def test_totals_and_variants_are_paired_and_growth_is_not(experiment: Plant) -> None:
     runs = {
         (name, causal): [blocks(i + 2 * causal, cost * (1 + causal))] * 4
         for i, (name, cost) in enumerate((("Pytorch", 1.2), ("Flash2", 1.0)))
@@ -168,11 +142,10 @@ def test_totals_choices_and_variants_are_paired_and_growth_is_not(experiment: Pl
     }
     planted = experiment(runs, **NOISE)
     for metric in ("forward_time", "forward_backward_time"):
-        choices = [f for f in derived(CHOICE, planted, metric=metric) if f.experiment]
-        assert all(each["pairs"] == 3 for f in choices for each in f.estimates)
-    effects = derived(VARIANT_EFFECT, planted)
-    assert effects and all(each["pairs"] == 3 for f in effects for each in f.estimates)
-    assert all("pairs" not in each for f in derived(SCALING, planted) for each in f.estimates)
+        assert all(row["pairs"] == 3 for row in rows_of(planted, metric=metric))
+    effects = rows_of(planted, compared="causal")
+    assert effects and all(row["pairs"] == 3 for row in effects)
+    assert all(not row["pairs"] for row in rows_of(planted, compared=FIRST))
 
 
 def test_the_spread_of_pairs_is_shared_by_all_settings(experiment: Plant) -> None:

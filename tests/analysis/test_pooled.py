@@ -1,4 +1,4 @@
-"""A ratio over several settings together: what it is, how often it holds, and when it is told."""
+"""A ratio over several settings together: what it is, and how often it holds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from analysis.deriving import Plant, the_one
+from analysis.deriving import Plant, rows_of
 
-from flashlab.analysis.kinds.comparison import COMPARISON
 from flashlab.analysis.pairing import Processes
 from flashlab.analysis.pooled import PooledRatio, pooled_ratio
 from flashlab.statistics import Estimate
@@ -66,21 +65,15 @@ def test_its_interval_holds_the_truth(count: int, rounds: float) -> None:
     assert held / tries >= 0.92
 
 
-def test_what_single_settings_leave_open_is_told_of_all_together(experiment: Plant) -> None:
+def test_what_single_settings_leave_open_has_a_row_of_all_together(experiment: Plant) -> None:
     """Each is 7% faster, with processes that differ by 2%: more than one setting tells."""
     factors = (0.98, 1.0, 1.02)
     runs = {
         "Pytorch": [[1.07 * f for f in np.roll(factors, i)] for i in range(SETTINGS)],
         "Flash2": [[*np.roll(factors, 2 * i)] for i in range(SETTINGS)],
     }
-    found = the_one(COMPARISON, experiment(runs, spread=0.001))
-    assert found.verdict == "inconclusive"
-    assert found.facts["pooled"]["pairs"] == ROUNDS
-    assert found.facts["pooled"]["estimate"] == pytest.approx(1.07, rel=1e-3)
-    assert [s.key for s in found.statements][-1].startswith("comparison.pooled.")
-
-
-def test_what_is_decided_at_each_setting_is_told_without(experiment: Plant) -> None:
-    runs = {"Pytorch": [2.0, 4.0, 8.0, 16.0], "Flash2": [1.0, 2.0, 4.0, 8.0]}
-    found = the_one(COMPARISON, experiment(runs))
-    assert not any("pooled" in statement.key for statement in found.statements)
+    planted = experiment(runs, spread=0.001)
+    assert {row["verdict"] for row in rows_of(planted)} == {"inconclusive"}
+    (found,) = rows_of(planted, pooled=True)
+    assert (found["settings"], found["pairs"]) == (SETTINGS, ROUNDS)
+    assert found["ratio"] == pytest.approx(1 / 1.07, rel=1e-3)

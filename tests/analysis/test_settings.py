@@ -1,26 +1,18 @@
-"""Which settings make a pair: those that differ in nothing but what the ratio is about."""
+"""The settings of a dataset: each once, with all implementations that have numbers there."""
 
 from __future__ import annotations
 
-from flashlab.analysis.settings import Setting, pairs_of
+from analysis.deriving import Plant
+
+from flashlab.analysis.settings import settings_of
 
 
-def setting(dtype: str, **parameters: int | bool) -> Setting:
-    return Setting((*parameters.values(), dtype), parameters, {})
-
-
-def test_settings_that_differ_in_anything_else_are_no_pair() -> None:
-    given = [
-        setting("float16", batch_size=1, seq_len=512, causal=False),
-        setting("float16", batch_size=1, seq_len=512, causal=True),
-        setting("float16", batch_size=2, seq_len=512, causal=True),
-        setting("float16", batch_size=1, seq_len=1024, causal=True),
-        setting("float32", batch_size=1, seq_len=512, causal=True),
+def test_a_setting_of_two_experiments_is_one_and_has_those_with_numbers(experiment: Plant) -> None:
+    one = experiment({"Pytorch": (1, 2), "Flash2": (1, "oom")}, "one")
+    other = experiment({"Flex": (1, 2)}, "other")
+    found = settings_of([other, one])
+    assert [set(setting.runs) for setting in found] == [
+        {"Pytorch", "Flash2", "Flex"},
+        {"Pytorch", "Flex"},
     ]
-    assert list(pairs_of(given, ["causal"])) == [(given[0], given[1])]
-    assert list(pairs_of(given, ["seq_len"])) == [(given[1], given[3])]
-    assert list(pairs_of(given, ["batch_size", "causal"])) == [
-        (given[0], given[1]),
-        (given[0], given[2]),
-        (given[1], given[2]),
-    ]
+    assert [set(each.runs) for each in settings_of([one], without={"Flash2"})] == [{"Pytorch"}] * 2

@@ -91,7 +91,7 @@ def score(world: World, margin: float, benches: int, seed: int = 0) -> Score:
     first, final, ever = Counter[str](), Counter[str](), Counter[str]()
     for _ in range(benches):
         looks = list(looks_at(planted_ratios(world, generator)))
-        verdicts = [look.ratio.verdict(PASS, margin) for look in looks]
+        verdicts = [look.verdict(PASS, margin) for look in looks]
         first[verdicts[-PROCESSES]] += 1
         final[verdicts[-1]] += 1
         ever.update(set(verdicts))

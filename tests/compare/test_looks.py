@@ -10,9 +10,9 @@ from flashlab.compare.looks import (
     MIN_PAIRS,
     PROCESSES,
     PROVISIONAL_ERROR,
+    Look,
     look_at,
 )
-from flashlab.compare.rule import Ratio
 
 MARGIN = 0.05
 
@@ -34,9 +34,9 @@ def test_all_looks_together_are_wrong_in_five_percent_at_most() -> None:
 )
 def test_a_verdict_needs_the_whole_interval(low: float, high: float, verdict: str) -> None:
     opposite = {"slower": "faster", "faster": "slower"}
-    assert Ratio(1.0, low, high).verdict(PASS) == verdict
+    assert Look(1.0, low, high, PROCESSES).verdict(PASS) == verdict
     # Exchanging the two implementations exchanges the verdict.
-    exchanged = Ratio(1.0, 1 / high, 1 / low)
+    exchanged = Look(1.0, 1 / high, 1 / low, PROCESSES)
     assert exchanged.verdict(PASS) == opposite.get(verdict, verdict)
 
 
@@ -47,8 +47,8 @@ def test_there_is_no_ratio_of_too_few_batches() -> None:
 def test_one_process_is_never_surer_than_processes_differ() -> None:
     look = look_at([[1.0] * 50])
     assert look is not None
-    assert look.ratio.low < 0.975
-    assert look.ratio.high > 1.025
+    assert look.low < 0.975
+    assert look.high > 1.025
     assert not look.is_final
 
 
@@ -58,8 +58,8 @@ def test_the_final_interval_is_as_wide_as_the_processes_differ() -> None:
     assert alike is not None
     assert apart is not None
     assert alike.is_final
-    assert alike.ratio.verdict(PASS) == "equal"
-    assert apart.ratio.verdict(PASS) == "inconclusive"
+    assert alike.verdict(PASS) == "equal"
+    assert apart.verdict(PASS) == "inconclusive"
 
 
 def test_identical_code_never_differs_and_a_tenth_is_found() -> None:

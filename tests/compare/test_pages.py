@@ -8,9 +8,9 @@ from compare.recordings import record, runs
 from pdf import pages
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.compare.comparison import compare_records
 from flashlab.compare.forest_plots import draw_comparison
 from flashlab.compare.rendered import write_page, write_pdf
-from flashlab.compare.two_sides import compare_records
 from flashlab.files import write_json
 
 
@@ -26,28 +26,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_figures_have_a_row_for_each_run_and_a_panel_for_each_metric_that_varies(
-    folder: Path,
-) -> None:
+def test_the_figures_have_a_row_for_each_setting_and_a_panel_for_each_time(folder: Path) -> None:
     (figure,) = folder.joinpath("figures").glob("*.svg")
+    assert figure.name == "000-Flash2-0.svg"
     drawn = figure.read_text(encoding="utf-8")
     shown = ("B1 N1024 H8 E512 full", "Forward", "Backward", "Peak memory")
     assert [drawn.count(text) for text in shown] == [1, 1, 1, 0]
 
 
-def test_the_pdf_states_the_conclusion_in_both_languages_and_carries_the_data(
-    folder: Path,
-) -> None:
+def test_the_pdf_tells_the_story_in_both_languages_and_carries_the_data(folder: Path) -> None:
     pdf = folder / "compare.pdf"
     write_pdf(folder / "comparison.json", folder / "figures", pdf)
-    text = "".join(pages(pdf))
-    assert "<before>" in text
-    told = " ".join(text.replace("\u00a0", " ").split())
-    assert "Nothing is shown to be faster with after" in told and "確定較快" in told
-    assert "N = 1024" in told  # the shapes of the difference
+    first = pages(pdf)[0]
+    told = " ".join(first.replace("\u00a0", " ").split())
+    assert "<before>" in told
+    assert "after is slower in 1 of 4 comparisons: Flash2 forward" in told
+    assert "after 有 1 項較慢" in told
+    assert "N = 1024" in told  # the class of sizes
+    assert "1.3 ms" not in "".join(pages(pdf))  # single runs are in the attached table
     with pikepdf.open(pdf) as opened:
         kept = opened.attachments["comparison.json"].get_file().read_bytes()
+        table = opened.attachments["comparison.csv"].get_file().read_bytes().decode()
     assert kept == folder.joinpath("comparison.json").read_bytes()
+    heading, *rows = table.splitlines()
+    assert heading.startswith("experiment,compared,variant,metric,subject,reference,")
+    single = [row for row in rows if ",dataset," in row and ",B1 N1024 H8 E512 full," in row]
+    assert len(single) == 4  # two times, their total, and memory
 
 
 def test_the_page_is_one_file_that_loads_nothing_and_lists_every_run(folder: Path) -> None:

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.compare.comparison import compare_records
 from flashlab.compare.listing import blocks
 from flashlab.compare.printing import show
-from flashlab.compare.two_sides import compare_records
 
 
 def test_a_terminal_has_coloured_verdicts_in_its_width_and_other_places_the_same_text() -> None:

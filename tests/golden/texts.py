@@ -1,7 +1,7 @@
 """Writes the golden files: what every recorded report says, and the verdicts behind it.
 
 A text is of a report in a language. Read it as a reader reads the report, and read the diff of a
-change: nothing else protects a sentence. It holds page one, the sections with their findings, the
+change: nothing else protects a sentence. It holds page one, the sections, the
 claims and the method, as the HTML page and the PDF have them; not the runs' own tables, versions,
 dates and ceilings. The verdicts of a dataset (`golden.verdicts`) hold no sentences: where one
 changes, the commit that renews it says why. Renew all, from the repository's root, with:
@@ -10,6 +10,7 @@ PYTHONPATH=tests python -m golden.texts
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
 import tempfile
@@ -20,15 +21,16 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from golden.statements import planted_cases, planted_texts, planted_verdicts
+from golden.planted_verdicts import planted_verdicts
 from golden.verdicts import verdicts_of
 from markupsafe import Markup
 from planted import ladder, sorting, training
 from planted.results import PlantedReport
 
-from flashlab.analysis.finding import Finding, read_findings
+from flashlab.analysis.comparison_rows import Comparison, read_comparisons
+from flashlab.analysis.experiment import CLAIMS as CLAIMS_TABLE
+from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
 from flashlab.analysis.tables import write_tables
-from flashlab.benchmarks.model import Benchmark
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
 from flashlab.files import write_json
@@ -38,7 +40,7 @@ from flashlab.report.content import compose
 from flashlab.report.document import FigureEntry, Report
 from flashlab.report.page import Page
 from flashlab.report.render import to_html
-from flashlab.story.stage import write_findings
+from flashlab.story.stage import observe
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
@@ -52,10 +54,10 @@ VERDICTS = "verdicts"
 
 @dataclass(frozen=True)
 class Made:
-    """What a golden text is of: a report as the HTML page, and the findings that it tells."""
+    """What a golden text is of: a report as the HTML page, and what is decided."""
 
-    benchmark: Benchmark
-    findings: Sequence[Finding]
+    comparisons: Sequence[Comparison]
+    claims: Mapping[str, str]
     html: str
 
     def texts(self) -> dict[str, str]:
@@ -64,7 +66,7 @@ class Made:
 
     def verdicts(self) -> dict[str, str]:
         """What is decided, as the one file of it."""
-        return {VERDICTS: verdicts_of(self.findings)}
+        return {VERDICTS: verdicts_of(self.comparisons, self.claims)}
 
     def files(self) -> dict[str, str]:
         """All golden files of the report, by what is in them."""
@@ -156,7 +158,7 @@ def _without_kernels_of_today(document: Any) -> Any:
 
 
 def _write_results(prepared: Prepared, drawn: Sequence[str]) -> None:
-    """Run the stages from the records to the findings, in the working directory."""
+    """Run the stages from the records to the observations, in the working directory."""
     home = Path(prepared.home)
     for name, document in prepared.documents.items():
         is_of_records = Path(name).parent == records_file(home, "x").parent
@@ -165,14 +167,16 @@ def _write_results(prepared: Prepared, drawn: Sequence[str]) -> None:
     for experiment in prepared.experiments:
         write_tables(records_file(home, experiment), home / "tables" / experiment, ceilings)
     plans = [experiment_file(home, experiment) for experiment in prepared.experiments]
-    write_findings(plans, home / "tables", CLAIMS, ceilings, home / "findings.json")
+    observe(plans, home / "tables", CLAIMS, ceilings, home / OBSERVATIONS)
     write_json(home / "overview" / "drawn.json", list(drawn))
 
 
 def _made(report: Report, home: Path) -> Made:
     """A report as the HTML page, which has all that the PDF has, without its pictures."""
     html = to_html(report, _PageWithoutPictures(report))
-    return Made(report.benchmark, read_findings(home / "findings.json"), html)
+    with (home / CLAIMS_TABLE).open(encoding="utf-8", newline="") as file:
+        claims = {row["claim"]: row["verdict"] for row in csv.DictReader(file)}
+    return Made(read_comparisons(home / COMPARISONS), claims, html)
 
 
 class _PageWithoutPictures(Page):
@@ -252,9 +256,8 @@ def golden_file(name: str, content: str) -> Path:
 
 
 def planted_files() -> dict[str, str]:
-    """The golden files of planted data, of which no report is made (`golden.statements`)."""
-    cases = planted_cases()
-    return {**planted_texts(cases), VERDICTS: planted_verdicts(cases)}
+    """The golden file of planted data, of which no report is made."""
+    return {VERDICTS: planted_verdicts()}
 
 
 def main() -> None:

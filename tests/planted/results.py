@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from flashlab.analysis.experiment import OBSERVATIONS
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.implementations import Implementation, implementations_of
 from flashlab.benchmarks.model import Benchmark
@@ -21,7 +22,7 @@ from flashlab.records import Record, write_record
 from flashlab.report.content import compose
 from flashlab.report.document import Report
 from flashlab.runs import Run
-from flashlab.story.stage import write_findings
+from flashlab.story.stage import observe
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ class PlantedReport:
             write_tables(records, tables / each.name)
             if each.figures and drawn is None:
                 draw_figures(plans[-1], tables, languages, folder / "figures" / each.name)
-        findings, overview = folder / "findings.json", folder / "overview"
-        write_findings(plans, tables, self.claims, None, findings)
+        overview = folder / "overview"
+        observe(plans, tables, self.claims, None, folder / OBSERVATIONS)
         if drawn is None:
             comparisons = folder / "comparisons.csv"
             draw_overview(plans, tables, comparisons, None, languages, overview)

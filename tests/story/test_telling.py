@@ -8,7 +8,7 @@ import pytest
 
 from flashlab.story.observation import Observation, read_observations, write_observations
 from flashlab.story.registry import STORIES
-from flashlab.story.telling import TEMPLATES, StoryError, _environment, tell
+from flashlab.story.telling import COMMON, TEMPLATES, StoryError, _environment, tell
 
 
 def macros_in(file: Path) -> list[str]:
@@ -16,7 +16,7 @@ def macros_in(file: Path) -> list[str]:
     return [macro.name for macro in parsed.find_all(jinja2.nodes.Macro)]
 
 
-@pytest.mark.parametrize("benchmark", STORIES)
+@pytest.mark.parametrize("benchmark", [*STORIES, COMMON])
 def test_both_languages_have_the_same_macros_in_the_same_order(benchmark: str) -> None:
     english, chinese = (
         macros_in(TEMPLATES / f"{benchmark}.{language}.j2") for language in ("en", "zh_TW")

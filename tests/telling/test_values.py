@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.telling.teller import Teller
 from flashlab.telling.values import (
-    SPANS,
     Heading,
-    InBrackets,
     Label,
     Listed,
     Measured,
@@ -26,14 +22,10 @@ from flashlab.telling.values import (
     Tellable,
     Within,
     clauses,
-    from_json,
     in_turn,
     percent,
-    say,
     setting,
     settings,
-    span,
-    to_json,
 )
 
 TELLERS = {language: Teller(language, ATTENTION) for language in ("zh_TW", "en")}
@@ -70,9 +62,6 @@ LABEL = Label({"zh_TW": "前向", "en": "forward"})
         # Ranges whose ends print alike are one number
         (Range(Measured(2.0), Measured(2.5)), "2.00–2.50", None),
         (Range(Measured(2.0), Measured(2.0)), "2.00", None),
-        (span(2.0, 2.5), "2.00 to 2.50", "2.00 倍到 2.50 倍"),
-        (span(2.0, 2.0), "2.00", "2.00 倍"),
-        (span(10.0, 20.0, "percent"), "10.0% to 20.0%", "10.0% 到 20.0%"),
         # Lists
         (Listed([1, "A", LABEL]), "1, A, forward", "1、A、前向"),
         (Listed([]), "none", "無"),
@@ -89,8 +78,6 @@ LABEL = Label({"zh_TW": "前向", "en": "forward"})
         (ParameterName("seq_len"), "sequence length N", "序列長度 N"),
         (MetricName("forward_time"), "forward time", "前向時間"),
         (MetricName("forward_time", part=True), "Forward", "前向"),
-        (InBrackets([Setting("causal", [True])]), " (causal)", "（因果）"),
-        (InBrackets([]), "", None),
         (Run("A", [Setting("seq_len", [128]), Setting("causal", [True])]), "A [N = 128, causal]",
          "A [N = 128、因果]"),
         (Run("A", []), "A", None),
@@ -100,14 +87,6 @@ LABEL = Label({"zh_TW": "前向", "en": "forward"})
 def test_a_value_is_printed_in_each_language(value: Tellable, en: str, zh_tw: str | None) -> None:
     assert TELLERS["en"].tell(value) == en
     assert TELLERS["zh_TW"].tell(value) == (en if zh_tw is None else zh_tw)
-    assert TELLERS["en"].tell(from_json(json.loads(json.dumps(to_json(value))))) == en
-
-
-@pytest.mark.parametrize("unit", SPANS)
-@pytest.mark.parametrize("language", TELLERS)
-def test_a_span_of_every_unit_has_one_end_or_two(unit: str, language: str) -> None:
-    one, two = (TELLERS[language].tell(span(1.5, high, unit)) for high in (1.5, 2.5))
-    assert "1.50" in one and "1.50" in two and "2.50" in two
 
 
 def test_the_settings_of_a_run_are_in_order_of_declaration_and_without_what_it_has_not() -> None:
@@ -116,14 +95,3 @@ def test_the_settings_of_a_run_are_in_order_of_declaration_and_without_what_it_h
         ("seq_len", (128, 256)),
         ("causal", (True,)),
     ]
-
-
-def test_what_is_usual_is_not_written() -> None:
-    statement = say("verdict.better", "time", low=Measured(2.0), names=Listed([]))
-    assert to_json(statement) == {
-        "is": "Statement",
-        "key": "verdict.better",
-        "values": {"low": {"is": "Measured", "value": 2.0}, "names": {"is": "Listed"}},
-        "about": ["time"],
-    }
-    assert to_json(say("verdict.better")) == {"is": "Statement", "key": "verdict.better"}

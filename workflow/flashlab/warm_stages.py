@@ -23,7 +23,10 @@ from flashlab.calls import forks
 from flashlab.calls.forks import Work, send_message
 from flashlab.calls.stages import FILES, SOURCES
 
-NEXT = {"tables": "figures", "figures": "findings", "findings": "overview", "overview": "report"}
+NEXT = {
+    **{"tables": "figures", "figures": "observations"},
+    **{"observations": "overview", "overview": "report"},
+}
 """The stage that a call runs after all jobs of another."""
 
 

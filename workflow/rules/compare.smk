@@ -1,4 +1,4 @@
-# records of two sides -> comparison: verdicts and conclusions, and the same as a PDF and a page.
+# records of two sides -> comparison: its table and what is said of it, and a PDF and a page of them.
 
 
 include: "../comparing.smk"
@@ -8,7 +8,7 @@ rule comparison:
     input:
         plan=comparison_plan,
         records=compared_records,
-        sources=sources("flashlab.compare.two_sides"),
+        sources=sources("flashlab.compare.comparison"),
     output:
         "results/compare/comparison.json",
     log:
@@ -50,6 +50,7 @@ COMPARISON_INPUTS = {
         for name in ("compare.html.j2", "report.css", "compare.css", "compare-screen.css")
     ],
     "catalogs": catalogs("compare"),
+    "stories": sorted(map(str, ROOT.glob("templates/story/compare.*.j2"))),
     "fonts": FONTS,
 }
 

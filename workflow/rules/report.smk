@@ -1,4 +1,4 @@
-# findings, figures, tables -> report: the PDF, and the same as an HTML page.
+# observations, figures, tables -> report: the PDF, and the same as an HTML page.
 #
 # Each is rendered beside the results and copied to report/ last, so that a report that fails
 # leaves the one before it where it was.
@@ -17,8 +17,8 @@ REPORT_INPUTS = {
     ),
     "figures": expand(f"{HOME}/figures/{{experiment}}", experiment=PREPARED.drawn),
     "overview": f"{HOME}/overview",
-    "findings": f"{HOME}/findings.json",
     "comparisons": f"{HOME}/{COMPARISONS}",
+    "claims": f"{HOME}/{CLAIMS}",
     "observations": f"{HOME}/{OBSERVATIONS}",
     "stories": sorted(map(str, ROOT.glob("templates/story/*.j2"))),
     "records": RECORDS,
@@ -55,7 +55,7 @@ rule report:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        results=subpath(input.findings, parent=True),
+        results=subpath(input.observations, parent=True),
         ceilings=CEILINGS,
     message:
         "Rendering the report"
@@ -79,7 +79,7 @@ rule page:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        results=subpath(input.findings, parent=True),
+        results=subpath(input.observations, parent=True),
         ceilings=CEILINGS,
     message:
         "Rendering the report as an HTML page"
@@ -93,7 +93,8 @@ rule page:
 rule publish_pdf:
     input:
         rendered=f"{HOME}/{REPORT}.pdf",
-        findings=f"{HOME}/findings.json",
+        observations=f"{HOME}/{OBSERVATIONS}",
+        comparisons=f"{HOME}/{COMPARISONS}",
         shown=str(PLAN_ROOT / shown_file(REPORT)),
         remade=remade_report("pdf", f"report/{REPORT}.pdf"),
     output:
@@ -108,7 +109,7 @@ rule publish_pdf:
     conda:
         CONDA
     params:
-        results=subpath(input.findings, parent=True),
+        results=subpath(input.observations, parent=True),
     message:
         f"Writing report/{REPORT}.pdf"
     shell:

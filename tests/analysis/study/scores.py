@@ -19,7 +19,7 @@ from analysis.study.truth import Truth, judge, judge_row
 from planted.experiments import Planter
 from story.reading import tables_of
 
-from flashlab.analysis.comparisons import FIRST, PREVIOUS
+from flashlab.analysis.comparison_rows import FIRST, PREVIOUS
 
 MOST_FALSE, MOST_MISSED, LEAST_HELD = 0.01, 0.1, 0.93
 """Bounds: shares of decided rows and statements that are false, of plain effects that are missed,

@@ -15,7 +15,7 @@ from typing import Any
 
 from analysis.study.planted import Planted, true_median
 
-from flashlab.analysis.comparisons import FIRST, IMPLEMENTATIONS, PREVIOUS
+from flashlab.analysis.comparison_rows import FIRST, IMPLEMENTATIONS, PREVIOUS
 from flashlab.story.observation import Observation
 from flashlab.story.words import margins
 

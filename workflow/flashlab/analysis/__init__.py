@@ -1,1 +1,1 @@
-"""From tables to findings: estimates, ratios, one file a kind of finding, and conclusions."""
+"""From tables to comparisons: estimates, ratios, claims, and what puts them in doubt."""

@@ -1,4 +1,4 @@
-"""The commands of the analysis: tables, findings, and which verdicts have changed."""
+"""The commands of the analysis: tables, observations, and which verdicts have changed."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ COMMANDS = (
         tells_made=True,
     ),
     Command(
-        "findings",
-        "flashlab.story.stage:write_findings",
-        "Derive the findings from the tables.",
+        "observations",
+        "flashlab.story.stage:observe",
+        "Compare all runs, judge the published claims, and observe what the report says.",
         (
             paths("plans", "plan/sweeps/*.json"),
             path("--tables", "folder of all tables"),
             path("--claims", "the published claims"),
             option("--ceilings", type=Path, help="the device's ceilings, if measured"),
-            path("--output", "findings.json to write, with comparisons.csv and observations.json"),
+            path("--output", "observations.json to write, with the tables beside it"),
         ),
         tells_made=True,
-        beside=("comparisons.csv", "observations.json"),
+        beside=("comparisons.csv", "claims.csv"),
     ),
     Command(
         "verdicts",

@@ -8,16 +8,29 @@ The ratio is that of the subject to the reference in the metric's own unit, and 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from flashlab.analysis.comparison_rows import (
+    ALTERNATIVES,
+    FIRST,
+    IMPLEMENTATIONS,
+    PREVIOUS,
+    variant_words,
+)
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, Row, chosen_metrics, comparison_warnings
-from flashlab.analysis.kinds.variant_effect import variant_pairs
-from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, ratio
+from flashlab.analysis.experiment import (
+    Experiment,
+    Row,
+    Variant,
+    chosen_metrics,
+    comparison_warnings,
+)
+from flashlab.analysis.ratios import EVIDENCE_DIGITS, Ratio, ratio, verdict_of
 from flashlab.analysis.series import Series
 from flashlab.analysis.settings import settings_of
 from flashlab.benchmarks.model import Benchmark, Metric
@@ -27,19 +40,6 @@ COLUMNS = (
     *("parameter", "value", "reference_value", "settings"),
     *("ratio", "low", "high", "verdict", "pairs", "samples", "doubts"),
 )
-
-IMPLEMENTATIONS, PREVIOUS, FIRST = "implementations", "previous value", "first value"
-"""What is compared where it is not a variant, which its parameter names: two implementations, or
-one of them at a value of the sweep with the value before it, or with the first."""
-
-ALTERNATIVES = "alternatives"
-"""Two implementations of which the subject alone has the variant switched on: both are ways to do
-the same where runs are alternatives at one setting."""
-
-
-def _words(variant: Mapping[str, Any]) -> str:
-    """A variant as ``causal=true``; several with a space between."""
-    return " ".join(f"{name}={str(value).lower()}" for name, value in variant.items())
 
 
 def _row(found: Ratio, doubts: Sequence[str], **named: Any) -> dict[str, Any]:
@@ -97,6 +97,17 @@ def _growth(series: Series, estimates: Estimates, /, **named: Any) -> Iterator[d
         yield _row(found, doubts, **named, compared=compared, reference_value=before, **sizes)
 
 
+def variant_pairs(experiment: Experiment) -> Iterator[tuple[str, Variant, Variant]]:
+    """Pairs of variants that differ in one boolean parameter alone: off, and on."""
+    for parameter in experiment.benchmark.variants:
+        if parameter.kind is not bool:
+            continue
+        for off in experiment.variants:
+            on = tuple((key, key == parameter.name or value) for key, value in off)
+            if dict(off)[parameter.name] is False and on in experiment.variants:
+                yield parameter.name, off, on
+
+
 def compared_metrics(benchmark: Benchmark) -> list[Metric]:
     """What runs are compared by: what one chooses by, and the time that others are part of."""
     whole = benchmark.split.whole if benchmark.split else None
@@ -113,7 +124,7 @@ def _of_experiment(experiment: Experiment, estimates: Estimates) -> Iterator[dic
     for metric in metrics:
         for variant in experiment.variants:
             series = {name: Series(experiment, name, variant, metric) for name in names}
-            about = {**common, "metric": metric.name, "variant": _words(dict(variant))}
+            about = {**common, "metric": metric.name, "variant": variant_words(variant)}
             for reference, subject in itertools.combinations(ordered, 2):
                 named = {**about, "compared": IMPLEMENTATIONS}
                 named |= {"subject": subject, "reference": reference}
@@ -124,7 +135,7 @@ def _of_experiment(experiment: Experiment, estimates: Estimates) -> Iterator[dic
         for switched, off, on in variant_pairs(experiment):
             for name in names:
                 both = [Series(experiment, name, variant, metric) for variant in (on, off)]
-                named = {**common, "metric": metric.name, "variant": _words(dict(on))}
+                named = {**common, "metric": metric.name, "variant": variant_words(on)}
                 named |= {"compared": switched, "subject": name, "reference": name}
                 yield from _along(both[0], both[1], estimates, **named)
             for subject, reference in itertools.permutations(names, 2):
@@ -133,7 +144,7 @@ def _of_experiment(experiment: Experiment, estimates: Estimates) -> Iterator[dic
                         Series(experiment, name, variant, metric)
                         for name, variant in ((subject, on), (reference, off))
                     ]
-                    named = {**common, "metric": metric.name, "variant": _words(dict(on))}
+                    named = {**common, "metric": metric.name, "variant": variant_words(on)}
                     named |= {"compared": ALTERNATIVES, "subject": subject, "reference": reference}
                     yield from _along(both[0], both[1], estimates, **named)
 
@@ -182,6 +193,30 @@ def comparisons(experiments: Sequence[Experiment], estimates: Estimates) -> pd.D
     whole = ["value", "reference_value", "settings", "pairs", "samples"]
     whole += [p.name for p in experiments[0].benchmark.parameters if p.kind is int]
     return found.astype(dict.fromkeys(whole, "Int64"))
+
+
+def pooled_alike(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Rows of comparisons pooled over the settings that agree in the columns `by`.
+
+    The two sides of these rows cannot be paired, and what one side has in common at all settings,
+    such as its clock, averages out over none of them. So the interval is the one that holds
+    whatever the settings have in common: from the geometric mean of the low ends to that of the
+    high ones.
+
+    Returns:
+        The columns `by`, ``settings``, ``ratio``, ``low``, ``high`` (missing where any is), and
+        ``verdict``, a row for each group in the order of its first.
+    """
+    ends = ["ratio", "low", "high"]
+    logs = table.assign(**{each: np.log(table[each].astype(float)) for each in ends})
+    groups = logs.groupby([*by], sort=False)[ends]
+    # The mean of what is missing anywhere is missing.
+    mean = groups.mean().where(groups.count().eq(groups.size(), axis="index"))
+    found = mean.transform(np.exp)
+    found["settings"] = groups.size()
+    known = found.astype(object).where(found.notna(), None)
+    found["verdict"] = list(map(verdict_of, known.low, known.high))
+    return found.reset_index()
 
 
 def comparisons_csv(table: pd.DataFrame) -> str:

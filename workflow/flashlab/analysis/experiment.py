@@ -1,4 +1,4 @@
-"""An experiment as its tables hold it: the one view that findings, figures and report share."""
+"""An experiment as its tables hold it: the one view that stories, figures and report share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ COMPARISONS = "comparisons.csv"
 OBSERVATIONS = "observations.json"
 """What its report says (`flashlab.story`)."""
 
-DERIVED = ("findings.json", COMPARISONS, OBSERVATIONS)
+CLAIMS = "claims.csv"
+"""What the published claims amount to on the dataset (`flashlab.analysis.claims`)."""
+
+DERIVED = (COMPARISONS, CLAIMS, OBSERVATIONS)
 """What is derived of a whole dataset, in its folder of results."""
 
 RUN_COLUMNS = (
@@ -42,8 +45,8 @@ MEAN = "{metric}.mean"
 samples: one value for each process."""
 
 SITTING = "sitting"
-"""The numbers of the sittings of a run's processes, which findings put beside the columns
-(`findings.sittings`)."""
+"""The numbers of the sittings of a run's processes, put beside the columns
+(`flashlab.analysis.sittings`)."""
 
 SITTINGS_DIFFER = "sittings_differ"
 """The code of the warning on runs that are compared and were measured in different sittings."""
@@ -576,7 +579,7 @@ def comparison_warnings(
 
 
 def metrics_of(benchmark: Benchmark, exact: bool) -> list[Metric]:
-    """The metrics that findings compare: those that are exact, or those that are sampled."""
+    """The metrics that are compared: those that are exact, or those that are sampled."""
     return [metric for metric in benchmark.compared if metric.exact == exact]
 
 

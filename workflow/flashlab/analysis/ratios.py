@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from flashlab import statistics
 from flashlab.analysis.experiment import EXACT_DIGITS
-from flashlab.analysis.finding import Reason
 from flashlab.analysis.pairing import RunEstimate
 from flashlab.analysis.replication import interval_of
 from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_estimate
-from flashlab.telling.values import Measured, supported_places
 
 SIGNIFICANT_DIGITS = 3
 EVIDENCE_DIGITS = 9
@@ -62,21 +60,6 @@ def rounded_off_margin(ratio: float) -> float:
     return _rounded_off(ratio, 1 + statistics.MARGIN, 1 / (1 + statistics.MARGIN))
 
 
-def printed_ratio(found: Ratio) -> Measured:
-    """With the digits that its interval supports; more where these would put it across the margin.
-
-    Three where it has no interval, and from a hundred on.
-    """
-    ratio = found.ratio
-    if found.half_width == 0 or ratio >= 100:
-        return Measured(rounded_off_margin(ratio))
-    places = supported_places(ratio, found.half_width)
-    ends = 1 + statistics.MARGIN, 1 / (1 + statistics.MARGIN)
-    while places < EXACT_DIGITS and not _is_same_side(ratio, round(ratio, places), ends):
-        places += 1
-    return Measured(round(ratio, places), places)
-
-
 def _is_same_side(value: float, printed: float, ends: Sequence[float]) -> bool:
     """Whether a number as it is printed is above and below the same ends, and on the same ones."""
     return all((printed > end, printed < end) == (value > end, value < end) for end in ends)
@@ -99,7 +82,7 @@ def _rounded_off(ratio: float, *ends: float) -> float:
 class Ratio:
     """A ratio of two medians at one value of the sweep, with its 95% interval if there is one.
 
-    It is judged as a share of the `ideal` one. `pairs` are the processes that ran side by side and
+    `pairs` are the processes that ran side by side and
     were compared one by one; none where it is that of two independent medians.
     """
 
@@ -108,42 +91,17 @@ class Ratio:
     low: float | None
     high: float | None
     samples: int
-    ideal: float = 1.0
     pairs: int = 0
 
     @property
     def verdict(self) -> str:
         """``above``, ``below`` or ``equal`` by the margin, else ``inconclusive`` (`verdict_of`)."""
-        if self.low is None or self.high is None:
-            return verdict_of(None, None)
-        return verdict_of(self.low / self.ideal, self.high / self.ideal)
-
-    @property
-    def may_be_above(self) -> bool:
-        """Whether the interval, or the lack of one, leaves room for more than the margin above."""
-        return self.high is None or exceeds_margin(self.high / self.ideal)
-
-    @property
-    def may_be_below(self) -> bool:
-        """Whether the interval, or the lack of one, leaves room for more than the margin below."""
-        return self.low is None or exceeds_margin(self.ideal / self.low)
+        return verdict_of(self.low, self.high)
 
     @property
     def half_width(self) -> float:
         """Half of its interval's width; 0 where it has none."""
         return (self.high - self.low) / 2 if self.low is not None and self.high is not None else 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        """The ratio as evidence, rounded to `EVIDENCE_DIGITS`."""
-        return {"value": self.value, **interval_json(self), "verdict": self.verdict}
-
-
-def interval_json(found: Ratio) -> dict[str, Any]:
-    """Estimate, interval and number of samples, as evidence."""
-    ends = {"estimate": found.ratio, "low": found.low, "high": found.high}
-    printed = {k: None if v is None else rounded(v, EVIDENCE_DIGITS) for k, v in ends.items()}
-    paired = {"pairs": found.pairs} if found.pairs else {}
-    return {**printed, "n": found.samples, **paired}
 
 
 def function_of(
@@ -160,7 +118,7 @@ LATER_ERROR = 0.01
 process that is added to decide a verdict, it is looked at once more (compare `compare.looks`)."""
 
 
-def ratio(value: int, numerator: Estimate, denominator: Estimate, ideal: float = 1.0) -> Ratio:
+def ratio(value: int, numerator: Estimate, denominator: Estimate) -> Ratio:
     """Ratio of two medians; exactly 1 where both are the same run's.
 
     Of two runs whose processes ran side by side, that of the pairs (`pairing`).
@@ -174,34 +132,4 @@ def ratio(value: int, numerator: Estimate, denominator: Estimate, ideal: float =
     if found is None:
         found = function_estimate(operator.truediv, (numerator, denominator))
     low, high = interval_of(found, error) or (None, None)
-    return Ratio(value, found.median, low, high, found.count, ideal, pairs)
-
-
-def advantages(
-    medians: Mapping[int, Estimate], others: Mapping[int, Estimate], higher_is_better: bool
-) -> list[Ratio]:
-    """How many times as good as the others medians are, at each value that both have."""
-    above, below = (medians, others) if higher_is_better else (others, medians)
-    common = sorted(above.keys() & below.keys())
-    return [ratio(value, above[value], below[value]) for value in common]
-
-
-def shared_verdict(found: Sequence[Ratio], words: Mapping[str, str]) -> str:
-    """The verdict that all ratios share, ``mixed`` where they differ; none decide nothing.
-
-    In `words` where they have one for it.
-    """
-    verdicts = {ratio.verdict for ratio in found} or {"inconclusive"}
-    shared = verdicts.pop() if len(verdicts) == 1 else "mixed"
-    return words.get(shared, shared)
-
-
-def with_verdict(found: Sequence[Ratio], verdict: str) -> list[int]:
-    """The values of the sweep whose ratio has this verdict."""
-    return [ratio.value for ratio in found if ratio.verdict == verdict]
-
-
-def without_samples(found: Iterable[Ratio]) -> list[Reason]:
-    """The reason ``no_samples`` where there are ratios, but not one with an interval."""
-    lows = [ratio.low for ratio in found]
-    return [Reason("no_samples")] if lows and all(low is None for low in lows) else []
+    return Ratio(value, found.median, low, high, found.count, pairs)

@@ -1,16 +1,17 @@
 """Which verdicts differ between a new report and the one before it.
 
 After an upgrade, or when runs were measured again, verdicts may differ. A reader of the old report
-is told which statements no longer hold.
+is told which comparisons no longer stand as they did.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from flashlab.analysis.finding import Finding, read_findings
-from flashlab.files import canonical, read_json, write_json
+from flashlab.analysis.comparison_rows import Comparison, read_comparisons
+from flashlab.analysis.experiment import COMPARISONS
+from flashlab.files import read_json, write_json
 from flashlab.plan.plan_files import record_paths
 
 CHANGED = "changed: "
@@ -18,25 +19,27 @@ CHANGED = "changed: "
 
 KEPT = "verdicts.json"
 
-
-def _describe_subject(finding: Finding) -> str:
-    """What a finding is about: its kind, experiment and subject, in words."""
-    subject = dict(finding.subject)
-    variant = [f"{name}={canonical(value)}" for name, value in subject.pop("variant", {}).items()]
-    parts = [finding.kind, finding.experiment, *map(str, subject.values()), *variant]
-    return " ".join(part for part in parts if part)
+MOST_LISTED = 20
+"""Most changed verdicts that are listed; comparisons.csv has them all."""
 
 
-def verdicts_of(findings: Sequence[Finding]) -> dict[str, str]:
-    """The verdicts by what they are about; where there are several, in alphabetical order."""
-    found: dict[str, set[str]] = {}
-    for finding in findings:
-        found.setdefault(_describe_subject(finding), set()).add(finding.verdict)
-    return {about: ", ".join(sorted(verdicts)) for about, verdicts in found.items()}
+def _about(row: Comparison) -> str:
+    """What a comparison is of: ``seq_len causal=false forward_time at 128: Flash2 / Pytorch``."""
+    at = "pooled" if row.value is None else f"at {row.value}"
+    whose = [row.experiment or "all", row.variant, row.metric, at]
+    sides = f"{row.subject} / {row.reference}"
+    if row.subject == row.reference:
+        sides = f"{row.subject}, {row.compared}"
+    return f"{' '.join(filter(None, whose))}: {sides}"
+
+
+def verdicts_of(rows: Iterable[Comparison]) -> dict[str, str]:
+    """The verdicts by what they are about."""
+    return {_about(row): row.verdict for row in rows}
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
-    """A line for each verdict that differs on the same subject."""
+    """A line for each verdict that differs on the same comparison."""
     for about, verdict in after.items():
         if about in before and before[about] != verdict:
             yield f"{about}: {before[about]} is now {verdict}"
@@ -64,11 +67,11 @@ def compare_verdicts(results: Path) -> list[str]:
     """The verdicts that differ from the last call's; the current ones are kept in their place.
 
     `results` is the folder of a dataset's results; the verdicts are kept in its `KEPT`. The first
-    line says whether the records are the same. The list is empty if nothing changed, or if there
-    was no report before.
+    line counts them and says whether the records are the same. The list is empty if nothing
+    changed, or if there was no report before.
     """
     kept = results / KEPT
-    records, verdicts = _records(results), verdicts_of(read_findings(results / "findings.json"))
+    records, verdicts = _records(results), verdicts_of(read_comparisons(results / COMPARISONS))
     try:
         before = read_json(kept)
         found = list(changes(before["verdicts"], verdicts))
@@ -78,5 +81,8 @@ def compare_verdicts(results: Path) -> list[str]:
     write_json(kept, {"records": records, "verdicts": verdicts})
     if not found:
         return []
-    count = f"{len(found)} verdict{'s differ' if len(found) > 1 else ' differs'}"
-    return [f"{count} from the report before, {_cause(known, records, reported)}:", *found]
+    count = f"{len(found)} of {len(verdicts)} verdicts changed"
+    listed = found[:MOST_LISTED]
+    if len(found) > MOST_LISTED:
+        listed.append(f"and {len(found) - MOST_LISTED} more")
+    return [f"{count} since the report before, {_cause(known, records, reported)}:", *listed]

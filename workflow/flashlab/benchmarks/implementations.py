@@ -145,9 +145,10 @@ def read_implementation(
     """Read what a kernel file declares.
 
     NAME, LABEL (one for each language), LABEL_CPU (default: LABEL), PACKAGES (default: torch),
-    PRELOADS, SOURCES and TUNED_ON (default: none), STORES_SCORES (default: False), INPUTS (default: packed; another form has the function of
-    `ENTRY_POINTS`); of a step beyond another one also PREVIOUS, its name, and
-    IDEA, a sentence for each language. `defaults` stand in for NAME and LABEL.
+    PRELOADS, SOURCES and TUNED_ON (default: none), STORES_SCORES (default: False), INPUTS (default:
+    packed; another form has the function of `ENTRY_POINTS`); of a step beyond another one also
+    PREVIOUS, its name, and IDEA, a sentence for each language. `defaults` stand in for NAME and
+    LABEL.
 
     ImplementationError where one is missing, there is no function `entry_point`, such as
     ``attention(qkv, causal)``, or a file that the kernel imports or names cannot be read.

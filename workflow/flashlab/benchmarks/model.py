@@ -1,6 +1,6 @@
 """What a benchmark is: its parameters, its metrics, how it is measured and what a run must cost.
 
-A benchmark is a declared value. Tables, findings, figures and reports iterate the declaration and
+A benchmark is a declared value. Tables, stories, figures and reports iterate the declaration and
 never name a benchmark, a parameter or a metric of their own.
 """
 
@@ -333,7 +333,7 @@ class Benchmark:
 
     @cached_property
     def compared(self) -> tuple[Metric, ...]:
-        """The measured metrics that findings are about; the others are only shown.
+        """The measured metrics that are compared; the others are only shown.
 
         Those are declared so, or measured once in each process.
         """

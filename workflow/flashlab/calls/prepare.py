@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.experiment import DERIVED, TABLES
+from flashlab.analysis.experiment import COMPARISONS, DERIVED, TABLES
 from flashlab.anonymity import anonymous_text
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
@@ -172,8 +172,9 @@ def _planned_records(
     replicates = read_replicates(source.config, source.device, kept, asked)
     planned = planning.plan_local(*local, replicates.of, source.machine)
     if source.config["decide"]:
-        findings = source.home / "findings.json"
-        undecided = runs_to_decide(findings, experiments, planned, source.kind)
+        previous = {name: each.previous for name, each in source.implementations.items()}
+        about = (source.kind, source.config["baseline"], previous)
+        undecided = runs_to_decide(source.home / COMPARISONS, experiments, planned, *about)
         replicates = replicates.with_one_more(undecided)
         planned = planning.plan_local(*local, replicates.of, source.machine)
     added = dict(replicates.added)
@@ -295,7 +296,7 @@ def _stage_damages(
     home: Path, report: str, experiments: Sequence[planning.PlannedExperiment]
 ) -> dict[str, str]:
     """Outputs of the stages after the records that must be made again, each with the reason."""
-    paths = {home / name: "findings" for name in DERIVED}
+    paths = {home / name: "observations" for name in DERIVED}
     paths[home / "overview"] = "overview"
     found: dict[str, str] = {}
     for experiment in experiments:

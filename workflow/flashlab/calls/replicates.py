@@ -7,16 +7,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.finding import Finding, read_findings
+from flashlab.analysis.comparison_rows import (
+    ALTERNATIVES,
+    FIRST,
+    IMPLEMENTATIONS,
+    PREVIOUS,
+    Comparison,
+    read_comparisons,
+    variant_words,
+)
+from flashlab.benchmarks.model import Benchmark
 from flashlab.files import read_json
 from flashlab.plan.planning import PlannedExperiment, PlannedRun, value_on
 from flashlab.runs import Run
 
+OTHERS = (IMPLEMENTATIONS, ALTERNATIVES, PREVIOUS, FIRST)
+"""What is compared where it is not a variant that is switched."""
+
 MOST_ADDED = 8
 """Processes of a run from which on none is added to decide a verdict."""
-
-OPEN = ("inconclusive", "mixed")
-"""Verdicts of findings that further processes may decide, as far as single values are undecided."""
 
 
 @dataclass(frozen=True)
@@ -55,66 +64,103 @@ def read_replicates(
     return Replicates(value_on(config["replicates"], device), added, asked)
 
 
-def _undecided_values(finding: Finding) -> set[int]:
-    """The values of the sweep at which a finding that the report tells is undecided."""
-    if finding.verdict not in OPEN or not (finding.told or finding.rank is not None):
-        return set()
-    return {
-        estimate["value"]
-        for estimate in finding.estimates
-        if "value" in estimate and estimate.get("verdict", finding.verdict) == "inconclusive"
-    }
+def _rivals(rows: Iterable[Comparison], higher_is_better: bool) -> set[str]:
+    """The best implementation at one setting, by its medians: that which no other one beats."""
+    names: set[str] = set()
+    beaten: set[str] = set()
+    for row in rows:
+        names |= {row.subject, row.reference}
+        subject_is_better = row.ratio > 1 if higher_is_better else row.ratio < 1
+        beaten.add(row.reference if subject_is_better else row.subject)
+    return names - beaten
+
+
+def undecided(
+    comparisons: Iterable[Comparison],
+    benchmark: Benchmark,
+    baseline: str,
+    previous: Mapping[str, str | None],
+) -> list[Comparison]:
+    """The comparisons at single settings that a reader asks for, and that are not decided.
+
+    Those with the baseline, with the best implementation of the setting, with the step before
+    (`previous`), and of a variant switched on with the same switched off; none of growth, nor of
+    two implementations of which one alone has the variant.
+    """
+    single = [row for row in comparisons if row.experiment is not None and row.value is not None]
+    pairs: dict[tuple[Any, ...], list[Comparison]] = {}
+    for row in single:
+        if row.compared == IMPLEMENTATIONS:
+            at = (row.experiment, row.variant, row.metric, row.value)
+            pairs.setdefault(at, []).append(row)
+    asked = [row for row in single if row.compared not in OTHERS]
+    for rows in pairs.values():
+        best = _rivals(rows, benchmark.metric(rows[0].metric).higher_is_better) | {baseline}
+        for row in rows:
+            subject, reference = row.subject, row.reference
+            is_step = previous.get(subject) == reference or previous.get(reference) == subject
+            if is_step or best & {subject, reference}:
+                asked.append(row)
+    return [row for row in asked if row.verdict == "inconclusive"]
 
 
 def open_runs(
-    findings: Sequence[Finding], experiments: Sequence[PlannedExperiment], kind: tuple[str, str]
+    rows: Iterable[Comparison], experiments: Sequence[PlannedExperiment], kind: tuple[str, str]
 ) -> set[Run]:
-    """The runs of sampled metrics behind sentences whose verdict is open.
+    """The runs of both sides of these comparisons at single settings.
 
     `kind` is the dtype and device of the runs.
     """
+    wanted: dict[str | None, set[tuple[str, str, int | None]]] = {}
+    for row in rows:
+        # Of a variant that is switched, its other state is the other side.
+        variants = [row.variant]
+        if row.compared != IMPLEMENTATIONS:
+            variants.append(row.variant.replace(f"{row.compared}=true", f"{row.compared}=false"))
+        for name in (row.subject, row.reference):
+            for variant in variants:
+                wanted.setdefault(row.experiment, set()).add((name, variant, row.value))
     found: set[Run] = set()
     for experiment in experiments:
-        runs = experiment.runs(*kind)
-        for finding in findings:
-            values = _undecided_values(finding) if finding.experiment == experiment.name else set()
-            if not values or finding.metric is None:
-                continue
-            if experiment.benchmark.metric(finding.metric).exact:
-                continue
-            for run in runs:
-                parameters = experiment.benchmark.all_parameters(run)
-                if (
-                    run.implementation in finding.implementations
-                    and all(parameters[name] == value for name, value in finding.variant or ())
-                    and (not experiment.sweep or parameters[experiment.sweep] in values)
-                ):
-                    found.add(run)
+        mine, benchmark = wanted.get(experiment.name, set()), experiment.benchmark
+        for run in experiment.runs(*kind) if mine else ():
+            parameters = benchmark.all_parameters(run)
+            variant = variant_words([(p.name, parameters[p.name]) for p in benchmark.variants])
+            # Where nothing is swept, the value is that of the benchmark's first size.
+            swept = experiment.sweep or next(p.name for p in benchmark.given if not p.is_variant)
+            if (run.implementation, variant, parameters[swept]) in mine:
+                found.add(run)
     return found
 
 
-def _is_current(findings_file: Path, planned: PlannedRun) -> bool:
-    """Whether the findings were derived from all planned processes of a run."""
-    made = findings_file.stat().st_mtime_ns
+def _is_current(comparisons_file: Path, planned: PlannedRun) -> bool:
+    """Whether the comparisons were made from all planned processes of a run."""
+    made = comparisons_file.stat().st_mtime_ns
     return all(
         part.path.exists() and part.path.stat().st_mtime_ns <= made for part in planned.processes
     )
 
 
 def runs_to_decide(
-    findings_file: Path,
+    comparisons_file: Path,
     experiments: Sequence[PlannedExperiment],
     planned: Mapping[Run, PlannedRun],
     kind: tuple[str, str],
+    baseline: str,
+    previous: Mapping[str, str | None],
 ) -> list[Run]:
     """The planned runs that an open verdict depends on, in their order.
 
-    Where a process of a run is planned and not measured, or is newer than the findings, nobody
+    Where a process of a run is planned and not measured, or is newer than the comparisons, nobody
     knows yet whether its verdicts are open.
     """
     try:
-        findings = read_findings(findings_file)
+        rows = read_comparisons(comparisons_file)
     except (OSError, ValueError, TypeError, KeyError):
         return []
-    found = open_runs(findings, experiments, kind)
-    return sorted(run for run in found & planned.keys() if _is_current(findings_file, planned[run]))
+    if not experiments:
+        return []
+    asked = undecided(rows, experiments[0].benchmark, baseline, previous)
+    found = open_runs(asked, experiments, kind)
+    current = (run for run in found & planned.keys() if _is_current(comparisons_file, planned[run]))
+    return sorted(current)

@@ -86,9 +86,8 @@ def _describe_pass(
         beyond = bool(ceiling and share and is_implausible(share, ceiling.device))
         described |= {**timed, "rate": rate, "share": share, IMPLAUSIBLE: beyond}
     if look := candidate.looks.get(name):
-        ratio = look.ratio
-        described["ratio"] = {"value": ratio.value, "low": ratio.low, "high": ratio.high}
-        described |= {"verdict": ratio.verdict(metric, margin), "final": look.is_final}
+        described["ratio"] = {"value": look.ratio, "low": look.low, "high": look.high}
+        described |= {"verdict": look.verdict(metric, margin), "final": look.is_final}
     return described
 
 

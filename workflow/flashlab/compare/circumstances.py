@@ -112,8 +112,9 @@ def compare_ceilings(
 ) -> list[dict[str, Any]]:
     """The rates that both devices were measured to reach at first.
 
-    `what` is ``copy``, in GB/s, or one of these dtypes of a matrix product, in TFLOP/s. Empty where
-    a side has no file of ceilings.
+    `what` is ``copy``, in GB/s, or one of these dtypes of a matrix product, in TFLOP/s; `sustained`
+    are the rates after they fell, None where they did not. Empty where a side has no file of
+    ceilings.
     """
     if one is None or other is None:
         return []
@@ -124,7 +125,10 @@ def compare_ceilings(
         for dtype in sorted(first.matrix.keys() & second.matrix.keys() & dtypes)
     ]
     return [
-        {"what": what, "one": mine.rate / unit, "other": theirs.rate / unit}
+        {
+            **{"what": what, "one": mine.rate / unit, "other": theirs.rate / unit},
+            "sustained": [c.sustained_rate and c.sustained_rate / unit for c in (mine, theirs)],
+        }
         for what, unit, mine, theirs in found
     ]
 

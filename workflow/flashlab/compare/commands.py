@@ -58,15 +58,15 @@ def _compare(
 ) -> int:
     """Print a comparison; 1 where a verdict stands that the call is to fail on."""
     from flashlab.benchmarks.registry import find_benchmark
-    from flashlab.compare.listing import blocks
+    from flashlab.compare.comparison import compare
+    from flashlab.compare.listing import blocks, compared_of, runs
     from flashlab.compare.printing import publish
     from flashlab.compare.sides import find_side
-    from flashlab.compare.two_sides import compare
 
     benchmark = find_benchmark(name)
     document = compare(find_side(one, benchmark), find_side(other, benchmark))
     publish(form, document, blocks(document, language, markdown=form == "markdown"))
-    return 1 if {pair["verdict"] for pair in document["pairs"]} & set(fail_on) else 0
+    return 1 if runs(document, compared_of(document).table, fail_on) else 0
 
 
 SHAPES = option(
@@ -197,7 +197,7 @@ COMMANDS = (
     ),
     Command(
         "comparison",
-        "flashlab.compare.two_sides:write_comparison",
+        "flashlab.compare.comparison:write_comparison",
         "Compare the sides that a call has planned.",
         (path("--plan", "the sides, JSON"), path("--output", "comparison.json to write")),
     ),

@@ -13,13 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from flashlab.analysis.ratios import verdict_of
 from flashlab.analysis.replication import (
     Spread,
     combine_processes,
     combine_with_spread,
     interval_of,
 )
-from flashlab.compare.rule import Ratio
+from flashlab.benchmarks.model import Metric
+from flashlab.compare.words import verdict_word
 from flashlab.statistics import MIN_SAMPLES, estimate_median
 
 PROCESSES = 4
@@ -52,8 +54,14 @@ class Look:
     A verdict by fewer processes than all is provisional.
     """
 
-    ratio: Ratio
+    ratio: float
+    low: float | None
+    high: float | None
     processes: int
+
+    def verdict(self, metric: Metric, margin: float | None = None) -> str:
+        """What the interval says of the implementation's time (`ratios.verdict_of`)."""
+        return verdict_word(verdict_of(self.low, self.high, margin), metric)
 
     @property
     def is_final(self) -> bool:
@@ -79,4 +87,5 @@ def look_at(processes: Sequence[Sequence[float]]) -> Look | None:
         found = combined.spread.deviation if combined.spread else 0.0
         spread = replace(ASSUMED_SPREAD, deviation=max(found, ASSUMED_SPREAD.deviation))
         estimate, error = combine_with_spread(estimates, spread), PROVISIONAL_ERROR
-    return Look(Ratio(estimate.median, *(interval_of(estimate, error) or ())), len(processes))
+    low, high = interval_of(estimate, error) or (None, None)
+    return Look(estimate.median, low, high, len(processes))

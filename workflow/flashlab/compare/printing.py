@@ -15,7 +15,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from flashlab.compare.rule import EQUAL, FAILED, GAINS, LOSSES, MENDED
+from flashlab.compare.words import EQUAL, FAILED, GAINS, LOSSES, MENDED
 from flashlab.files import json_text
 
 COLOURS = {

@@ -11,18 +11,18 @@ from typing import Any
 
 from markupsafe import Markup
 
-from flashlab.compare.listing import cells, sorted_pairs
-from flashlab.compare.rule import EQUAL, VERDICTS
-from flashlab.compare.sentences import Sentences
-from flashlab.compare.words import name_metric
+from flashlab.analysis.comparisons import comparisons_csv
+from flashlab.compare import listing
+from flashlab.compare.words import EQUAL, INCONCLUSIVE, STATED, name_metric
 from flashlab.files import json_text, open_atomically, read_json
 from flashlab.report.attachments import AttachedFile
 from flashlab.report.page import LANGUAGE_TAGS, screen_style
 from flashlab.report.render import TEMPLATES, templates, to_pdf
+from flashlab.story.compare.means import mean_cell, shown_times
 
 STYLES = ("report.css", "compare.css", "compare-screen.css")
-DATA = "comparison.json"
-"""The name under which the PDF carries the comparison's data."""
+DATA, TABLE = "comparison.json", "comparison.csv"
+"""The names under which the PDF carries what is said, and the table that it is said of."""
 
 
 def _svg(path: Path) -> Markup:
@@ -36,43 +36,53 @@ def _svg(path: Path) -> Markup:
 def _to_html(document: Mapping[str, Any], figures: Sequence[Path], in_browser: bool) -> str:
     """The comparison as HTML: for WeasyPrint, or for a browser with everything inside it."""
     languages = document["languages"]
+    compared = listing.compared_of(document)
     # The PDF is for reading, the page for looking up too.
-    verdicts = [verdict for verdict in VERDICTS if in_browser or verdict != EQUAL]
-    template = templates(TEMPLATES).get_template("compare.html.j2")
-    return template.render(
-        document=document,
-        pairs=sorted_pairs(document, verdicts),
-        languages=languages,
-        tags=LANGUAGE_TAGS,
-        words={language: Sentences(document, language) for language in languages},
-        cells=cells,
-        name_metric=name_metric,
-        figures=[(path.stem.rpartition("-")[0], path) for path in figures],
-        in_browser=in_browser,
-        style=partial(screen_style, *STYLES),
-        svg=_svg,
+    rows = listing.runs(document, compared.table, (*STATED, INCONCLUSIVE, EQUAL))
+    return (
+        templates(TEMPLATES)
+        .get_template("compare.html.j2")
+        .render(
+            document=document,
+            runs=rows,
+            languages=languages,
+            tags=LANGUAGE_TAGS,
+            told={language: listing.sentences(document, language) for language in languages},
+            say=partial(listing.saying, document),
+            field=listing.field,
+            values=listing.values,
+            cells=partial(listing.cells, benchmark=compared.benchmark),
+            differing=listing.differing(document),
+            names=compared.implementations,
+            times=shown_times(compared),
+            classes=compared.classes(compared.speeds),
+            mean=partial(mean_cell, compared),
+            name_metric=name_metric,
+            figures=[(path.stem.split("-")[1], path) for path in figures],
+            in_browser=in_browser,
+            style=partial(screen_style, *STYLES),
+            svg=_svg,
+        )
     )
-
-
-def _read(comparison_file: Path, folder: Path) -> tuple[dict[str, Any], list[Path]]:
-    document: dict[str, Any] = read_json(comparison_file)
-    numbered = {path: path.stem.rpartition("-") for path in folder.glob("*.svg")}
-    return document, sorted(numbered, key=lambda path: (numbered[path][0], int(numbered[path][2])))
 
 
 def write_pdf(comparison_file: Path, figures: Path, output: Path) -> None:
     """Write the PDF atomically, with the data attached; the same data gives the same bytes."""
-    document, drawn = _read(comparison_file, figures)
+    document = read_json(comparison_file)
     created = datetime.fromisoformat(max(side["ended"] for side in document["sides"]))
-    data = AttachedFile(DATA, json_text(document).encode(), "Data")
-    html = _to_html(document, drawn, in_browser=False)
-    pdf = to_pdf(html, figures, [data], created.astimezone(UTC))
+    table = comparisons_csv(listing.compared_of(document).table)
+    attached = [
+        AttachedFile(DATA, json_text(document).encode(), "Data"),
+        AttachedFile(TABLE, table.encode(), "Data"),
+    ]
+    html = _to_html(document, sorted(figures.glob("*.svg")), in_browser=False)
+    pdf = to_pdf(html, figures, attached, created.astimezone(UTC))
     with open_atomically(output, binary=True) as file:
         file.write(pdf)
 
 
 def write_page(comparison_file: Path, figures: Path, output: Path) -> None:
     """Write the same as one HTML file, atomically."""
-    document, drawn = _read(comparison_file, figures)
+    document = read_json(comparison_file)
     with open_atomically(output) as file:
-        file.write(_to_html(document, drawn, in_browser=True))
+        file.write(_to_html(document, sorted(figures.glob("*.svg")), in_browser=True))

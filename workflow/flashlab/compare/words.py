@@ -1,9 +1,10 @@
-"""Words and numbers that comparisons, histories and benches share."""
+"""Words, marks and numbers that comparisons and benches share."""
 
 from __future__ import annotations
 
 from flashlab.analysis.ratios import rounded, rounded_off_margin
 from flashlab.benchmarks.model import Metric
+from flashlab.story.compare.table import TIMES
 from flashlab.telling.catalogs import message
 
 NO_VALUE = "–"
@@ -12,31 +13,41 @@ VALUE_DIGITS = 4
 DOUBT = " *"
 """Marks what was measured with warnings."""
 
-CHANGED = " †"
-"""Marks an implementation of which the sides hold other code or packages."""
-
 FARTHEST = 100
 """The largest ratio that is printed as such; two processes bound nothing."""
 
+EQUAL, INCONCLUSIVE = "equal", "inconclusive"
+FAILED, MENDED = "failed", "mended"
+LOSSES, GAINS = ("slower", "worse"), ("faster", "better")
+STATED = (FAILED, *LOSSES, MENDED, *GAINS)
+"""The words that state a difference, the most pressing first: ``failed`` is a run that had a result
+on the first side alone."""
+
+
+def verdict_word(verdict: str, metric: Metric) -> str:
+    """What a verdict says of a metric: times are called faster and slower, others better and worse.
+
+    A verdict that states no difference is its own word.
+    """
+    if verdict in (EQUAL, INCONCLUSIVE):
+        return verdict
+    gained = (verdict == "above") == metric.higher_is_better
+    return (GAINS if gained else LOSSES)[0 if metric.unit in TIMES else 1]
+
 
 def say(key: str, language: str, /, **params: object) -> str:
-    """A message in a language, with its parameters filled in.
+    """A message in a language, with its parameters filled in. The words of verdicts are keys."""
+    return set_out(message(language, "compare", key).format_map(params), language)
 
-    The codes of verdicts, of statuses and of the fields of circumstances are keys too.
-    """
-    text = message(language, "compare", key).format_map(params)
+
+def set_out(text: str, language: str) -> str:
+    """A text with the spaces that its language puts between scripts."""
     if language != "zh_TW":
         return text
     # The package of the report imports WeasyPrint, which takes a second or two.
     from flashlab.report.typography import spaced
 
     return spaced(text)
-
-
-def percentage(share: float) -> str:
-    """A share as a number of percent: 0.05234 is ``5.2``."""
-    value = rounded(100 * share, 2)
-    return f"{value:.0f}" if value >= 10 else f"{value:g}"
 
 
 def printed(ratio: float) -> str:

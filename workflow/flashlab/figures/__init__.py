@@ -1,1 +1,1 @@
-"""The figures: SVG in the report's own fonts, drawn from the tables and the findings."""
+"""The figures: SVG in the report's own fonts, drawn from the tables."""

@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from flashlab.analysis.comparisons import IMPLEMENTATIONS, compared_metrics
+from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
+from flashlab.analysis.comparisons import compared_metrics
 from flashlab.analysis.experiment import Experiment, step_metric
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import capitalised, in_languages, in_words, title_with_unit

@@ -133,14 +133,12 @@ def asked_comparisons(
     ]
 
 
-def claim_protocols(claim_source: Mapping[str, Any], has_figure: bool) -> list[str]:
-    """The protocols by whose records a claim of this source is tested, in order.
+def claim_protocols(claim_source: Mapping[str, Any]) -> list[str]:
+    """The protocols by whose records a claim of this source is judged, in order.
 
-    A published figure is compared first with the figure that the document's own way of timing
-    gives; a direction is decided by samples, which have intervals.
+    First those of samples, which have intervals; then those of the document's own way of timing.
     """
-    own = claim_source.get("protocol", SAMPLED)
-    return list(dict.fromkeys([own, SAMPLED] if has_figure else [SAMPLED, own]))
+    return list(dict.fromkeys([SAMPLED, claim_source.get("protocol", SAMPLED)]))
 
 
 def claimed_protocols(document: Mapping[str, Any]) -> set[str]:

@@ -1,1 +1,1 @@
-"""The report: findings, figures and tables as one bilingual PDF, and as one HTML page."""
+"""The report: stories, figures and tables as one bilingual PDF, and as one HTML page."""

@@ -1,20 +1,19 @@
-"""Method and definitions, the count of all checks, and the appendix with every run."""
+"""Method and definitions, and the appendix with every run."""
 
 from __future__ import annotations
 
 import string
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from flashlab.analysis.registry import KINDS
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table
+from flashlab.report.processes import describe_processes
 from flashlab.telling.catalogs import messages
-from flashlab.telling.codes import VERDICTS, WARNINGS
+from flashlab.telling.codes import WARNINGS
 from flashlab.telling.values import Label, Listed, Tellable, in_turn, say
 
-SIGNS = {"▲ ▼": "symbol.better", "= ◆ ○": "symbol.undecided", "×": "symbol.empty"}
+SIGNS = {"▲ ▼": "symbol.better", "= ○": "symbol.undecided", "×": "symbol.empty"}
 PROTOCOLS = {"sampled": "method.sampled", "lab5": "method.lab5", "training": "method.training"}
 PROTOCOLS_ON = {
     ("sampled", "cuda"): "method.sampled.cuda",
@@ -56,7 +55,7 @@ def describe_method(data: ReportData) -> list[Tellable]:
             if key.startswith(beginning) and others.isdisjoint(key.split("."))
         ),
         *of_protocols,
-        *(told for f in data.of_kind("processes") for told in f.statements),
+        *describe_processes(data),
         *map(say, ("method.difference", "method.growth", "method.conclusions")),
     ]
 
@@ -74,27 +73,6 @@ def list_symbols(data: ReportData) -> Table:
         rows.append(Row([parameter.symbol, meaning]))
     rows += [Row([sign, say(key)]) for sign, key in SIGNS.items()]
     return Table([say("column.symbol"), say("column.meaning")], rows)
-
-
-def count_checks(data: ReportData) -> Table:
-    """How often each kind of finding came to each verdict, those that found nothing too.
-
-    Conclusions only quote them.
-    """
-    counts: dict[str, Counter[str]] = {}
-    for finding in data.findings:
-        if finding.kind in KINDS:
-            counts.setdefault(finding.kind, Counter())[finding.verdict] += 1
-    rows = []
-    for kind, verdicts in counts.items():
-        listed = [
-            say("check.verdict", verdict=say(VERDICTS[verdict]), count=count)
-            for verdict, count in verdicts.most_common()
-        ]
-        total = sum(verdicts.values())
-        rows.append(Row([say(KINDS[kind].label), total, Listed(listed)]))
-    keys = ("column.check", "column.count", "column.verdicts")
-    return Table([*map(say, keys)], rows, numeric=range(1, 2))
 
 
 def describe_runs(data: ReportData) -> Tellable:

@@ -23,7 +23,7 @@ from flashlab.remarks import (
 from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError, parse_json
 
 RECORDS, CONFIG, MANIFEST = "records.jsonl.gz", "config.json", "manifest.json"
-CEILINGS, FINDINGS = "ceilings.json", "findings.json"
+CEILINGS = "ceilings.json"
 
 MAX_RECORDS_BYTES = 64 * 1024**2
 MAX_RECORDS = 5_000

@@ -1,4 +1,4 @@
-"""The chapters of the report: neighbouring experiments together, each with its conclusion."""
+"""The chapters of the report: neighbouring experiments together, each with its story."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from flashlab.report.compact import compact_table, records_of
 from flashlab.report.data import BETTER, ReportData
 from flashlab.report.document import Chapter, FigureEntry, Section, Table
 from flashlab.report.sections import values_along
-from flashlab.report.statements import render_conclusion
 from flashlab.report.story import section_story
 from flashlab.telling.values import (
     Heading,
@@ -51,11 +50,15 @@ def _title(data: ReportData, group: Sequence[Experiment]) -> Tellable:
     ordinal = say("experiment", number=first)
     if len(group) > 1:
         ordinal = say("experiments", first=first, last=last)
+    return Listed([ordinal, title_of(group)], "")
+
+
+def title_of(group: Sequence[Experiment]) -> Label:
+    """What the titles of several experiments share: ``Long sequences``."""
     titles = [experiment.plan["title"] for experiment in group]
-    shared = {
-        language: shared_title([title[language] for title in titles]) for language in titles[0]
-    }
-    return Listed([ordinal, Label(shared)], "")
+    return Label(
+        {language: shared_title([title[language] for title in titles]) for language in titles[0]}
+    )
 
 
 def _printed_figures(
@@ -83,25 +86,22 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
     first = 1
     for number, group in data.chapters:
         members = sections[first - 1 : first - 1 + len(group)]
-        table = compact_table(data, group, told)
         figures = _printed_figures(data, group, members)
-        conclusion = data.find(group[0], "conclusion", topic="section")
-        story = section_story(data, group)
+        beside = sum(not figure.wide for figure in figures) == 1 < len(figures)
+        table = compact_table(data, group, told, narrow=beside)
         found.append(
             Chapter(
                 id=f"chapter-{group[0].name}",
                 number=number,
                 title=_title(data, group),
                 setting=members[0].setting if len(group) == 1 else _settings(data, group),
-                conclusion=render_conclusion(data, conclusion)
-                if conclusion and not story
-                else None,
-                story=story,
+                story=section_story(data, group),
                 figures=figures,
                 table=table and replace(table, caption=None),
                 table_label=say("table", number=number),
                 table_caption=_table_caption(data, group, table, told) if table else None,
                 sections=members,
+                beside=beside and table is not None,
             )
         )
         for experiment in group:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from flashlab.analysis.comparison_rows import Comparison
 from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics, metrics_of
 from flashlab.analysis.experiment import Row as RunRow
-from flashlab.analysis.finding import Finding
 from flashlab.analysis.ratios import exceeds_margin
 from flashlab.benchmarks.model import Metric
 from flashlab.report.data import ReportData, with_unit
@@ -35,7 +35,7 @@ from flashlab.telling.values import (
 MOST_VALUES = 6
 """Most values of a sweep that fit side by side twice, for two metrics."""
 
-PREFIXES = {"equivalent": "≈ ", "equal": "≈ ", "inconclusive": "? "}
+PREFIXES = {"equal": "≈ ", "inconclusive": "? "}
 """What stands before a ratio that is no difference, or not decided to be one."""
 
 FAR = 20.0
@@ -108,20 +108,12 @@ def _caption(
 # Two implementations
 
 
-def estimate_at(finding: Finding | None, value: int) -> Mapping[str, Any] | None:
-    """What a finding, if there is one, says of a value of the sweep."""
-    return next((e for e in finding.estimates if e["value"] == value), None) if finding else None
-
-
-def _ratio_cell(data: ReportData, choice: Finding | None, value: int, name: str) -> Cell:
-    """How many times as good as the other one an implementation is at a value."""
-    found = estimate_at(choice, value)
+def _ratio_cell(found: Comparison | None, data: ReportData) -> Cell:
+    """How many times as good as the other one an implementation is."""
     if found is None:
         return Cell("–")
-    ends = [found[key] for key in ("low", "estimate", "high")]
-    if found["best"] != name:
-        ends = [end and 1 / end for end in reversed(ends)]
-    return ratio_cell(data, ends[1], found["verdict"], places_of(*ends))
+    places = places_of(found.low, found.ratio, found.high)
+    return ratio_cell(data, found.ratio, found.verdict, places)
 
 
 def places_of(low: float | None, ratio: float, high: float | None) -> int | None:
@@ -143,15 +135,20 @@ def ratio_cell(data: ReportData, ratio: float, verdict: str, places: int | None)
 
 
 def _pair_row(
-    data: ReportData, experiment: Experiment, variant: Variant, value: int, names: Sequence[str]
+    data: ReportData,
+    experiment: Experiment,
+    variant: Variant,
+    value: int,
+    names: Sequence[str],
+    metrics: Sequence[Metric],
 ) -> Iterator[Cell]:
     """Each metric of both implementations, and how they compare."""
     runs = [experiment.run_at(name, variant, value) for name in names]
-    for metric in _metrics_of_pair(experiment):
+    for metric in metrics:
         yield from (printed_value(data, experiment, run, metric) for run in runs)
         if not metric.exact:
-            choice = data.find(experiment, "choice", metric=metric.name, variant=dict(variant))
-            yield _ratio_cell(data, choice, value, names[1])
+            both = (names[1], names[0])
+            yield _ratio_cell(data.gain(experiment, variant, metric, both, value), data)
             continue
         values = [
             experiment.metric_row(run, metric.name)["value"]
@@ -165,17 +162,22 @@ def _pair_row(
             yield Cell("–")
 
 
-def _metrics_of_pair(experiment: Experiment) -> list[Metric]:
-    return [*chosen_metrics(experiment.benchmark), *metrics_of(experiment.benchmark, exact=True)]
+def _metrics_of_pair(experiment: Experiment, *, narrow: bool) -> list[Metric]:
+    chosen = chosen_metrics(experiment.benchmark)
+    exact = metrics_of(experiment.benchmark, exact=True)
+    return [*(chosen[-1:] if narrow else chosen), *exact]
 
 
 def _pair_table(
-    data: ReportData, experiment: Experiment, names: Sequence[str], variants: Sequence[Variant]
+    data: ReportData,
+    experiment: Experiment,
+    names: Sequence[str],
+    variants: Sequence[Variant],
+    metrics: Sequence[Metric],
 ) -> Table:
     """A row for each variant and value of the sweep; `names` are the baseline and the other one."""
     sizes = [experiment.parameter, *experiment.covarying]
     several = experiment.varying_variants if len(variants) > 1 else []
-    metrics = _metrics_of_pair(experiment)
     columns: list[Tellable] = [
         *(heading(parameter.labels) for parameter in several),
         *(size.symbol for size in sizes),
@@ -190,7 +192,7 @@ def _pair_table(
             cells: list[Cell | Tellable] = [
                 *(setting(p, dict(variant)[p.name]) for p in several),
                 *(run[size.name] for size in sizes),
-                *_pair_row(data, experiment, variant, value, names),
+                *_pair_row(data, experiment, variant, value, names, metrics),
             ]
             rows.append(Row(cells, first=value == experiment.values[0] and variant != variants[0]))
     numeric = range(len(several), len(columns))
@@ -307,12 +309,17 @@ def _several_table(
 
 
 def compact_table(
-    data: ReportData, group: Sequence[Experiment], told: Collection[frozenset[str]]
+    data: ReportData,
+    group: Sequence[Experiment],
+    told: Collection[frozenset[str]],
+    *,
+    narrow: bool = False,
 ) -> Table | None:
     """The table of a chapter, with its caption; None where nothing gave numbers.
 
-    A variant whose runs an earlier chapter's table holds (`told`, sets of record names) is left out
-    where another one remains.
+    A `narrow` one, of two implementations, has the total and the exact metrics alone. A variant
+    whose runs an earlier chapter's table holds (`told`, sets of record names) is left out where
+    another one remains.
     """
     if all(run["status"] != "ok" for experiment in group for run in experiment.runs):
         return None
@@ -323,7 +330,9 @@ def compact_table(
     names = [name for name in group[0].implementations if name == data.baseline]
     names += [name for name in group[0].implementations if name != data.baseline]
     if len(group) == 1 and len(names) == 2 and data.baseline in names:
-        return _aligned(_pair_table(data, group[0], names, [variant for _, variant in fresh]))
+        metrics = _metrics_of_pair(group[0], narrow=narrow)
+        variants = [variant for _, variant in fresh]
+        return _aligned(_pair_table(data, group[0], names, variants, metrics))
     return _aligned(_several_table(data, group, fresh))
 
 

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.select import MIN_CHOICES
 from flashlab.remarks import Remark
 from flashlab.report.appendix import (
-    count_checks,
     describe_method,
     describe_runs,
     list_runs,
@@ -23,16 +21,19 @@ from flashlab.report.environment import render_environment
 from flashlab.report.exploration import explore
 from flashlab.report.front import render_front, render_headline
 from flashlab.report.heat_map import render_heat_map
-from flashlab.report.ledger import render_ledger
 from flashlab.report.published import render_published
 from flashlab.report.sections import render_section
+from flashlab.report.story import claims_story
 from flashlab.telling.values import say
+
+MIN_CHOICES = 3
+"""Fewest implementations among which choosing is more than a comparison with the baseline."""
 
 
 def compose(
     config: Mapping[str, Any], results: Path, ceilings: Path | None, remarks: Sequence[Remark]
 ) -> Report:
-    """The report of the dataset in `results`, from its plans, tables and findings.
+    """The report of the dataset in `results`, from its plans, tables and observations.
 
     `ceilings` is the file of the device's measured ceilings, if there is one; `remarks` are the
     author's.
@@ -52,11 +53,10 @@ def compose(
         sections=sections,
         implementations=render_implementations(data),
         published=render_published(data),
-        ledger=render_ledger(data),
+        claims=claims_story(data),
         method=describe_method(data),
         symbols=list_symbols(data),
         environment=render_environment(data),
-        checks=count_checks(data),
         runs_note=describe_runs(data),
         runs=list_runs(data),
         elsewhere=say("elsewhere", page=f"report/{data.benchmark.report}.html"),

@@ -1,4 +1,4 @@
-"""The report's data, read once: configuration, sweeps, findings and ceilings.
+"""The report's data, read once: configuration, sweeps, comparisons and ceilings.
 
 Every run has a number, in the order in which the experiments first show it.
 """
@@ -13,15 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
+from flashlab.analysis.comparison_rows import (
+    Comparison,
+    Key,
+    between_implementations,
+    read_comparisons,
+    variant_words,
+)
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import (
+    COMPARISONS,
     Experiment,
     Row,
     Variant,
     read_planned_experiment,
     sections_of,
 )
-from flashlab.analysis.finding import Finding, read_findings
 from flashlab.analysis.ratios import rounded
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
@@ -98,12 +105,6 @@ class ReportData:
                 found.setdefault(run["record"], (run, records[experiment.key_of(run)]))
         self.runs = [run for run, _ in found.values()]
         self.records_of_runs = [records for _, records in found.values()]
-        order = {experiment.name: position for position, experiment in enumerate(self.experiments)}
-        # In the order of the sections; those about no experiment of the report come last.
-        self.findings: list[Finding] = sorted(
-            read_findings(results / "findings.json"),
-            key=lambda finding: order.get(finding.experiment or "", len(order)),
-        )
 
     def _read(self, name: str) -> Experiment:
         """An experiment, all of its text legible."""
@@ -181,22 +182,46 @@ class ReportData:
         """The sweep of this name, the summary among them."""
         return next(each for each in (self.summary, *self.experiments) if each.name == name)
 
+    @property
+    def shown(self) -> list[Experiment]:
+        """The experiments of the sections and the headline, by name; not those of claims alone."""
+        return sorted((*self.experiments, self.summary), key=lambda experiment: experiment.name)
+
     @cached_property
-    def _found(self) -> dict[tuple[str | None, str], list[Finding]]:
-        """The findings by their experiment and their kind."""
-        found: dict[tuple[str | None, str], list[Finding]] = {}
-        for finding in self.findings:
-            found.setdefault((finding.experiment, finding.kind), []).append(finding)
-        return found
+    def shown_runs(self) -> list[Row]:
+        """The runs of those, in order of their numbers."""
+        found = {run["record"] for experiment in self.shown for run in experiment.runs}
+        return [run for run in self.runs if run["record"] in found]
 
-    def find(self, experiment: Experiment, kind: str, **subject: Any) -> Finding | None:
-        """The first finding of this kind about a subject in an experiment, None for none."""
-        found = self._found.get((experiment.name, kind), [])
-        return next((finding for finding in found if finding.is_about(**subject)), None)
+    @cached_property
+    def comparisons(self) -> list[Comparison]:
+        """Every comparison of the dataset."""
+        return read_comparisons(self.results / COMPARISONS)
 
-    def of_kind(self, kind: str, verdict: str | None = None) -> list[Finding]:
-        """The findings of a kind, those that came to a verdict, if one is given."""
-        return [f for f in self.findings if f.kind == kind and verdict in (None, f.verdict)]
+    @cached_property
+    def _compared(self) -> Mapping[Key, Comparison]:
+        return between_implementations(self.comparisons)
+
+    @cached_property
+    def compared(self) -> set[str | None]:
+        """The experiments whose implementations are compared, by name."""
+        return {key[0] for key in self._compared}
+
+    def gain(
+        self,
+        experiment: Experiment,
+        variant: Variant,
+        metric: Metric,
+        names: tuple[str, str],
+        value: int,
+    ) -> Comparison | None:
+        """How many times as good the first of two implementations is at a value of the sweep.
+
+        None where either has no numbers.
+        """
+        key = (experiment.name, variant_words(variant), metric.name, *names, value)
+        found = self._compared.get(key)
+        return found.gain(metric.higher_is_better) if found else None
 
     @property
     def on_cpu(self) -> bool:
@@ -211,13 +236,6 @@ class ReportData:
     def measured_ceilings(self) -> Ceilings | None:
         """The device's ceilings, if they were measured."""
         return read_ceilings(self.ceilings, Estimates()) if self.ceilings else None
-
-    def run_of(self, finding: Finding, value: int) -> Row:
-        """The run that a finding about one implementation and variant has at a value."""
-        experiment = self.experiment(finding.experiment)
-        run = experiment.run_at(finding.subject["implementation"], finding.variant or (), value)
-        assert run is not None  # findings are about runs that were asked for
-        return run
 
     def printed_figures(self, group: Sequence[Experiment]) -> list[tuple[str, str]]:
         """The figures of a section that are on paper, by experiment and id.

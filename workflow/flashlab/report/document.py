@@ -49,14 +49,13 @@ def run_cell(number: int) -> Cell:
 class Row:
     """A table row: its cells (`Tellable` where the languages differ), anchor, and whose it is.
 
-    `first` begins a group of rows; `tone` is as a cell's.
+    `first` begins a group of rows.
     """
 
     cells: Sequence[Cell | Tellable]
     id: str = ""
     implementation: str = ""
     first: bool = False
-    tone: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def table_of(keys: Iterable[str], rows: Sequence[Row], **more: Any) -> Table | N
 class FigureEntry:
     """A figure: its anchor, picture, label, and caption, which is its alternative text too.
 
-    `short` is the caption in short, for paper.
+    `short` is the caption in short, for paper; a `wide` one has the width of a page.
     """
 
     id: str
@@ -104,40 +103,14 @@ class FigureEntry:
     label: Tellable
     caption: Tellable
     short: Tellable | None = None
+    wide: bool = False
 
 
 @dataclass(frozen=True)
 class PrintedStatement:
-    """A finding in words, what it is about, the mark of its warnings, and links to its data."""
+    """What is wrong with an implementation in words, and links to the runs."""
 
     text: Tellable
-    mark: str = ""
-    lead: Tellable | None = None
-    links: Sequence[Link] = ()
-    implementations: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Statements:
-    """Findings in words, and what their marks mean: warnings on the records behind them."""
-
-    entries: Sequence[PrintedStatement]
-    doubts: Tellable | None = None
-
-
-@dataclass(frozen=True)
-class Conclusion:
-    """What to take from a section, or from all of them: a heading, and sentences.
-
-    `brief` are the first of them, as page one quotes them, of `brief_length` characters in all
-    languages together; `checked` is what was looked for and not found.
-    """
-
-    heading: Tellable
-    body: Tellable | None
-    brief: Tellable | None
-    brief_length: int
-    checked: Tellable | None
     links: Sequence[Link]
     implementations: Sequence[str]
 
@@ -158,9 +131,7 @@ class Section:
     title: Tellable
     question: Tellable
     setting: Tellable
-    statements: Statements
     figures: Sequence[FigureEntry]
-    others: Table | None
     silent: Tellable | None
     remarks: dict[str, Markup]
     table: Table
@@ -168,31 +139,44 @@ class Section:
 
 @dataclass(frozen=True)
 class Chapter:
-    """Neighbouring experiments together: what is printed of them; `sections` are the details."""
+    """Neighbouring experiments together: what is printed of them; `sections` are the details.
+
+    Its table may stand `beside` the only figure that is not wide.
+    """
 
     id: str
     number: int
     title: Tellable
     setting: Tellable
-    conclusion: Conclusion | None
     story: Sequence[Sentence]
     figures: Sequence[FigureEntry]
     table: Table | None
     table_label: Tellable
     table_caption: Tellable | None
     sections: Sequence[Section]
+    beside: bool = False
+
+    @property
+    def rows(self) -> list[list[FigureEntry]]:
+        """The figures in rows: a wide one alone, neighbouring others together."""
+        found: list[list[FigureEntry]] = []
+        for figure in self.figures:
+            if found and not figure.wide and not found[-1][0].wide:
+                found[-1].append(figure)
+            else:
+                found.append([figure])
+        return found
 
 
 @dataclass(frozen=True)
 class ExperimentRow:
-    """An experiment on page one: its title, its conclusion, and small figures of it."""
+    """An experiment on page one: its title, what is said of it, and small figures of it."""
 
     number: int
     target: str
     title: Tellable
-    conclusion: Conclusion | None
     figures: Sequence[FigureEntry]
-    line: Sentence | None = None
+    line: Sentence
 
 
 @dataclass(frozen=True)
@@ -256,7 +240,7 @@ class ChoiceChart:
     metric: str
     corner: str
     columns: Sequence[Tellable]
-    rows: Sequence[tuple[int, Sequence[MapCell]]]
+    rows: Sequence[tuple[str, Sequence[MapCell]]]
 
 
 @dataclass(frozen=True)
@@ -273,10 +257,8 @@ class Front:
 
     Without `names`, the headline says what each implementation is. `preview`, of a preview alone,
     stands on each page. `wrong` are the failed checks of correctness and the implausible rates.
-    Either `answer` and `experiments`, or `map` and `conclusions` have the decision.
-    What does not fit is left out from the end of `conclusions` or `experiments`; `cut` says how
-    many of them were. A `tight` page is set in smaller type, one with `small_figures` has smaller
-    ones beside its experiments.
+    What does not fit is left out from the end of `experiments`; `cut` says how many of them were.
+    A `tight` page is set in smaller type.
     """
 
     title: Tellable
@@ -286,15 +268,12 @@ class Front:
     names: Tellable | None
     notices: Sequence[Tellable]
     wrong: Sequence[PrintedStatement]
-    answer: Conclusion | None
     map: PrintedMap | None
-    conclusions: Sequence[Conclusion]
     experiments: Sequence[ExperimentRow]
     figure: FigureEntry | None
     headline: Table | None
     cut: int = 0
     tight: bool = False
-    small_figures: bool = False
     preview: Tellable | None = None
     story: Sequence[Sentence] = ()
     footnotes: Sequence[Sentence] = ()
@@ -302,38 +281,18 @@ class Front:
 
 @dataclass(frozen=True)
 class Implementations:
-    """All implementations side by side, under the roofline, and overtaking one another.
-
-    `errors` says which rates contradict the roofline, and is on paper, where `statements` is not.
-    """
+    """All implementations side by side, the kernels that they launch, and the roofline."""
 
     table: Table
     kernels: Table | None
     profile: Table | None
-    choices: Table | None
     rooflines: Sequence[FigureEntry]
-    errors: Statements
-    statements: Statements
-    roofline: Table | None
     others: Sequence[FigureEntry]
-    crossovers: Table | None
-
-
-@dataclass(frozen=True)
-class Ledger:
-    """Published claims checked against this dataset, and those that could not be, by reason."""
-
-    summary: Tellable
-    note: Tellable | None
-    short: Table | None
-    table: Table | None
-    others: Sequence[tuple[Tellable, Sequence[Tellable]]]
-    sources: Tellable | None = None
 
 
 @dataclass(frozen=True)
 class Environment:
-    """The machine, its ceilings, where the records disagree, and what casts doubt on them."""
+    """The machine, its ceilings, where the records disagree, and what was not measured well."""
 
     facts: Sequence[tuple[Tellable, str]]
     peaks: Table | None
@@ -342,7 +301,6 @@ class Environment:
     varying: Table | None
     notices: Sequence[Tellable]
     warnings: Table | None
-    anomalies: Table | None
     failures: Table | None
 
 
@@ -375,11 +333,10 @@ class Report:
     sections: Sequence[Section]
     implementations: Implementations
     published: Table | None
-    ledger: Ledger | None
+    claims: Sequence[Sentence]
     method: Sequence[Tellable]
     symbols: Table
     environment: Environment
-    checks: Table
     runs_note: Tellable
     runs: Table
     elsewhere: Tellable

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 
-from flashlab.analysis.experiment import DIRTY
+from flashlab import statistics
+from flashlab.analysis.experiment import DIRTY, metrics_of
 from flashlab.analysis.experiment import Row as RunRow
+from flashlab.analysis.sittings import find_sittings, gpus_at_once
 from flashlab.benchmarks.model import FLOPS
 from flashlab.devices import find_device, known_devices
 from flashlab.report.data import ReportData, stretches
 from flashlab.report.document import Cell, Environment, Row, Table, grouped, run_cell, table_of
 from flashlab.telling.codes import WARNINGS, by_code
 from flashlab.telling.glyphs import legible
-from flashlab.telling.values import Label, Listed, Tellable, say
+from flashlab.telling.values import Listed, Tellable, say
 
 FACTS = {
     **{"device_name": "device", "driver": "environment.driver", "torch": "environment.torch"},
@@ -26,9 +31,17 @@ AGREEMENT = by_code("environment.differs", "environment.unstated", "environment.
 STATES = by_code("peaks.initial", "peaks.sustained", "peaks.measured")
 """The name of each state that a ceiling was measured in."""
 
-ANOMALIES = by_code(
-    "anomaly.sign.drift", "anomaly.sign.spread", "anomaly.sign.outlier", "anomaly.sign.dips"
-)
+KERNELS = by_code("counters.counted", "counters.partly", "counters.uncounted")
+OPERATORS = {
+    "counted": "counters.counted.operators",
+    "partly": "counters.partly.operators",
+    "uncounted": "counters.uncounted.operators",
+}
+"""Of how many runs the counters were read: of a GPU's kernels, of a CPU's operators."""
+
+MUST_AGREE = ("device_name", "driver", "torch", "dtype", "protocol")
+"""Columns of the run table in which the records of one dataset must not differ."""
+
 FIELDS = by_code(
     *("field.device_name", "field.driver", "field.torch", "field.dtype", "field.protocol"),
     "field.provider",
@@ -77,9 +90,8 @@ def render_environment(data: ReportData) -> Environment:
         notices.append(
             say("environment.of_claims", count=len(of_claims), total=total, protocols=protocols)
         )
-    verdicts = {finding.verdict for finding in data.of_kind("environment")}
-    for kind in ("sittings", "counters"):
-        notices += [t for f in data.of_kind(kind) for t in f.statements]
+    notices += [*_sittings(data), *_counted(data), *_wide(data)]
+    differing = disagreements(data)
     return Environment(
         facts=[
             (say(key), ", ".join(values))
@@ -88,11 +100,10 @@ def render_environment(data: ReportData) -> Environment:
         ],
         peaks=_peaks(data),
         own_peaks=_peaks(data, own_alone=True),
-        agreement=say(AGREEMENT[next((v for v in AGREEMENT if v in verdicts), "agrees")]),
-        varying=_disagreements(data),
+        agreement=say(AGREEMENT[how_far_records_agree(differing)]),
+        varying=_varying(data, differing),
         notices=notices,
         warnings=_warnings(data),
-        anomalies=_anomalies(data),
         failures=_failures(data),
     )
 
@@ -193,27 +204,132 @@ def _run_cells(data: ReportData, run: RunRow) -> list[Cell]:
     return [run_cell(data.number_of(run)), Cell(description)]
 
 
-def _disagreements(data: ReportData) -> Table | None:
+@dataclass(frozen=True)
+class Disagreement:
+    """A column of the run table in which records differ: the records by what they state of it.
+
+    The column may be that of one `implementation` alone.
+    """
+
+    column: str
+    implementation: str
+    records: Mapping[str, Sequence[RunRow]]
+
+
+def disagreements(data: ReportData) -> list[Disagreement]:
+    """The columns in which the records of the experiments must not differ, and do.
+
+    Nor must the provider of any one implementation. What no record states, as none states a driver
+    on a CPU, is the same in all.
+    """
+    every = {row["record"]: row for experiment in data.shown for row in experiment.records}
+    records = [every[name] for name in sorted(every)]
+    # A run that failed may have ended before it was known who would run it.
+    measured = [record for record in records if record["status"] == "ok"]
+    asked: list[tuple[str, str, list[RunRow]]] = [(c, "", records) for c in MUST_AGREE]
+    for name in sorted({record["implementation"] for record in measured}):
+        mine = [record for record in measured if record["implementation"] == name]
+        asked.append(("provider", name, mine))
+    found = []
+    for column, implementation, rows in asked:
+        stated: dict[str, list[RunRow]] = {}
+        for row in rows:
+            stated.setdefault(row[column] or "", []).append(row)
+        if len(stated) > 1:
+            found.append(Disagreement(column, implementation, dict(sorted(stated.items()))))
+    return found
+
+
+def how_far_records_agree(found: Sequence[Disagreement]) -> str:
+    """``differs`` where two records state different things, else ``unstated`` or ``agrees``."""
+    if any(len(each.records.keys() - {""}) > 1 for each in found):
+        return "differs"
+    return "unstated" if found else "agrees"
+
+
+def _varying(data: ReportData, found: Sequence[Disagreement]) -> Table | None:
     """What the records state differently or not at all, and which of them."""
     rows = []
-    by_record = {record["record"]: record for record in data.records}
-    for finding in data.of_kind("environment"):
-        if finding.verdict == "agrees":
-            continue
-        column = finding.subject["field"]
-        name = say(FIELDS[column], implementation=finding.subject.get("implementation", ""))
-        for estimate in finding.estimates:
-            runs = [by_record[record] for record in estimate["records"]]
-            stated = runs[0][column]  # as it can be printed, which the finding's value may not be
+    for each in found:
+        name = say(FIELDS[each.column], implementation=each.implementation)
+        for stated, records in each.records.items():
             cells: list[Cell | Tellable] = [
                 name,
                 Cell(stated) if stated else say("unknown"),
-                len(runs),
-                _name_runs(map(data.number_of, runs)),
+                len(records),
+                _name_runs(map(data.number_of, records)),
             ]
             rows.append(Row(cells))
     keys = ("column.field", "column.value", "column.count", "column.which_runs")
     return table_of(keys, grouped(rows), numeric=range(2, 3))
+
+
+def _between(first: str, last: str) -> str:
+    """From when to when, to the minute: ``2026-11-20 16:33–16:50 UTC``."""
+    begun, ended = (
+        f"{datetime.fromisoformat(each).astimezone(UTC):%Y-%m-%d %H:%M}" for each in (first, last)
+    )
+    if begun[:10] != ended[:10]:
+        return f"{begun} – {ended} UTC"
+    return "–".join(dict.fromkeys((begun, ended[11:] if ended != begun else begun))) + " UTC"
+
+
+def _sittings(data: ReportData) -> Iterator[Tellable]:
+    """When and on what each sitting was measured."""
+    found = find_sittings(record for experiment in data.shown for record in experiment.records)
+    devices = list(dict.fromkeys(sitting.device for sitting in found))
+    named_alike = len({name for name, _ in devices}) < len(devices)
+    for number, sitting in enumerate(found, start=1):
+        # The UUID itself would be of no use to a reader, and identifies the machine.
+        gpu = f" ({devices.index(sitting.device) + 1})" if named_alike else ""
+        told: dict[str, Tellable] = {
+            "number": number,
+            "device": f"{sitting.device[0]}{gpu}",
+            "count": len(sitting.records),
+            "when": _between(sitting.first, sitting.last),
+        }
+        if (beside := gpus_at_once(sitting, found) or 1) > 1:
+            yield say("environment.sitting_beside", gpus=beside, **told)
+        else:
+            yield say("environment.sitting", **told)
+
+
+def _counted(data: ReportData) -> Iterator[Tellable]:
+    """Of how many runs the counters were read."""
+    if not data.benchmark.counters:
+        return
+    kinds = sorted({run["device"] for run in data.shown_runs})
+    names = {each.name for kind in kinds for each in data.benchmark.all_counters(kind)}
+    statuses: dict[Any, set[str]] = {}
+    for experiment in data.shown:
+        for row in experiment.metrics:
+            if row["metric"] in names:
+                statuses.setdefault(experiment.key_of(row), set()).add(row["status"])
+    count = sum(found == {"ok"} for found in statuses.values())
+    failed = len(statuses) - count
+    state = "partly" if failed else "counted" if count else "uncounted"
+    key = (OPERATORS if kinds == ["cpu"] else KERNELS)[state]
+    yield say(key, count=count, failed=failed)
+
+
+def _wide(data: ReportData) -> Iterator[Tellable]:
+    """How many medians are not known to within the margin, and of which runs."""
+    sampled = {metric.name for metric in metrics_of(data.benchmark, exact=False)}
+    rows = {
+        (experiment.key_of(row), row["metric"]): (data.number_of(run), row)
+        for experiment in data.shown
+        for run in experiment.runs
+        for row in (experiment.metric_row(run, name) for name in sorted(sampled))
+        if row["status"] == "ok" and row["low"] is not None
+    }
+    wide = [
+        number
+        for number, row in rows.values()
+        if (row["high"] - row["low"]) / 2 > statistics.MARGIN * row["value"]
+    ]
+    if wide:
+        margin = f"{100 * statistics.MARGIN:g}"
+        yield say("environment.wide", count=len(wide), total=len(rows), margin=margin)
 
 
 def _warnings(data: ReportData) -> Table | None:
@@ -224,24 +340,6 @@ def _warnings(data: ReportData) -> Table | None:
     ]
     keys = ("column.warning", "column.count", "column.which_runs")
     return table_of(keys, rows, numeric=range(1, 2))
-
-
-def _anomalies(data: ReportData) -> Table | None:
-    """Metrics of runs that are unstable in themselves, or that their neighbours contradict."""
-    rows: dict[str, Row] = {}  # a run may stand in several experiments
-    for finding in data.of_kind("anomaly"):
-        if finding.verdict == "none":
-            continue
-        facts, name = finding.facts, finding.subject["implementation"]
-        figure = facts.get("ratio") or facts["half_width"]
-        cells: list[Cell | Tellable] = [
-            *_run_cells(data, data.run_of(finding, facts["value"])),
-            Label(data.benchmark.metric(finding.subject["metric"]).labels),
-            say(ANOMALIES[facts.get("sign", "outlier")], figure=data.number(figure, 3)),
-        ]
-        rows.setdefault(str(cells), Row(cells, implementation=name))
-    keys = ("column.run", "column.shape", "column.metric", "column.anomaly")
-    return table_of(keys, [*rows.values()])
 
 
 def _failures(data: ReportData) -> Table | None:

@@ -1,57 +1,34 @@
-"""Every statement of a report with the numbers that it rests on, as lines of text."""
+"""Every sentence of a report above the rows of the tables that it rests on, as lines of text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from flashlab.analysis.finding import Finding, read_findings
+from flashlab.analysis.experiment import OBSERVATIONS
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import canonical, read_json
-from flashlab.telling.teller import Teller
-from flashlab.telling.values import in_turn
+from flashlab.story.observation import Observation, read_observations
+from flashlab.story.telling import tell
 
 
 def print_statements(results: Path, language: str) -> None:
-    """Print the statements of a dataset's findings, those of page one first."""
+    """Print what the report of a dataset says, in its order."""
     benchmark = find_benchmark(read_json(results / "plan" / "config.json")["benchmark"])
-    for line in statement_lines(
-        read_findings(results / "findings.json"), Teller(language, benchmark)
-    ):
+    observations = read_observations(results / OBSERVATIONS)
+    for line in statement_lines(observations, benchmark.name, language):
         print(line)
 
 
-def statement_lines(findings: Sequence[Finding], teller: Teller) -> Iterator[str]:
-    """A line for what each finding tells, and below it an indented one for each row behind it.
+def statement_lines(
+    observations: Sequence[Observation], benchmark: str, language: str
+) -> Iterator[str]:
+    """A line for what each observation says, and below it an indented one for each of its rows.
 
-    A conclusion rests on the rows of the findings that it quotes.
+    An observation without rows rests on its facts, which are counted or exact.
     """
-    every = {_identity(finding.to_json()): finding for finding in findings}
-    told = [finding for finding in findings if finding.statements]
-    for finding in sorted(
-        told, key=lambda f: (f.kind != "conclusion", f.rank is None, f.rank or 0)
-    ):
-        yield f"{_name(finding)}: {teller.tell(in_turn(finding.statements))}"
-        if finding.kind != "conclusion":
-            yield from _rows(finding, "  ")
-            continue
-        for quoted in dict.fromkeys(map(_identity, finding.estimates)):
-            yield f"  {_name(every[quoted])}"
-            yield from _rows(every[quoted], "    ")
-
-
-def _identity(document: Mapping[str, Any]) -> str:
-    """What a conclusion names of a finding that it quotes."""
-    return canonical({key: document.get(key) for key in ("kind", "experiment", "subject")})
-
-
-def _name(finding: Finding) -> str:
-    subject = canonical(finding.subject)
-    return f"[{finding.experiment or 'all'}: {finding.kind} {subject}, {finding.verdict}]"
-
-
-def _rows(finding: Finding, indent: str) -> Iterator[str]:
-    """The settings, ratios and intervals of a finding; its facts where it has none."""
-    rows = finding.estimates or [finding.to_json()["facts"]]
-    return (f"{indent}{canonical(row)}" for row in rows if row)
+    for each in observations:
+        where = each.section or "page one"
+        yield f"[{where}: {each.name}] {tell(each, benchmark, language)}"
+        for row in each.evidence or [each.facts]:
+            yield f"  {canonical(row)}"

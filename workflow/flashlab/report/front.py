@@ -1,4 +1,4 @@
-"""Page one: what is wrong, the decision, the conclusions, one figure, and the headline table."""
+"""Page one: what is wrong, the answer, a line an experiment, the map, and the headline table."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from functools import partial
 from typing import Any
 
 from flashlab.analysis.experiment import Row as RunRow
-from flashlab.analysis.finding import Finding
+from flashlab.analysis.ratios import rounded_off_one
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
 from flashlab.report.alternatives import render_alternatives
-from flashlab.report.compact import printed_value, ratio_cell
+from flashlab.report.chapters import title_of
+from flashlab.report.compact import places_of, printed_value, ratio_cell
+from flashlab.report.correctness import render_wrong
 from flashlab.report.data import ReportData
 from flashlab.report.document import (
     Cell,
@@ -27,10 +29,11 @@ from flashlab.report.document import (
     Row,
     Table,
 )
+from flashlab.report.environment import disagreements, how_far_records_agree
 from flashlab.report.profile import render_steps
-from flashlab.report.sections import sign_of
-from flashlab.report.statements import render_conclusion, render_statements, sentences
-from flashlab.report.story import answer, footnotes, lines
+from flashlab.report.story import answer, choice_map, footnotes, lines, sentence
+from flashlab.story.numbers import leads
+from flashlab.story.observation import Observation
 from flashlab.telling.glyphs import legible
 from flashlab.telling.values import (
     Label,
@@ -47,10 +50,14 @@ from flashlab.telling.values import (
 COLUMNS = 3
 """Most implementations of which the headline table has a row of ratios each."""
 
-FEWEST_CONCLUSIONS = 3
-
 MOST_IN_CELL = 3
 """Most implementations that a cell of the map names each."""
+
+MASK = "causal"
+"""The parameter that the columns of the map are of."""
+
+MAP_SIGNS = {"level": "≈", "changes": "/"}
+"""What stands before the others of a cell in which none is faster than all others."""
 
 OVERVIEW = {
     "summary": ("summary.label", "caption.summary"),
@@ -66,8 +73,11 @@ SUMMARY_FIGURE = "summary"
 STEPS_FIGURE = "clocks"
 """The ids of the figures of page one: that of a dataset with a map, and that of a ladder."""
 
-ROW_FIGURES = {"row-speedup": "caption.row-speedup", "row-memory": "caption.row-memory"}
-"""The small figures of an experiment on page one, and their captions."""
+SPEEDUPS = "speedups"
+"""How the id of the figure of an experiment on page one begins."""
+
+SIGNS = {"above": "▲", "below": "▼", "equal": "=", "inconclusive": "○"}
+"""The sign of a verdict in a table, where above is better."""
 
 
 def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
@@ -78,6 +88,8 @@ def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
     folder, ceilings, found = data.results / "overview", data.measured_ceilings, {}
     for figure in read_json(folder / "drawn.json"):
         kind, _, dtype = figure.partition("-")
+        if kind == SPEEDUPS:
+            continue  # beside the lines of page one
         label, *captions = OVERVIEW[kind]
         product = ceilings.matrix.get(dtype) if ceilings and kind == "roofline" else None
         if kind == "roofline" and not _are_bytes_counted(data):
@@ -104,32 +116,18 @@ def _are_bytes_counted(data: ReportData) -> bool:
 def shortened(front: Front) -> Front | None:
     """Page one with less on it; None where nothing is left to leave out beside its figure.
 
-    First the text is set smaller; then the last of the conclusions goes, down to
-    `FEWEST_CONCLUSIONS`. Without a figure, what is told of an experiment below its heading goes
-    next, the longest first; then their figures are set smaller, and left out from the last one on;
-    then the last of the experiments goes, and of the conclusions.
+    First the text is set smaller. Without a figure, those of the experiments are set smaller next,
+    and left out from the last one on; then the last of the experiments goes.
     """
     if not front.tight:
         return replace(front, tight=True)
-    if len(front.conclusions) > FEWEST_CONCLUSIONS:
-        return replace(front, conclusions=front.conclusions[:-1], cut=front.cut + 1)
     if front.figure is not None:
         return None
-    told = [(e, e.conclusion) for e in front.experiments if e.conclusion and e.conclusion.brief]
-    if told:
-        longest, conclusion = max(told, key=lambda each: each[1].brief_length)
-        shorter = replace(longest, conclusion=replace(conclusion, brief=None))
-        rows = [shorter if each is longest else each for each in front.experiments]
-        return replace(front, experiments=rows)
-    if front.experiments and not front.small_figures:
-        return replace(front, small_figures=True)
     if drawn := [each for each in front.experiments if each.figures]:
         rows = [replace(e, figures=[]) if e is drawn[-1] else e for e in front.experiments]
         return replace(front, experiments=rows)
     if len(front.experiments) > 1:
         return replace(front, experiments=front.experiments[:-1], cut=front.cut + 1)
-    if len(front.conclusions) > 1:
-        return replace(front, conclusions=front.conclusions[:-1], cut=front.cut + 1)
     return None
 
 
@@ -219,56 +217,33 @@ def _names(data: ReportData) -> Tellable:
     return clauses(named)
 
 
-# The choice map
+# The map of choices
 
 
 def map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
-    """A cell as printed: a dot where nothing was measured; ``≈?`` only where it is undecided."""
+    """A cell as printed: a dot where nothing was measured, else what to use there.
+
+    Below it stands its lead, where it is faster than all others; else what will do as well.
+    """
     if cell is None:
         return MapCell("·")
     names, state = cell["names"], cell["state"]
-    low, high = cell["lead_low"], cell["lead_high"]
-    lead = low if low == high else f"{low}–{high}"
-    others = ", ".join(names[1:] if len(names) <= MOST_IN_CELL else [names[1], "…"])
-    told = {
-        "level": f"≈ {others or '…'}",
-        "partly": f"{lead}%",
-        "changes": f"/ {others}",
-        "undecided": f"{others or f'{lead}%'} ?",
-    }.get(state, f"+{lead}%")
-    if state == "level" and not others and cell["maybe"]:
-        told = f"≈? {', '.join(cell['maybe'][:2])}"
-    shown = names[:2] if state in ("level", "changes", "undecided") else names[:1]
-    styles = [data.implementations[name]["style"] for name in shown]
-    return MapCell(names[0], told, styles, "level" if state == "partly" else state)
+    first, *others = names
+    if state == "clear":
+        below = f"+{leads(cell['lead'])}"
+    else:
+        shown = others if len(others) < MOST_IN_CELL else [*others[: MOST_IN_CELL - 1], "…"]
+        below = f"{MAP_SIGNS[state]} {', '.join(shown)}" if shown else ""
+    count = 1 if state == "clear" else 2
+    styles = [data.implementations[name]["style"] for name in names[:count]]
+    return MapCell(first, below, styles, state)
 
 
-def _rare(data: ReportData, facts: Mapping[str, Any], columns: Sequence[str]) -> Tellable | None:
-    """The places beyond the maps, each with its cell in every map."""
-    listed = []
-    for entries in zip(*(chart["rare"] for chart in facts["charts"]), strict=True):
-        cells = [map_cell(data, entry) for entry in entries]
-        given = dict(
-            zip(columns, entries[0]["column"], strict=True), **{facts["row"]: entries[0]["row"]}
-        )
-        listed.append(
-            say(
-                "conclusion.map.rare.each",
-                where=data.given(given),
-                cells=" | ".join(f"{cell.name} {cell.lead}".strip() for cell in cells),
-            )
-        )
-    return clauses(listed) if listed else None
-
-
-def _choice_map(data: ReportData, finding: Finding) -> PrintedMap:
-    benchmark, facts = data.benchmark, finding.facts
-    row = benchmark.parameter(facts["row"])
-    columns = [*benchmark.derived_parameters, *benchmark.variants]
-    names = [parameter.name for parameter in columns]
-    places = [dict(zip(names, each, strict=True)) for each in facts["columns"]]
-    headings = [Listed(settings(benchmark, place), "line.break") for place in places]
-    charts = []
+def _choice_map(data: ReportData, observation: Observation) -> PrintedMap:
+    """The map of what to use, a table for each use: rows of d and N, with and without the mask."""
+    benchmark, masks = data.benchmark, observation.facts["masks"]
+    head_dim, length, mask = (benchmark.parameter(name) for name in ("head_dim", "seq_len", MASK))
+    headings = [Listed(settings(benchmark, {MASK: value})) for value in masks]
 
     def place(cell: Mapping[str, Any] | None, given: Mapping[str, Any]) -> MapCell:
         """A cell with the numbers of its runs: at these settings, of those that it names."""
@@ -281,22 +256,19 @@ def _choice_map(data: ReportData, finding: Finding) -> PrintedMap:
         ]
         return replace(map_cell(data, cell), runs=runs)
 
-    for chart in facts["charts"]:
+    charts = []
+    for chart in observation.facts["charts"]:
         metric = benchmark.metric(chart["metric"])
+        rows = []
+        for row in chart["rows"]:
+            given = {head_dim.name: row[head_dim.symbol], length.name: row[length.symbol]}
+            cells = zip(masks, row["cells"], strict=True)
+            told = [place(cell, {**given, mask.name: value}) for value, cell in cells]
+            rows.append((" · ".join(str(size) for size in given.values()), told))
         use = say("use", metric.name, metric=heading(metric.labels))
-        rows = [
-            (
-                value,
-                [place(c, {**at, row.name: value}) for at, c in zip(places, cells, strict=True)],
-            )
-            for value, cells in zip(facts["rows"], chart["cells"], strict=True)
-        ]
-        charts.append(ChoiceChart(use, metric.name, row.symbol, headings, rows))
-    notes = [sentences(data, finding)[0]]
-    if rare := _rare(data, facts, names):
-        metrics = Listed([Label(benchmark.metric(c.metric).labels) for c in charts])
-        notes.append(say("conclusion.map.rare", rare=rare, metrics=metrics))
-    return PrintedMap(charts, in_turn(notes))
+        corner = f"{head_dim.symbol} · {length.symbol}"
+        charts.append(ChoiceChart(use, metric.name, corner, headings, rows))
+    return PrintedMap(charts, sentence(data, observation).text)
 
 
 # The headline table
@@ -312,37 +284,43 @@ def _headline_metrics(data: ReportData) -> list[Metric]:
     ]
 
 
-def _comparison(data: ReportData, implementation: str, metric: Metric) -> Finding | None:
-    """How an implementation compares with the baseline in the headline; None if nothing decides."""
-    kind = "exact_comparison" if metric.exact else "comparison"
-    about = {"implementation": implementation, "metric": metric.name}
-    found = data.find(data.summary, kind, **about)
-    return found if found and found.facts["count"] else None
+def _compared(data: ReportData, name: str, metric: Metric) -> tuple[float, str, int | None] | None:
+    """An implementation against the baseline in the headline: ratio, verdict, and its decimals.
 
-
-def _ratio(data: ReportData, found: Finding) -> str:
-    return data.ratio(found.facts["low"], found.facts["low_places"])
+    The ratio of a sampled metric is how many times as good it is; of an exact one, its share. The
+    verdict is above where it is better. None where nothing is compared.
+    """
+    summary, names = data.summary, (name, data.baseline)
+    (value, *_), (variant, *_) = summary.values, summary.variants
+    if not metric.exact:
+        found = data.gain(summary, variant, metric, names, value)
+        if found is None:
+            return None
+        return found.ratio, found.verdict, places_of(found.low, found.ratio, found.high)
+    runs = [summary.run_at(each, variant, value) for each in names]
+    ends = [summary.metric_row(run, metric.name)["value"] for run in runs if run]
+    if len(ends) < 2 or None in ends:
+        return None
+    share = rounded_off_one(ends[0] / ends[1])
+    better = (share > 1) == metric.higher_is_better
+    return share, "equal" if share == 1 else "above" if better else "below", None
 
 
 def _with_ratio(data: ReportData, run: RunRow, metric: Metric) -> Cell:
     """A value with the verdict's sign and the ratio beside it: ``▲ 4.00×``."""
-    found, note = _comparison(data, run["implementation"], metric), ""
-    if found:
-        note = f"{sign_of(data, found)[0]} {_ratio(data, found)}×"
+    name, note = run["implementation"], ""
+    if name != data.baseline and (found := _compared(data, name, metric)):
+        ratio, verdict, places = found
+        note = f"{SIGNS[verdict]} {data.ratio(ratio, places)}×"
     return replace(data.value(data.summary.metric_row(run, metric.name)), note=note)
 
 
 def _ratio_rows(data: ReportData, names: Iterable[str], metrics: Sequence[Metric]) -> Iterator[Row]:
     """A row of ratios for each implementation that is compared with the baseline."""
     for name in names:
-        found = [_comparison(data, name, metric) for metric in metrics]
+        found = [_compared(data, name, metric) for metric in metrics]
         if name != data.baseline and any(found):
-            ratios = [
-                ratio_cell(data, finding.facts["low"], finding.verdict, finding.facts["low_places"])
-                if finding
-                else Cell("")
-                for finding in found
-            ]
+            ratios = [ratio_cell(data, *each) if each else Cell("") for each in found]
             label = say("headline.ratio", name=name, baseline=data.baseline)
             yield Row([label, *ratios], implementation=name, first=True)
 
@@ -377,38 +355,25 @@ def render_headline(data: ReportData) -> Table:
 
 
 def _figures_beside(data: ReportData, name: str, title: Tellable) -> list[FigureEntry]:
-    """The small figures of an experiment on page one that were drawn."""
-    folder = data.results / "figures" / name
-    return [
-        FigureEntry(f"{figure}-{name}", path, "", say(key, title=title))
-        for figure, key in ROW_FIGURES.items()
-        if (path := folder / f"{figure}.svg").is_file()
-    ]
+    """The figure of an experiment on page one, if one was drawn."""
+    path = data.results / "overview" / f"{SPEEDUPS}-{name}.svg"
+    caption = say("caption.speedups", title=title)
+    return [FigureEntry(f"{SPEEDUPS}-{name}", path, "", caption)] if path.is_file() else []
 
 
 def _lines(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]:
     """The experiments, a line each, as the story has them."""
     by_name = {each.id.removeprefix("chapter-"): each for each in chapters}
+    groups = {group[0].name: group for _, group in data.chapters}
     rows = []
     for observation, line in lines(data):
         name = observation.facts["target"]
-        chapter, title = by_name[name], Label(data.experiment(name).plan["title"])
+        if name not in by_name:  # of a chapter's other experiments
+            continue
+        chapter = by_name[name]
+        title = title_of(groups[name])
         figures = _figures_beside(data, name, title)
-        rows.append(ExperimentRow(chapter.number, chapter.id, title, None, figures, line))
-    return rows
-
-
-def _experiments(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]:
-    """The experiments that have a conclusion."""
-    rows = []
-    for chapter in chapters:
-        if chapter.conclusion is not None:
-            experiment = data.experiment(chapter.id.removeprefix("chapter-"))
-            title, conclusion = chapter.title, chapter.conclusion
-            if len(chapter.sections) == 1:
-                title = Label(experiment.plan["title"])
-            figures = _figures_beside(data, experiment.name, chapter.title)
-            rows.append(ExperimentRow(chapter.number, chapter.id, title, conclusion, figures))
+        rows.append(ExperimentRow(chapter.number, chapter.id, title, figures, line))
     return rows
 
 
@@ -418,15 +383,9 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
     notices = []
     if data.on_cpu:
         notices.append(say("no_gpu", *data.implementations))
-    if data.of_kind("environment", "differs"):
+    if how_far_records_agree(disagreements(data)) == "differs":
         notices.append(say("disagree"))
-    ranked = sorted((f for f in data.findings if f.rank is not None), key=lambda f: f.rank or 0)
-    maps = [finding for finding in ranked if finding.subject["topic"] == "map"]
-    answers = [finding for finding in ranked if finding.subject["topic"] == "answer"]
-    others = [finding for finding in ranked if finding not in [*maps, *answers]]
-    table = render_steps(data) or render_alternatives(data)
-    wrong = [f for f in data.of_kind("correctness") if f.verdict != "none"]
-    story = answer(data)
+    table, choices = render_steps(data) or render_alternatives(data), choice_map(data)
     return Front(
         title=say("title", benchmark=data.benchmark.name),
         author_name=author.get("name", "FlashLab"),
@@ -439,13 +398,11 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         names=_names(data),
         preview=say("quick") if data.config.get("quick") else None,
         notices=notices,
-        wrong=render_statements(data, wrong).entries,
-        answer=render_conclusion(data, answers[0]) if answers and not story else None,
-        map=_choice_map(data, maps[0]) if maps else None,
-        conclusions=[] if story else [render_conclusion(data, finding) for finding in others],
-        experiments=_lines(data, chapters) or (_experiments(data, chapters) if answers else []),
-        figure=overview_figures(data).get(SUMMARY_FIGURE if maps else STEPS_FIGURE),
-        headline=table or (render_headline(data) if answers else None),
-        story=story,
+        wrong=list(render_wrong(data)),
+        map=_choice_map(data, choices) if choices else None,
+        experiments=_lines(data, chapters),
+        figure=overview_figures(data).get(SUMMARY_FIGURE if choices else STEPS_FIGURE),
+        headline=table or (None if choices else render_headline(data)),
+        story=answer(data),
         footnotes=footnotes(data),
     )

@@ -1,15 +1,15 @@
 """The heat map of comparisons: a row for each size, a column for each metric and implementation.
 
-The ratios are those that the findings give, so that the table and the sentences agree.
+The ratios are those of comparisons.csv, so that the table and the sentences agree.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from flashlab.analysis.experiment import Experiment, Row, Variant, ladder_of
+from flashlab.analysis.experiment import Experiment, Variant, ladder_of
 from flashlab.benchmarks.model import Metric
 from flashlab.report.data import MOST_RUNS, ReportData
 from flashlab.report.document import HeatBlock, HeatCell, HeatMap
@@ -30,9 +30,6 @@ SHADES = ("#A6500A", "#E9A86A", "#F7F7F7", "#7FB3D9", "#10538A")
 DEEP = 0.66
 """From which part of the way to the last shade on text is white."""
 
-Estimates = Mapping[tuple[str, str | None], Mapping[str, Any]]
-"""The estimates of the findings, by the run's record and the metric."""
-
 
 def shade(ratio: float) -> tuple[str, bool]:
     """The colour of a ratio, between two of `SHADES` by its logarithm; whether it is a deep one."""
@@ -42,21 +39,6 @@ def shade(ratio: float) -> tuple[str, bool]:
     channels = zip(*(bytes.fromhex(each[1:]) for each in SHADES[first : first + 2]), strict=True)
     mixed = (round(low + (high - low) * (at - first)) for low, high in channels)
     return f"#{bytes(mixed).hex()}", abs(place) > DEEP
-
-
-def _estimates(data: ReportData, experiments: list[Experiment]) -> Estimates:
-    return {
-        (run["record"], finding.metric): estimate
-        for finding in data.of_kind("comparison")
-        for experiment in experiments
-        if experiment.name == finding.experiment
-        for estimate in finding.estimates
-        if (
-            run := experiment.run_at(
-                finding.subject["implementation"], finding.variant or (), estimate["value"]
-            )
-        )
-    }
 
 
 def blocks_of(experiments: list[Experiment]) -> Iterator[tuple[Experiment, Variant]]:
@@ -75,17 +57,20 @@ def blocks_of(experiments: list[Experiment]) -> Iterator[tuple[Experiment, Varia
 
 
 def _cell(
-    data: ReportData, run: Row | None, metric: Metric, name: str, estimates: Estimates
+    data: ReportData, at: tuple[Experiment, Variant, int], metric: Metric, name: str
 ) -> HeatCell:
     """A ratio, bold where it is decided; × where the run has no result, – where the baseline's."""
+    experiment, variant, value = at
+    run = experiment.run_at(name, variant, value)
     if run is None:
         return HeatCell(implementation=name)
-    number, estimate = data.number_of(run), estimates.get((run["record"], metric.name))
-    if estimate is None:
+    number = data.number_of(run)
+    found = data.gain(experiment, variant, metric, (name, data.baseline), value)
+    if found is None:
         return HeatCell("–" if run["status"] == "ok" else "×", name, number)
-    colour, is_deep = shade(estimate["estimate"])
-    is_decided = estimate["verdict"] in ("above", "below")
-    return HeatCell(data.measured(estimate["estimate"]), name, number, colour, is_deep, is_decided)
+    colour, is_deep = shade(found.ratio)
+    is_decided = found.verdict in ("above", "below")
+    return HeatCell(data.measured(found.ratio), name, number, colour, is_deep, is_decided)
 
 
 def render_heat_map(data: ReportData) -> HeatMap | None:
@@ -93,14 +78,13 @@ def render_heat_map(data: ReportData) -> HeatMap | None:
 
     None where few implementations are compared, and of steps and alternatives, which are bars.
     """
-    compared = {finding.experiment for finding in data.of_kind("comparison")}
-    experiments = [each for each in data.experiments if each.name in compared]
+    compared = [each for each in data.experiments if each.name in data.compared]
+    experiments = [each for each in compared if not each.packed]
     every = (name for experiment in experiments for name in experiment.implementations)
     names = [name for name in dict.fromkeys(every) if name != data.baseline]
     is_of_bars = any(each.has_alternatives for each in data.experiments)
     if len(names) < LEAST_IMPLEMENTATIONS or is_of_bars or ladder_of(data.experiments):
         return None
-    estimates = _estimates(data, experiments)
     metrics = [metric for metric in data.benchmark.compared if not metric.exact]
     blocks, titled = list[HeatBlock](), set[str]()
     for experiment, variant in blocks_of(experiments):
@@ -113,10 +97,7 @@ def render_heat_map(data: ReportData) -> HeatMap | None:
             (
                 ", ".join(f"{size.symbol} = {at[value][size.name]}" for size in sizes),
                 [
-                    [
-                        _cell(data, experiment.run_at(name, variant, value), m, name, estimates)
-                        for name in names
-                    ]
+                    [_cell(data, (experiment, variant, value), m, name) for name in names]
                     for m in metrics
                 ],
             )

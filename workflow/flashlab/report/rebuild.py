@@ -10,7 +10,7 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.experiment import COMPARISONS
+from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
@@ -25,7 +25,6 @@ from flashlab.records import COUNTERS, RecordError, parse_record
 from flashlab.report.attached import (
     CEILINGS,
     CONFIG,
-    FINDINGS,
     MANIFEST,
     RECORDS,
     AttachmentError,
@@ -39,7 +38,7 @@ from flashlab.report.attachments import Given
 from flashlab.report.render import write_report
 from flashlab.report.software import differing_parts, is_software, software
 from flashlab.runs import Run
-from flashlab.story.stage import write_findings
+from flashlab.story.stage import observe
 
 LANGUAGES = Path("plan", "languages.json")
 
@@ -141,8 +140,8 @@ def _run_stages(
         if experiment.figures:
             figures = results / "figures" / experiment.name
             draw_figures(plan_file, results / "tables", results / LANGUAGES, figures)
-    findings, languages = results / FINDINGS, results / LANGUAGES
-    write_findings(plans, results / "tables", CLAIMS, ceilings, findings)
+    languages = results / LANGUAGES
+    observe(plans, results / "tables", CLAIMS, ceilings, results / OBSERVATIONS)
     overview = results / "overview"
     comparisons = results / COMPARISONS
     draw_overview(plans, results / "tables", comparisons, ceilings, languages, overview)

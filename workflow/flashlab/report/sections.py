@@ -1,25 +1,23 @@
-"""The sections on the experiments: question, setting, what was found, figures, and the data."""
+"""The sections on the experiments: question, setting, figures, remarks, and the data."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
-from flashlab.analysis.experiment import Experiment, Variant, metrics_of
+from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.experiment import Row as RunRow
-from flashlab.analysis.finding import Finding
 from flashlab.benchmarks.model import Metric, Parameter
+from flashlab.figures.lines import is_wide
 from flashlab.remarks import Remark
 from flashlab.report.compact import printed_value
 from flashlab.report.data import BETTER, ReportData, with_unit
-from flashlab.report.document import Cell, FigureEntry, Row, Section, Table, grouped, run_cell
+from flashlab.report.document import Cell, FigureEntry, Row, Section, Table, run_cell
 from flashlab.report.remarks import rendered
-from flashlab.report.statements import render_statements, row_id
 from flashlab.telling.values import (
-    Heading,
     Label,
     Listed,
     ParameterName,
@@ -31,24 +29,13 @@ from flashlab.telling.values import (
     setting,
 )
 
-SIGNS = {
-    **{"better": ("▲", "up"), "worse": ("▼", "down"), "less": ("▲", "up"), "more": ("▼", "down")},
-    **{"equivalent": ("=", ""), "equal": ("=", ""), "mixed": ("◆", ""), "inconclusive": ("○", "")},
-}
-"""The sign of a verdict in a table, and whether it is good news, where less is better."""
-
-ELSEWHERE = frozenset({"conclusion", "roofline"})
-"""Kinds of finding about an experiment that its section does not list."""
-
 _logger = logging.getLogger(__name__)
 
 
-def sign_of(data: ReportData, finding: Finding) -> tuple[str, str]:
-    """The sign of a finding's verdict, and its tone; empty for a verdict without one."""
-    verdict = finding.verdict
-    if finding.metric and data.benchmark.metric(finding.metric).higher_is_better:
-        verdict = {"less": "more", "more": "less"}.get(verdict, verdict)
-    return SIGNS.get(verdict, ("", ""))
+def row_id(experiment: Experiment, run: RunRow) -> str:
+    """The anchor of a run's row in its experiment's table."""
+    parts = (experiment.name, run["implementation"], *dict(experiment.variant_of(run)).values())
+    return "-".join(map(str, ("row", *parts, experiment.value_of(run))))
 
 
 def _setting(data: ReportData, experiment: Experiment) -> Tellable:
@@ -151,6 +138,7 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
     told: Tellable = count if len(names) > 2 else Listed(names, "and")
     curve = next((c for c in data.benchmark.curves if c.name == figure["quantity"]), None)
     shown: set[str] = set()
+    wide = False
     if curve is not None:
         first = data.variant(experiment.variants[0])  # what the lower panel is relative to
         if len(experiment.values) > 1:
@@ -167,6 +155,7 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
     else:
         panels = data.benchmark.panels(figure["quantity"])
         quantity, shown = panels[0].quantity, {metric.name for metric in panels}
+        wide = not experiment.has_alternatives and is_wide(experiment, names, panels)
         caption = [
             say(
                 "caption.quantity.alternatives"
@@ -189,6 +178,7 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
         label=say("figure", number=number),
         caption=in_turn(caption),
         short=caption[0],
+        wide=wide,
     )
 
 
@@ -238,107 +228,6 @@ def _data(data: ReportData, experiment: Experiment, number: int) -> Table:
     )
 
 
-def _ratio_cell(data: ReportData, finding: Finding | None) -> Cell:
-    """A finding about ratios in short: the verdict's sign, and the range."""
-    if finding is None or finding.facts.get("low") is None:
-        return Cell("–")
-    sign, tone = sign_of(data, finding)
-    facts = finding.facts
-    low, high = (data.ratio(facts[key], facts.get(f"{key}_places")) for key in ("low", "high"))
-    text = low if low == high else f"{low} – {high}"
-    return Cell(f"{sign} {text}".strip(), tone=tone)
-
-
-def _growth_cell(data: ReportData, finding: Finding | None) -> Cell | Tellable:
-    """A finding about growth in short: the exponent, or how the local one runs."""
-    if finding is None:
-        return "–"
-    facts = finding.facts
-    match finding.verdict:
-        case "power_law" | "flat":
-            return data.number(facts["exponent"])
-        case "curved":
-            local = facts["local"]
-            return Cell(f"{data.number(local[0])} → {data.number(local[-1])}")
-        case "covaried":
-            return say("growth.covaried", times=data.ratio(facts["times"]))
-        case "too_few_sizes":
-            return say("growth.too_few_sizes")
-    return "○"
-
-
-Column = tuple[Tellable, Callable[[str, Variant], Cell | Tellable]]
-"""A heading, and what stands under it for an implementation and variant."""
-
-
-def _overview_columns(data: ReportData, experiment: Experiment) -> Iterator[Column]:
-    """The columns of the table of all implementations, by kind of finding and metric."""
-    sampled, exact = (metrics_of(data.benchmark, exact=kind) for kind in (False, True))
-
-    def headed(key: str, metric: Metric, *names: str, **values: Tellable) -> Tellable:
-        about = names or (metric.quantity.name,)
-        values |= {"metric": Label(metric.labels), "panel": data.panel(metric)}
-        return Heading(say(key, *about, baseline=data.baseline, **values))
-
-    def cell(
-        kind: str, metric: Metric, switched: str | None = None
-    ) -> Callable[[str, Variant], Cell | Tellable]:
-        def told(name: str, variant: Variant) -> Cell | Tellable:
-            about: dict[str, Any] = {"implementation": name, "metric": metric.name}
-            rest = dict(variant)
-            if switched:
-                about["switched"] = switched
-                if not rest.pop(switched):
-                    return ""
-            found = data.find(experiment, kind, variant=rest, **about)
-            return (_growth_cell if kind == "scaling" else _ratio_cell)(data, found)
-
-        return told
-
-    for metric in sampled:
-        yield headed("column.comparison", metric), cell("comparison", metric)
-    for metric in exact:
-        yield headed("column.exact_comparison", metric), cell("exact_comparison", metric)
-    for metric in (*sampled, *exact) if experiment.is_ordered else ():
-        yield headed("column.growth", metric), cell("scaling", metric)
-    for switched in (each for each in experiment.varying_variants if each.kind is bool):
-        states = {"on": setting(switched, True), "off": setting(switched, False)}
-        for metric in sampled:
-            above = headed("column.variant_effect", metric, switched.name, **states)
-            yield above, cell("variant_effect", metric, switched.name)
-
-
-def _others(data: ReportData, experiment: Experiment) -> Table | None:
-    """All implementations in short, where the prose is about a part of them only."""
-    if set(experiment.implementations) <= set(data.headline):
-        return None
-    variants, columns = experiment.varying_variants, list(_overview_columns(data, experiment))
-    rows = grouped(
-        Row(
-            [
-                name,
-                *(setting(parameter, dict(variant)[parameter.name]) for parameter in variants),
-                *(cell(name, variant) for _, cell in columns),
-            ],
-            implementation=name,
-        )
-        for name in experiment.implementations
-        for variant in experiment.variants
-    )
-    headings = [
-        say("column.implementation"),
-        *(heading(parameter.labels) for parameter in variants),
-        *(above for above, _ in columns),
-    ]
-    caption = [say("caption.others", baseline=data.baseline)]
-    if experiment.is_ordered:
-        caption.append(say("caption.growth", symbol=experiment.parameter.symbol))
-    if variants:
-        caption.append(say("caption.effects", *(parameter.name for parameter in variants)))
-    numeric = range(1 + len(variants), len(headings))
-    return Table(headings, rows, numeric=numeric, caption=in_turn(caption))
-
-
 def _remarks(data: ReportData, remarks: Sequence[Remark], experiment: str) -> dict[str, Markup]:
     """The author's own words, in the languages of the report; others cause a warning."""
     found = {}
@@ -366,7 +255,6 @@ def render_section(
 ) -> Section:
     """The section of an experiment."""
     name, position = experiment.name, data.ordinals[experiment.name]
-    mine = [finding for finding in data.findings if finding.experiment == name]
     silent = None
     if all(run["status"] != "ok" for run in experiment.runs):
         silent = say("section.no_numbers", count=len(experiment.runs))
@@ -376,9 +264,7 @@ def render_section(
         title=Listed([ordinal, title], ""),
         question=_question(data, experiment),
         setting=_setting(data, experiment),
-        statements=render_statements(data, [f for f in mine if f.told and f.kind not in ELSEWHERE]),
         figures=[_figure(data, experiment, figure) for figure in experiment.plan["figures"]],
-        others=_others(data, experiment),
         silent=silent,
         remarks=_remarks(data, remarks, name),
         table=_data(data, experiment, position),

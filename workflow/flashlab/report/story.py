@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from flashlab.analysis.experiment import OBSERVATIONS, Experiment
 from flashlab.report.data import ReportData
 from flashlab.report.document import Sentence
-from flashlab.story.observation import Observation, read_observations
+from flashlab.story.observation import CLAIMS_SECTION, Observation, read_observations
 from flashlab.story.telling import tell
 from flashlab.telling.values import Label
 
-LINE, FOOTNOTE = "line_", "footnote_"
+LINE, FOOTNOTE, MAP = "line_", "footnote_", "map"
 """How the names of observations on page one begin that are no part of the answer."""
 
 
@@ -32,14 +32,26 @@ def section_story(data: ReportData, group: Sequence[Experiment]) -> list[Sentenc
     return [sentence(data, each) for each in observations_of(data) if each.section in names]
 
 
+def claims_story(data: ReportData) -> list[Sentence]:
+    """What became of published claims; nothing where there are none about the benchmark."""
+    return [
+        sentence(data, each) for each in observations_of(data) if each.section == CLAIMS_SECTION
+    ]
+
+
 def _on_page_one(data: ReportData) -> Iterable[Observation]:
     return (each for each in observations_of(data) if each.section is None)
 
 
 def answer(data: ReportData) -> list[Sentence]:
     """The answer on page one."""
-    told = (each for each in _on_page_one(data) if not each.name.startswith((LINE, FOOTNOTE)))
+    told = (each for each in _on_page_one(data) if not each.name.startswith((LINE, FOOTNOTE, MAP)))
     return [sentence(data, each) for each in told]
+
+
+def choice_map(data: ReportData) -> Observation | None:
+    """What to use at which setting; None where the story has no map."""
+    return next((each for each in _on_page_one(data) if each.name == MAP), None)
 
 
 def lines(data: ReportData) -> list[tuple[Observation, Sentence]]:

@@ -104,9 +104,40 @@ def longer(speed: float) -> str:
     return f"{100 * (1 / speed - 1):.0f}%"
 
 
+def leads(ends: Sequence[float]) -> str:
+    """By how much one is faster than the next, from ratios of their times: ``7–40%``."""
+    return shares([end - 1 for end in ends])
+
+
+def trace(share: float) -> str:
+    """A share far below 1% as a percentage: ``0.0057%``."""
+    return f"{100 * share:.2g}%"
+
+
+def megabytes(gigabytes: float) -> str:
+    """A few megabytes, from gigabytes."""
+    return two(1000 * gigabytes)
+
+
+def gib(mebibytes: float) -> str:
+    """A size in GiB, from MiB."""
+    return two(mebibytes / 1024)
+
+
+def span_of(numbers: Sequence[float]) -> str:
+    """A range of times, rates or bytes, each to three digits; one number where both print alike."""
+    first, last = map(three, numbers)
+    return first if first == last else f"{first}–{last}"
+
+
 def short(value: float) -> str:
     """A whole number."""
     return f"{value:,.0f}"
+
+
+def plain(value: float) -> str:
+    """A number as a document gives it."""
+    return f"{value:g}"
 
 
 def rough(value: float) -> str:
@@ -148,7 +179,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         *(two, three, factor, ratio, span, fine, arrow, ends, spread, size, percent, percent1),
-        *(shares, down, scaled, science, rough),
+        *(shares, down, plain, scaled, science, rough),
+        *(leads, trace, megabytes, gib, span_of),
         *(longer, short, near, begin, settings),
     )
 }

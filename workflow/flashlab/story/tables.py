@@ -14,14 +14,14 @@ from typing import Any
 import pandas as pd
 
 from flashlab.analysis.ceilings import Ceilings
-from flashlab.analysis.comparisons import FIRST, IMPLEMENTATIONS, PREVIOUS
+from flashlab.analysis.comparison_rows import FIRST, IMPLEMENTATIONS, PREVIOUS, variant_words
 from flashlab.analysis.experiment import Experiment, Row, Variant, chosen_metrics
 from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Benchmark, Metric
 
 FASTER, SLOWER, EQUAL, UNDECIDED = "faster", "slower", "equal", "undecided"
 
-_WORDS = {"below": FASTER, "above": SLOWER, "equal": EQUAL, "inconclusive": UNDECIDED}
+SPEED_WORDS = {"below": FASTER, "above": SLOWER, "equal": EQUAL, "inconclusive": UNDECIDED}
 """The word for a verdict on times, of which less is better."""
 
 _SWAPPED = {FASTER: SLOWER, SLOWER: FASTER}
@@ -64,7 +64,7 @@ class Speed:
 def _speed(row: dict[str, Any]) -> Speed:
     ratio, low, high = (float(row[name]) for name in ("ratio", "low", "high"))
     ends = (None, None) if pd.isna(low) or pd.isna(high) else (1 / high, 1 / low)
-    return Speed(1 / ratio, *ends, _WORDS[row["verdict"]], row)
+    return Speed(1 / ratio, *ends, SPEED_WORDS[row["verdict"]], row)
 
 
 def evidence(speeds: Iterable[Speed | None]) -> list[dict[str, Any]]:
@@ -183,11 +183,6 @@ class Tables:
     def times(self) -> list[Metric]:
         """The sampled times that one compares by, totals last."""
         return [m for m in chosen_metrics(self.benchmark) if not m.higher_is_better]
-
-
-def variant_words(variant: Variant) -> str:
-    """A variant as comparisons.csv has it: ``causal=true``."""
-    return " ".join(f"{name}={str(value).lower()}" for name, value in variant)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@ from flashlab.story.observation import Observation
 
 TEMPLATES = Path(__file__).parents[3] / "templates" / "story"
 
+COMMON = "common"
+"""The templates of what reports on every benchmark say."""
+
 _LINE_END = re.compile(r"\s*\n\s*")
 _SPACES = re.compile(r"\s+")
 
@@ -43,13 +46,15 @@ def tell(observation: Observation, benchmark: str, language: str) -> str:
     Raises:
         StoryError: there is no macro of its name, or it uses a fact that is missing.
     """
-    macro = getattr(macros(benchmark, language), observation.name, None)
-    where = f"templates/story/{benchmark}.{language}.j2"
+    name = observation.name
+    template = COMMON if hasattr(macros(COMMON, language), name) else benchmark
+    where = f"templates/story/{template}.{language}.j2"
+    macro = getattr(macros(template, language), name, None)
     if macro is None:
-        raise StoryError(f"{where} has no macro {observation.name}")
+        raise StoryError(f"{where} has no macro {name}")
     try:
         text = str(macro(observation.facts))
     except jinja2.UndefinedError as error:
-        raise StoryError(f"{where}, {observation.name}: {error}") from error
+        raise StoryError(f"{where}, {name}: {error}") from error
     joined = _LINE_END.sub("" if language == "zh_TW" else " ", text.strip())
     return _SPACES.sub(" ", joined)

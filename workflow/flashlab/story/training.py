@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from flashlab.analysis.comparisons import ALTERNATIVES
+from flashlab.analysis.comparison_rows import ALTERNATIVES
 from flashlab.analysis.curves import curve_distances
 from flashlab.story.attention.front import runs_of, warned_runs
 from flashlab.story.observation import Observation

@@ -1,18 +1,16 @@
 """What is told: statements, and the typed values that they quote, free of any language.
 
 A value knows how it is printed; a `Narrator` lends it a language and messages.
-Whatever a finding or a report holds as text is `Tellable`: a text that is the same in every
+Whatever a report holds as text is `Tellable`: a text that is the same in every
 language, a whole number, or one of the values below.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Protocol
 
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter
@@ -231,38 +229,6 @@ class Range(Value):
         return low if low == high else f"{low}–{high}"
 
 
-SPANS = {
-    "times": ("span.times.one", "span.times.range"),
-    "percent": ("span.percent.one", "span.percent.range"),
-    "microseconds": ("span.microseconds.one", "span.microseconds.range"),
-    "gigabytes": ("span.gigabytes.one", "span.gigabytes.range"),
-    "megabytes": ("span.megabytes.one", "span.megabytes.range"),
-    "kernels": ("span.kernels.one", "span.kernels.range"),
-    "operators": ("span.operators.one", "span.operators.range"),
-}
-"""The messages for one number of a unit, and for two ends."""
-
-
-@dataclass(frozen=True)
-class Span(Value):
-    """Two ends with their unit, in a sentence: ``4.00 to 4.63``; one number if they are alike."""
-
-    low: Tellable
-    high: Tellable
-    unit: str
-
-    def printed(self, narrator: Narrator) -> str:
-        one, several = SPANS[self.unit]
-        low, high = narrator.tell(self.low), narrator.tell(self.high)
-        return narrator.text(one if low == high else several, (), {"low": low, "high": high})
-
-
-def span(low: float | Measured, high: float | Measured, unit: str = "times") -> Span:
-    """Two measured ends in a sentence."""
-    first, last = (end if isinstance(end, Measured) else Measured(end) for end in (low, high))
-    return Span(first, last, unit)
-
-
 # What a benchmark declares
 
 
@@ -324,18 +290,6 @@ class MetricName(Value):
 
 
 @dataclass(frozen=True)
-class InBrackets(Value):
-    """Settings in brackets, as they follow a name; nothing for none."""
-
-    settings: Sequence[Tellable]
-
-    def printed(self, narrator: Narrator) -> str:
-        if not self.settings:
-            return ""
-        return narrator.text("variant", (), {"settings": Listed(self.settings)})
-
-
-@dataclass(frozen=True)
 class Run(Value):
     """An implementation and its settings: ``Flash2 [N = 128, causal]``, of what there is of it."""
 
@@ -346,52 +300,3 @@ class Run(Value):
         if not self.settings:
             return self.name
         return f"{self.name} [{narrator.tell(Listed(self.settings))}]".strip()
-
-
-# As JSON
-
-KINDS = {kind.__name__: kind for kind in Value.__subclasses__()}
-"""The values by the name that they have in JSON."""
-
-IS = "is"
-"""The key of a value's name in JSON."""
-
-
-def to_json(told: Any) -> Any:
-    """A value as JSON: an object that names its kind; texts and numbers stay what they are."""
-    if isinstance(told, Value):
-        given = {
-            each.name: to_json(getattr(told, each.name))
-            for each in dataclasses.fields(told)
-            if getattr(told, each.name) != each.default
-        }
-        return {IS: type(told).__name__, **{k: v for k, v in given.items() if v not in ({}, [])}}
-    if isinstance(told, Mapping):
-        return {key: to_json(value) for key, value in told.items()}
-    if isinstance(told, list | tuple):
-        return [to_json(each) for each in told]
-    return told
-
-
-@cache
-def _empty(kind: type[Value]) -> dict[str, Any]:
-    """What a value of this kind must have, each as it is where nothing is written of it."""
-    missing = dataclasses.MISSING
-    return {
-        each.name: ()
-        for each in dataclasses.fields(kind)
-        if each.default is missing and each.default_factory is missing
-    }
-
-
-def from_json(document: Any) -> Any:
-    """Inverse of `to_json`."""
-    if type(document) is dict:  # of the abstract class, to ask takes half of the time
-        given = {key: from_json(value) for key, value in document.items() if key != IS}
-        if IS not in document:
-            return given
-        kind = KINDS[document[IS]]
-        return kind(**{**_empty(kind), **given})
-    if type(document) is list:
-        return [from_json(each) for each in document]
-    return document

@@ -50,7 +50,7 @@ STAGES = {
     "import_record": "Import",
     "tables": "Tables",
     "figures": "Figures of the experiments",
-    "findings": "Findings",
+    "observations": "Observations",
     "overview": "Figures across the experiments",
     "report": "Report",
     "publish_pdf": "",  # a copy: the line about its source is enough

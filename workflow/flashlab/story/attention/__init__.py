@@ -5,9 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from flashlab.story.attention.front import page_one
+from flashlab.story.attention.gaps import gaps
+from flashlab.story.attention.group_front import chapters_of, groups_page_one
+from flashlab.story.attention.group_sections import (
+    groups_growth,
+    groups_head_dim,
+    groups_memory,
+    groups_memory_equal,
+    groups_rate,
+    groups_rate_definition,
+    groups_switch,
+    groups_take,
+    groups_varies,
+    leaders_section,
+    packed,
+)
+from flashlab.story.attention.group_why import (
+    groups_kernel_class,
+    groups_memory_model,
+    groups_score_line,
+    groups_traffic,
+    why_launches,
+    why_no_matrix_units,
+)
+from flashlab.story.attention.groups import Chapter, groups_of
+from flashlab.story.attention.surprises import surprise
 from flashlab.story.attention.sweep import (
     memory_equal,
     memory_growth,
+    pair,
     rate_definition,
     rate_growth,
     time_growth,
@@ -36,13 +62,50 @@ SECTION: tuple[Callable[[Section], Observation | None], ...] = (
     *(why_memory_model, why_traffic, why_kernel_class, why_score_line, why_operators),
     *(why_products, why_none, memory_limit, take),
 )
-"""What a section says, in its order."""
+"""What a section on two implementations says, in its order."""
+
+CHAPTER: tuple[Callable[[Chapter], Observation | None], ...] = (
+    *(groups_varies, groups_growth, groups_head_dim, groups_switch, leaders_section, surprise),
+    *(groups_rate, groups_rate_definition, groups_memory, groups_memory_equal),
+    *(groups_memory_model, groups_traffic, groups_kernel_class, groups_score_line),
+    *(why_no_matrix_units, why_launches, groups_take),
+)
+"""What a chapter on three or more implementations says, in its order."""
+
+PACKED: tuple[Callable[[Chapter], Observation | None], ...] = (groups_varies, packed)
+"""What a chapter on packed inputs says."""
+
+
+ONCE = ("why_memory_model", "groups_traffic", "why_no_matrix_units", "why_launches")
+"""What is told in the first chapter where it holds: it says no more of another one."""
 
 
 def story(tables: Tables) -> Iterator[Observation]:
     """What the report says, in its order."""
+    groups = groups_of(tables)
+    if groups is not None:
+        yield from groups_page_one(tables, groups)
+        told: set[str] = set()
+        for chapter in chapters_of(tables, groups):
+            found = [each for each in _chapter(chapter) if each.name not in told]
+            told.update(each.name for each in found if each.name in ONCE)
+            yield from found
+        return
     yield from page_one(tables)
     for section in tables.sections:
-        for observe in SECTION:
-            if (found := observe(section)) is not None:
-                yield found
+        yield from _section(section)
+
+
+def _section(section: Section) -> Iterator[Observation]:
+    """A section on two implementations; what it draws as a lesson comes last."""
+    *told, last = (observe(section) for observe in SECTION)
+    yield from (each for each in (*told, gaps([section]), last) if each is not None)
+
+
+def _chapter(chapter: Chapter) -> Iterator[Observation]:
+    """A chapter of a report on three or more; as a section on two where only two have numbers."""
+    if len(chapter.sections) == 1 and pair(chapter.first) and not chapter.packed:
+        yield from _section(chapter.first)
+        return
+    *told, last = (observe(chapter) for observe in (PACKED if chapter.packed else CHAPTER))
+    yield from (each for each in (*told, gaps(chapter.sections), last) if each is not None)

@@ -375,6 +375,11 @@ def footnote_doubts(tables: Tables) -> Observation | None:
     if names is None:
         return None
     every = [s for metric in EVERY.values() for s in tables.over(names[1], names[0], metric)]
+    return doubts(tables, every)
+
+
+def doubts(tables: Tables, every: Sequence[Speed]) -> Observation | None:
+    """How wrong a time would have to be to turn any of these that rests on a run with a warning."""
     doubtful = [speed for speed in every if speed.row.get("doubts")]
     told = [speed for speed in doubtful if speed.is_decided or speed.verdict == EQUAL]
     warned, codes = warned_runs(tables)

@@ -125,26 +125,30 @@ def why_traffic(section: Section) -> Observation | None:
 
 def why_memory_model(section: Section) -> Observation | None:
     """How much of the baseline's peak the scores are, where the model is exact to the byte."""
-    names, variant = pair(section), variant_of(section)
-    metric = section.benchmark.metric(MEMORY)
-    if names is None or is_switch(section) or metric.account is None:
+    return None if pair(section) is None else scores_in_peak(section, variant_of(section))
+
+
+def scores_in_peak(section: Section, variant: str) -> Observation | None:
+    """The same, whatever the baseline is compared with."""
+    metric, name = section.benchmark.metric(MEMORY), section.baseline
+    if is_switch(section) or metric.account is None:
         return None
-    values = section.values(names[:1], variant, MEMORY)
+    values = section.values([name], variant, MEMORY)
     if section.experiment.parameter.name != "seq_len" or not values:
         return None
-    run = section.run(names[0], variant, values[-1])
+    run = section.run(name, variant, values[-1])
     if run is None:
         return None
     given = Run.of(section.benchmark, run)
     parts = metric.account.parts(given, run["provider"], run["device_name"])
     exact = metric.exact_model and metric.exact_model(given, run["provider"], run["device_name"])
-    measured = section.medians(MEMORY, names[0], variant)[values[-1]]
+    measured = section.medians(MEMORY, name, variant)[values[-1]]
     if not parts or "scores" not in parts or exact is None:
         return None
     if rounded(exact, EXACT_DIGITS) != measured:
         return None
     facts = {
-        **{"p": section.symbol, "at": values[-1], "base": names[0]},
+        **{"p": section.symbol, "at": values[-1], "base": name},
         **{"tensor": parts["scores"] / 4, "share": parts["scores"] / sum(parts.values())},
     }
     return Observation("why_memory_model", section.name, facts)
@@ -215,6 +219,12 @@ def why_kernel_class(section: Section) -> Observation | None:
     names = pair(section)
     if names is None or not is_switch(section):
         return None
+    return masked_kernels(section, *names)
+
+
+def masked_kernels(section: Section, base: str, new: str | None) -> Observation | None:
+    """The same; of the baseline alone where there is no other one."""
+    names = [base] if new is None else [base, new]
     values = [
         value
         for value in section.experiment.values
@@ -223,15 +233,16 @@ def why_kernel_class(section: Section) -> Observation | None:
     if not values:
         return None
     first, last = values[0], values[-1]
-    off, on = (_kernels(section, names[0], variant, last) for variant in (OFF, ON))
+    off, on = (_kernels(section, base, variant, last) for variant in (OFF, ON))
     before, after = _by_class(off), _by_class(on)
     more = {kind: time - before.get(kind, 0.0) for kind, time in after.items()}
     products = [
         _matrix_work([kernel for kernel in each if kernel.kind == "product"]) for each in (off, on)
     ]
     work = {
-        value: [_matrix_work(_kernels(section, names[1], v, value)) for v in (OFF, ON)]
+        value: [_matrix_work(_kernels(section, new, v, value)) for v in (OFF, ON)]
         for value in {first, last}
+        if new is not None
     }
     if not products[0] or not all(each[0] for each in work.values()) or len(on) <= len(off):
         return None
@@ -240,10 +251,14 @@ def why_kernel_class(section: Section) -> Observation | None:
         time for kind, time in more.items() if kind in ("elementwise", "copy", "reduction")
     )
     facts = {
-        **{"p": section.symbol, "first": first, "last": last, "base": names[0], "new": names[1]},
+        **{"p": section.symbol, "first": first, "last": last, "base": base, "new": new},
         **{"added": len(on) - len(off), "product_work": products[1] / products[0]},
         **{"more": slower, "masking": masking, "softmax": more.get("softmax", 0.0)},
-        "work": {key: work[v][1] / work[v][0] for key, v in (("first", first), ("last", last))},
+        "work": {
+            key: work[value][1] / work[value][0]
+            for key, value in (("first", first), ("last", last))
+            if new is not None
+        },
     }
     rows = [(name, variant, at) for name in names for variant in (OFF, ON) for at in (first, last)]
     return Observation("why_kernel_class", section.name, facts, counters_evidence(section, rows))
@@ -284,15 +299,20 @@ E_UNIT = 1024
 
 def why_score_line(section: Section) -> Observation | None:
     """That the baseline's time is a straight line in H or in E, and what the scores cost by it."""
-    swept, names = section.experiment.parameter.name, pair(section)
-    if names is None or swept not in ("num_heads", "emb_dim") or is_switch(section):
+    return None if pair(section) is None else score_line(section)
+
+
+def score_line(section: Section) -> Observation | None:
+    """The same, whatever the baseline is compared with."""
+    swept = section.experiment.parameter.name
+    if swept not in ("num_heads", "emb_dim") or is_switch(section):
         return None
     unit = E_UNIT if swept == "emb_dim" else 1
     forward, backward = (line_of(section, metric, unit) for metric in (FORWARD, BACKWARD))
     if forward is None:
         return None
     facts: dict[str, Any] = {
-        **{"p": section.symbol, "base": names[0], "swept": swept},
+        **{"p": section.symbol, "base": section.baseline, "swept": swept},
         **{"forward": forward, "backward": backward, "confirms": None},
     }
     if swept == "emb_dim":

@@ -1,0 +1,124 @@
+"""Planted sittings, and the doubt on what is compared across them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from analysis.deriving import Plant, rows_of
+from planted.experiments import SIZES
+
+from flashlab.analysis.comparison_rows import FIRST
+from flashlab.analysis.experiment import (
+    CARDS_DIFFER,
+    SITTING,
+    SITTINGS_DIFFER,
+    comparison_doubts,
+)
+from flashlab.analysis.sittings import find_sittings, gpus_at_once, with_sittings
+
+
+def at(time: str, gpu: str | None = None, boot: str | None = None, cost: int = 1) -> Any:
+    """A run that was started then, on a GPU, in a boot of the system."""
+    environment = {"device_name": "Abacus", "packages": {}, "gpu_uuid": gpu, "boot": boot}
+    started = f"2026-01-02T{time}+00:00"
+    return {"forward": cost, "started": started, "environment": environment}
+
+
+def both(first: Any, second: Any) -> dict[str, Any]:
+    """Pytorch in the one sitting and Flash2 in the other."""
+    return {
+        name: [{**run, "forward": size / 100} for size in SIZES]
+        for name, run in (("Pytorch", first), ("Flash2", second))
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "counts"),
+    [
+        (at("10:00:00"), at("10:59:59"), [8]),
+        (at("10:00:00"), at("11:00:00"), [4, 4]),
+        (at("10:00:00", "GPU-1", "a"), at("10:01:00", "GPU-1", "a"), [8]),
+        (at("10:00:00", "GPU-b", "a"), at("10:01:00", "GPU-a", "a"), [4, 4]),
+        (at("10:00:00", "GPU-1", "a"), at("10:01:00", "GPU-1", "b"), [4, 4]),
+    ],
+    ids=["under an hour", "an hour", "one GPU", "two GPUs", "two boots"],
+)
+def test_a_sitting_is_a_span_of_one_device_and_one_boot(
+    experiment: Plant, first: Any, second: Any, counts: list[int]
+) -> None:
+    found = find_sittings(experiment(both(first, second), processes=1).records)
+    assert [len(sitting.records) for sitting in found] == counts
+
+
+def test_long_breaks_between_neighbours_end_a_sitting_not_its_whole_length(
+    experiment: Plant,
+) -> None:
+    times = ("10:00:00", "10:50:00", "11:40:00", "12:30:00")
+    assert len(find_sittings(experiment({"Flash2": list(map(at, times))}).runs)) == 1
+
+
+def test_what_was_imported_was_measured_at_no_known_time(experiment: Plant) -> None:
+    imported = {**at("10:00:00"), "warnings": [{"code": "imported"}]}
+    assert find_sittings(experiment({"Flash2": [imported]}).records) == []
+
+
+@pytest.mark.parametrize(
+    ("later", "doubts"),
+    [
+        (at("10:30:00", "GPU-1"), []),
+        (at("12:00:00", "GPU-1"), [SITTINGS_DIFFER]),
+        (at("10:30:00", "GPU-2"), [CARDS_DIFFER]),
+        (at("12:00:00", "GPU-2"), [CARDS_DIFFER]),
+        (at("12:00:00", None), [SITTINGS_DIFFER]),
+    ],
+)
+def test_a_comparison_across_sittings_or_gpus_is_in_doubt(
+    experiment: Plant, later: Any, doubts: list[str]
+) -> None:
+    (planted,) = with_sittings([experiment(both(at("10:00:00", "GPU-1"), later))])
+    assert {row["doubts"] for row in rows_of(planted)} == {" ".join(doubts)}
+    # Growth is about one implementation, in one sitting.
+    assert {row["doubts"] for row in rows_of(planted, compared=FIRST)} == {""}
+
+
+def test_growth_along_an_experiment_that_was_measured_in_two_sittings_is_in_doubt(
+    experiment: Plant,
+) -> None:
+    row = [at("10:00:00" if size < 512 else "15:00:00", cost=size) for size in SIZES]
+    (planted,) = with_sittings([experiment({"Pytorch": row, "Flash2": row})])
+    growth = {row["value"]: row["doubts"] for row in rows_of(planted, compared=FIRST)}
+    assert growth == {256: "", 512: SITTINGS_DIFFER, 1024: SITTINGS_DIFFER}
+    # At each value, all were measured in the same sitting.
+    assert {row["doubts"] for row in rows_of(planted)} == {""}
+
+
+def test_a_run_of_processes_in_two_sittings_is_compared_with_one_of_the_same_two() -> None:
+    assert comparison_doubts([[{SITTING: (1, 2)}, {SITTING: (1, 2)}]]) == []
+    assert comparison_doubts([[{SITTING: (1, 2)}, {SITTING: (1,)}]]) == [SITTINGS_DIFFER]
+
+
+@pytest.mark.parametrize(
+    ("last", "boots", "expected"),
+    [
+        ("10:05:00", ("a", "a"), [2, 2]),  # while the first GPU still measured
+        ("10:05:00", ("a", "b"), [1, 1]),  # on two hosts
+        ("10:00:30", ("a", "a"), [1, 1]),  # after the first had ended
+        ("10:05:00", (None, None), [None, None]),
+    ],
+)
+def test_gpus_of_one_host_measure_at_once_where_their_sittings_overlap(
+    experiment: Plant, last: str, boots: Any, expected: list[int | None]
+) -> None:
+    runs = {
+        "Pytorch": (at("10:00:00", "GPU-1", boots[0]), at(last, "GPU-1", boots[0])),
+        "Flash2": (at("10:01:00", "GPU-2", boots[1]), at("10:09:00", "GPU-2", boots[1])),
+    }
+    found = find_sittings(experiment(runs).records)
+    assert [gpus_at_once(sitting, found) for sitting in found] == expected
+
+
+def test_experiments_share_their_sittings(experiment: Plant) -> None:
+    one, other = (experiment({"Flash2": [at(time)]}, time) for time in ("10:00:00", "12:00:00"))
+    numbers = [[run[SITTING] for run in each.runs] for each in with_sittings([other, one])]
+    assert numbers == [[(2,)], [(1,)]]

@@ -1,0 +1,113 @@
+"""All comparisons and observations of a dataset, from its tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from analysis.deriving import rows_of
+from planted.experiments import SIZES, Planter
+
+from flashlab.analysis.comparison_rows import read_comparisons
+from flashlab.analysis.experiment import DERIVED
+from flashlab.plan.published import CLAIMS
+from flashlab.story.observation import read_observations
+from flashlab.story.stage import observe
+
+
+@pytest.fixture
+def dataset(planter: Planter) -> list[Path]:
+    """The plans of a summary and of a sweep in which some runs failed."""
+
+    def run(name: str, causal: bool, size: int) -> Any:
+        time = size**2 * 1e-4 * (1 + causal) * (1 if name == "Flash2" else 3)
+        warnings = [{"code": "drift"}] if size == 256 else []
+        return {"forward": time, "peak": float(size), "warnings": warnings}
+
+    runs: dict[Any, Any] = {
+        (name, causal): {size: run(name, causal, size) for size in SIZES}
+        for name in ("Pytorch", "Flash2")
+        for causal in (False, True)
+    }
+    runs["Pytorch", False][1024] = runs["Pytorch", True][1024] = "oom"
+    runs["Flash2", True][512] = "incorrect"
+    headline = {name: {512: run(name, False, 512)} for name in ("Pytorch", "Flash2")}
+    write = planter.write_experiment
+    return [write(headline, "summary", ""), write(runs)]
+
+
+def rewrite(table: Path, change: Callable[[list[dict[str, str]]], Any]) -> None:
+    """Change the rows of a table."""
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    rows = change(rows) or rows
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def observed(plans: list[Path], folder: Path, name: str) -> Path:
+    """Write what is derived of planned sweeps into a folder of its own."""
+    output = folder / name / "observations.json"
+    output.parent.mkdir()
+    observe(plans, folder / "tables", CLAIMS, None, output)
+    return output.parent
+
+
+def test_the_order_of_rows_and_runs_changes_nothing(dataset: list[Path], tmp_path: Path) -> None:
+    before = observed(dataset, tmp_path, "before")
+    shuffle = random.Random(3).shuffle
+    for path in (tmp_path / "tables").rglob("*.csv"):
+        rewrite(path, shuffle)
+    for path in dataset:
+        plan = json.loads(path.read_text(encoding="utf-8"))
+        shuffle(plan["records"])
+        path.write_text(json.dumps(plan), encoding="utf-8")
+    permuted = observed(dataset, tmp_path, "permuted")
+    for name in DERIVED:
+        assert permuted.joinpath(name).read_bytes() == before.joinpath(name).read_bytes()
+    assert read_observations(before / "observations.json")
+
+
+def test_a_record_that_is_not_ok_never_becomes_a_number(planter: Planter, tmp_path: Path) -> None:
+    times = {size: size / 10 for size in SIZES}
+    runs = {"Pytorch": {**times, 4096: "error"}, "Flash2": {**times, 4096: "incorrect"}}
+    found = observed([planter.write_experiment(runs)], tmp_path, "found")
+    values = {row.value for row in read_comparisons(found / "comparisons.csv")}
+    assert values == {*SIZES, None}
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(9.0, "below"), (1.08, "inconclusive")])
+def test_means_alone_are_judged_by_the_assumed_spread(
+    planter: Planter, factor: float, verdict: str
+) -> None:
+    """Times of the course's protocol: far apart, and within what single processes may differ."""
+    runs = {
+        name: {n: {"forward": [slow * n**2 * 1e-9], "means": True} for n in SIZES}
+        for name, slow in (("Pytorch", factor), ("Flash2", 1.0))
+    }
+    assert {row["verdict"] for row in rows_of(planter.experiment(runs, processes=1))} == {verdict}
+
+
+@pytest.mark.parametrize(("off", "verdict"), [(1.001, "below"), (1.2, "inconclusive")])
+def test_the_spread_between_means_of_one_run_judges_the_others(
+    planter: Planter, off: float, verdict: str
+) -> None:
+    """Of the first size there are three means, of the others one."""
+    runs = {
+        name: {
+            n: [
+                {"forward": [slow * n**2 * 1e-9 * off**i], "means": True}
+                for i in range(3 if n == SIZES[0] else 1)
+            ]
+            for n in SIZES
+        }
+        for name, slow in (("Pytorch", 1.3), ("Flash2", 1.0))
+    }
+    assert {row["verdict"] for row in rows_of(planter.experiment(runs))[1:]} == {verdict}

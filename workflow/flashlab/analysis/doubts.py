@@ -1,0 +1,166 @@
+"""Doubts that only the samples show: put beside the warnings that the records carry.
+
+So every comparison that rests on such a run carries the doubt.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Experiment, Row, metrics_of, with_warnings
+from flashlab.analysis.ratios import Ratio, exceeds_margin, function_of, ratio
+from flashlab.analysis.series import Series, each_series
+from flashlab.analysis.settings import operations, timed_metrics
+from flashlab.statistics import MIN_SAMPLES, Estimate, Floats
+
+LEAST_JUMP = 1.5
+"""Least factor between neighbours that is a jump of the rate."""
+
+DIPS = "dips"
+"""The code of the warning on a run that is slower than the sizes on both sides leave room for."""
+
+HALVES_DIFFER = "halves_differ"
+"""The code of the warning on a metric of a run whose samples changed decidedly halfway."""
+
+
+def _drift_of_process(
+    experiment: Experiment, row: Row, process: int, samples: Sequence[float], estimates: Estimates
+) -> Ratio | None:
+    """The second half of a process's samples over the first, None if within the margin."""
+    middle = len(samples) // 2
+    if middle < MIN_SAMPLES:
+        return None
+    halves = (samples[:middle], samples[-middle:])
+    change = float(np.median(halves[1]) / np.median(halves[0]))
+    if not exceeds_margin(max(change, 1 / change)):
+        return None  # no interval around this lies beyond the margin, so resampling is pointless
+    first, second = (
+        estimates.of((*experiment.key_of(row), row["metric"], process, half), part)
+        for half, part in zip(("first half", "second half"), halves, strict=True)
+    )
+    found = ratio(experiment.value_of(row), second, first)
+    return found if found.verdict in ("above", "below") else None
+
+
+def drift(experiment: Experiment, row: Row, estimates: Estimates) -> Ratio | None:
+    """The second half of a row's samples over the first, None if within the margin.
+
+    Of several processes that drifted, that of the one which did so most.
+    """
+    samples = experiment.samples_of(row)
+    every = (
+        _drift_of_process(experiment, row, i, each, estimates) for i, each in enumerate(samples)
+    )
+    drifts = [found for found in every if found]
+    return max(drifts, key=lambda found: max(found.ratio, 1 / found.ratio), default=None)
+
+
+def with_doubts(experiment: Experiment, estimates: Estimates) -> Experiment:
+    """The sweep with a warning on each metric of a run whose halves differ by more than the margin.
+
+    The warning of drift that the measuring gives compares the first third with the last, and may
+    miss it.
+    """
+    warned = {
+        (*experiment.key_of(run), warning.get("metric"))
+        for run in experiment.runs
+        for warning in run["warnings"] or ()
+        if warning["code"] == "drift"
+    }
+    added: dict[Any, list[dict[str, str]]] = {}
+    sampled = metrics_of(experiment.benchmark, exact=False)
+    for series in each_series(experiment, sorted(sampled, key=lambda metric: metric.name)):
+        for row in series.measured_rows:
+            key, metric = experiment.key_of(row), series.metric.name
+            if (*key, metric) not in warned and drift(experiment, row, estimates):
+                added.setdefault(key, []).append({"code": HALVES_DIFFER, "metric": metric})
+    return replace(experiment, runs=with_warnings(experiment.benchmark, experiment.runs, added))
+
+
+def rate_step(series: Series, estimates: Mapping[int, Estimate], value: int, before: int) -> Ratio:
+    """The rate at a value over that at another: operations over time, or the metric itself."""
+    mine, theirs, metric = estimates[value], estimates[before], series.metric
+    if metric.higher_is_better:
+        return ratio(value, mine, theirs)
+    runs = {series.experiment.value_of(run): run for run in series.runs}
+    work = operations(metric, runs[value]) / operations(metric, runs[before])
+
+    def quotient(time: Floats, time_before: Floats) -> Floats:
+        return work * time_before / time
+
+    return function_of(value, quotient, (mine, theirs))
+
+
+def _bounds(step: Ratio) -> tuple[float, float]:
+    """A step's interval, which without one excludes nothing."""
+    return step.low or 0.0, step.high or math.inf
+
+
+def jumps_alone(step: Ratio, others: Sequence[Ratio]) -> bool:
+    """Whether a step is a jump and none of the others is, each with its whole interval.
+
+    It lies off theirs by more than the margin: else identical code on both sides of the factor of
+    a jump would be told apart.
+    """
+    lows, highs = zip(*map(_bounds, others), strict=True)
+    lowest, highest = min(lows), max(highs)
+    if lowest < 1 / LEAST_JUMP or highest > LEAST_JUMP:
+        return False
+    low, high = _bounds(step)
+    return (low > LEAST_JUMP and exceeds_margin(low / highest)) or (
+        high < 1 / LEAST_JUMP and exceeds_margin(lowest / high)
+    )
+
+
+def _dips(experiment: Experiment, estimates: Estimates) -> Iterator[tuple[Series, int, list[int]]]:
+    """Runs whose rate jumps down from the size before and up to the one after.
+
+    Each with the two sizes beside it. No other implementation's rate does.
+    """
+    for variant, metric in itertools.product(
+        experiment.variants, timed_metrics(experiment.benchmark)
+    ):
+        names = sorted(experiment.implementations)
+        of = {name: Series(experiment, name, variant, metric) for name in names}
+        along = {name: estimates.along(series) for name, series in of.items()}
+        for i in range(1, len(experiment.values) - 1):
+            sizes = experiment.values[i - 1 : i + 2]
+            steps = {
+                name: [
+                    rate_step(of[name], found, after, before)
+                    for before, after in itertools.pairwise(sizes)
+                ]
+                for name, found in along.items()
+                if {*sizes} <= found.keys()
+            }
+            for name, (down, up) in steps.items() if len(steps) > 1 else ():
+                others = [both for other, both in steps.items() if other != name]
+                if (
+                    down.ratio < 1 < up.ratio
+                    and jumps_alone(down, [other for other, _ in others])
+                    and jumps_alone(up, [other for _, other in others])
+                ):
+                    yield of[name], sizes[1], [sizes[0], sizes[2]]
+
+
+def with_dips(experiments: Sequence[Experiment], estimates: Estimates) -> list[Experiment]:
+    """The sweeps with a warning on each run that dips in any of them."""
+    added: dict[Any, list[dict[str, str]]] = {}
+    for experiment in experiments:
+        if experiment.is_ordered and not experiment.is_simulated:
+            for series, size, _ in _dips(experiment, estimates):
+                run = experiment.run_at(series.implementation, series.variant, size)
+                assert run is not None
+                warning = {"code": DIPS, "metric": series.metric.name}
+                warnings = added.setdefault(experiment.key_of(run), [])
+                warnings += [warning] if warning not in warnings else []
+    return [
+        replace(each, runs=with_warnings(each.benchmark, each.runs, added)) for each in experiments
+    ]

@@ -1,1 +1,0 @@
-"""The kinds of finding, one file each."""

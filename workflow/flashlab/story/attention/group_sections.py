@@ -1,0 +1,648 @@
+"""What a chapter on three or more implementations says: the groups first, then who leads.
+
+A function an observation, from the chapter's tables to the facts of its macro, or None where its
+condition does not hold. Times are in ms, rates in the benchmark's unit, memory in MiB.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from flashlab.analysis import choices
+from flashlab.story import words
+from flashlab.story.attention.groups import Chapter, spread_of
+from flashlab.story.attention.sweep import (
+    FORWARD,
+    MASK,
+    MEMORY,
+    OFF,
+    ON,
+    PASSES,
+    TOTAL,
+    matrix_ceiling,
+    memory_equal,
+    operations,
+    span,
+    varies,
+)
+from flashlab.story.observation import Observation
+from flashlab.story.tables import (
+    EQUAL,
+    FASTER,
+    SLOWER,
+    UNDECIDED,
+    Section,
+    Speed,
+    evidence,
+)
+
+ALIKE = 3
+"""Margins within which the growth of all implementations is told as one range."""
+
+
+# What varies
+
+
+def groups_varies(chapter: Chapter) -> Observation:
+    """What varies in the chapter, which may have experiments with and without the mask."""
+    found = varies(chapter.first)
+    if len(chapter.sections) == 1:
+        return found
+    facts, differs = {**found.facts, "differs": {}}, {}
+    for parameter in chapter.first.benchmark.given:
+        seen = {run[parameter.name] for each in chapter.sections for run in each.experiment.runs}
+        if parameter.symbol in facts["fixed"] and len(seen) > 1:
+            differs[parameter.symbol] = sorted(seen)
+    masks = {run[MASK] for each in chapter.sections for run in each.experiment.runs}
+    facts["fixed"] = {k: v for k, v in facts["fixed"].items() if k not in differs}
+    facts["along"] = {**facts["along"], **differs}
+    facts["mask"] = "each" if len(masks) > 1 else facts["mask"]
+    return Observation("varies", chapter.name, facts)
+
+
+# Time
+
+
+def groups_time(chapter: Chapter) -> Observation | None:
+    """How the totals of both groups grow from end to end, and where they end."""
+    section, variant, fused = chapter.main.section, chapter.main.variant, chapter.whole
+    naive = chapter.naive
+    if chapter.switch or naive is None or not fused:
+        return None
+    values = section.values(fused, variant, TOTAL)
+    if len(values) < 2:
+        return None
+    first, last = values[0], values[-1]
+    stored = _at_both(section, variant, chapter.stored, TOTAL, (first, last))
+    times = {n: section.medians(TOTAL, n, variant) for n in [*stored, *fused]}
+    factors = {name: each[last] / each[first] for name, each in times.items()}
+    work = operations(section, variant, values)
+    swept = section.experiment.values
+    grown = {n: section.growth(TOTAL, n, variant, last) for n in times}
+    facts: dict[str, Any] = {
+        **{
+            "p": section.symbol,
+            "first": first,
+            "last": last,
+            "naive": naive if naive in stored else None,
+        },
+        **{"factor": last / first, "operations": work[last] / work[first]},
+        "d": _head_dims(section, variant, first, last),
+        "stored": [
+            {"name": name, "total": times[name][last], "factor": factors[name]} for name in stored
+        ],
+        "total": spread_of({name: times[name][last] for name in fused}),
+        "growth": spread_of({name: factors[name] for name in fused}),
+        "alike": max(factors.values()) / min(factors.values()) <= words.margins(ALIKE),
+        "range": span([*factors.values()]),
+        "count": len(times),
+        "keeps_up": {words.growth(f, work[last] / work[first]) for f in factors.values()}
+        <= {"as operations", "near"},
+        "turns": turning(chapter, fused),
+        "no_faster": _no_faster(section, variant, fused, swept),
+        "without": [name for name in chapter.fused if name not in fused],
+    }
+    apart = facts["growth"]["apart"]
+    if apart:  # and what it comes to, beside the others
+        facts["growth"]["apart"] = {**apart, "total": times[apart["name"]][last]}
+        rest = [times[name][last] for name in fused if name != apart["name"]]
+        facts["total"] = {"count": len(rest), "range": span(rest), "apart": None}
+    return Observation("groups_time", chapter.name, facts, evidence(grown.values()))
+
+
+def _among(name: str | None, names: Sequence[str]) -> str | None:
+    return name if name in names else None
+
+
+def _at_both(
+    section: Section, variant: str, names: Sequence[str], metric: str, ends: Sequence[int]
+) -> list[str]:
+    """Those of these implementations that have a metric at both ends."""
+    return [n for n in names if {*ends} <= section.medians(metric, n, variant).keys()]
+
+
+def _head_dims(section: Section, variant: str, first: int, last: int) -> list[int] | None:
+    """The head dimensions at the ends of the sweep, where they differ."""
+    found = []
+    for value in (first, last):
+        runs = (section.run(name, variant, value) for name in section.implementations)
+        found.append(int(next(run["head_dim"] for run in runs if run)))
+    return found if found[0] != found[1] else None
+
+
+def turning(chapter: Chapter, names: Sequence[str]) -> list[list[str]]:
+    """The pairs of which one is decidedly faster in total at one value and slower at another."""
+    section, variant = chapter.main.section, chapter.main.variant
+    return [
+        [one, other]
+        for one, other in itertools.combinations(names, 2)
+        if {FASTER, SLOWER}
+        <= {speed.verdict for speed in section.speeds(TOTAL, one, variant, other).values()}
+    ]
+
+
+def _no_faster(
+    section: Section, variant: str, names: Sequence[str], values: Sequence[int]
+) -> dict[str, Any] | None:
+    """Those that take no less time at the first value than at the next, with less work: decided."""
+    if len(values) < 2:
+        return None
+    first, second = values[:2]
+    work = operations(section, variant, [first, second])
+    if work[second] < 1.5 * work[first]:
+        return None
+    found = []
+    for name in names:
+        step = section.step(TOTAL, name, variant, second)
+        if step is not None and step.verdict in (EQUAL, FASTER):
+            times = section.medians(TOTAL, name, variant)
+            found.append({"name": name, "times": [times[first], times[second]]})
+    share = work[first] / work[second]
+    return {"at": [first, second], "of": found, "share": share} if found else None
+
+
+def groups_growth(chapter: Chapter) -> Observation | None:
+    """How the totals grow, where the sweep is not one of head dimensions at equal operations."""
+    return groups_time(chapter) if groups_head_dim(chapter) is None else None
+
+
+def groups_head_dim(chapter: Chapter) -> Observation | None:
+    """At equal operations, at which head dimension each fused one is fastest and slowest."""
+    section, variant = chapter.main.section, chapter.main.variant
+    values = section.experiment.values
+    if chapter.switch or section.experiment.parameter.name != "num_heads" or len(values) < 2:
+        return None
+    work = operations(section, variant, values)
+    dims = _dims(section, variant)
+    if max(work.values()) / min(work.values()) > 1.01 or len(set(dims.values())) < 2:
+        return None
+    found: dict[str, dict[str, Any]] = {}
+    for name in chapter.fused:
+        times = section.medians(TOTAL, name, variant)
+        best, worst = (choose(times, key=times.__getitem__) for choose in (min, max))
+        found[name] = {
+            "best": dims[best],
+            "worst": dims[worst],
+            "ratio": times[worst] / times[best],
+        }
+    if not found:
+        return None
+    best = _most_common([each["best"] for each in found.values()])
+    worst = _most_common([each["worst"] for each in found.values()])
+    ratios = {name: each["ratio"] for name, each in found.items()}
+    naive, growth = chapter.naive, None
+    if naive:
+        times = section.medians(TOTAL, naive, variant)
+        ends = sorted(times)
+        growth = {"at": [ends[0], ends[-1]], "factor": times[ends[-1]] / times[ends[0]]}
+    facts = {
+        **{"p": section.symbol, "count": len(found), "best": best, "worst": worst},
+        "at_best": [name for name, each in found.items() if each["best"] == best],
+        "best_elsewhere": [
+            {"name": name, "d": each["best"]}
+            for name, each in found.items()
+            if each["best"] != best
+        ],
+        "worst_elsewhere": [
+            {"name": name, "d": each["worst"]}
+            for name, each in found.items()
+            if each["worst"] != worst
+        ],
+        "ratios": span([*ratios.values()]),
+        "least": min(ratios, key=ratios.__getitem__),
+        "most": max(ratios, key=ratios.__getitem__),
+        **{"naive": naive, "naive_growth": growth},
+    }
+    return Observation("groups_head_dim", chapter.name, facts)
+
+
+def _dims(section: Section, variant: str) -> dict[int, int]:
+    """The head dimension by value of the sweep."""
+    found = {}
+    for value in section.experiment.values:
+        runs = (section.run(name, variant, value) for name in section.implementations)
+        found[value] = int(next(run["head_dim"] for run in runs if run))
+    return found
+
+
+def _most_common(values: Sequence[int]) -> int:
+    return max(sorted(set(values)), key=values.count)
+
+
+# The mask
+
+
+def mask_effects(chapter: Chapter) -> tuple[dict[str, Any], list[Speed]] | None:
+    """What the mask does to the totals of both groups at the last length, and at the first."""
+    section = chapter.first
+    if not chapter.switch or not chapter.fused:
+        return None
+    every = {n: section.switched(MASK, TOTAL, n, ON) for n in [*chapter.stored, *chapter.fused]}
+    total = {name: each for name, each in every.items() if each}
+    stored, names = ([n for n in of if n in total] for of in (chapter.stored, chapter.fused))
+    if not names:
+        return None
+    common = sorted(set.intersection(*({*each} for each in total.values())))
+    if not common:
+        return None
+    first, last = common[0], common[-1]
+    fused = {name: total[name][last] for name in names}
+    x = {name: speed.x for name, speed in fused.items()}
+    rising = first != last and all(
+        (total[n][last].low or 0) > (total[n][first].high or math.inf) for n in names
+    )
+    facts = {
+        **{"p": section.symbol, "first": first, "last": last, "count": len(fused)},
+        "faster": [name for name, speed in fused.items() if speed.verdict == FASTER],
+        **{"x": span([*x.values()]), "rising": rising},
+        "most": {"name": (most := max(x, key=x.__getitem__)), "x": x[most]},
+        "faster_first": [n for n in names if total[n][first].verdict == FASTER],
+        "stored": [{"name": name, **total[name][last].facts} for name in stored],
+        "stored_x": span([total[name][last].x for name in stored] or [1.0]),
+        "stored_verdict": _shared_verdict([total[name][last] for name in stored]),
+        "same_memory": memory_equal(section) is not None,
+    }
+    rows = [total[name][at] for name in total for at in (first, last)]
+    return facts, rows
+
+
+def _shared_verdict(speeds: Sequence[Speed]) -> str | None:
+    """The verdict that all of them have; None where they differ or there are none."""
+    verdicts = {speed.verdict for speed in speeds}
+    return verdicts.pop() if len(verdicts) == 1 else None
+
+
+def groups_switch(chapter: Chapter) -> Observation | None:
+    """What the mask does to time: the fused ones in total, those that store the scores by pass."""
+    found = mask_effects(chapter)
+    if found is None:
+        return None
+    facts, rows = found
+    section, stored = chapter.first, []
+    for name in [each["name"] for each in facts["stored"]]:
+        by_pass = {}
+        for key, metric in PASSES.items():
+            speed = section.switched(MASK, metric, name, ON).get(facts["last"])
+            if speed is None:
+                return None
+            rows.append(speed)
+            by_pass[key] = speed.facts
+        stored.append({"name": name, **by_pass})
+    verdicts = {each["verdict"] for each in facts["stored"]}
+    facts = {**facts, "stored": stored, "slower": verdicts == {SLOWER}}
+    return Observation("groups_switch", chapter.name, facts, evidence(rows))
+
+
+# Who leads
+
+
+def leaders_section(chapter: Chapter) -> Observation | None:
+    """Who leads each pass along the sweep, by how much; and the project's own against them."""
+    others = chapter.others
+    if len(others) < 2:
+        return None
+    section, variant = chapter.main.section, ON if chapter.switch else chapter.main.variant
+    passes = {
+        key: _runs(ranking_along(section, variant, metric, others))
+        for key, metric in PASSES.items()
+    }
+    if not all(passes.values()):
+        return None
+    facts = {
+        **{"p": section.symbol, "passes": passes, "of": len(section.experiment.values)},
+        "mask": variant == ON,
+        "project": _project(chapter, section, variant),
+    }
+    return Observation("leaders_section", chapter.name, facts)
+
+
+def ranking_along(
+    section: Section, variant: str, metric: str, names: Sequence[str]
+) -> pd.DataFrame:
+    """The ranking of some implementations along one sweep, with its ``value``s."""
+    table = section.tables.comparisons
+    mine = table[(table.experiment == section.name) & (table.variant == variant)]
+    ranked = choices.ranking(mine, metric, names)
+    return ranked.assign(value=ranked[section.experiment.parameter.name])
+
+
+def _runs(ranked: pd.DataFrame) -> list[dict[str, Any]]:
+    """Neighbouring values at which the same ones lead, with how they do.
+
+    ``names`` are at each of the values the best, within its margin or not told apart from it, the
+    best at the first value first; ``alone``: the one is decidedly faster than all others, by
+    ``lead``, at each; ``equal``: none of them is undecided.
+    """
+    if ranked.empty:
+        return []
+    found: list[dict[str, Any]] = []
+    for value in sorted(map(int, ranked.value.unique())):
+        group = ranked[ranked.value == value]
+        suits = group[group.verdict != choices.SLOWER]
+        nexts = float(group[group.verdict != choices.BEST].behind.min())
+        alone = len(suits) == 1
+        here: dict[str, Any] = {
+            **{"values": [value], "names": [*suits.name], "alone": alone},
+            **{"equal": choices.UNDECIDED not in set(suits.verdict), "lead": [nexts, nexts]},
+        }
+        last = found[-1] if found else None
+        common = [name for name in last["names"] if name in here["names"]] if last else []
+        if last and common and last["names"][0] in common and last["alone"] == alone:
+            last["values"].append(value)
+            last["names"] = common
+            last["equal"] &= here["equal"]
+            last["lead"] = [min(last["lead"][0], nexts), max(last["lead"][1], nexts)]
+        else:
+            found.append(here)
+    return found
+
+
+def _project(chapter: Chapter, section: Section, variant: str) -> dict[str, Any] | None:
+    """By pass how many times as fast as the best of the others the project's own kernel is."""
+    mine = chapter.groups.mine
+    if mine is None or mine not in chapter.fused:
+        return None
+    found: dict[str, Any] = {"name": mine}
+    for key, metric in PASSES.items():
+        ranked = ranking_along(section, variant, metric, chapter.others)
+        best = ranked[ranked.verdict == choices.BEST]
+        speeds = {
+            int(value): speed
+            for value, name in zip(best.value, best.name, strict=True)
+            if (speed := section.speeds(metric, mine, variant, name).get(int(value)))
+        }
+        if not speeds:
+            return None
+        found[key] = {
+            "x": span([speed.x for speed in speeds.values()]),
+            "of": len(speeds),
+            **{
+                verdict: sorted(v for v, speed in speeds.items() if speed.verdict == verdict)
+                for verdict in (FASTER, SLOWER, EQUAL, UNDECIDED)
+            },
+        }
+    return found
+
+
+# Rate
+
+
+def groups_rate(chapter: Chapter) -> Observation | None:
+    """The forward rates at both ends of the sweep: of the best, the project's own and the naive."""
+    section, variant = chapter.main.section, chapter.main.variant
+    if chapter.switch:
+        return None
+    values = section.values(chapter.whole, variant, "forward_rate")
+    if len(values) < 2:
+        return None
+    at = [values[0], values[-1]]
+    stored = _at_both(section, variant, chapter.stored, "forward_rate", at)
+    names = [*stored, *chapter.whole]
+    rates = {n: [section.medians("forward_rate", n, variant)[v] for v in at] for n in names}
+    others = [n for n in chapter.others if n in chapter.whole] or chapter.whole
+    best = max(others, key=lambda name: rates[name][1])
+    shown = [best, *([mine] if (mine := chapter.groups.mine) in rates else []), *stored[:1]]
+    facts = {
+        **{"p": section.symbol, "at": at, "unit": section.benchmark.rate_unit},
+        "rates": [{"name": name, "rate": rates[name]} for name in dict.fromkeys(shown)],
+        "ceiling": matrix_ceiling(section),
+    }
+    grown = [section.growth(FORWARD, name, variant, at[1]) for name in names]
+    return Observation("groups_rate", chapter.name, facts, evidence(grown))
+
+
+def groups_rate_definition(chapter: Chapter) -> Observation | None:
+    """That all rates fall with the mask, since their operations are halved by definition."""
+    section, names = chapter.first, [*chapter.stored, *chapter.fused]
+    if not chapter.switch:
+        return None
+    values = [
+        v for v in section.values(names, ON, FORWARD) if v in section.values(names, OFF, FORWARD)
+    ]
+    if not values:
+        return None
+    last = values[-1]
+    rates = {
+        name: [section.medians("forward_rate", name, variant)[last] for variant in (OFF, ON)]
+        for name in names
+    }
+    if any(on >= off for off, on in rates.values()):
+        return None
+    best = max(chapter.others or chapter.fused, key=lambda name: rates[name][0])
+    shown = [best, *chapter.stored[:1]]
+    facts = {
+        **{"p": section.symbol, "last": last, "unit": section.benchmark.rate_unit},
+        "rates": [{"name": name, "rate": rates[name]} for name in shown],
+    }
+    return Observation("groups_rate_definition", chapter.name, facts)
+
+
+# Memory
+
+
+def memory_at(section: Section, name: str, variant: str, value: int) -> float | None:
+    """The peak memory of a run in MiB; None where it has none."""
+    return section.medians(MEMORY, name, variant).get(value)
+
+
+def groups_memory(chapter: Chapter) -> Observation | None:
+    """How the exact peak memory of both groups grows, and which fused one takes least."""
+    section, variant, fused = chapter.main.section, chapter.main.variant, chapter.whole
+    naive = chapter.naive
+    if chapter.switch or naive is None or not fused:
+        return None
+    values = section.values(fused, variant, MEMORY)
+    if len(values) < 2:
+        return None
+    stored = _at_both(section, variant, chapter.stored, MEMORY, (values[0], values[-1]))
+    names = [*stored, *fused]
+    known = {n: section.medians(MEMORY, n, variant) for n in names}
+    sizes = {n: [each[v] for v in values if v in each] for n, each in known.items()}
+    factors = {name: each[-1] / each[0] for name, each in sizes.items()}
+    least = min(fused, key=lambda name: sizes[name][-1])
+    growths = {
+        n: words.memory_growth([v for v in values if v in known[n]], sizes[n]) for n in names
+    }
+    step = (values[-1] - values[0]) or 1
+    alike = {growths[name] for name in stored}
+    facts = {
+        **{
+            "p": section.symbol,
+            "first": values[0],
+            "last": values[-1],
+            "naive": naive if naive in stored else None,
+        },
+        "sweep": values[-1] / values[0],
+        "stored": [
+            {
+                **{"name": name, "factor": factors[name], "growth": growths[name]},
+                **{"first": sizes[name][0], "last": sizes[name][-1]},
+                "adds": (sizes[name][-1] - sizes[name][0]) / step,
+            }
+            for name in stored
+        ],
+        "fused": {
+            **spread_of({name: factors[name] for name in fused}),
+            "whole": span([factors[name] for name in fused]),
+            "last": span([sizes[name][-1] for name in fused]),
+            "growths": sorted({growths[name] for name in fused}),
+        },
+        "stored_growth": alike.pop() if len(alike) == 1 else None,
+        "steady": sum(growths[name] == "constant" for name in fused) * 2 > len(fused),
+        "more": [
+            {"name": name, "share": factors[name] - 1}
+            for name in sorted(fused, key=lambda name: -factors[name])
+            if factors[name] > words.margins(1)
+        ],
+        "least": {"name": least, "size": sizes[least][-1]},
+    }
+    return Observation("groups_memory", chapter.name, facts)
+
+
+def groups_memory_equal(chapter: Chapter) -> Observation | None:
+    """That the mask changes no peak memory."""
+    return memory_equal(chapter.first) if chapter.switch else None
+
+
+# Packed inputs
+
+
+def packed(chapter: Chapter) -> Observation | None:
+    """Whether it matters that q, k and v come in one tensor."""
+    section, counts, rows = chapter.first, dict[str, int](), list[Speed]()
+    changed: list[dict[str, Any]] = []
+    for name, of in chapter.packed.items():
+        for key, metric in PASSES.items():
+            for variant in section.variants:
+                for value, speed in section.speeds(metric, name, variant, of).items():
+                    rows.append(speed)
+                    counts[speed.verdict] = counts.get(speed.verdict, 0) + 1
+                    if speed.is_decided:
+                        about = {"name": of, "pass": key, "p": section.symbol, "at": value}
+                        changed.append({**about, "x": speed.x, "verdict": speed.verdict})
+    if not rows:
+        return None
+    facts = {
+        **{"names": [*chapter.packed.values()], "of": len(rows), "changed": changed},
+        "counts": {
+            verdict: counts.get(verdict, 0) for verdict in (FASTER, SLOWER, EQUAL, UNDECIDED)
+        },
+        **{"x": span([speed.x for speed in rows]), "p": section.symbol},
+        "values": section.experiment.values,
+    }
+    return Observation("packed", chapter.name, facts, evidence(rows))
+
+
+# What to remember
+
+
+def groups_take(chapter: Chapter) -> Observation | None:
+    """What to remember of a chapter: chosen by what is swept, and by what was decided."""
+    section, swept = chapter.first, chapter.first.experiment.parameter.name
+    if chapter.naive is None or not chapter.fused:
+        return None
+    if chapter.switch:
+        return _take_mask(chapter)
+    base = {"p": section.symbol, "naive": chapter.naive}
+    if swept == "batch_size" and not turning(chapter, [*chapter.stored, *chapter.fused]):
+        return Observation("groups_take", chapter.name, {**base, "lesson": "batch"})
+    if swept == "seq_len" and (found := _take_long(chapter)):
+        return Observation("groups_take", chapter.name, {**base, **found, "lesson": "long"})
+    if swept == "num_heads" and (found := _take_heads(chapter)):
+        return Observation("groups_take", chapter.name, {**base, **found, "lesson": "heads"})
+    speeds = {n: section.speeds(TOTAL, n, chapter.main.variant) for n in chapter.fused}
+    within = [
+        name for name, each in speeds.items() if {s.verdict for s in each.values()} == {FASTER}
+    ]
+    time = groups_time(chapter)
+    odd = time and (time.facts["growth"]["apart"] or time.facts["total"]["apart"])
+    out = [name for name in speeds if name not in within or (odd and name == odd["name"])]
+    within = [name for name in within if name not in out]
+    if not within or len(out) > 2:
+        return None
+    gains = [speed.x for name in within for speed in speeds[name].values()]
+    common = section.values(within, chapter.main.variant, TOTAL)
+    times = [[section.medians(TOTAL, n, chapter.main.variant)[v] for n in within] for v in common]
+    choice = max((max(each) / min(each) for each in times), default=1.0)
+    facts = {**base, "lesson": "groups", "x": span(gains), "without": out, "choice": choice}
+    rows = [speed for name in within for speed in speeds[name].values()]
+    return Observation("groups_take", chapter.name, facts, evidence(rows))
+
+
+LONG = 4096
+"""The sequence length from which a sweep is one of long sequences."""
+
+
+def _take_long(chapter: Chapter) -> dict[str, Any] | None:
+    """Who leads in total from which length on, to the end of a sweep of long sequences."""
+    section, variant = chapter.main.section, chapter.main.variant
+    if section.experiment.values[-1] < LONG or len(chapter.others) < 2:
+        return None
+    runs = _runs(ranking_along(section, variant, TOTAL, chapter.others))
+    if not runs:
+        return None
+    last = runs[-1]
+    values = [value for value in last["values"] if value >= LONG]
+    return {**last, "from": values[0]} if values else None
+
+
+def _take_mask(chapter: Chapter) -> Observation | None:
+    """How far the mask widens the lead of the fused ones over the naive one at the last length."""
+    section = chapter.first
+    off, on = (
+        {n: section.speeds(TOTAL, n, variant) for n in chapter.fused} for variant in (OFF, ON)
+    )
+    common = sorted(set.intersection(*({*e} for each in (off, on) for e in each.values())))
+    if not common:
+        return None
+    last = common[-1]
+    widened = {
+        name: (off[name][last], on[name][last])
+        for name in chapter.fused
+        if off[name][last].verdict == FASTER
+        and (on[name][last].low or 0) > (off[name][last].high or math.inf) * words.margins(2)
+    }
+    if not widened:
+        return None
+    odd = spread_of({name: each[1].x for name, each in widened.items()})["apart"]
+    inside = [each for name, each in widened.items() if odd is None or name != odd["name"]]
+    facts = {
+        **{"p": section.symbol, "lesson": "mask", "last": last, "naive": chapter.naive},
+        **{"count": len(inside), "of": len(chapter.fused)},
+        "x": [span([each[0].x for each in inside]), span([each[1].x for each in inside])],
+        "without": [name for name in chapter.fused if name not in widened]
+        + ([odd["name"]] if odd else []),
+    }
+    rows = [speed for each in widened.values() for speed in each]
+    return Observation("groups_take", chapter.name, facts, evidence(rows))
+
+
+NEAR_BEST = 1.3
+"""Within what factor of its fastest head dimension each fused implementation is to be."""
+
+
+def _take_heads(chapter: Chapter) -> dict[str, Any] | None:
+    """The head dimensions at which most of the fused are near their best, and what others cost."""
+    section, variant = chapter.main.section, chapter.main.variant
+    dims = _dims(section, variant)
+    cost: dict[int, dict[str, float]] = {d: {} for d in dims.values()}
+    for name in chapter.fused:
+        times = section.medians(TOTAL, name, variant)
+        best = min(times.values())
+        for value, time in times.items():
+            cost[dims[value]][name] = time / best
+    good = sorted(d for d, each in cost.items() if each and max(each.values()) <= NEAR_BEST)
+    bad = sorted(d for d in cost if d not in good)
+    if not good or not bad:
+        return None
+    worst = {d: max(cost[d], key=cost[d].__getitem__) for d in bad}
+    return {
+        "good": good,
+        "within": max(max(cost[d].values()) for d in good) - 1,
+        "bad": [{"d": d, "name": worst[d], "factor": cost[d][worst[d]]} for d in bad],
+    }

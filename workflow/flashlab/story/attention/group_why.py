@@ -1,0 +1,212 @@
+"""Why, with three or more implementations: what another process counted at the same setting."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from flashlab.analysis.launched import Launched, read_kernels
+from flashlab.story.attention.groups import Chapter
+from flashlab.story.attention.sweep import BACKWARD, FORWARD
+from flashlab.story.attention.why import (
+    counted,
+    counters_evidence,
+    masked_kernels,
+    score_line,
+    scores_in_peak,
+    traffic_of,
+)
+from flashlab.story.observation import Observation
+from flashlab.story.tables import FASTER, SLOWER, Section, Speed
+
+ALIKE_BYTES = 1.10
+"""Within what factor the fused implementations move the same."""
+
+IDLE = 1.0
+"""Percent of the time below which Tensor Cores are hardly used."""
+
+FEW = 0.8
+"""Of the bytes of others, what is decidedly less."""
+
+
+def groups_memory_model(chapter: Chapter) -> Observation | None:
+    """How much of the naive one's peak the scores are, where the exact model gives it."""
+    return scores_in_peak(chapter.first, chapter.main.variant) if chapter.naive else None
+
+
+def groups_traffic(chapter: Chapter) -> Observation | None:
+    """What the forwards move, by group; and whether Tensor Core activity orders the fused ones."""
+    section, variant, naive = chapter.main.section, chapter.main.variant, chapter.naive
+    if chapter.switch or naive is None or not chapter.fused:
+        return None
+    names = [*chapter.stored, *chapter.fused]
+    at = next(
+        (
+            value
+            for value in reversed(section.experiment.values)
+            if _counted(section, [naive], variant, value)
+            and len(_counted(section, chapter.fused, variant, value)) > 1
+        ),
+        None,
+    )
+    if at is None:
+        return None
+    moved = {n: traffic_of(section, n, variant, at, FORWARD) for n in names}
+    known = {name: each for name, each in moved.items() if each is not None}
+    fused = {name: known[name] for name in chapter.fused if name in known}
+    if naive not in known or len(fused) < 2:
+        return None
+    bytes_ = [each["gigabytes"] for each in fused.values()]
+    alike = max(bytes_) / min(bytes_) <= ALIKE_BYTES
+    if known[naive]["gigabytes"] < 2 * max(bytes_):
+        return None
+    facts = {
+        **{"p": section.symbol, "at": at, "count": len(fused), "alike": alike},
+        "gigabytes": [min(bytes_), max(bytes_)],
+        "stored": [
+            {"name": name, "gigabytes": known[name]["gigabytes"]}
+            for name in chapter.stored
+            if name in known
+        ],
+        "order": _order(section, variant, at, fused) if alike else None,
+    }
+    rows = [(name, variant, at) for name in known]
+    return Observation("groups_traffic", chapter.name, facts, counters_evidence(section, rows))
+
+
+def _counted(section: Section, names: Sequence[str], variant: str, value: int) -> list[str]:
+    return [n for n in names if counted(section, n, variant, value, FORWARD)]
+
+
+def _order(section: Section, variant: str, at: int, fused: dict[str, Any]) -> dict[str, Any] | None:
+    """Whether the busier Tensor Cores are the faster in every decided pair; else the plainest not.
+
+    None where no pair is decided. A counterexample is decidedly faster with less activity.
+    """
+    against: list[tuple[float, str, str]] = []
+    decided = 0
+    for one, other in itertools.permutations(fused, 2):
+        speed = section.speeds(FORWARD, one, variant, other).get(at)
+        if speed is not None and speed.verdict == FASTER:
+            decided += 1
+            if fused[one]["activity"] < fused[other]["activity"]:
+                against.append((speed.x, one, other))
+    if not decided:
+        return None
+    if not against:
+        ordered = sorted(fused, key=lambda name: -fused[name]["activity"])
+        ends = (ordered[0], ordered[-1])
+        return {"by_activity": True, "ends": [{"name": n, **fused[n]} for n in ends]}
+    x, one, other = max(against)
+    return {
+        **{"by_activity": False, "x": x},
+        "faster": {"name": one, "activity": fused[one]["activity"]},
+        "slower": {"name": other, "activity": fused[other]["activity"]},
+    }
+
+
+def groups_kernel_class(chapter: Chapter) -> Observation | None:
+    """What the mask adds to the naive one's forward."""
+    if chapter.naive is None or not chapter.switch:
+        return None
+    return masked_kernels(chapter.first, chapter.naive, None)
+
+
+def groups_score_line(chapter: Chapter) -> Observation | None:
+    """That the naive one's time is a straight line in H or in E."""
+    if chapter.naive is None or chapter.switch:
+        return None
+    return score_line(chapter.first)
+
+
+def _launched(section: Section, name: str, variant: str, value: int, metric: str) -> list[Launched]:
+    run = section.run(name, variant, value)
+    if run is None or run["status"] != "ok" or not run["kernels"] or metric not in run["kernels"]:
+        return []
+    return read_kernels(run["kernels"], metric)
+
+
+def why_no_matrix_units(chapter: Chapter) -> Observation | None:
+    """One whose matrix products hardly use the Tensor Cores, and what else takes its time."""
+    section, variant = chapter.main.section, chapter.main.variant
+    if chapter.switch:
+        return None
+    for value in reversed(section.experiment.values):
+        for name in [*chapter.stored[1:], *chapter.fused] if chapter.naive else ():
+            kernels = _launched(section, name, variant, value, FORWARD)
+            products = [kernel for kernel in kernels if kernel.kind == "product"]
+            time = sum(kernel.milliseconds for kernel in products)
+            if not products or not time:
+                continue
+            active = sum(k.milliseconds * k.tensor for k in products) / time
+            whole = sum(kernel.milliseconds for kernel in kernels)
+            if active < IDLE and _is_slower(section, name, variant, value):
+                facts = {
+                    **{"name": name, "p": section.symbol, "at": value, "activity": active / 100},
+                    **{"products": len(products), "share": time / whole},
+                    "others": len(kernels) - len(products),
+                }
+                rows = [(name, variant, value)]
+                return Observation(
+                    "why_no_matrix_units", chapter.name, facts, counters_evidence(section, rows)
+                )
+    return None
+
+
+def _is_slower(section: Section, name: str, variant: str, value: int) -> bool:
+    """Whether a forward is decidedly slower than that of the naive one."""
+    speed = section.speeds(FORWARD, name, variant).get(value) if name != section.baseline else None
+    return speed is not None and speed.verdict == SLOWER
+
+
+def why_launches(chapter: Chapter) -> Observation | None:
+    """On the shortest sequences, how many kernels the fastest backward is and what it moves.
+
+    Beside one that launches as few, or moves as little, and is slower than those with more.
+    """
+    section, variant = chapter.main.section, chapter.main.variant
+    if chapter.switch or section.experiment.parameter.name != "seq_len":
+        return None
+    at = section.experiment.values[0]
+    moved = {
+        name: each
+        for name in chapter.fused
+        if (each := traffic_of(section, name, variant, at, BACKWARD)) is not None
+    }
+    times = {name: section.medians(BACKWARD, name, variant).get(at) for name in moved}
+    if len(moved) < 3 or any(time is None for time in times.values()):
+        return None
+    first = min(moved, key=lambda name: times[name] or 0)
+    usual = [
+        name
+        for name, each in moved.items()
+        if each["kernels"] > moved[first]["kernels"]
+        and moved[first]["gigabytes"] < FEW * each["gigabytes"]
+        and _verdict(section, variant, at, first, name) == FASTER
+    ]
+    if len(usual) < 2:
+        return None
+    counts = {moved[name]["kernels"] for name in usual}
+    common = max(counts, key=lambda count: sum(moved[n]["kernels"] == count for n in usual))
+    usual = [name for name in usual if moved[name]["kernels"] == common]
+    others = [
+        name
+        for name, each in moved.items()
+        if name not in (first, *usual)
+        and each["kernels"] <= moved[first]["kernels"]
+        and any(_verdict(section, variant, at, name, other) == SLOWER for other in usual)
+    ]
+    facts = {
+        **{"p": section.symbol, "at": at, "first": {"name": first, **moved[first]}},
+        **{"usual": usual, "kernels": common},
+        "gigabytes": [f([moved[n]["gigabytes"] for n in usual]) for f in (min, max)],
+        "but": {"name": others[0], **moved[others[0]]} if others else None,
+    }
+    rows = [(name, variant, at) for name in moved]
+    return Observation("why_launches", chapter.name, facts, counters_evidence(section, rows))
+
+
+def _verdict(section: Section, variant: str, at: int, one: str, other: str) -> str | None:
+    speed: Speed | None = section.speeds(BACKWARD, one, variant, other).get(at)
+    return speed.verdict if speed else None

@@ -1,0 +1,58 @@
+"""What the report says of published claims: how many hold on this dataset, and which do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from flashlab.analysis.claims import AMBIGUOUS, CONTRADICTED, OTHER_DEVICE, VERDICTS
+from flashlab.analysis.experiment import CLAIMS
+from flashlab.story.observation import CLAIMS_SECTION, Observation
+
+
+def _failing(claim: Mapping[str, Any], rows: pd.DataFrame) -> dict[str, Any]:
+    """A claim that does not hold: its words, our figures in its first sense, and its range."""
+    first = rows[rows["compare"] == rows["compare"].iloc[0]]
+    least, most = (None if pd.isna(end) else float(end) for end in first[["least", "most"]].iloc[0])
+    is_ratio = len(claim["test"]["terms"]) > 1
+    return {
+        "says": {language: text.rstrip("。. ") for language, text in claim["says"].items()},
+        "ours": [float(first["estimate"].min()), float(first["estimate"].max())],
+        "unit": None if is_ratio else claim["published"]["unit"],
+        "least": least,
+        "most": most,
+    }
+
+
+def claims(judged: pd.DataFrame, document: Mapping[str, Any]) -> Observation | None:
+    """The published claims about a benchmark, as the table of them judges (`analysis.claims`).
+
+    None where there are none.
+    """
+    if judged.empty:
+        return None
+    verdicts = judged.drop_duplicates("claim").verdict.value_counts()
+    by_id = {claim["id"]: claim for claim in document["claims"]}
+    contradicted = judged[judged.verdict == CONTRADICTED]
+    ambiguous = judged[judged.verdict == AMBIGUOUS]
+    of_rates = ambiguous[ambiguous["compare"] == "whole_work"].claim.nunique()
+    counts = {verdict: int(verdicts.get(verdict, 0)) for verdict in VERDICTS}
+    facts = {
+        "total": len(by_id),
+        "documents": int(judged.source.nunique()),
+        "devices": sorted({claim["device"] for claim in by_id.values() if claim["device"]}),
+        "counts": counts,
+        "judged": len(by_id) - counts[OTHER_DEVICE],
+        "failing": [
+            _failing(by_id[str(claim)], rows)
+            for claim, rows in contradicted.groupby("claim", sort=False)
+        ],
+        "ways": {"amounts": counts[AMBIGUOUS] - of_rates, "whole_work": of_rates},
+    }
+    evidence = [
+        {"table": CLAIMS, **{str(name): each for name, each in row.items() if not pd.isna(each)}}
+        for row in contradicted[contradicted.holds == "no"].to_dict("records")
+    ]
+    return Observation("claims", CLAIMS_SECTION, facts, evidence)
