@@ -14,10 +14,10 @@ from typing import Any
 
 import pypdfium2 as pdfium
 import pytest
+from flashlab.analysis.finding import read_findings
 from pdf import is_cut_off, pages
 from report.reading import TELLERS, elements, en, texts
 
-from flashlab.analysis.finding import read_findings
 from flashlab.figures.style import COLOURS
 from flashlab.files import read_json, write_json
 from flashlab.records import Measurement, Record
