@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from flashlab.analysis.comparison_rows import IMPLEMENTATIONS, pooled_alike
+from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
+from flashlab.analysis.comparisons import pooled_alike
 from flashlab.benchmarks.implementations import PACKED_TWIN
 from flashlab.benchmarks.model import Metric
 from flashlab.devices import find_device
