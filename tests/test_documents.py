@@ -13,8 +13,6 @@ from faults import problem_of, read_faults
 from snakemake.cli import get_argument_parser
 
 from flashlab.__main__ import make_parser
-from flashlab.analysis.conclusions.quoting import VERDICTS
-from flashlab.analysis.registry import KINDS
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.config.model import configuration_of, model_at
 
@@ -127,16 +125,6 @@ def mistakes(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_what_a_document_names_is_there(path: Path) -> None:
     assert list(mistakes(path)) == []
-
-
-def test_each_kind_of_finding_has_its_row_and_names_its_own_verdicts() -> None:
-    text = ROOT.joinpath("docs", "findings.md").read_text("utf-8")
-    table = text.partition("## The kinds")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `(\w+)`[^|]* \| (.*?) \|", table, re.MULTILINE)
-    verdicts = {"conclusion": {*VERDICTS}, **{name: {*k.verdicts} for name, k in KINDS.items()}}
-    assert {name for name, _ in rows} == {*verdicts}
-    for name, rule in rows:
-        assert set(re.findall(r"`([a-z_]+)`", rule)) <= verdicts[name], name
 
 
 def test_every_fault_can_be_planted() -> None:

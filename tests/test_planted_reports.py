@@ -15,14 +15,12 @@ from pathlib import Path
 
 import pytest
 from planted import ladder, training
-from planted.results import PlantedReport, find
 from planted.sorting import REPORT
 
 from flashlab.benchmarks.model import UnknownNameError
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.files import read_json, write_json
 from flashlab.plan.plan_files import experiment_file
-from flashlab.plan.planning import PlannedRun
 from flashlab.records import Record, read_record
 from flashlab.report.render import write_page, write_report
 from flashlab.runs import Run
@@ -122,36 +120,7 @@ def test_a_record_keeps_its_curve_and_lacks_what_its_run_has_not(tmp_path: Path)
     assert "compile_time" not in kept.metrics
 
 
-class Varied(PlantedReport):
-    """With three processes of the naive implementation, and one of any other."""
-
-    def _record(self, run: Run, records: Path) -> PlannedRun:
-        processes = 3 if run.implementation == TRAINING.naive else 1
-        return PlantedReport._record(replace(training.REPORT, processes=processes), run, records)
-
-
-@pytest.mark.parametrize(
-    ("report", "told", "says"),
-    [
-        (
-            Varied(**vars(training.REPORT)),
-            "conclusion.alternatives.single.some",
-            "Flash2 [eager]: one process each",
-        ),
-        (replace(training.REPORT, processes=3), None, ""),
-    ],
-    ids=["several of some", "several of all"],
-)
-def test_the_answer_says_which_runs_have_one_process(
-    tmp_path: Path, report: PlantedReport, told: str | None, says: str
-) -> None:
-    answer = find(report.write(tmp_path, drawn=[]), "conclusion", topic="answer")
-    doubts = {s.key: s for s in answer.statements if ".single" in s.key}
-    assert [*doubts] == ([told] if told else [])
-    assert all(Teller("en", TRAINING).tell(each).startswith(says) for each in doubts.values())
-
-
-def test_the_answer_says_where_what_it_compares_was_measured_on_different_cards(
+def test_what_was_measured_on_different_cards_is_a_doubt_of_each_comparison(
     tmp_path: Path,
 ) -> None:
     def on_two_cards(run: Run) -> Record:
@@ -160,16 +129,7 @@ def test_the_answer_says_where_what_it_compares_was_measured_on_different_cards(
         return replace(found, environment={**found.environment, "gpu_uuid": card})
 
     home = replace(training.REPORT, record=on_two_cards).write(tmp_path, drawn=[])
-    teller = Teller("en", TRAINING)
-    told = {
-        statement.key: teller.tell(statement)
-        for topic, experiment in (("answer", None), ("section", "attention"))
-        for statement in find(home, "conclusion", experiment, topic=topic).statements
-    }
-    assert told["conclusion.alternatives.cards"] == (
-        "The times compared were measured on different cards: (1) Flash2, Pytorch (each eager); "
-        "(2) Flash2 [compiled]."
-    )
-    assert told["conclusion.alternatives.effect.cards"] == (
-        "For Flash2, Pytorch, eager and compiled were measured on different cards."
-    )
+    with (home / "comparisons.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    of = {row["compared"]: "cards_differ" in row["doubts"] for row in rows if row["value"]}
+    assert of["compile"] and not of["implementations"]

@@ -15,7 +15,7 @@ from flashlab.version import __version__
 ROOT = PACKAGE.parents[1]
 TEMPLATES = ROOT / "templates"
 
-STAGES = ("report", "analysis.tables", "figures", "analysis.derive")
+STAGES = ("report", "analysis.tables", "figures", "story.stage")
 """The modules that decide a report, from its records on."""
 
 FILES = ("data/devices.csv", "data/published/claims.yaml")
