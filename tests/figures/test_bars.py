@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from figures.drawn import BOTH, drawn, experiment_of, implausible, lines_of, texts_of
+from figures.drawn import drawn, experiment_of, implausible, lines_of, texts_of
 from matplotlib.patches import Rectangle
 
 from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
@@ -15,7 +15,6 @@ from flashlab.analysis.experiment import Experiment, step_metric
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.figures.bars import INNER
-from flashlab.figures.lines import draw_small
 from flashlab.figures.steps import LOOKS, draw_steps
 
 
@@ -37,10 +36,6 @@ def test_alternatives_are_bars_with_their_values_or_what_became_of_them() -> Non
     said = texts_of(figure)
     assert said.count("× 記憶體不足 out of memory") == 2
     assert {"120", "180", "Pytorch", "Flash2", "未編譯 Eager", "編譯 Compiled"} <= set(said)
-    small = dict(draw_small(experiment, BOTH))
-    assert list(small) == ["row-speedup", "row-memory"]
-    in_short = texts_of(small["row-speedup"])
-    assert in_short.count("×") == 2 and "記憶體不足 out of memory" in in_short
 
 
 def test_an_implausible_value_stands_in_place_of_its_bar() -> None:

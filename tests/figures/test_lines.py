@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 from figures.drawn import (
-    BOTH,
     clipped,
     drawn,
     experiment_of,
@@ -19,10 +17,8 @@ from figures.drawn import (
     texts_of,
 )
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 
 from flashlab.analysis.experiment import Experiment
-from flashlab.figures.lines import draw_small
 from flashlab.figures.style import COLOURS, looks_of, muted
 
 TIMES = {"Pytorch": [1, 4, 16, "oom"], "Flash2": [0.5, 1, 2, 4]}
@@ -91,11 +87,6 @@ def test_an_implausible_value_is_marked_at_the_edge_and_moves_neither_axis_nor_l
             assert (mark.get_marker(), list(mark.get_xdata())) == ("x", [1024])
             assert list(mark.get_ydata()) == [np.clip(1e-4, *axes.get_ylim())]
         assert told in texts_of(figure)
-    speedup = dict(draw_small(beyond, BOTH))["row-speedup"]
-    (axes,) = speedup.axes
-    marks = [line for line in lines_of(speedup, "Flash2") if line.get_marker() == "x"]
-    assert [list(mark.get_ydata()) for mark in marks] == [[axes.get_ylim()[1]]]
-    assert "80,000" not in texts_of(speedup)
 
 
 def test_a_figure_of_nothing_but_failures_is_drawn_with_its_marks() -> None:
@@ -164,28 +155,3 @@ def test_where_lines_of_memory_coincide_they_are_multiples_of_the_least() -> Non
     assert {"Peak memory as a multiple of the least", "Pytorch 10.0×", "Flex 1.10×"} <= together
     apart = set(texts_of(drawn(experiment, "memory", "Pytorch", "Flash2", languages=["en"])))
     assert {"Peak memory (MiB)", "Pytorch", "Flash2"} <= apart
-
-
-# The small figures
-
-
-def test_a_small_figure_has_the_speedup_at_each_point() -> None:
-    figures = dict(draw_small(experiment_of(TIMES), BOTH))
-    speedup, memory = (texts_of(figures[name]) for name in ("row-speedup", "row-memory"))
-    assert [speedup.count(text) for text in ("2.00", "4.00", "8.00")] == [1, 1, 1]
-    assert "合計時間加速比 Speedup in total time" in speedup
-    assert marks_of(figures["row-speedup"]) == [1024]
-    assert {"峰值記憶體 Peak memory (MiB)", "Flash2", "Pytorch", "N"} <= set(memory)
-
-
-def test_a_small_figure_is_legible_as_small_as_it_is_printed(root: Path) -> None:
-    styles = (root / "templates" / "report.css").read_text(encoding="utf-8")
-    printed = re.findall(r"\.row \.small img { width: ([\d.]+)mm", styles)
-    for _, figure in draw_small(experiment_of(TIMES), BOTH):
-        scale = min(map(float, printed)) / (figure.get_figwidth() * 25.4)
-        sizes = [float(text.get_fontsize()) for text in figure.findobj(Text)]
-        assert min(sizes) * scale >= 6
-
-
-def test_only_an_experiment_of_two_implementations_has_small_figures() -> None:
-    assert list(draw_small(many("Pytorch", "Flash2", "Flex"), ["en"])) == []

@@ -15,8 +15,9 @@ from planted.experiments import SIZES, Planter
 from planted.records import counters_of, record_of
 
 from flashlab.analysis.ceilings import Ceiling, read_ceilings
+from flashlab.analysis.comparisons import comparisons, comparisons_csv
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment
+from flashlab.analysis.experiment import Experiment, read_planned_experiment
 from flashlab.analysis.tables import write_tables
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
@@ -61,10 +62,13 @@ def overview(
     write_tables(plan, folder / "tables" / "seq_len", folder / "ceilings.json")
     languages = folder / "languages.json"
     write_json(languages, BOTH)
+    read = [read_planned_experiment(plan, folder / "tables", with_samples=True)]
+    compared = comparisons_csv(comparisons(read, Estimates(read)))
+    (folder / "comparisons.csv").write_text(compared, encoding="utf-8")
     draw_overview(
         [plan],
         folder / "tables",
-        folder / "comparisons.csv",  # which only steps are drawn from
+        folder / "comparisons.csv",
         folder / "ceilings.json" if ceilings else None,
         languages,
         folder / "overview",
@@ -87,7 +91,8 @@ def of_four(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_is_drawn_is_what_there_is_to_compare(of_four: Path, tmp_path: Path) -> None:
     assert ids(of_four) == ["summary", "roofline-float32"]
-    assert ids(overview(tmp_path / "a", "Flash2", ceilings=False)) == ["summary"]
+    of_two = overview(tmp_path / "a", "Flash2", ceilings=False)
+    assert ids(of_two) == ["summary", "speedups-seq_len"]
     assert ids(overview(tmp_path / "b", status="oom")) == []
 
 
@@ -175,7 +180,7 @@ def test_the_roofline_says_what_its_roofs_are_and_speaks_of_no_bytes_that_were_n
     tmp_path: Path,
 ) -> None:
     drawn = overview(tmp_path, "Flash2")
-    assert ids(drawn) == ["summary", "roofline-float32"]
+    assert ids(drawn) == ["summary", "speedups-seq_len", "roofline-float32"]
     svg = drawn / "roofline-float32.svg"
     said = " ".join(texts(svg))
     for words in ("Matrix product 2,000 GFLOP/s", "100 GB/s", "運算強度 Arithmetic intensity"):

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 
 from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.figures.lines import draw_small
 from flashlab.figures.placement import sparse, spread
 from flashlab.figures.summary import draw_summary
 
@@ -52,13 +51,9 @@ def test_no_text_of_a_figure_covers_another_or_leaves_it(
     assert_legible(drawn(experiment, quantity))
 
 
-@given(experiment=wild_experiments(most=2), several=wild_experiments())
+@given(several=wild_experiments())
 @wildly
-def test_no_text_of_page_ones_figures_covers_another_or_leaves_it(
-    experiment: Experiment, several: Experiment
-) -> None:
-    for _, figure in draw_small(experiment, BOTH):
-        assert_legible(figure)
+def test_no_text_of_page_ones_figure_covers_another_or_leaves_it(several: Experiment) -> None:
     if page_one := draw_summary([several], ["Pytorch", "Flash2"], None, BOTH):
         assert_legible(page_one)
 

@@ -68,7 +68,11 @@ def test_a_measured_figure_has_its_unit() -> None:
 @pytest.mark.parametrize(
     ("compare", "en", "zh"),
     [
-        (("amounts", "times"), "1 of those that depend on the reading holds or fails", "有 1 項，「上升」"),
+        (
+            ("amounts", "times"),
+            "1 of those that depend on the reading holds or fails",
+            "有 1 項，「上升」",
+        ),
         (("times", "whole_work"), "counted by half or in full", "有 1 項，遮罩"),
     ],
 )  # fmt: skip

@@ -18,7 +18,7 @@ import pandas as pd
 from flashlab import statistics
 from flashlab.analysis.comparison_rows import DATASET, IMPLEMENTATIONS, variant_words
 from flashlab.analysis.comparisons import COLUMNS
-from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.estimates import Estimates, bases_of
 from flashlab.analysis.experiment import Experiment, chosen_metrics, run_keys, status_of
 from flashlab.analysis.ratios import ratio, verdict_of
 from flashlab.analysis.replication import UNREPLICATED, agreed_value, combine_processes
@@ -55,24 +55,20 @@ def status_in(processes: Sequence[Record]) -> str:
     return status_of([record.status for record in processes])
 
 
-def _bases(metric: Metric) -> tuple[str, ...]:
-    return metric.derived.of if metric.derived else (metric.name,)
-
-
 def _having(processes: Sequence[Record], metric: Metric) -> list[Record]:
     """The processes that measured a metric; an optional one may be missing."""
     ok = (record for record in processes if record.status == "ok")
-    return [record for record in ok if record.metrics.keys() >= {*_bases(metric)}]
+    return [record for record in ok if record.metrics.keys() >= {*bases_of(metric)}]
 
 
 def _value(record: Record, metric: Metric) -> float:
-    found = [record.metrics[base].value for base in _bases(metric)]
+    found = [record.metrics[base].value for base in bases_of(metric)]
     return float(metric.derived.compute(record.run, *found)) if metric.derived else found[0]
 
 
 def _estimates(processes: Sequence[Record], metric: Metric) -> list[Estimate]:
     """A sampled metric's estimate in each process; empty where one kept no samples."""
-    kept = [[r.metrics[base].samples for base in _bases(metric)] for r in processes]
+    kept = [[r.metrics[base].samples for base in bases_of(metric)] for r in processes]
     if not all(itertools.chain(*kept)):
         return []
     found = [[estimate_once(samples) for samples in each] for each in kept]
@@ -84,7 +80,7 @@ def _estimates(processes: Sequence[Record], metric: Metric) -> list[Estimate]:
 
 def _doubts(both: Both, metric: Metric) -> str:
     """The codes of the warnings that concern a metric; an exact one is the same whatever runs."""
-    concerned = () if metric.exact else (None, *_bases(metric))
+    concerned = () if metric.exact else (None, *bases_of(metric))
     every = (warning for record in itertools.chain(*both) for warning in record.warnings)
     return " ".join(sorted({w["code"] for w in every if w.get("metric") in concerned}))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,8 @@ import pandas as pd
 from rich.table import Table
 
 from flashlab.analysis.comparison_rows import DATASET
-from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.benchmarks.implementations import PACKED_TWIN
+from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.comparison import read_table
 from flashlab.compare.printing import Block, Cell, Folded, Title, table_of, verdict_cell
@@ -29,11 +31,9 @@ from flashlab.compare.words import (
     set_out,
     verdict_word,
 )
-from flashlab.story import numbers
-from flashlab.story.compare.table import Compared, as_speeds, records_of
+from flashlab.story.compare.means import mean_cell, shown_times
+from flashlab.story.compare.table import Compared, records_of
 from flashlab.story.observation import Observation
-from flashlab.story.tables import EQUAL as SAME
-from flashlab.story.tables import FASTER, SLOWER, UNDECIDED
 from flashlab.story.telling import macros, tell
 
 COLUMNS = (
@@ -41,10 +41,6 @@ COLUMNS = (
     *("column.ratio", "column.interval", "column.verdict"),
 )
 NUMERIC = range(3, 7)
-MOST_COLUMNS = 6
-"""Columns of the table of page one; of a benchmark with more times than fit it has the total."""
-
-MARKS = {FASTER: "+", SLOWER: "−", SAME: "=", UNDECIDED: "?"}
 FOOTNOTE = "footnote_"
 
 Document = Mapping[str, Any]
@@ -90,32 +86,9 @@ def values(stated: Sequence[str], language: str) -> str:
 
 
 def differing(document: Document) -> list[Mapping[str, Any]]:
-    """The fields of the circumstances on which both sides do not agree."""
-    return [row for row in document["environments"] if row["verdict"] != "agrees"]
-
-
-# The table of page one
-
-
-def shown_times(compared: Compared) -> tuple[list[Metric], list[str]]:
-    """The times and classes of sizes that the table of page one has columns of."""
-    classes = compared.classes(compared.speeds)
-    many = len(compared.times) * len(classes) > MOST_COLUMNS
-    return [compared.total] if many else compared.times, classes
-
-
-def mean_cell(compared: Compared, name: str, sizes: str, metric: str) -> str:
-    """An implementation's mean speed, its range, and how many settings have which verdict."""
-    every = compared.table
-    rows = every[(every.implementation == name) & (every.metric == metric) & (every.sizes == sizes)]
-    single = as_speeds(rows[rows["shape"].notna()])
-    pooled = as_speeds(rows[rows["shape"].isna()])
-    if single.empty or pooled.empty:
-        return NO_VALUE
-    found = {mark: int((single.word == word).sum()) for word, mark in MARKS.items()}
-    counts = " ".join(f"{count}{mark}" for mark, count in found.items() if count)
-    ends = numbers.span([float(single.x.min()), float(single.x.max())])
-    return f"{numbers.ratio(float(pooled.x.iloc[0]))} ({ends}); {counts}"
+    """The circumstances on which both sides do not agree; packed twins have their kernel's."""
+    rows = (row for row in document["environments"] if row["verdict"] != "agrees")
+    return [row for row in rows if not str(row["implementation"]).endswith(PACKED_TWIN)]
 
 
 # The runs
@@ -165,15 +138,13 @@ def _table(document: Document, rows: Sequence[Mapping[str, Any]], language: str)
 
 def _means(compared: Compared, language: str) -> Table:
     """The table of page one with a row for each implementation and class of sizes."""
-    times, classes = shown_times(compared)
-    rows: list[list[Cell]] = [
-        [name, *([sizes] if any(classes) else []), *row]
-        for name in compared.implementations
-        for sizes in classes
-        if {*(row := [mean_cell(compared, name, sizes, m.name) for m in times])} != {NO_VALUE}
-    ]
-    sized = ["column.sizes"] if any(classes) else []
-    headings = [say(key, language) for key in ("column.implementation", *sized)]
+    times, classes = shown_times(compared), compared.classes(compared.speeds)
+    rows: list[list[Cell]] = []
+    for name, sizes in itertools.product(compared.implementations, classes):
+        means = [mean_cell(compared, name, sizes, metric.name) for metric in times]
+        if any(means):
+            rows.append([name, sizes, *("; ".join(m or [NO_VALUE]) for m in means)])
+    headings = [say(f"column.{key}", language) for key in ("implementation", "sizes")]
     return table_of([*headings, *(name_metric(m, language) for m in times)], rows)
 
 

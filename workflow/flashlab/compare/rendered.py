@@ -18,6 +18,7 @@ from flashlab.files import json_text, open_atomically, read_json
 from flashlab.report.attachments import AttachedFile
 from flashlab.report.page import LANGUAGE_TAGS, screen_style
 from flashlab.report.render import TEMPLATES, templates, to_pdf
+from flashlab.story.compare.means import mean_cell, shown_times
 
 STYLES = ("report.css", "compare.css", "compare-screen.css")
 DATA, TABLE = "comparison.json", "comparison.csv"
@@ -36,7 +37,6 @@ def _to_html(document: Mapping[str, Any], figures: Sequence[Path], in_browser: b
     """The comparison as HTML: for WeasyPrint, or for a browser with everything inside it."""
     languages = document["languages"]
     compared = listing.compared_of(document)
-    times, classes = listing.shown_times(compared)
     # The PDF is for reading, the page for looking up too.
     rows = listing.runs(document, compared.table, (*STATED, INCONCLUSIVE, EQUAL))
     return (
@@ -54,9 +54,9 @@ def _to_html(document: Mapping[str, Any], figures: Sequence[Path], in_browser: b
             cells=partial(listing.cells, benchmark=compared.benchmark),
             differing=listing.differing(document),
             names=compared.implementations,
-            times=times,
-            classes=classes,
-            mean=partial(listing.mean_cell, compared),
+            times=shown_times(compared),
+            classes=compared.classes(compared.speeds),
+            mean=partial(mean_cell, compared),
             name_metric=name_metric,
             figures=[(path.stem.split("-")[1], path) for path in figures],
             in_browser=in_browser,

@@ -1,14 +1,10 @@
-"""The figures of one experiment along its sweep: a quantity, and the small ones of page one.
-
-The small ones stand beside a sentence, five experiments to a page: how much faster than the
-baseline the other implementation is, and peak memory.
-"""
+"""The figures of one experiment along its sweep: a quantity, in a panel for each of its metrics."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,15 +13,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
-from flashlab.analysis.experiment import Experiment, metrics_of
+from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.model import Metric
-from flashlab.figures.bars import draw_bars
-from flashlab.figures.labels import capitalised, covaried, in_languages, said, title_with_unit
+from flashlab.figures.labels import capitalised, covaried, in_languages, title_with_unit
 from flashlab.figures.panel import (
     GROUND,
     LINE,
     draw_panel,
-    draw_reference,
     explain_missing,
     line_frame,
     value_limits,
@@ -41,7 +35,6 @@ from flashlab.figures.style import (
     Look,
     Style,
     draw_legend,
-    fitting,
     lay_out,
     looks_of,
     name_artists,
@@ -54,16 +47,13 @@ from flashlab.figures.style import (
 FEW = 2
 """Most lines of a panel whose values are printed at the points, and their ratio below the axis."""
 
-VALUED_INCHES = 1.45
+VALUED_INCHES = 1.2
 """The height of such a panel."""
 
-PANELS_INCHES, SMALL_PANEL_INCHES, GAP_INCHES = 1.25, 0.5, 0.2
-"""The height of all panels together, that of a small figure's, and what lies between two."""
+PANELS_INCHES, GAP_INCHES = 1.25, 0.2
+"""The height of all panels together, and what lies between two."""
 
 LEAST_PANEL_INCHES = 0.4
-
-SMALL_INCHES = 42 / 25.4
-"""The least width at which a small figure is printed."""
 
 COINCIDE = 1.12
 """Lines that are nowhere further apart than by this factor are one line on a logarithmic axis."""
@@ -88,6 +78,12 @@ def _relative_to_least(data: pd.DataFrame) -> pd.DataFrame:
     return data.assign(label=(data["label"] + " " + last + "×").fillna(data["label"]))
 
 
+def is_wide(experiment: Experiment, names: Sequence[str], metrics: Sequence[Metric]) -> bool:
+    """Whether a figure has a panel a metric side by side, and so the width of a page."""
+    few = len(names) * len(experiment.variants) <= FEW
+    return few and len(metrics) > 1 and not experiment.is_of_problems
+
+
 def _draw_along(
     experiment: Experiment,
     languages: Sequence[str],
@@ -97,12 +93,12 @@ def _draw_along(
     **panel: Any,
 ) -> Figure:
     """Lines along a sweep, in a panel for each metric that has a title, one below the other."""
-    lines, is_small = len(data.drop_duplicates(LINE)), width < HALF_INCHES
-    is_valued = lines <= FEW and not is_small and not experiment.is_of_problems
+    lines = len(data.drop_duplicates(LINE))
+    is_valued = lines <= FEW and not experiment.is_of_problems
     shown = set(data["implementation"])
     entries = [entry for entry in experiment.plan["implementations"] if entry["name"] in shown]
     looks = looks_of(entries, experiment.plan["emphasised"])
-    inner = SMALL_PANEL_INCHES if is_small else PANELS_INCHES - GAP_INCHES * (len(titles) - 1)
+    inner = PANELS_INCHES - GAP_INCHES * (len(titles) - 1)
     stack = lines * LINE_POINTS / POINTS if panel["labelled"] else 0.0
     height = max(inner / len(titles), stack, LEAST_PANEL_INCHES)
     ratios = _ratios_below(experiment, data) if is_valued else {}
@@ -134,7 +130,7 @@ def _draw_along(
         if ratios:
             below = -3.8 - len(sizes) * LINE_POINTS
             numbers += _write_ratios(axes, ratios[metric], below, left)
-    if not is_small and not is_valued:
+    if not is_valued:
         label = in_languages(capitalised(experiment.parameter.labels), languages)
         axes.set_xlabel(f"{label} {experiment.parameter.symbol}")
     draw_legend(figure, explain_missing(data, experiment, looks, languages), columns=1)
@@ -205,7 +201,9 @@ def _write_ratios(
     coords = ("data", "axes fraction")
     return [
         write(axes, text, (place, 0), (0, below), coords, ha="center", **style)
-        for place, text in reversed(list(ratios.items()))  # the last one stays where there is no room
+        for place, text in reversed(
+            list(ratios.items())
+        )  # the last one stays where there is no room
     ]
 
 
@@ -235,89 +233,3 @@ def draw_lines(
         limits=value_limits(data, quantity.logarithmic),
         labelled=names,
     )
-
-
-# The small figures
-
-
-def _ratios(experiment: Experiment, metric: Metric, languages: Sequence[str]) -> pd.DataFrame:
-    """How many times as good as the baseline the others are, and the runs without a result.
-
-    A ratio is missing where one of its two runs has no result.
-    """
-    runs = line_frame(experiment, experiment.implementations, [metric], languages)
-    base = runs[runs["implementation"] == experiment.baseline][["variant", "size", "value"]]
-    names = [name for name in experiment.implementations if name != experiment.baseline]
-    others = line_frame(experiment, names, [metric], languages)
-    failed = runs[runs["status"] != "ok"]
-    frames = []
-    for rows, key in ((others, "value"), (failed, "beyond")):
-        both = rows.merge(base, on=["variant", "size"], how="left", suffixes=("", "_base"))
-        ratio = both["value_base"] / both[key]
-        ratio = 1 / ratio if metric.higher_is_better else ratio
-        frames.append(both.assign(low=np.nan, high=np.nan, **{key: ratio}))
-    return pd.concat([frames[0].dropna(subset="value"), frames[1]], ignore_index=True)
-
-
-def _write_values(axes: Axes, ratios: pd.DataFrame, color: str) -> None:
-    """Write the highest value at each size above its point, and of several the lowest below it.
-
-    Where the numbers would touch, only every second one is written, or fewer; and none that would
-    leave the panel.
-    """
-    values = ratios.groupby("size")["value"]
-    highest, lowest = ratios.loc[values.idxmax()], ratios.loc[values.idxmin()[values.count() > 1]]
-    for points, va, offset in ((highest, "bottom", 2.5), (lowest, "top", -2.5)):
-        texts = points["value"].map(three_digits).tolist()
-        for i in fitting(axes, points["place"], texts, gap=0.01, bold=True):
-            at = (points["place"].iloc[i], points["value"].iloc[i])
-            style: Style = {"ha": "center", "va": va, "fontweight": "bold", "bbox": GROUND}
-            text = write(axes, texts[i], at, (0, offset), color=color, zorder=3, **style)
-            box, inside = text.get_window_extent(), axes.bbox.padded(1.5)
-            if inside.x0 <= box.x0 and box.x1 <= inside.x1 and axes.bbox.y0 <= box.y0:
-                name_artists(points["implementation"].iloc[i], [text])
-            else:
-                text.remove()
-
-
-def draw_speedup(experiment: Experiment, metric: Metric, languages: Sequence[str]) -> Figure:
-    """How many times as good as the baseline the other implementation is, along the sweep."""
-    data = _ratios(experiment, metric, languages)
-    ratios = data.dropna(subset="value")
-    room = 1.25 * ratios["value"].max()  # for the number of the highest
-    figure = _draw_along(
-        experiment,
-        languages,
-        data,
-        {metric.name: said("speedup", languages, metric=metric.labels)},
-        SMALL_INCHES,
-        logarithmic=False,
-        limits=value_limits(data, False, 1.0, room),
-        labelled=experiment.implementations if ratios["variant"].nunique() > 1 else (),
-    )
-    draw_reference(figure.axes[0], 1.0)
-    looks = looks_of(experiment.plan["implementations"])
-    (other,) = {name for name in experiment.implementations if name != experiment.baseline}
-    _write_values(figure.axes[0], ratios, looks[other].text)
-    return figure
-
-
-def draw_small(experiment: Experiment, languages: Sequence[str]) -> Iterator[tuple[str, Figure]]:
-    """The small figures of an experiment, by their names.
-
-    Of a sweep of the baseline and one other implementation, or of alternatives at one setting.
-    """
-    names = experiment.implementations
-    exact = metrics_of(experiment.benchmark, exact=True)[:1]
-    sampled = metrics_of(experiment.benchmark, exact=False)
-    timed = next(iter([*experiment.benchmark.totals, *sampled]), None)  # what a speedup is of
-    alternatives = experiment.has_alternatives and len(names) > 1
-    if not alternatives and (len(names) != 2 or experiment.baseline not in names):
-        return
-    if timed and alternatives:
-        yield "row-speedup", draw_bars(experiment, languages, names, [timed], SMALL_INCHES)
-    elif timed:
-        yield "row-speedup", draw_speedup(experiment, timed, languages)
-    if exact:
-        draw = draw_bars if alternatives else draw_lines
-        yield "row-memory", draw(experiment, languages, names, exact, SMALL_INCHES)

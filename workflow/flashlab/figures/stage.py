@@ -16,8 +16,9 @@ from flashlab.analysis.experiment import Experiment, ladder_of, read_experiment
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.curves import draw_curves
-from flashlab.figures.lines import draw_lines, draw_small
+from flashlab.figures.lines import draw_lines
 from flashlab.figures.roofline import draw_rooflines
+from flashlab.figures.speedups import draw_speedups
 from flashlab.figures.steps import draw_profile, draw_split, draw_steps
 from flashlab.figures.style import drawing, save
 from flashlab.figures.summary import draw_summary
@@ -44,7 +45,7 @@ def draw(experiment: Experiment, languages: Sequence[str], figure: Mapping[str, 
 def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Path) -> None:
     """Draw the figures of the experiment planned in `plan_file` as ``output/<id>.svg``.
 
-    Beside them are the small figures of `draw_small`. A label is drawn as `legible_plan` gives it;
+    A label is drawn as `legible_plan` gives it;
     any other character that the vendored fonts lack is an error. `tables` is the folder of all
     experiments' tables.
     """
@@ -56,8 +57,6 @@ def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Pa
     with drawing():
         for figure in experiment.plan["figures"]:
             save(draw(experiment, languages, figure), output / f"{figure['id']}.svg")
-        for name, drawn in draw_small(experiment, languages):
-            save(drawn, output / f"{name}.svg")
 
 
 def draw_overview(
@@ -70,7 +69,8 @@ def draw_overview(
 ) -> None:
     """Draw the figures across experiments into `output`, and ``drawn.json``, the list of their ids.
 
-    Without any result there is no summary (``summary``). Where implementations are steps, there are
+    Without any result there is no summary (``summary``); of two implementations each sweep has its
+    speed-ups (``speedups-<experiment>``). Where implementations are steps, there are
     bar charts of them (``steps``, unless a simulator ran them) and of where a time goes
     (``split``); where ceilings were measured, a roofline (``roofline-float16``, …). What stands out
     is the baseline, the headline's, and what each experiment emphasises.
@@ -104,6 +104,7 @@ def _across(
     alone = [experiment for experiment in swept if not experiment.packed]
     if alone and (summary := draw_summary(alone, emphasised, product, languages)):
         yield "summary", summary
+    yield from draw_speedups(swept, read_comparisons(comparisons_file), languages)
     if ladder := ladder_of(swept):
         if not ladder.is_simulated:
             yield "steps", draw_steps(ladder, read_comparisons(comparisons_file), languages)

@@ -86,8 +86,9 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
     first = 1
     for number, group in data.chapters:
         members = sections[first - 1 : first - 1 + len(group)]
-        table = compact_table(data, group, told)
         figures = _printed_figures(data, group, members)
+        beside = sum(not figure.wide for figure in figures) == 1 < len(figures)
+        table = compact_table(data, group, told, narrow=beside)
         found.append(
             Chapter(
                 id=f"chapter-{group[0].name}",
@@ -100,6 +101,7 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
                 table_label=say("table", number=number),
                 table_caption=_table_caption(data, group, table, told) if table else None,
                 sections=members,
+                beside=beside and table is not None,
             )
         )
         for experiment in group:

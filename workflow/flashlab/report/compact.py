@@ -135,11 +135,16 @@ def ratio_cell(data: ReportData, ratio: float, verdict: str, places: int | None)
 
 
 def _pair_row(
-    data: ReportData, experiment: Experiment, variant: Variant, value: int, names: Sequence[str]
+    data: ReportData,
+    experiment: Experiment,
+    variant: Variant,
+    value: int,
+    names: Sequence[str],
+    metrics: Sequence[Metric],
 ) -> Iterator[Cell]:
     """Each metric of both implementations, and how they compare."""
     runs = [experiment.run_at(name, variant, value) for name in names]
-    for metric in _metrics_of_pair(experiment):
+    for metric in metrics:
         yield from (printed_value(data, experiment, run, metric) for run in runs)
         if not metric.exact:
             both = (names[1], names[0])
@@ -157,17 +162,22 @@ def _pair_row(
             yield Cell("–")
 
 
-def _metrics_of_pair(experiment: Experiment) -> list[Metric]:
-    return [*chosen_metrics(experiment.benchmark), *metrics_of(experiment.benchmark, exact=True)]
+def _metrics_of_pair(experiment: Experiment, *, narrow: bool) -> list[Metric]:
+    chosen = chosen_metrics(experiment.benchmark)
+    exact = metrics_of(experiment.benchmark, exact=True)
+    return [*(chosen[-1:] if narrow else chosen), *exact]
 
 
 def _pair_table(
-    data: ReportData, experiment: Experiment, names: Sequence[str], variants: Sequence[Variant]
+    data: ReportData,
+    experiment: Experiment,
+    names: Sequence[str],
+    variants: Sequence[Variant],
+    metrics: Sequence[Metric],
 ) -> Table:
     """A row for each variant and value of the sweep; `names` are the baseline and the other one."""
     sizes = [experiment.parameter, *experiment.covarying]
     several = experiment.varying_variants if len(variants) > 1 else []
-    metrics = _metrics_of_pair(experiment)
     columns: list[Tellable] = [
         *(heading(parameter.labels) for parameter in several),
         *(size.symbol for size in sizes),
@@ -182,7 +192,7 @@ def _pair_table(
             cells: list[Cell | Tellable] = [
                 *(setting(p, dict(variant)[p.name]) for p in several),
                 *(run[size.name] for size in sizes),
-                *_pair_row(data, experiment, variant, value, names),
+                *_pair_row(data, experiment, variant, value, names, metrics),
             ]
             rows.append(Row(cells, first=value == experiment.values[0] and variant != variants[0]))
     numeric = range(len(several), len(columns))
@@ -299,12 +309,17 @@ def _several_table(
 
 
 def compact_table(
-    data: ReportData, group: Sequence[Experiment], told: Collection[frozenset[str]]
+    data: ReportData,
+    group: Sequence[Experiment],
+    told: Collection[frozenset[str]],
+    *,
+    narrow: bool = False,
 ) -> Table | None:
     """The table of a chapter, with its caption; None where nothing gave numbers.
 
-    A variant whose runs an earlier chapter's table holds (`told`, sets of record names) is left out
-    where another one remains.
+    A `narrow` one, of two implementations, has the total and the exact metrics alone. A variant
+    whose runs an earlier chapter's table holds (`told`, sets of record names) is left out where
+    another one remains.
     """
     if all(run["status"] != "ok" for experiment in group for run in experiment.runs):
         return None
@@ -315,7 +330,9 @@ def compact_table(
     names = [name for name in group[0].implementations if name == data.baseline]
     names += [name for name in group[0].implementations if name != data.baseline]
     if len(group) == 1 and len(names) == 2 and data.baseline in names:
-        return _aligned(_pair_table(data, group[0], names, [variant for _, variant in fresh]))
+        metrics = _metrics_of_pair(group[0], narrow=narrow)
+        variants = [variant for _, variant in fresh]
+        return _aligned(_pair_table(data, group[0], names, variants, metrics))
     return _aligned(_several_table(data, group, fresh))
 
 

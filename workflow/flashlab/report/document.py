@@ -95,7 +95,7 @@ def table_of(keys: Iterable[str], rows: Sequence[Row], **more: Any) -> Table | N
 class FigureEntry:
     """A figure: its anchor, picture, label, and caption, which is its alternative text too.
 
-    `short` is the caption in short, for paper.
+    `short` is the caption in short, for paper; a `wide` one has the width of a page.
     """
 
     id: str
@@ -103,6 +103,7 @@ class FigureEntry:
     label: Tellable
     caption: Tellable
     short: Tellable | None = None
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,10 @@ class Section:
 
 @dataclass(frozen=True)
 class Chapter:
-    """Neighbouring experiments together: what is printed of them; `sections` are the details."""
+    """Neighbouring experiments together: what is printed of them; `sections` are the details.
+
+    Its table may stand `beside` the only figure that is not wide.
+    """
 
     id: str
     number: int
@@ -150,6 +154,18 @@ class Chapter:
     table_label: Tellable
     table_caption: Tellable | None
     sections: Sequence[Section]
+    beside: bool = False
+
+    @property
+    def rows(self) -> list[list[FigureEntry]]:
+        """The figures in rows: a wide one alone, neighbouring others together."""
+        found: list[list[FigureEntry]] = []
+        for figure in self.figures:
+            if found and not figure.wide and not found[-1][0].wide:
+                found[-1].append(figure)
+            else:
+                found.append([figure])
+        return found
 
 
 @dataclass(frozen=True)
@@ -242,8 +258,7 @@ class Front:
     Without `names`, the headline says what each implementation is. `preview`, of a preview alone,
     stands on each page. `wrong` are the failed checks of correctness and the implausible rates.
     What does not fit is left out from the end of `experiments`; `cut` says how many of them were.
-    A `tight` page is set in smaller type, one with `small_figures` has smaller ones beside its
-    experiments.
+    A `tight` page is set in smaller type.
     """
 
     title: Tellable
@@ -259,7 +274,6 @@ class Front:
     headline: Table | None
     cut: int = 0
     tight: bool = False
-    small_figures: bool = False
     preview: Tellable | None = None
     story: Sequence[Sentence] = ()
     footnotes: Sequence[Sentence] = ()

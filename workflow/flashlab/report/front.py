@@ -72,11 +72,11 @@ SUMMARY_FIGURE = "summary"
 IN_OVERVIEW = ("steps",)
 """How the ids of the figures after page one begin."""
 
+SPEEDUPS = "speedups"
+"""How the id of the figure of an experiment on page one begins."""
+
 SIGNS = {"above": "▲", "below": "▼", "equal": "=", "inconclusive": "○"}
 """The sign of a verdict in a table, where above is better."""
-
-ROW_FIGURES = {"row-speedup": "caption.row-speedup", "row-memory": "caption.row-memory"}
-"""The small figures of an experiment on page one, and their captions."""
 
 
 def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
@@ -87,6 +87,8 @@ def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
     folder, ceilings, found = data.results / "overview", data.measured_ceilings, {}
     for figure in read_json(folder / "drawn.json"):
         kind, _, dtype = figure.partition("-")
+        if kind == SPEEDUPS:
+            continue  # beside the lines of page one
         label, *captions = OVERVIEW[kind]
         product = ceilings.matrix.get(dtype) if ceilings and kind == "roofline" else None
         if kind == "roofline" and not _are_bytes_counted(data):
@@ -120,8 +122,6 @@ def shortened(front: Front) -> Front | None:
         return replace(front, tight=True)
     if front.figure is not None:
         return None
-    if front.experiments and not front.small_figures:
-        return replace(front, small_figures=True)
     if drawn := [each for each in front.experiments if each.figures]:
         rows = [replace(e, figures=[]) if e is drawn[-1] else e for e in front.experiments]
         return replace(front, experiments=rows)
@@ -354,13 +354,10 @@ def render_headline(data: ReportData) -> Table:
 
 
 def _figures_beside(data: ReportData, name: str, title: Tellable) -> list[FigureEntry]:
-    """The small figures of an experiment on page one that were drawn."""
-    folder = data.results / "figures" / name
-    return [
-        FigureEntry(f"{figure}-{name}", path, "", say(key, title=title))
-        for figure, key in ROW_FIGURES.items()
-        if (path := folder / f"{figure}.svg").is_file()
-    ]
+    """The figure of an experiment on page one, if one was drawn."""
+    path = data.results / "overview" / f"{SPEEDUPS}-{name}.svg"
+    caption = say("caption.speedups", title=title)
+    return [FigureEntry(f"{SPEEDUPS}-{name}", path, "", caption)] if path.is_file() else []
 
 
 def _lines(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.experiment import Row as RunRow
 from flashlab.benchmarks.model import Metric, Parameter
+from flashlab.figures.lines import is_wide
 from flashlab.remarks import Remark
 from flashlab.report.compact import printed_value
 from flashlab.report.data import BETTER, ReportData, with_unit
@@ -137,6 +138,7 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
     told: Tellable = count if len(names) > 2 else Listed(names, "and")
     curve = next((c for c in data.benchmark.curves if c.name == figure["quantity"]), None)
     shown: set[str] = set()
+    wide = False
     if curve is not None:
         first = data.variant(experiment.variants[0])  # what the lower panel is relative to
         if len(experiment.values) > 1:
@@ -153,6 +155,7 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
     else:
         panels = data.benchmark.panels(figure["quantity"])
         quantity, shown = panels[0].quantity, {metric.name for metric in panels}
+        wide = not experiment.has_alternatives and is_wide(experiment, names, panels)
         caption = [
             say(
                 "caption.quantity.alternatives"
@@ -175,6 +178,7 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
         label=say("figure", number=number),
         caption=in_turn(caption),
         short=caption[0],
+        wide=wide,
     )
 
 

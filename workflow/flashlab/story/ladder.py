@@ -113,7 +113,7 @@ def label_of(section: Section, name: str) -> dict[str, str]:
     return dict(next(entry["label"] for entry in entries if entry["name"] == name))
 
 
-def _stem(label: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def stem_of(label: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """A label up to its detail, and the detail: ``Tensor cores``, ``fp16``."""
     parts = {
         lang: re.split(r", | \(", text.rstrip(")"), maxsplit=1) for lang, text in label.items()
@@ -148,7 +148,7 @@ def things(section: Section, at: int) -> list[dict[str, Any]]:
     """What decidedly shortens the kernel, the most first; steps of one kind are one thing."""
     found: list[dict[str, Any]] = []
     for name, speed in gains(section, KERNEL, at).items():
-        stem, detail = _stem(label_of(section, name))
+        stem, detail = stem_of(label_of(section, name))
         part = {"name": name, "x": speed.x, "detail": detail}
         if speed.verdict != FASTER:
             continue

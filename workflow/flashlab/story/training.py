@@ -111,6 +111,13 @@ def graph_breaks(section: Section, name: str) -> int:
     return max((process["graph_breaks"] or 0 for process in processes), default=0)
 
 
+def cards_of(section: Section, alternative: Alternative) -> set[str]:
+    """The GPUs that an alternative was measured on, as far as they are known."""
+    run = section.run(*alternative, section.experiment.values[0])
+    processes = section.experiment.processes_of(run) if run else []
+    return {process["gpu_uuid"] for process in processes if process["gpu_uuid"]}
+
+
 def by_verdict(speeds: dict[str, Speed]) -> dict[str, dict[str, Any]]:
     """The names of each verdict, the fastest first, with the range of their speeds."""
     found: dict[str, dict[str, Any]] = {}
@@ -292,15 +299,19 @@ def footnote_doubts(tables: Tables) -> Observation | None:
     runs = [run for run in section.experiment.runs if run["status"] == "ok"]
     single = [run for run in runs if len(section.experiment.processes_of(run)) == 1]
     times, plain = measured(section, TIME), (section.baseline, OFF)
-    ratios = [speed_of(section, each, plain) for each in times if each != plain]
-    ratios += [speed_of(section, (name, ON), (name, OFF)) for name, v in times if v == ON]
-    known = [speed for speed in ratios if speed is not None]
+    pairs = [(each, plain) for each in times if each != plain]
+    pairs += [((name, ON), (name, OFF)) for name, variant in times if variant == ON]
+    ratios = [(pair, speed) for pair in pairs if (speed := speed_of(section, *pair)) is not None]
+    known = [speed for _, speed in ratios]
+    cards = [[cards_of(section, each) for each in pair] for pair, _ in ratios]
+    apart = sum(bool(one and other and one != other) for one, other in cards)
     warned, codes = warned_runs(tables)
-    if not single and not warned:
+    if not single and not warned and not apart:
         return None
     facts = {
         **{"single": len(single), "runs": len(runs), "ratios": len(known)},
         "undecided": sum(speed.verdict == UNDECIDED for speed in known),
+        "apart": apart,
         **{"warned": warned, "of": runs_of(tables), "codes": codes},
     }
     return Observation("footnote_doubts", None, facts, evidence(known))

@@ -334,8 +334,8 @@ def ranking_along(
 def _runs(ranked: pd.DataFrame) -> list[dict[str, Any]]:
     """Neighbouring values at which the same ones lead, with how they do.
 
-    ``names`` are at each of the values the best, within the margin of it or not told apart from
-    it, the best at the first value first; ``alone``: the one is decidedly faster than all others, by
+    ``names`` are at each of the values the best, within its margin or not told apart from it, the
+    best at the first value first; ``alone``: the one is decidedly faster than all others, by
     ``lead``, at each; ``equal``: none of them is undecided.
     """
     if ranked.empty:

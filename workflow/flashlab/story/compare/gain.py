@@ -136,8 +136,8 @@ def answer_gain(compared: Compared) -> Observation:
 
 def answer_other(compared: Compared) -> Observation | None:
     """Which metrics other than times differ, such as the peak memory."""
-    names = {metric.name for metric in (*compared.times, *compared.benchmark.totals)}
-    rows = compared.single[~compared.single.metric.isin(names)]
+    names = [m.name for m in compared.benchmark.compared if m not in compared.times]
+    rows = compared.single[compared.single.metric.isin(names)]
     found = []
     keys = ["metric", "implementation", "verdict"]
     for (metric, name, verdict), some in rows.groupby(keys, sort=False):

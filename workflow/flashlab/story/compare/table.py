@@ -143,8 +143,8 @@ class Compared:
 
     @cached_property
     def times(self) -> list[Metric]:
-        """The measured times, in order."""
-        return [m for m in self.benchmark.measured if m.unit in TIMES and not m.higher_is_better]
+        """The measured times that comparisons are about, in order."""
+        return [m for m in self.benchmark.compared if m.unit in TIMES and not m.higher_is_better]
 
     @cached_property
     def total(self) -> Metric:
@@ -172,7 +172,9 @@ class Compared:
     def farthest(self, rows: pd.DataFrame) -> pd.Series | None:
         """The decided speed that is farthest from 1 in the direction of most; None of none."""
         word = FASTER if self.is_gain else SLOWER
-        decided = rows[rows.word == word].sort_values("x", ascending=not self.is_gain, kind="stable")
+        decided = rows[rows.word == word].sort_values(
+            "x", ascending=not self.is_gain, kind="stable"
+        )
         return decided.iloc[0] if len(decided) else None
 
     def pooled(self, metric: str, group: str, sizes: str | None = None) -> pd.Series | None:
@@ -182,14 +184,14 @@ class Compared:
             & (self.table.metric == metric)
             & (self.table.group == group)
             & self.table.implementation.isna()
-            & (self.table.sizes == sizes if sizes else self.table.sizes.isna())
+            & (self.table.sizes.isna() if sizes is None else self.table.sizes == sizes)
         ]
         return as_speeds(found).iloc[0] if len(found) else None
 
     def classes(self, rows: pd.DataFrame) -> list[str]:
-        """The classes of sizes that rows are of, the smallest first."""
+        """The classes of sizes that rows are of, the smallest first; one without a name of none."""
         if "seq_len" not in rows:
-            return []
+            return [""]
         return [str(name) for name in rows.sort_values("seq_len").sizes.unique()]
 
     def what(self, metric: str) -> dict[str, str]:

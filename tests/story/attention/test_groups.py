@@ -1,0 +1,259 @@
+"""The groups of three or more implementations: those that store the scores, and the fused."""
+
+from typing import Any
+
+import pytest
+from planted.experiments import Planter
+from story.attention.planting import FAST, NAIVE, along_n, chapter_of, declared, many
+from story.reading import tables_of, told
+
+from flashlab.story.attention import group_front, group_sections, groups
+from flashlab.story.attention.gaps import gaps
+from flashlab.story.tables import Tables
+
+
+def grouped(tables: Tables) -> groups.Groups:
+    found = groups.groups_of(tables)
+    assert found is not None
+    return found
+
+
+def test_groups_are_declared_in_the_kernels_files(planter: Planter) -> None:
+    found = grouped(many(planter, along_n(FlashLab=FAST)))
+    assert (found.naive, found.stored) == ("Pytorch", ("SdpaMath",))
+    assert found.fused == ("Flash2", "Flash3", "Flash4", "FlashLab")
+    assert found.others == ["Flash2", "Flash3", "Flash4"]
+    assert found.mine == "FlashLab"
+    assert found.projects == {"FlashLab": ["NVIDIA H200"]}
+
+
+def test_two_implementations_are_no_groups(planter: Planter) -> None:
+    pair = {"Pytorch": NAIVE, "Flash2": FAST}
+    assert groups.groups_of(many(planter, pair)) is None
+
+
+# The answer
+
+
+def test_any_fused_one_is_to_be_used_where_all_are_faster(planter: Planter) -> None:
+    tables = many(planter, along_n())
+    said = told(group_front.answer_groups(tables, grouped(tables)))
+    assert said["en"].startswith(
+        "Switch to any fused implementation: in all 12 comparisons it beats Pytorch, "
+        "the naive one, at 15–30 times the speed in total"
+    )
+    assert "12 次比較全都比直接實作 Pytorch 快" in said["zh_TW"]
+
+
+@pytest.mark.parametrize(
+    ("flash3", "english"),
+    [
+        # Slower at the last length alone; equal at the first two.
+        ((12, 24, 48, 4800), "The exception is Flash3 at N = 1024 (0.50 times)."),
+        ((300, 600, 48, 96), "The exception is Flash3 at N ≤ 256 (1.00 times; not shown faster)."),
+        ((600, 24, 2400, 96), "The exception is Flash3 at 2 of 4 settings (0.50 times)."),
+    ],
+)
+def test_exceptions_are_named_with_where(planter: Planter, flash3: Any, english: str) -> None:
+    tables = many(planter, along_n(Flash3=flash3))
+    said = told(group_front.answer_groups(tables, grouped(tables)))
+    assert said["en"].startswith("Switch to a fused implementation")
+    assert english in said["en"]
+
+
+def test_fused_ones_that_are_seldom_faster_are_no_safe_gain(planter: Planter) -> None:
+    slow = (600, 1200, 2400, 4800)
+    tables = many(planter, along_n(Flash2=slow, Flash3=slow))
+    said = told(group_front.answer_groups(tables, grouped(tables)))
+    assert "no safe gain here: 4 of 12 comparisons are shown faster than Pytorch" in said["en"]
+    assert "and 8 slower (0.50–30 times the speed)" in said["en"]
+    assert "12 次比較中，合計判定比直接實作 Pytorch 快的有 4 次，判定較慢的有 8 次" in said["zh_TW"]
+
+
+def test_what_stores_the_scores_and_is_slower_is_told_if_it_is_so_everywhere(
+    planter: Planter,
+) -> None:
+    tables = many(planter, along_n())
+    said = told(group_front.answer_stored(tables, grouped(tables)))
+    assert "slower still at every setting (0.33 times the speed)" in said["en"]
+    once_equal = many(planter, along_n(SdpaMath=(900, 1800, 3600, 2400)))
+    assert group_front.answer_stored(once_equal, grouped(once_equal)) is None
+
+
+def test_what_is_wrong_or_slower_than_the_naive_one_is_the_cost(planter: Planter) -> None:
+    gate = {"errors": {"out": 0.001, "dqkv": 0.47}, "tolerance": 0.005}
+    wrong = {"status": "incorrect", "gate": gate}
+    slow = tuple((time / 9, 2 * time) for time in NAIVE)
+    tables = many(planter, along_n(Flash4=(wrong, *FAST[1:]), Flash3=slow))
+    said = told(group_front.answer_groups_cost(tables, grouped(tables)))
+    assert (
+        "the gradient of Flash4 is wrong at N = 128 (relative error 0.47, limit 0.005)"
+        in said["en"]
+    )
+    assert "at every setting the backward of Flash3 runs at only 0.50 times" in said["en"]
+    assert "Flash4 在 N = 128 的梯度是錯的" in said["zh_TW"]
+    fine = many(planter, along_n())
+    assert group_front.answer_groups_cost(fine, grouped(fine)) is None
+
+
+# Sections
+
+
+def test_time_is_told_by_group_with_the_odd_one_apart(planter: Planter) -> None:
+    odd = (20, 60, 180, 540)
+    said = told(group_sections.groups_time(chapter_of(many(planter, along_n(Flex=odd)))))
+    assert "Flex ×27, the others ×8.0" in said["en"]
+    assert "Pytorch ×8.0" in said["en"]
+    assert "Flex ×27，其餘 ×8.0" in said["zh_TW"]
+
+
+def test_growth_that_all_share_is_told_as_one(planter: Planter) -> None:
+    observation = group_sections.groups_time(chapter_of(many(planter, along_n())))
+    assert observation is not None
+    assert observation.facts["alike"] and observation.facts["turns"] == []
+    said = told(observation)
+    assert said["en"].startswith("Time: all 5 take ×8.0 from N = 128 to 1024")
+    assert "no two of the fused change places" in said["en"]
+
+
+def test_two_that_change_places_are_not_said_to_keep_them(planter: Planter) -> None:
+    """Growth within 16% for all, while Flash3 is first ahead of Flash4 and then behind."""
+    turning = along_n(Flash3=(9.3, 19, 41, 85))
+    observation = group_sections.groups_time(chapter_of(many(planter, turning)))
+    assert observation is not None
+    assert observation.facts["turns"] == [["Flash3", "Flash4"]]
+    assert "change places" not in told(observation)["en"]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "odd"),
+    [
+        ({"a": 15, "b": 17, "c": 21, "d": 43}, "d"),
+        ({"a": 15, "b": 17, "c": 30, "d": 43}, None),  # no gap
+        ({"a": 15, "b": 17, "c": 43}, None),  # too few
+        ({"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.1}, None),  # no wide range
+    ],
+)
+def test_one_lies_apart_from_at_least_three_alike(numbers: Any, odd: str | None) -> None:
+    assert groups.apart(numbers) == odd
+
+
+def test_the_mask_is_told_by_group(planter: Planter) -> None:
+    masked = {
+        ("Pytorch", True): [1.3 * time for time in NAIVE],
+        ("SdpaMath", True): [3.6 * time for time in NAIVE],
+        ("Flash2", True): (20, 36, 60, 100),
+        ("Flash3", True): (12, 20, 32, 60),
+        ("Flash4", True): (10, 16, 26, 44),
+    }
+    chapter = chapter_of(many(planter, {**along_n(), **masked}))
+    said = told(group_sections.groups_switch(chapter))
+    assert "at N = 1024 the fused run at 1.60–1.82 times the speed, Flash4 gains most" in said["en"]
+    assert "at N = 128 none is shown faster" in said["en"]
+    assert "Those that store the scores get slower: Pytorch runs at 0.77 times" in said["en"]
+    assert "N = 128 時沒有一種判定變快" in said["zh_TW"]
+    assert group_sections.groups_time(chapter) is None
+    lesson = told(group_sections.groups_take(chapter))
+    assert lesson["en"] == (
+        "Take: the mask widens the lead of the fused over Pytorch from 15–30 to 31–71 times "
+        "(N = 1024)."
+    )
+
+
+def test_the_chapter_of_a_mask_that_changes_little_teaches_nothing(planter: Planter) -> None:
+    """The lead grows by 8%, less than two margins."""
+    masked = {(name, True): [t / 1.08 for t in row] for name, row in along_n().items()}
+    masked |= {(name, True): along_n()[name] for name in ("Pytorch", "SdpaMath")}
+    chapter = chapter_of(many(planter, {**along_n(), **masked}))
+    assert group_sections.groups_take(chapter) is None
+
+
+def along_h(**changes: Any) -> dict[str, Any]:
+    return {
+        "Pytorch": (100, 160, 280, 500),
+        "Flash2": (12, 10, 11, 16),
+        "Flash3": (13, 10, 12, 22),
+        "Flash4": (14, 12, 10, 19),
+        **changes,
+    }
+
+
+def test_the_head_dimension_at_equal_operations(planter: Planter) -> None:
+    """E is 64, so H from 2 to 16 makes d from 32 to 4."""
+    planted = planter.experiment(
+        along_h(),
+        "num_heads",
+        "num_heads",
+        values=(2, 4, 8, 16),
+        sizes=lambda value: {"num_heads": value},
+        spread=0.001,
+    )
+    chapter = chapter_of(tables_of(declared(planted)))
+    said = told(group_sections.groups_head_dim(chapter))
+    assert "2 of the 3 fused are fastest at d = 16, Flash4 at d = 8" in said["en"]
+    assert "takes 1.6–2.2 times as long, least with Flash2 and most with Flash3" in said["en"]
+    assert "Pytorch takes ×5.0 from H = 2 to 16" in said["en"]
+    assert group_sections.groups_growth(chapter) is None
+    take = told(group_sections.groups_take(chapter))
+    assert "take d = 8 or 16 (within 20% of each one's best)" in take["en"]
+
+
+@pytest.mark.parametrize(
+    ("second", "lesson"),
+    [(FAST, "batch"), ((10, 20, 60, 160), "groups")],
+)
+def test_the_batch_size_does_not_matter_where_none_change_places(
+    planter: Planter, second: Any, lesson: str
+) -> None:
+    planted = planter.experiment(
+        along_n(Flash4=second),
+        "batch_size",
+        "batch_size",
+        values=(4, 8, 16, 32),
+        sizes=lambda value: {"batch_size": value},
+        spread=0.001,
+    )
+    observation = group_sections.groups_take(chapter_of(tables_of(declared(planted))))
+    assert observation is not None and observation.facts["lesson"] == lesson
+
+
+# What is missing
+
+
+def test_what_has_no_numbers_is_told_with_why(planter: Planter) -> None:
+    gate = {"errors": {"out": 0.001, "dqkv": 0.47}, "tolerance": 0.005}
+    runs = along_n(
+        Pytorch=(300, 600, 1200, "oom"), Flash3=({"status": "incorrect", "gate": gate},) * 4
+    )
+    tables = many(planter, runs)
+    said = told(gaps(tables.sections))
+    assert "Pytorch has no numbers at N = 1024: out of memory." in said["en"]
+    assert (
+        "Flash3 has no numbers at N = 128, 256, 512, 1024: its gradient is wrong "
+        "(relative error 0.47, limit 0.005)." in said["en"]
+    )
+    assert "Pytorch 在 N = 1024 沒有數據：記憶體不足。" in said["zh_TW"]
+    assert gaps(many(planter, along_n()).sections) is None
+
+
+def test_experiments_with_and_without_the_mask_are_told_once(planter: Planter) -> None:
+    masked = {(name, True): row for name, row in along_n().items()}
+    tables = many(planter, along_n(), masked)
+    chapter = chapter_of(tables)
+    assert [section.name for section in chapter.sections] == ["seq_len", "second"]
+    assert "full attention and causal" in told(group_sections.groups_varies(chapter))["en"]
+
+
+@pytest.mark.parametrize(
+    ("factor", "english"),
+    [
+        (1.2, "Flash2 is shown slower forward at N = 128 (0.83)"),
+        (1.01, "8 are equal and 0 undecided; none is shown faster or slower."),
+    ],
+)
+def test_packed_inputs_are_compared_with_their_twins(
+    planter: Planter, factor: float, english: str
+) -> None:
+    runs = {"Flash2": FAST, "Flash2Packed": [factor * time for time in FAST]}
+    chapter = chapter_of(many(planter, {**runs, "Flash3": FAST, "Flash4": FAST}))
+    assert english in told(group_sections.packed(chapter))["en"]

@@ -1,0 +1,224 @@
+"""Page one's figure of an experiment with two implementations: every speed-up, and the numbers.
+
+A row a setting: forward, backward and total on one logarithmic axis that all experiments share,
+with 95% intervals, and beside it the numbers and the share of the memory. A mark is hollow, and its
+number grey, where the speed-up is not decided to differ by more than the margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from flashlab import statistics
+from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
+from flashlab.analysis.experiment import Experiment, chosen_metrics, metrics_of
+from flashlab.benchmarks.model import Metric
+from flashlab.figures.labels import in_languages
+from flashlab.figures.style import GREY, RATIO, SMALL_POINTS, Style, name_artists, three_digits
+
+WIDTH_MM, ROW_MM = 112.0, 3.9
+LABELS_MM, NUMBER_MM = 11.0, 15.5
+HEADS_MM, AXIS_MM, EDGE_MM = 6.5, 4.5, 1.0
+MM = 1 / 25.4
+
+MARKERS = ("^", "v", "o", "s")
+"""Of the passes in their order, and of the total, which is last."""
+
+PASS, TOTAL = "#6B86A3", "#0A4C9C"
+TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+ROOM = 1.15
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row: its label, the speed-up by each metric, and the share of the memory, if known."""
+
+    label: str
+    speeds: Mapping[str, tuple[float, float | None, float | None, bool]]
+    share: float | None
+
+
+def _share(experiment: Experiment, other: str, value: int, variant: Any) -> float | None:
+    """The other implementation's exact metric over the baseline's, where both have one."""
+    found = []
+    for metric in metrics_of(experiment.benchmark, exact=True)[:1]:
+        for name in (other, experiment.baseline):
+            rows = experiment.metric_rows(name, variant, metric.name)
+            mine = [r["value"] for r in rows if experiment.value_of(r) == value]
+            found += [v for v in mine if v is not None]
+    return found[0] / found[1] if len(found) == 2 else None
+
+
+def _speed(row: Mapping[Any, Any]) -> tuple[float, float | None, float | None, bool]:
+    """The inverse of a row's ratio of times, its interval, and whether it is decided."""
+    low, high = (None if pd.isna(row[end]) else 1 / float(row[end]) for end in ("high", "low"))
+    return 1 / float(row["ratio"]), low, high, row["verdict"] in ("above", "below")
+
+
+def settings_of(experiment: Experiment, table: pd.DataFrame) -> list[Setting]:
+    """The rows of an experiment with two implementations, of its last variant.
+
+    What comes before that, such as runs without a mask, is another experiment's.
+
+    Args:
+        experiment: one of the baseline and another implementation.
+        table: the frame of comparisons.csv.
+    """
+    names = experiment.implementations
+    if len(names) != 2 or experiment.baseline not in names:
+        return []
+    (other,) = (name for name in names if name != experiment.baseline)
+    mine = table[
+        (table.experiment == experiment.name)
+        & (table.compared == IMPLEMENTATIONS)
+        & table.value.notna()
+    ]
+    found = []
+    for variant in experiment.variants[-1:]:
+        words = " ".join(f"{name}={str(value).lower()}" for name, value in variant)
+        of_variant = mine[mine.variant.fillna("") == words]
+        for value in experiment.values:
+            at = of_variant[of_variant.value == value]
+            speeds = {str(row["metric"]): _speed(row.to_dict()) for _, row in at.iterrows()}
+            if speeds:
+                share = _share(experiment, other, value, variant)
+                found.append(Setting(str(value), speeds, share))
+    return found
+
+
+def limits_of(rows: Sequence[Setting]) -> tuple[float, float]:
+    """What the shared axis spans: all estimates, and 1."""
+    every = [speed[0] for row in rows for speed in row.speeds.values()]
+    return min([*every, 1.0]) / ROOM, max([*every, 1.0]) * ROOM
+
+
+def _draw(
+    experiment: Experiment,
+    rows: Sequence[Setting],
+    limits: tuple[float, float],
+    languages: Sequence[str],
+    *,
+    heads: bool,
+    axis: bool,
+) -> Figure:
+    """The rows of an experiment; the first figure has `heads` of columns, the last the `axis`."""
+    metrics = [m for m in chosen_metrics(experiment.benchmark) if not m.higher_is_better]
+    above, below = (HEADS_MM if heads else EDGE_MM), (AXIS_MM if axis else EDGE_MM)
+    height = above + below + ROW_MM * len(rows)
+    figure = plt.figure(figsize=(WIDTH_MM * MM, height * MM))
+    numbers = NUMBER_MM * (len(metrics) + 1)
+    width = WIDTH_MM - LABELS_MM - numbers
+    place = (LABELS_MM / WIDTH_MM, below / height, width / WIDTH_MM, 1 - (above + below) / height)
+    axes = figure.add_axes(place)
+    _scale(axes, limits, len(rows), axis)
+    (other,) = (name for name in experiment.implementations if name != experiment.baseline)
+    for y, row in enumerate(rows):
+        _draw_row(axes, row, y, metrics, other)
+    for column, metric in enumerate([*metrics, None]):
+        right = 1 + (column + 1) * NUMBER_MM / width
+        if heads:
+            head = _head(experiment, metric, languages)
+            _write(axes, right, -0.25, head, color=GREY, va="bottom")
+        for y, row in enumerate(rows):
+            _write_number(axes, right, y + 0.5, row, metric, is_total=metric is metrics[-1])
+    _write_labels(axes, experiment, rows, width)
+    return figure
+
+
+def _head(experiment: Experiment, metric: Metric | None, languages: Sequence[str]) -> str:
+    if metric is None:
+        exact = metrics_of(experiment.benchmark, exact=True)
+        texts = exact[0].quantity.labels if exact else {}
+    else:
+        texts = metric.part or metric.labels
+    return "\n".join(in_languages({k: v[:1].upper() + v[1:] for k, v in texts.items()}, [language])
+                     for language in languages)  # fmt: skip
+
+
+def _scale(axes: Axes, limits: tuple[float, float], count: int, axis: bool) -> None:
+    margin = 1 + statistics.MARGIN
+    axes.set(xscale="log", xlim=limits, ylim=(count, 0))
+    axes.axvspan(1 / margin, margin, color="#DADADA", linewidth=0, zorder=0.6)
+    axes.axvline(1, color="black", linewidth=0.7, zorder=0.7)
+    inside = [tick for tick in TICKS if limits[0] <= tick <= limits[1]]
+    axes.xaxis.set_major_locator(FixedLocator(inside))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}×"))
+    axes.tick_params(axis="x", labelbottom=axis, length=2 if axis else 0)
+    axes.set_yticks([])
+    for side in ("left", *(() if axis else ("bottom",))):
+        axes.spines[side].set_visible(False)
+    for y in range(count):
+        axes.axhline(y + 0.5, color="#EFEFEF", linewidth=0.5, zorder=0.5)
+
+
+def _draw_row(axes: Axes, row: Setting, y: int, metrics: Sequence[Metric], name: str) -> None:
+    for number, metric in enumerate(metrics):
+        if metric.name not in row.speeds:
+            continue
+        x, low, high, is_decided = row.speeds[metric.name]
+        is_total = metric is metrics[-1]
+        color = TOTAL if is_total else PASS
+        drawn: list[Any] = []
+        if low is not None and high is not None:
+            drawn += axes.plot([low, high], [y + 0.5] * 2, color=color, lw=0.9, zorder=2)
+        style: Style = {"marker": MARKERS[2 if is_total else number % 2], "color": color}
+        style |= {"markersize": 5 if is_total else 4, "markeredgewidth": 0.8, "clip_on": False}
+        style |= {"markerfacecolor": color if is_decided else "white", "zorder": 3 + is_total}
+        drawn += axes.plot([x], [y + 0.5], linestyle="none", **style)
+        name_artists(name, drawn)
+
+
+def _write(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
+    coords = axes.get_yaxis_transform()
+    given = {"ha": "right", "va": "center", "fontsize": SMALL_POINTS, "linespacing": 1.1, **style}
+    axes.text(x, y, text, transform=coords, clip_on=False, **given)
+
+
+def _write_number(
+    axes: Axes, x: float, y: float, row: Setting, metric: Metric | None, *, is_total: bool
+) -> None:
+    """A speed-up, or the share of the memory; grey where the speed-up is not decided."""
+    if metric is None:
+        if row.share is not None:
+            _write(axes, x, y, f"{100 * row.share:.0f}%")
+        return
+    if metric.name in row.speeds:
+        speed, _, _, is_decided = row.speeds[metric.name]
+        style: Style = {"color": RATIO if is_decided else GREY}
+        weight = "bold" if is_total and is_decided else "normal"
+        _write(axes, x, y, f"{three_digits(speed)}×", fontweight=weight, **style)
+
+
+def _write_labels(
+    axes: Axes, experiment: Experiment, rows: Sequence[Setting], width: float
+) -> None:
+    """The swept values, with the parameter's symbol before the first."""
+    symbol = experiment.parameter.symbol
+    _write(axes, -(LABELS_MM - 0.5) / width, 0.5, symbol, color=GREY, ha="left")
+    for y, row in enumerate(rows):
+        _write(axes, -1.5 / width, y + 0.5, row.label, color=GREY)
+
+
+def draw_speedups(
+    experiments: Sequence[Experiment], table: pd.DataFrame, languages: Sequence[str]
+) -> Iterator[tuple[str, Figure]]:
+    """The figure of each sweep of two implementations, by its id: ``speedups-<experiment>``."""
+    sweeps = [each for each in experiments if each.is_ordered and not each.is_simulated]
+    found = {each.name: (each, settings_of(each, table)) for each in sweeps}
+    shown = {name: (each, rows) for name, (each, rows) in found.items() if rows}
+    if not shown:
+        return
+    limits = limits_of([row for _, rows in shown.values() for row in rows])
+    names = list(shown)
+    for name, (experiment, rows) in shown.items():
+        ends = {"heads": name == names[0], "axis": name == names[-1]}
+        yield f"speedups-{name}", _draw(experiment, rows, limits, languages, **ends)
