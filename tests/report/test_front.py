@@ -15,7 +15,6 @@ from typing import Any
 import pandas as pd
 import pypdfium2 as pdfium
 import pytest
-from flashlab.analysis.finding import read_findings
 from pdf import is_cut_off, pages
 from report.reading import TELLERS, elements, en, texts
 
