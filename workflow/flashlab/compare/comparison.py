@@ -207,6 +207,8 @@ def _typed(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     whole = [p.name for p in benchmark.parameters if p.kind is int]
     whole += ["settings", "pairs", "samples"]
     found = rows.reindex(columns=[*COLUMNS, *parameters, *ABOUT, *VALUES])
+    if rows.empty:
+        found = found.astype(object)
     return found.astype(dict.fromkeys(whole, "Int64")).reset_index(drop=True)
 
 
