@@ -231,16 +231,12 @@ def test_what_does_not_fit_goes_from_the_end_after_smaller_type() -> None:
     seen = []
     while front is not None:
         figures = sum(bool(each.figures) for each in front.experiments)
-        seen.append((front.tight, front.small_figures, figures, len(front.experiments), front.cut))
+        seen.append((front.tight, figures, len(front.experiments), front.cut))
         front = shortened(front)
-    assert seen[:3] == [
-        (False, False, 5, 5, 0),
-        (True, False, 5, 5, 0),
-        (True, True, 5, 5, 0),
-    ]
-    assert [each[2:4] for each in seen[3:]] == [
-        *((count, 5) for count in (4, 3, 2, 1, 0)),
-        *((0, count) for count in (4, 3, 2, 1)),
+    assert seen == [
+        *((tight, 5, 5, 0) for tight in (False, True)),
+        *((True, count, 5, 0) for count in (4, 3, 2, 1, 0)),
+        *((True, 0, count, 5 - count) for count in (4, 3, 2, 1)),
     ]
 
 
