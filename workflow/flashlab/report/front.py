@@ -116,8 +116,8 @@ def _are_bytes_counted(data: ReportData) -> bool:
 def shortened(front: Front) -> Front | None:
     """Page one with less on it; None where nothing is left to leave out beside its figure.
 
-    First the text is set smaller. Without a figure, those of the experiments are left out next, from
-    the last one on; then the last of the experiments goes.
+    First the text is set smaller. Without a figure, those of the experiments are left out next,
+    from the last one on; then the last of the experiments goes.
     """
     if not front.tight:
         return replace(front, tight=True)
