@@ -1,7 +1,7 @@
-"""How long the findings stage takes: of a small dataset, and of one with many records.
+"""How long the stage of observations takes: of a small dataset, and of one with many records.
 
-Times `python -m flashlab findings` from its start to its end, imports included, on planted tables.
-Usage: PYTHONPATH=workflow:tests python perf/findings_speed.py [RECORDS]
+Times `python -m flashlab observations` from start to end, imports included, on planted tables.
+Usage: PYTHONPATH=workflow:tests python perf/observations_speed.py [RECORDS]
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def write_many(folder: Path, records: int) -> list[Path]:
 
 def timed(folder: Path, plans: list[Path]) -> tuple[float, int]:
     """Seconds that the stage took, and how many bytes it wrote."""
-    output = folder / "findings.json"
-    command = [sys.executable, "-m", "flashlab", "findings", "--tables", str(folder / "tables")]
+    output = folder / "observations.json"
+    command = [sys.executable, "-m", "flashlab", "observations", "--tables", str(folder / "tables")]
     command += ["--claims", str(CLAIMS), "--output", str(output), *map(str, plans)]
     begin = time.monotonic()
     subprocess.run(command, check=True, env={"PYTHONPATH": str(ROOT / "workflow")})
@@ -52,7 +52,7 @@ def main() -> None:
     for records in (40, int(sys.argv[1]) if len(sys.argv) > 1 else 10_000):
         with tempfile.TemporaryDirectory() as folder:
             seconds, size = timed(Path(folder), write_many(Path(folder), records))
-        print(f"{records} records: {seconds:.1f} s, {size / 1e6:.1f} MB of findings")
+        print(f"{records} records: {seconds:.1f} s, {size / 1e6:.1f} MB of observations")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How the time and memory of each stage grow with the number of runs.
 
 Plans N runs for each of eight machines, known only by their descriptions, writes the records of one
-of them with a fake measurement, and makes its tables, findings, figures and report. Prints the CPU
+of them with a fake measurement, and makes its tables, observations, figures, report. Prints the CPU
 seconds and the memory of each stage at each N, and the exponent with which its time grows. The jobs
 of a stage share a process here, so that the start of the interpreter counts once.
 Usage: PYTHONPATH=workflow python perf/scale.py [N ...]
@@ -34,7 +34,7 @@ from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.records import Measurement, Record, write_record
 from flashlab.report.render import write_page, write_report
 from flashlab.runs import Run
-from flashlab.story.stage import write_findings
+from flashlab.story.stage import observe
 
 MACHINES = 8
 NAMES = ("Pytorch", "Flash2", "SdpaCudnn", "SdpaEfficient", "Flash4")
@@ -148,7 +148,7 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
         yield "plan, all records known by their digests", cost_of(lambda: plan(0))
         home = Path(planned.home)
         tables, plans = home / "tables", [experiment_file(home, e) for e in planned.experiments]
-        findings, languages = home / "findings.json", home / "plan" / "languages.json"
+        observed, languages = home / "observations.json", home / "plan" / "languages.json"
         claims = ROOT / "data" / "published" / "claims.yaml"
         yield (
             "tables",
@@ -158,7 +158,7 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
                 ]
             ),
         )
-        yield "findings", cost_of(lambda: write_findings(plans, tables, claims, None, findings))
+        yield "observations", cost_of(lambda: observe(plans, tables, claims, None, observed))
         yield (
             "figures",
             cost_of(
@@ -171,7 +171,11 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
         overview = home / "overview"
         yield (
             "overview",
-            cost_of(lambda: draw_overview(plans, tables, findings, None, languages, overview)),
+            cost_of(
+                lambda: draw_overview(
+                    plans, tables, home / "comparisons.csv", None, languages, overview
+                )
+            ),
         )
         config, report, page = (
             home / name for name in ("plan/config.json", "lab5.pdf", "lab5.html")

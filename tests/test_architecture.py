@@ -102,7 +102,7 @@ def test_what_measures_depends_on_no_declaration_and_no_reader_of_records(module
     [
         ("plan.planning", ["analysis", "figures", "report", "calls"]),
         ("analysis.tables", ["figures", "report", "calls"]),
-        ("analysis.derive", ["figures", "report", "calls"]),
+        ("story.stage", ["figures", "report", "calls"]),
         ("figures.stage", ["report", "calls"]),
         ("report.render", ["calls"]),
     ],

@@ -79,12 +79,12 @@ def test_a_job_reads_what_its_call_prepared(prepared: Prepared) -> None:
 def test_a_dry_run_says_what_is_to_be_made_again(
     capsys: pytest.CaptureFixture[str], dry: bool, said: str
 ) -> None:
-    findings = Path("results", "local", "findings.json")
-    findings.parent.mkdir(parents=True)
-    findings.write_text("[")
+    observations = Path("results", "local", "observations.json")
+    observations.parent.mkdir(parents=True)
+    observations.write_text("[")
     base = Layer("config.yaml", yaml.safe_load(CONFIG.read_text(encoding="utf-8")))
     begun = call.begin(base, [Layer("--config", {"device": "cpu"})], ["--cores", "1"], dry=dry)
     begun.claim.release()
-    assert f"{said}{findings} is not JSON\n" in capsys.readouterr().err
+    assert f"{said}{observations} is not JSON\n" in capsys.readouterr().err
     remade = json.loads((begun.files.root / "results/local/plan/remade.json").read_text())
-    assert remade[findings.as_posix()] == "is not JSON"
+    assert remade[observations.as_posix()] == "is not JSON"

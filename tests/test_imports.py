@@ -39,10 +39,10 @@ def _loaded(root: Path, module: str, *flags: str) -> list[str]:
         ("flashlab.calls.prepare", {"pydantic"}, 345),  # every call of Snakemake
         ("flashlab.measuring.jobs", set(), 245),
         ("flashlab.analysis.tables", {"numpy", "scipy"}, 510),
-        ("flashlab.analysis.derive", {"numpy", "pandas", "scipy"}, 900),
+        ("flashlab.story.stage", {"numpy", "pandas", "scipy"}, 900),
         ("flashlab.figures.stage", {"numpy", "scipy", "pandas", "matplotlib", "seaborn"}, 1550),
         # scipy.stats, which nothing of it needs, would be 300 modules and half a second more
-        ("flashlab.report.render", {"numpy", "scipy", "jinja2", "weasyprint"}, 1040),
+        ("flashlab.report.render", {"numpy", "pandas", "scipy", "jinja2", "weasyprint"}, 1500),
     ],
 )
 def test_a_call_loads_no_more_than_it_needs(

@@ -107,7 +107,7 @@ def test_snakemake_makes_a_page_of_its_own_with_captions_offline(
         "Time of the forward and the backward pass",
         'Experiment <tt class=\\"docutils literal\\">seq_len</tt>. Error bars',
         "local/tables/seq_len/",
-        "local/findings.json",
+        "local/observations.json",
         "Speedup and memory of each implementation against the baseline",
         "The lab report",
     ):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -27,7 +28,7 @@ SHAPES = (
 PACKAGE = "workflow/flashlab"
 NOTHING: Jobs = set()
 REPORT = {"Rendering the report", "Writing report/lab5.pdf"}
-FINDINGS = {"Deriving the findings"}
+OBSERVATIONS = {"Observing what the report says"}
 OVERVIEW = {"Drawing the figures across experiments"}
 CEILINGS = {"Measuring the machine's ceilings"}
 
@@ -52,7 +53,7 @@ def figures(*experiments: str) -> Jobs:
 ALL_RUNS = measured("Pytorch", *SHAPES) | measured("Flash2", *SHAPES)
 ALL_COUNTED = counted(*SHAPES)
 ALL_FIGURES = figures(*EXPERIMENTS) | OVERVIEW
-DERIVED = FINDINGS | OVERVIEW | REPORT
+DERIVED = OBSERVATIONS | OVERVIEW | REPORT
 FROM_TABLES_ON = tables("summary", *EXPERIMENTS) | figures(*EXPERIMENTS) | DERIVED
 ONE_EXPERIMENT = tables("seq_len") | figures("seq_len") | DERIVED
 
@@ -325,7 +326,7 @@ TABLE = [
         | figures("seq_len", "causal", "batch_size", "num_heads")
         | DERIVED,
     ),
-    Row("the findings are cut off", cut("findings.json"), DERIVED),
+    Row("the observations are cut off", cut("observations.json"), DERIVED),
     Row("the rendered report is cut off", cut("lab5.pdf"), REPORT),
 ]
 
@@ -341,8 +342,8 @@ INPUTS = {
         *(f"{PACKAGE}/{name}.py" for name in ("analysis/tables", "records", "statistics")),
         *(f"{PACKAGE}/benchmarks/attention/{name}.py" for name in ("declaration", "costs")),
     },
-    "findings": {
-        *(f"{PACKAGE}/analysis/{name}.py" for name in ("derive", "kinds/scaling", "ratios")),
+    "observations": {
+        *(f"{PACKAGE}/{name}.py" for name in ("story/stage", "analysis/claims", "analysis/ratios")),
         *("data/devices.csv", "data/published/claims.yaml"),
     },
     "figures": {
@@ -359,9 +360,9 @@ INPUTS = {
 }
 """Files of the project that a stage takes as inputs, so that an edit to one reruns it."""
 NO_INPUTS = {
-    "tables": {f"{PACKAGE}/analysis/kinds/scaling.py", f"{PACKAGE}/measuring/protocols.py"},
-    "findings": {f"{PACKAGE}/figures/lines.py", f"{PACKAGE}/report/content.py"},
-    "figures": {f"{PACKAGE}/analysis/derive.py", "templates/report.css"},
+    "tables": {f"{PACKAGE}/analysis/claims.py", f"{PACKAGE}/measuring/protocols.py"},
+    "observations": {f"{PACKAGE}/figures/lines.py", f"{PACKAGE}/report/content.py"},
+    "figures": {f"{PACKAGE}/analysis/claims.py", "templates/report.css"},
     "report": {f"{PACKAGE}/measuring/protocols.py", "templates/page.js"},
 }
 """Files whose edit must leave a stage's outputs as they are."""
@@ -390,7 +391,7 @@ def test_an_edit_reruns_what_stands_on_it(project: Any) -> None:
     assert project.plan() == NOTHING
     project.append("templates/report.css", "/* edited */\n")
     assert project.plan() == REPORT
-    project.append("workflow/flashlab/analysis/kinds/scaling.py", "# edited\n")
+    project.append("workflow/flashlab/analysis/claims.py", "# edited\n")
     assert project.plan() == DERIVED
     project.append("workflow/flashlab/records.py", "# edited\n")
     assert project.plan() == FROM_TABLES_ON
@@ -450,25 +451,18 @@ def test_processes_are_measured_once_and_added_where_a_verdict_is_open_only_when
     shapes = ("b1-n16-h2-e32-causal", "b1-n16-h2-e16-causal")
     table = "results/local/tables/emb_dim/runs.csv"
     measure_in(2)(project)
-    project.make("results/local/findings.json")
+    project.make("results/local/observations.json")
     measure_in(1)(project)  # fewer: from the tables on
     planned = project.plan()
     assert planned >= tables("emb_dim") and not measuring(planned)
     measure_in(2)(project)
-    findings = project.folder / "results" / "local" / "findings.json"
-    documents = json.loads(findings.read_text())
-    for document in documents:
-        document |= {"told": False, "rank": None}
-    undecided = next(
-        document
-        for document in documents
-        if (document["kind"], document["experiment"]) == ("comparison", "emb_dim")
-        and document["subject"]["metric"] == "forward_time"
-    )
-    undecided |= {"told": True, "verdict": "mixed"}
-    for estimate in undecided["estimates"]:
-        estimate["verdict"] = "inconclusive" if estimate["value"] == 16 else "above"
-    findings.write_text(json.dumps(documents))
+    table = project.folder / "results" / "local" / "comparisons.csv"
+    rows = pd.read_csv(table, dtype=str, keep_default_na=False)
+    single = rows[(rows.compared == "implementations") & (rows.experiment == "emb_dim")]
+    asked = single[(single.metric == "forward_time") & (single.value == "16")]
+    rows["verdict"] = "above"
+    rows.loc[asked.index, "verdict"] = "inconclusive"
+    rows.to_csv(table, index=False)
     third = {j for name in ("Pytorch", "Flash2") for j in measured(name, shapes[1], process=2)}
     asked_for = ("--config", "decide=true")
     assert not measuring(project.plan())

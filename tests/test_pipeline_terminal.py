@@ -42,10 +42,10 @@ def test_without_the_logger_characters_that_cannot_be_printed_are_named_too(proj
 
 
 def test_a_failed_job_ends_in_its_log_and_the_old_report(project: Any) -> None:
-    project.append("workflow/flashlab/analysis/derive.py", 'raise OSError("no disk")\n')
+    project.append("workflow/flashlab/story/stage.py", 'raise OSError("no disk")\n')
     done = project.snakemake("--cores", "1", LOGGER, "report/lab5.pdf")
     assert done.returncode == 1
-    assert "1 job failed:\n  Deriving the findings\n" in done.stdout
+    assert "1 job failed:\n  Observing what the report says\n" in done.stdout
     assert "      | error: no disk\n" in done.stdout
     assert "CalledProcessError" not in done.stdout
     assert "report/lab5.pdf is still the old report, made on " in done.stdout

@@ -21,7 +21,7 @@ from flashlab.benchmarks.model import UnknownNameError
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.files import read_json, write_json
 from flashlab.plan.plan_files import experiment_file
-from flashlab.records import read_record
+from flashlab.records import Record, read_record
 from flashlab.report.render import write_page, write_report
 from flashlab.runs import Run
 from flashlab.telling.teller import Teller
@@ -95,6 +95,7 @@ def test_the_page_and_the_pdf_are_rendered_and_speak_of_no_other_benchmark(resul
 # The ladder
 
 DRAWN = {
+    "clocks": ("整個程式的時間", "Kernel time"),
     "split": ("整個程式的時間", "Reading the file"),
     "profile": ("實際占用率", "Achieved occupancy"),
 }
@@ -118,3 +119,18 @@ def test_a_record_keeps_its_curve_and_lacks_what_its_run_has_not(tmp_path: Path)
     kept = read_record(path, run)
     assert kept.curves["loss"] == list(training.loss_of(run))
     assert "compile_time" not in kept.metrics
+
+
+def test_what_was_measured_on_different_cards_is_a_doubt_of_each_comparison(
+    tmp_path: Path,
+) -> None:
+    def on_two_cards(run: Run) -> Record:
+        found = training.REPORT.record(run)
+        card = f"GPU-{int(bool(run['compile']))}"
+        return replace(found, environment={**found.environment, "gpu_uuid": card})
+
+    home = replace(training.REPORT, record=on_two_cards).write(tmp_path, drawn=[])
+    with (home / "comparisons.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    of = {row["compared"]: "cards_differ" in row["doubts"] for row in rows if row["value"]}
+    assert of["compile"] and not of["implementations"]

@@ -105,7 +105,7 @@ def test_processes_that_were_added_before_stay(config: dict[str, Any]) -> None:
     assert prepared.documents[kept.as_posix()] == {run: 4}
 
 
-def test_deciding_without_findings_adds_no_process(config: dict[str, Any]) -> None:
+def test_deciding_without_comparisons_adds_no_process(config: dict[str, Any]) -> None:
     prepared = prepared_from({**config, "replicates": 1, "counters": "no", "decide": True})
     assert len(prepared.orders) == 34
     assert "results/local/plan/processes.json" not in prepared.documents

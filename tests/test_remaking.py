@@ -31,7 +31,7 @@ NO_LOG = Path("of-no-job.log")
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("findings.json", b"[]\n"),
+        ("observations.json", b"[]\n"),
         ("runs.csv", b"run,time\n"),
         ("time.svg", b"<svg></svg>\n"),
         ("lab5.pdf", b"%PDF-1.7\n\0\n%%EOF\n"),

@@ -18,18 +18,13 @@ def test_a_module_stands_on_itself_and_on_all_that_it_imports() -> None:
     assert names(costs) == {costs, shape}
 
 
-def test_figures_do_not_stand_on_findings_nor_findings_on_figures() -> None:
-    used = {
-        name for name in names("flashlab.figures.stage") if name.startswith("flashlab.analysis.")
-    }
-    assert not any(name.startswith("flashlab.analysis.kinds.") for name in used)
-    assert "flashlab.analysis.derive" not in used
-    assert "flashlab.figures" not in names("flashlab.analysis.derive")
+def test_stories_do_not_stand_on_figures() -> None:
+    assert not {name for name in names("flashlab.story.stage") if "flashlab.figures" in name}
 
 
 @pytest.mark.parametrize(
     "stage",
-    ["analysis.tables", "analysis.derive", "figures", "report", "analysis.verdict_changes"],
+    ["analysis.tables", "story.stage", "figures", "report", "analysis.verdict_changes"],
 )
 def test_no_stage_after_the_records_depends_on_what_decides_their_names(stage: str) -> None:
     plan = {f"flashlab.plan.{name}" for name in ("planning", "identity", "datasets", "prepare")}

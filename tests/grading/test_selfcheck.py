@@ -50,7 +50,7 @@ def test_what_was_published_is_not_ones_own(sound: Any, tmp_path: Path, capsys: 
 OWN_TABLE = ",".join((*run_keys(ATTENTION), *RUN_COLUMNS)) + "\n"
 OUTPUTS = {
     "results/local/tables/seq_len/runs.csv": OWN_TABLE,
-    "results/local/findings.json": "[]",
+    "results/local/observations.json": "[]",
     "results/local/plan/experiments.json": '["seq_len"]',
     "results/local/verdicts.json": "{}",
 }

@@ -280,7 +280,7 @@ def a_digit(files: Files) -> None:
 
 
 def a_line(files: Files) -> None:
-    files["findings.json"] += b"\n"
+    files["observations.json"] += b"\n"
 
 
 def a_file(files: Files) -> None:
@@ -293,7 +293,7 @@ def one_less(files: Files) -> None:
 
 ATTACHED: dict[Callable[[Files], None], str] = {
     a_digit: "seq_len-metrics.csv: line 2: ",
-    a_line: "findings.json: line ",
+    a_line: "observations.json: line ",
     a_file: "extra.exe is attached but is not part of a report's data",
     one_less: "seq_len-samples.csv is not attached",
 }
@@ -383,7 +383,7 @@ def test_what_is_no_report_is_one_message(report: Report) -> None:
         "more than 67108864 bytes": {
             "records.jsonl.gz": gzip.compress(b"\n" * 100_000_000, mtime=0)
         },
-        "has more than 67108864": {"findings.json": b" " * 100_000_000},
+        "has more than 67108864": {"observations.json": b" " * 100_000_000},
         "occurs twice": {"manifest.json": b'{"files": {}, "files": {}}'},
         r"remark-seq_len-en\.md is not attached": {"remark-seq_len-en.md": None},
         r"remark-seq_len-en-1\.png is not attached": {"remark-seq_len-en-1.png": None},

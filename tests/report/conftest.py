@@ -23,7 +23,7 @@ from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
 from flashlab.report.document import Report
 from flashlab.report.render import write_page, write_report
-from flashlab.story.stage import write_findings
+from flashlab.story.stage import observe
 
 Rows = list[dict[str, str]]
 CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
@@ -149,11 +149,7 @@ class Results:
         summary = self.config["summary"]
         summary["implementations"] += names
         self.change(summary=summary)
-        self.derive_findings()
-
-    def findings(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = read_json(self.local / "findings.json")
-        return found
+        self.observe()
 
     def fail(self, implementations: Collection[str], status: str = "error") -> None:
         """Make every run of these implementations fail, and all that follows from the records."""
@@ -173,14 +169,14 @@ class Results:
         for name in self.names:
             tables = self.local / "tables" / name
             write_tables(records_file(self.local, name), tables, self.ceilings)
-        self.derive_findings()
+        self.observe()
         self.redraw(self.config["languages"])
 
-    def derive_findings(self) -> None:
-        """Derive the findings again from the tables as they are."""
+    def observe(self) -> None:
+        """Compare and observe again from the tables as they are."""
         plans = [experiment_file(self.local, name) for name in self.names]
-        findings = self.local / "findings.json"
-        write_findings(plans, self.local / "tables", CLAIMS, self.ceilings, findings)
+        output = self.local / "observations.json"
+        observe(plans, self.local / "tables", CLAIMS, self.ceilings, output)
 
     def redraw(self, languages: list[str], of_experiments: bool = True) -> None:
         """Choose these languages, in the configuration and in the figures."""
@@ -207,7 +203,7 @@ def _brief(finished: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     brief = Results(finished.folder, tmp_path_factory.mktemp("brief") / "copy")
     with chdir(brief.folder):
         brief.change(experiments=brief.config["experiments"][:2])
-        brief.derive_findings()
+        brief.observe()
         brief.redraw(brief.config["languages"])
     return brief.folder
 

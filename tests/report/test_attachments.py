@@ -11,7 +11,7 @@ from typing import Any
 import pikepdf
 import pytest
 
-from flashlab.analysis.experiment import TABLES
+from flashlab.analysis.experiment import DERIVED, TABLES
 from flashlab.report.software import software
 
 EXPERIMENTS = ("summary", "seq_len", "causal", "batch_size", "num_heads", "emb_dim")
@@ -31,7 +31,7 @@ def test_all_that_the_report_rests_on_is_in_it_as_the_very_files(
     finished: Any, detached: Path
 ) -> None:
     local = finished.folder / "results" / "local"
-    files = {name: local / name for name in ("findings.json", "comparisons.csv")}
+    files = {name: local / name for name in DERIVED}
     files["config.json"] = local / "plan/config.json"
     for name, table in itertools.product(EXPERIMENTS, TABLES):
         files[f"{name}-{table}.csv"] = local / "tables" / name / f"{table}.csv"
@@ -73,7 +73,7 @@ def test_dates_are_the_measurements_and_relationships_are_told(finished: Any) ->
                  for key in ("/CreationDate", "/ModDate")}  # fmt: skip
         names = [str(name) for name in pdf.Root.Names.EmbeddedFiles.Names[::2]]
     assert relationships["records.jsonl.gz"] == relationships["ceilings.json"] == "/Source"
-    assert relationships["findings.json"] == relationships["causal-runs.csv"] == "/Data"
+    assert relationships["observations.json"] == relationships["causal-runs.csv"] == "/Data"
     assert relationships["config.json"] == relationships["manifest.json"] == "/Supplement"
     assert len(dates) == 1
     started = {

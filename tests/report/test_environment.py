@@ -12,8 +12,8 @@ from flashlab.report.document import Environment, Report
 
 
 def composed(results: Any) -> Report:
-    """The report, after its findings were derived from the tables as they were changed."""
-    results.derive_findings()
+    """The report, after it was observed from the tables as they were changed."""
+    results.observe()
     report: Report = results.compose()
     return report
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pypdfium2 as pdfium
 import pytest
 from pdf import is_cut_off, pages
 from report.reading import TELLERS, elements, en, texts
 
-from flashlab.analysis.finding import read_findings
 from flashlab.figures.style import COLOURS
-from flashlab.files import read_json, write_json
+from flashlab.files import read_json
 from flashlab.records import Measurement, Record
-from flashlab.report.document import Cell, Conclusion, FigureEntry, Front
+from flashlab.report.document import Cell, ExperimentRow, FigureEntry, Front, Sentence
 from flashlab.report.front import fitted, kernel_of_torch, map_cell, shortened
 from flashlab.report.render import on_one_page, to_html, to_pdf
 from flashlab.telling.values import say
@@ -39,7 +39,7 @@ def name_devices(results: Any, count: int) -> None:
 
     for path in results.local.glob("tables/*/runs.csv"):
         results.edit_table(path.parent.name, "runs", renamed)
-    results.derive_findings()
+    results.observe()
 
 
 def assert_page_one_is_whole(results: Any, squeezed: Callable[[str], str]) -> Front:
@@ -48,10 +48,9 @@ def assert_page_one_is_whole(results: Any, squeezed: Callable[[str], str]) -> Fr
     results.pdf.write_bytes(to_pdf(to_html(report), results.local, [], datetime.now(UTC)))
     first, second, *_ = pages(results.pdf)
     front: Front = report.front
-    of_experiments = (each.conclusion for each in front.experiments)
-    for conclusion in (front.answer, *front.conclusions, *of_experiments):
-        for language in results.config["languages"] if conclusion is not None else ():
-            assert squeezed(TELLERS[language].tell(conclusion.heading)) in squeezed(first)
+    for told in (*front.story, *(each.line for each in front.experiments)):
+        for language in results.config["languages"]:
+            assert squeezed(TELLERS[language].tell(told.text)) in squeezed(first)
     if front.headline is not None:
         names = [cell for row in front.headline.rows if isinstance(cell := row.cells[0], str)]
         assert all(squeezed(name) in squeezed(first) for name in names)
@@ -86,21 +85,19 @@ def test_the_html_page_says_what_does_not_fit_on_paper(
 
 
 @pytest.mark.parametrize(
-    ("names", "maybe", "below"),
+    ("names", "state", "below"),
     [
-        (["A", "B"], [], "≈ B"),
-        (["A", "B"], ["C"], "≈ B"),
-        (["A", "B", "C"], [], "≈ B, C"),
-        (["A", "B", "C", "B"], [], "≈ B, …"),
-        (["A"], ["B"], "≈? B"),
-        # A suffices at all settings of the cell, though it is not the best at each.
-        (["A"], [], "≈ …"),
+        (["A"], "clear", "+20%"),
+        (["A", "B"], "level", "≈ B"),
+        (["A", "B", "C"], "level", "≈ B, C"),
+        (["A", "B", "C", "B"], "level", "≈ B, C, …"),
+        (["A", "B"], "changes", "/ B"),
     ],
 )
-def test_a_cell_of_the_map_asks_only_what_is_undecided(
-    names: list[str], maybe: list[str], below: str
+def test_a_cell_of_the_map_has_the_lead_or_all_that_will_do(
+    names: list[str], state: str, below: str
 ) -> None:
-    cell = {"names": names, "maybe": maybe, "state": "level", "lead_low": "1", "lead_high": "2"}
+    cell = {"names": names, "state": state, "lead": [1.2, 1.2]}
     data: Any = SimpleNamespace(implementations={name: {"style": 0} for name in "ABC"})
     assert map_cell(data, cell).lead == below
 
@@ -112,8 +109,7 @@ def test_with_more_than_two_implementations_page_one_has_the_choice_map(
     results.add_implementations(others)
     front = assert_page_one_is_whole(results, squeezed)
     assert len(pages(results.pdf)) <= 15
-    assert front.map is not None and front.answer is None and front.headline is None
-    assert 1 <= len(front.conclusions) <= 5
+    assert front.map is not None and front.headline is None
     assert {len(chart.rows) for chart in front.map.charts} == {2}
     named = {cell.name for chart in front.map.charts for _, cells in chart.rows for cell in cells}
     assert named <= {*others, "Pytorch", "Flash2", "·"}
@@ -126,11 +122,11 @@ def test_a_failed_gate_stands_first_on_page_one(
     gate = json.dumps({"tolerance": 0.005, "errors": {"out": 0.001, "dqkv": 0.47}})
     cells = {"status": "incorrect", "message": "wrong", "gate": gate}
     results.change_runs("emb_dim", cells, first=1)
-    results.derive_findings()
+    results.observe()
     first = squeezed(pages(results.write())[0])
     front = results.compose().front
     (wrong,) = front.wrong
-    for said, answer in zip(texts(wrong.text), texts(front.answer.heading), strict=True):
+    for said, answer in zip(texts(wrong.text), texts(front.story[0].text), strict=True):
         assert first.index(squeezed(said)) < first.index(squeezed(answer))
     assert "0.47" in en(wrong.text)
 
@@ -153,81 +149,46 @@ def test_impossible_rates_stand_first_on_page_one_and_nothing_is_concluded_from_
         changes = {"status": "error", "message": "it failed", "metrics": {}, "gate": None}
         return replace(record, **changes) if is_meant(record) else record
 
-    def decided() -> list[Any]:
-        kinds = ("choice", "comparison", "crossover", "scaling", "variant_effect", "conclusion")
-        found = read_findings(brief.local / "findings.json")
-        return [
-            (f.kind, f.subject, f.verdict, f.facts, [{**e} for e in f.estimates])
-            for f in found
-            if f.kind in kinds
-        ]
+    def decided() -> bytes:
+        found: bytes = brief.local.joinpath("comparisons.csv").read_bytes()
+        return found
 
     brief.change_records(faster)
     concluded, front = decided(), brief.compose().front
     first = squeezed(pages(brief.write())[0])
     (wrong,) = front.wrong
-    for said, answer in zip(texts(wrong.text), texts(front.answer.heading), strict=True):
+    for said, answer in zip(texts(wrong.text), texts(front.story[0].text), strict=True):
         assert first.index(squeezed(said)) < first.index(squeezed(answer))
     assert en(wrong.text).startswith("2 of 4 runs of Flash2 have implausible rates, up to ")
     brief.change_records(failed)
     assert concluded == decided()
 
 
-def test_rates_somewhat_above_the_ceiling_are_told_on_paper(
-    brief: Any, squeezed: Callable[[str], str]
-) -> None:
-    def steady(record: Record) -> Record:
-        """Times without noise, so that the whole interval is above the ceiling."""
-        metrics = {
-            name: replace(each, samples=(each.value,) * len(each.samples)) if each.samples else each
-            for name, each in record.metrics.items()
-        }
-        return replace(record, metrics=metrics)
-
-    brief.change_records(steady)
-    shares = [
-        estimate["matrix_percent"]["estimate"]
-        for finding in brief.findings()
-        if finding["kind"] == "roofline"
-        for estimate in finding["estimates"]
-    ]
-    ceilings = read_json(brief.ceilings)
-    for product in ceilings["matrix_product"].values():
-        slower = 140 / max(shares)
-        product["time(s)"] *= slower
-        product["samples"] = [seconds * slower for seconds in product["samples"]]
-    write_json(brief.ceilings, ceilings)
-    brief.change_records(steady)
-    told = brief.compose().implementations.errors.entries
-    printed = squeezed("".join(pages(brief.write())))
-    assert told and all(squeezed(said) in printed for each in told for said in texts(each.text))
-
-
 def set_headline(results: Any, verdict: str, ratio: float) -> None:
-    """Let the findings about the headline's measured metrics come to this."""
-    found = results.findings()
-    for finding in found:
-        if finding["experiment"] == "summary":
-            ends = {"low": ratio, "high": ratio, "low_places": 2, "high_places": 2}
-            finding |= {"verdict": verdict, "facts": {"count": 1, **ends}}
-    write_json(results.local / "findings.json", found)
+    """Let the comparisons of the headline come to this."""
+    table = results.local / "comparisons.csv"
+    rows = pd.read_csv(table, dtype=str, keep_default_na=False)
+    ends = {"verdict": verdict, "ratio": str(ratio), "low": str(ratio), "high": str(ratio)}
+    rows.loc[rows.experiment == "summary", list(ends)] = list(ends.values())
+    rows.to_csv(table, index=False)
 
 
 @pytest.mark.parametrize(
     ("verdict", "shown", "strong"),
     [
-        ("better", "1.03×", True),
-        ("equivalent", "≈ 1.03×", False),
-        ("inconclusive", "? 1.03×", False),
+        ("below", "1.25×", True),
+        ("equal", "≈ 1.25×", False),
+        ("inconclusive", "? 1.25×", False),
     ],
 )
-def test_the_headline_quotes_the_findings_with_their_verdicts(
+def test_the_headline_has_the_ratios_with_their_verdicts(
     results: Any, verdict: str, shown: str, strong: bool
 ) -> None:
-    set_headline(results, verdict, 1.03)
+    """A time of 0.8 is told as 1.25 times the speed; a rate has no comparison of its own."""
+    set_headline(results, verdict, 0.8)
     headline = results.compose().front.headline
     said = dict(zip(map(en, headline.columns), headline.rows[-1].cells, strict=True))
-    for heading in ("Forward (ms)", "Total time (ms)", "Peak memory (MiB)"):
+    for heading in ("Forward (ms)", "Total time (ms)"):
         assert (said[heading].text, said[heading].strong) == (shown, strong)
     assert said["Forward (GFLOP/s)"] == Cell("")
 
@@ -236,55 +197,47 @@ def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) ->
     report = results.compose()
     drawn = set(read_json(results.local / "overview" / "drawn.json")) - {"summary"}
     all_ = report.implementations
-    shown = [*report.overview, *all_.rooflines, *all_.others]
+    shown = [*all_.rooflines, *all_.others]
     assert sorted(figure.path.stem for figure in shown) == sorted(drawn)
 
 
 def front_of_five(has_figure: bool) -> Front:
-    """Page one with five conclusions, and nothing else but a figure."""
-    told = [Conclusion(str(n), None, None, 0, None, [], ()) for n in range(5)]
+    """Page one with five experiments, each with a figure, and nothing else but another figure."""
+    drawn = FigureEntry("row", Path(), "", "")
+    rows = [ExperimentRow(n, "", "", [drawn], Sentence("", "line")) for n in range(5)]
     figure = FigureEntry("summary", Path(), "", "") if has_figure else None
-    return Front("", "", [], [], "", [], [], None, None, told, [], figure, None)
+    return Front("", "", [], [], "", [], [], None, rows, figure, None)
 
 
 @pytest.mark.parametrize(
-    ("room", "left"), [(8, (5, True, 0)), (6, (3, True, 2)), (5, (5, False, 0)), (4, (4, False, 1))]
+    ("room", "left"),
+    [(9, (5, True, 0)), (8, (5, False, 0)), (5, (5, False, 0)), (4, (4, False, 1))],
 )
-def test_conclusions_that_made_room_for_a_figure_in_vain_come_back(
-    room: int, left: tuple[int, bool, int]
-) -> None:
-    """A figure takes the room of three conclusions; no page is laid out twice."""
-    seen: list[tuple[bool, int, bool]] = []
+def test_the_figure_goes_before_an_experiment_does(room: int, left: tuple[int, bool, int]) -> None:
+    """A figure takes the room of four experiments, a small one none; no page is laid out twice."""
+    seen: list[Front] = []
 
     def fits(front: Front) -> bool:
-        seen.append((front.tight, len(front.conclusions), front.figure is not None))
-        return len(front.conclusions) + 3 * (front.figure is not None) <= room
+        assert front not in seen
+        seen.append(front)
+        return len(front.experiments) + 4 * (front.figure is not None) <= room
 
     front = fitted(front_of_five(has_figure=True), fits)
-    assert (len(front.conclusions), front.figure is not None, front.cut) == left
-    assert len(seen) == len(set(seen))
+    assert (len(front.experiments), front.figure is not None, front.cut) == left
 
 
-@pytest.mark.parametrize(
-    ("has_figure", "left"),
-    [
-        (True, [(False, 5, 0), (True, 5, 0), (True, 4, 1), (True, 3, 2)]),
-        (
-            False,
-            [(False, 5, 0), (True, 5, 0), (True, 4, 1), (True, 3, 2), (True, 2, 3), (True, 1, 4)],
-        ),
-    ],
-)
-def test_what_does_not_fit_goes_from_the_end_after_smaller_type(
-    has_figure: bool, left: list[tuple[bool, int, int]]
-) -> None:
-    """Beside a figure three conclusions stay."""
-    front: Front | None = front_of_five(has_figure)
+def test_what_does_not_fit_goes_from_the_end_after_smaller_type() -> None:
+    front: Front | None = front_of_five(has_figure=False)
     seen = []
     while front is not None:
-        seen.append((front.tight, len(front.conclusions), front.cut))
+        figures = sum(bool(each.figures) for each in front.experiments)
+        seen.append((front.tight, figures, len(front.experiments), front.cut))
         front = shortened(front)
-    assert seen == left
+    assert seen == [
+        *((tight, 5, 5, 0) for tight in (False, True)),
+        *((True, count, 5, 0) for count in (4, 3, 2, 1, 0)),
+        *((True, 0, count, 5 - count) for count in (4, 3, 2, 1)),
+    ]
 
 
 def test_the_maps_colours_are_those_of_the_figures() -> None:

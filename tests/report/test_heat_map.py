@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import pytest
 from figures.drawn import experiment_of
 
-from flashlab.files import write_json
+from flashlab.analysis.comparison_rows import between_implementations, read_comparisons
 from flashlab.report.data import ReportData
 from flashlab.report.document import HeatBlock
 from flashlab.report.heat_map import ROWS_OF_MANY, blocks_of, printed_blocks, render_heat_map, shade
@@ -20,27 +21,23 @@ def test_of_two_implementations_there_is_none(results: Any) -> None:
     assert results.compose().heat_map is None
 
 
-def test_each_cell_has_the_ratio_of_its_finding(results: Any) -> None:
-    """Bold where the finding decides; each names the run that it shows."""
+def test_each_cell_has_the_ratio_of_its_comparison(results: Any) -> None:
+    """Bold where it is decided; each names the run that it shows."""
     results.add_implementations(ADDED)
     heat_map = results.compose().heat_map
     assert heat_map.implementations == ["Flash2", *ADDED]
     assert [*heat_map.metrics] == ["forward_time", "backward_time"]
-    (found,) = (
-        finding
-        for finding in results.findings()
-        if (finding["kind"], finding["experiment"]) == ("comparison", "seq_len")
-        and finding["subject"]["metric"] == "backward_time"
-        and finding["subject"]["implementation"] == "Flex"
-    )
-    estimates = {f"N = {each['value']}": each for each in found["estimates"]}
-    rows = dict(heat_map.blocks[0].rows)
-    assert rows.keys() == estimates.keys()
-    for size, (_, backward) in rows.items():
-        cell, estimate = backward[1], estimates[size]
+    rows = read_comparisons(results.local / "comparisons.csv")
+    found = between_implementations(rows)
+    sizes = dict(heat_map.blocks[0].rows)
+    assert sizes
+    for size, (_, backward) in sizes.items():
+        cell, value = backward[1], int(size.removeprefix("N = "))
+        key = ("seq_len", "causal=false", "backward_time", "Flex", "Pytorch", value)
+        expected = found[key].gain(higher_is_better=False)
         assert cell.implementation == "Flex"
-        assert float(cell.text.replace(",", "")) == pytest.approx(estimate["estimate"], rel=0.006)
-        assert cell.is_decided == (estimate["verdict"] in ("above", "below"))
+        assert float(cell.text.replace(",", "")) == pytest.approx(expected.ratio, rel=0.006)
+        assert cell.is_decided == (expected.verdict in ("above", "below"))
     runs = [cell.run for _, row in heat_map.blocks[0].rows for cell in row[0]]
     assert len({*runs}) == len(runs) and None not in runs
 
@@ -54,11 +51,10 @@ def test_what_has_no_result_is_marked_and_titles_stand_once(results: Any) -> Non
         return rows
 
     results.edit_table("seq_len", "runs", fail)
-    of_nothing = [
-        {**each, "estimates": []} if each["kind"] == "comparison" else each
-        for each in results.findings()
-    ]
-    write_json(results.local / "findings.json", of_nothing)
+    table = results.local / "comparisons.csv"
+    rows = pd.read_csv(table, dtype=str, keep_default_na=False)
+    rows.loc[rows.experiment == "seq_len", "value"] = "7"  # where no run is
+    rows.to_csv(table, index=False)
     heat_map = render_heat_map(ReportData(results.config, results.local, results.ceilings))
     assert heat_map is not None
     _, first = heat_map.blocks[0].rows[0]

@@ -18,8 +18,6 @@ from playwright.sync_api import Page as Tab
 from programs import CHROMIUM, reason
 from report.reading import elements
 
-from flashlab.files import write_json
-
 AXE = str(files("axe_playwright_python") / "axe.min.js")
 DESKTOP = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
@@ -421,15 +419,6 @@ def test_a_table_is_sorted_up_down_and_back_with_a_sign_that_says_so(
     assert back[:2] == ("none", '" ↕"') and sorted(back[2]) == up[2] != back[2]
 
 
-def labels(tab: Tab) -> list[list[str]]:
-    """What the first two cells say in each row shown of the table of crossovers."""
-    rows: list[list[str]] = tab.locator(".crossovers tbody tr").evaluate_all(
-        "(rows) => rows.filter((row) => row.getClientRects().length)"
-        ".map((row) => [...row.cells].slice(0, 2).map(shownText))"
-    )
-    return rows
-
-
 def test_a_copied_link_opens_what_was_searched_left_out_sorted_and_switched_off(
     open_page: Callable[..., Tab],
 ) -> None:
@@ -451,31 +440,6 @@ def test_a_copied_link_opens_what_was_searched_left_out_sorted_and_switched_off(
     assert state(tab, "[...chart.hidden]") == ["Pytorch:0"]
     tab.check("[data-show=Flash2]")
     assert "without" not in tab.url and "search=memory" in tab.url
-
-
-def test_a_groups_labels_are_in_the_first_row_shown_and_in_all_of_a_sorted_table(
-    results: Any, open_page: Callable[..., Tab]
-) -> None:
-    """Of three implementations that overtake another in one experiment and metric."""
-    found = results.findings()
-    crossovers = (each for each in found if each["kind"] == "crossover")
-    template = next(c for c in crossovers if c["subject"]["metric"] == "forward_time")
-    for low, name in enumerate(("Pytorch", "Flash2", "Flash2"), start=16):
-        subject = template["subject"] | {"implementation": name, "other": "Flex"}
-        facts = {"low_at": low, "high_at": 64, "before": "Flex", "after": "Flash2"}
-        found.append({**template, "subject": subject, "verdict": "crosses", "facts": facts})
-    write_json(results.local / "findings.json", found)
-    tab = open_page(results.write_page(), language="en")
-    tab.locator(".crossovers").scroll_into_view_if_needed()
-    first = labels(tab)[0]
-    assert first[1] == "Forward time"
-    assert labels(tab) == [first, ["", ""], ["", ""]]
-    tab.uncheck("[data-show=Pytorch]")
-    assert labels(tab) == [first, ["", ""]]
-    tab.check("[data-show=Pytorch]")
-    assert labels(tab) == [first, ["", ""], ["", ""]]
-    tab.locator(".crossovers th button").nth(3).click()
-    assert labels(tab) == [first] * 3
 
 
 # Figures, large

@@ -1,4 +1,4 @@
-"""How many figures paper has of thousands of runs, and what a statement rests on."""
+"""How many figures paper has of thousands of runs, and what a sentence rests on."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from report.reading import en
 
-from flashlab.analysis.finding import read_findings
-from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.report import data
 from flashlab.report.evidence import statement_lines
-from flashlab.telling.teller import Teller
+from flashlab.story.observation import read_observations
 
 
 def test_of_thousands_of_runs_each_section_has_one_figure_on_paper(
@@ -24,16 +22,10 @@ def test_of_thousands_of_runs_each_section_has_one_figure_on_paper(
     assert printed == [f"Figure {n}" for n in range(1, len(chapters) + 1)]
 
 
-def test_each_statement_is_printed_above_the_rows_that_it_rests_on(results: Any) -> None:
-    findings = read_findings(results.local / "findings.json")
-    lines = list(statement_lines(findings, Teller("en", ATTENTION)))
-    conclusion, quoted, row, *_ = lines
-    assert conclusion.startswith("[all: conclusion")
-    assert quoted.startswith("  [all: choice")
-    found = json.loads(row)
-    choice = next(f for f in findings if f.kind == "choice" and f.experiment is None)
-    assert found == choice.estimates[0]
-    assert {"setting", "forward_backward_time"} <= found.keys()
-    assert {"estimate", "low", "high"} <= found["forward_backward_time"].keys()
-    told = [finding for finding in findings if finding.statements]
-    assert sum(line.startswith("[") for line in lines) == len(told)
+def test_each_sentence_is_printed_above_the_rows_that_it_rests_on(results: Any) -> None:
+    found = read_observations(results.local / "observations.json")
+    lines = list(statement_lines(found, "attention", "en"))
+    assert sum(line.startswith("[") for line in lines) == len(found) > 0
+    first, below = found[0], [json.loads(line) for line in lines[1 : 1 + len(found[0].evidence)]]
+    assert lines[0].startswith(f"[page one: {first.name}] ")
+    assert below == [*first.evidence]

@@ -169,13 +169,13 @@ def test_nothing_is_estimated_from_the_first_run_which_imports_torch(lab: Lab) -
 
 
 def test_a_stage_is_one_line_when_its_last_job_is_done(lab: Lab) -> None:
-    call = lab.call(tables=2, findings=1)
-    jobs = [Job(1, "tables", ""), Job(2, "tables", ""), Job(3, "findings", "")]
+    call = lab.call(tables=2, observations=1)
+    jobs = [Job(1, "tables", ""), Job(2, "tables", ""), Job(3, "observations", "")]
     lines = []
     for job in jobs:
         assert call.starts(job) == []
         lines += call.finishes(job.id)
-    assert lines == ["Tables: 2 done", "Findings: done"]
+    assert lines == ["Tables: 2 done", "Observations: done"]
 
 
 def test_a_job_that_writes_to_the_terminal_has_it_for_itself(lab: Lab) -> None:

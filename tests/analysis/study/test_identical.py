@@ -1,4 +1,4 @@
-"""The statistics of identical code, on a small scale (the large one: docs/findings.md)."""
+"""The statistics of identical code, on a small scale (the large one: docs/observations.md)."""
 
 from __future__ import annotations
 

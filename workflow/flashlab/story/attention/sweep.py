@@ -273,7 +273,7 @@ def pooled_facts(section: Section, name: str, variant: str) -> dict[str, Any]:
     """The speed-ups over the whole sweep, by pass and in total; None where there is none."""
     every = {**PASSES, "total": TOTAL}
     found = {key: section.pooled(metric, name, variant) for key, metric in every.items()}
-    return {key: speed and speed.facts for key, speed in found.items()}
+    return {key: speed.facts if speed else None for key, speed in found.items()}
 
 
 def time_passes(section: Section) -> Observation | None:
