@@ -140,10 +140,11 @@ class Results:
             if not plan.is_file():
                 continue
             document = read_json(plan)
+            flash2 = next(e for e in document["implementations"] if e["name"] == "Flash2")
             for style, name in enumerate(names, start=2):
                 label = {"zh_TW": name, "en": name}
                 document["implementations"].append(
-                    document["implementations"][0] | {"name": name, "style": style, "label": label}
+                    flash2 | {"name": name, "style": style, "label": label}
                 )
             write_json(plan, document)
         summary = self.config["summary"]

@@ -110,7 +110,7 @@ def test_with_more_than_two_implementations_page_one_has_the_choice_map(
     front = assert_page_one_is_whole(results, squeezed)
     assert len(pages(results.pdf)) <= 15
     assert front.map is not None and front.headline is None
-    assert {len(chart.rows) for chart in front.map.charts} == {2}
+    assert {len(chart.rows) for chart in front.map.charts} == {4}  # of d and N
     named = {cell.name for chart in front.map.charts for _, cells in chart.rows for cell in cells}
     assert named <= {*others, "Pytorch", "Flash2", "·"}
     assert not is_cut_off(pdfium.PdfDocument(results.pdf)[0])
