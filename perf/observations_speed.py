@@ -1,6 +1,6 @@
 """How long the stage of observations takes: of a small dataset, and of one with many records.
 
-Times `python -m flashlab observations` from its start to its end, imports included, on planted tables.
+Times `python -m flashlab observations` from start to end, imports included, on planted tables.
 Usage: PYTHONPATH=workflow:tests python perf/observations_speed.py [RECORDS]
 """
 

@@ -1,7 +1,7 @@
 """How the time and memory of each stage grow with the number of runs.
 
 Plans N runs for each of eight machines, known only by their descriptions, writes the records of one
-of them with a fake measurement, and makes its tables, observations, figures and report. Prints the CPU
+of them with a fake measurement, and makes its tables, observations, figures, report. Prints the CPU
 seconds and the memory of each stage at each N, and the exponent with which its time grows. The jobs
 of a stage share a process here, so that the start of the interpreter counts once.
 Usage: PYTHONPATH=workflow python perf/scale.py [N ...]
@@ -171,7 +171,11 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
         overview = home / "overview"
         yield (
             "overview",
-            cost_of(lambda: draw_overview(plans, tables, home / "comparisons.csv", None, languages, overview)),
+            cost_of(
+                lambda: draw_overview(
+                    plans, tables, home / "comparisons.csv", None, languages, overview
+                )
+            ),
         )
         config, report, page = (
             home / name for name in ("plan/config.json", "lab5.pdf", "lab5.html")

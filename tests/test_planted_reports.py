@@ -95,6 +95,7 @@ def test_the_page_and_the_pdf_are_rendered_and_speak_of_no_other_benchmark(resul
 # The ladder
 
 DRAWN = {
+    "clocks": ("整個程式的時間", "Kernel time"),
     "split": ("整個程式的時間", "Reading the file"),
     "profile": ("實際占用率", "Achieved occupancy"),
 }

@@ -16,7 +16,8 @@ from flashlab.analysis.comparisons import COLUMNS
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.compare.circumstances import compare_ceilings
 from flashlab.compare.comparison import compare_records, comparison_table, read_table
-from flashlab.compare.listing import cells, differing, sentences
+from flashlab.compare.listing import blocks, cells, differing, sentences
+from flashlab.compare.printing import as_text
 from flashlab.files import write_json
 
 
@@ -155,3 +156,20 @@ def test_an_interval_without_bounds_is_not_printed_to_the_digit() -> None:
     row = {**about, **values, "word": "inconclusive", "doubts": None}
     assert "< 0.01–> 100" in cells({**row, "low": 3.2e-5, "high": 126000.0}, ATTENTION, "en")
     assert "0.934–1.0499" in cells({**row, "low": 0.934, "high": 1.0499}, ATTENTION, "en")
+
+
+def test_sides_without_any_result_in_common_are_told_and_not_compared() -> None:
+    one, other = (record(runs([256]), seed) for seed in (1, 2))
+    for side in (one, other):
+        for run, records in side.items():
+            side[run] = [replace(each, status="incorrect", metrics={}) for each in records]
+    document = document_of(one, other)
+    assert document["comparisons"] == []
+    assert sentences(document, "en") == (
+        ["No run has a time on both sides."],
+        [
+            "Not compared: Flash2 at B1 N256 H8 E512 full, without a result on either side (wrong "
+            "results)."
+        ],
+    )
+    assert as_text(blocks(document, "en", markdown=False)).startswith("Comparison of before")

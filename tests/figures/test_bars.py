@@ -15,7 +15,7 @@ from flashlab.analysis.experiment import Experiment, step_metric
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.figures.bars import INNER
-from flashlab.figures.steps import LOOKS, draw_steps
+from flashlab.figures.steps import LOOKS, draw_clocks, draw_steps
 
 
 def training(**results: Any) -> Experiment:
@@ -90,6 +90,22 @@ def test_a_step_is_a_bar_in_the_look_of_its_verdict(verdict: str) -> None:
         *(other.get_facecolor(), other.get_edgecolor()),
     )
     assert {"t = 28", "1.00×", "4.00×  (×4.00)", "undecided"} <= set(texts_of(figure))
+
+
+def test_a_step_has_a_mark_for_each_clock_and_its_times() -> None:
+    experiment = experiment_of({"First": [8.0], "Second": [2.0]}, [28], of="case", benchmark=LADDER)
+    first, second = experiment.plan["implementations"]
+    entries = [first, {**second, "previous": "First"}]
+    experiment = replace(experiment, plan={**experiment.plan, "implementations": entries})
+    figure = draw_clocks(experiment, ["en"])
+    assert figure is not None
+    said = set(texts_of(figure))
+    assert {"First", "Second", "t = 28 (ms)", "Kernel time"} <= said
+    assert len([text for text in said if " / " in text]) == 2
+    alone = LADDER.having({"kernel_time"})
+    metrics = tuple(metric for metric in alone.metrics if metric.name != "host_time")
+    only = replace(experiment, benchmark=replace(alone, metrics=metrics))
+    assert draw_clocks(only, ["en"]) is None
 
 
 def test_curves_are_drawn_step_by_step_with_their_differences_from_the_naive_one() -> None:

@@ -122,7 +122,11 @@ class Planted:
 GOLDEN: Sequence[Recorded | Planted] = (
     Recorded("attention", "config.yaml", drawn=("summary", "roofline-float16")),
     Recorded("lab5", "config.yaml", own=("config.yaml",), drawn=("summary", "roofline-float16")),
-    Recorded("ladder", "ladder.yaml", drawn=("steps", "split", "profile", "roofline-float32")),
+    Recorded(
+        "ladder",
+        "ladder.yaml",
+        drawn=("clocks", "steps", "split", "profile", "roofline-float32"),
+    ),
     Recorded("training", "training.yaml", drawn=("summary",)),
     Recorded(
         "cpu",
@@ -132,7 +136,7 @@ GOLDEN: Sequence[Recorded | Planted] = (
         drawn=("summary", "roofline-float32"),
     ),
     Planted("planted-sorting", sorting.REPORT, drawn=("summary",)),
-    Planted("planted-ladder", ladder.ON_GPU, drawn=("steps", "split")),
+    Planted("planted-ladder", ladder.ON_GPU, drawn=("clocks", "steps", "split")),
     Planted("simulated-ladder", ladder.SIMULATED),
     Planted("planted-training", training.REPORT, drawn=("summary",)),
 )

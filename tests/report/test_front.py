@@ -54,7 +54,7 @@ def assert_page_one_is_whole(results: Any, squeezed: Callable[[str], str]) -> Fr
     if front.headline is not None:
         names = [cell for row in front.headline.rows if isinstance(cell := row.cells[0], str)]
         assert all(squeezed(name) in squeezed(first) for name in names)
-    has_overview = report.headline or report.heat_map or report.overview
+    has_overview = report.headline or report.heat_map
     begins = say("section.overview") if has_overview else report.chapters[0].title
     titles = (TELLERS[language].tell(begins) for language in results.config["languages"])
     assert squeezed(second).startswith(squeezed("".join(titles)))
@@ -201,7 +201,7 @@ def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) ->
     all_ = report.implementations
     of_page_one = [figure for row in report.front.experiments for figure in row.figures]
     of_page_one += [report.front.figure] if report.front.figure else []
-    shown = [*of_page_one, *report.overview, *all_.rooflines, *all_.others]
+    shown = [*of_page_one, *all_.rooflines, *all_.others]
     assert sorted(figure.path.stem for figure in shown) == sorted(drawn)
 
 

@@ -359,6 +359,7 @@ def test_flat_is_what_is_equal_in_four_fifths_of_at_least_five(equal: int, is_fl
         assert found[0].startswith("Hardly changed: Flex (equal in 8 of 10 decided comparisons")
         assert found[1].startswith("幾乎沒變的：Flex（判定的 10 項有 8 項相差不到 5%")
     assert "flat" not in told(compared(rows[:4]))  # too few
+    assert "flat" not in told(compared(rows, SAME))
 
 
 def test_exact_metrics_are_the_same_only_if_every_ratio_is_one() -> None:

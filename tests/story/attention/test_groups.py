@@ -80,18 +80,14 @@ def test_what_stores_the_scores_and_is_slower_is_told_if_it_is_so_everywhere(
     assert group_front.answer_stored(once_equal, grouped(once_equal)) is None
 
 
-def test_what_is_wrong_or_slower_than_the_naive_one_is_the_cost(planter: Planter) -> None:
-    gate = {"errors": {"out": 0.001, "dqkv": 0.47}, "tolerance": 0.005}
-    wrong = {"status": "incorrect", "gate": gate}
+def test_a_pass_that_is_slower_than_the_naive_one_is_the_cost(planter: Planter) -> None:
     slow = tuple((time / 9, 2 * time) for time in NAIVE)
-    tables = many(planter, along_n(Flash4=(wrong, *FAST[1:]), Flash3=slow))
+    tables = many(planter, along_n(Flash3=slow))
     said = told(group_front.answer_groups_cost(tables, grouped(tables)))
-    assert (
-        "the gradient of Flash4 is wrong at N = 128 (relative error 0.47, limit 0.005)"
-        in said["en"]
-    )
     assert "at every setting the backward of Flash3 runs at only 0.50 times" in said["en"]
-    assert "Flash4 在 N = 128 的梯度是錯的" in said["zh_TW"]
+    assert "每一組設定 時 Flash3 的反向只有 Pytorch 的 0.50 倍速" in said["zh_TW"].replace(
+        "設定時", "設定 時"
+    )
     fine = many(planter, along_n())
     assert group_front.answer_groups_cost(fine, grouped(fine)) is None
 

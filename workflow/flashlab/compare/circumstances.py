@@ -10,20 +10,24 @@ from typing import Any
 from flashlab.analysis.ceilings import COPY, read_ceilings
 from flashlab.analysis.estimates import Estimates
 from flashlab.compare.sides import Records
-from flashlab.files import canonical, read_json
+from flashlab.files import read_json
 from flashlab.plan.identity import DIGITS, deciding
 from flashlab.records import Record
 
 AGREES, DIFFERS, UNSTATED = "agrees", "differs", "unstated"
-
-CODE = ("kernel", "measuring")
-"""The fields that tell whether the code was the same."""
 
 
 def _digest(record: Record, what: str) -> str | None:
     """The digest of a record's kernel or measuring code; an imported one has none."""
     digest = record.sources.get(f"{what}_digest")
     return digest and f"digest {digest[:DIGITS]}"
+
+
+def _protocol(record: Record) -> str:
+    """What decides a protocol's numbers, in short: ``sampled, relative_interval 0.01``."""
+    settings = dict(deciding(record.protocol))
+    name = settings.pop("name")
+    return ", ".join([name, *(f"{key} {value}" for key, value in sorted(settings.items()))])
 
 
 def _facts(record: Record) -> dict[str, Any]:
@@ -41,7 +45,7 @@ def _facts(record: Record) -> dict[str, Any]:
         "python": stated.get("python"),
         "platform": stated.get("platform"),
         "cpu_count": stated.get("cpu_count"),
-        "protocol": canonical(deciding(record.protocol)),
+        "protocol": _protocol(record),
         "measuring": _digest(record, "measuring"),
     }
 

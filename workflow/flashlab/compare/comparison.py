@@ -47,8 +47,6 @@ VALUES = ("reference_median", "subject_median", "unit", "processes")
 Both = tuple[Sequence[Record], Sequence[Record]]
 """The processes of a run on the first and on the second side."""
 
-estimate_once = functools.lru_cache(maxsize=16384)(estimate_median)
-
 
 def status_in(processes: Sequence[Record]) -> str:
     """How a run ended."""
@@ -71,7 +69,7 @@ def _estimates(processes: Sequence[Record], metric: Metric) -> list[Estimate]:
     kept = [[r.metrics[base].samples for base in bases_of(metric)] for r in processes]
     if not all(itertools.chain(*kept)):
         return []
-    found = [[estimate_once(samples) for samples in each] for each in kept]
+    found = [[estimate_median(samples) for samples in each] for each in kept]
     if metric.derived is None:
         return [one for (one,) in found]
     compute = functools.partial(metric.derived.compute, processes[0].run)
@@ -209,6 +207,8 @@ def _typed(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     whole = [p.name for p in benchmark.parameters if p.kind is int]
     whole += ["settings", "pairs", "samples"]
     found = rows.reindex(columns=[*COLUMNS, *parameters, *ABOUT, *VALUES])
+    if rows.empty:
+        found = found.astype(object)
     return found.astype(dict.fromkeys(whole, "Int64")).reset_index(drop=True)
 
 

@@ -21,7 +21,7 @@ from flashlab.files import read_json
 from flashlab.story.tables import EQUAL, FASTER, SLOWER, UNDECIDED
 
 COLOURS = {SLOWER: "#AB1700", FASTER: "#0061E0", EQUAL: "#333333", UNDECIDED: "#999999"}
-ROW_INCHES = 0.104
+ROW_INCHES = 0.1
 MOST_ROWS = 40
 """Rows that fit on a page; an implementation with more runs has several figures."""
 

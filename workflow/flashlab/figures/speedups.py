@@ -21,11 +21,11 @@ from flashlab import statistics
 from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
 from flashlab.analysis.experiment import Experiment, chosen_metrics, metrics_of
 from flashlab.benchmarks.model import Metric
-from flashlab.figures.labels import in_languages
+from flashlab.figures.labels import said
 from flashlab.figures.style import GREY, RATIO, SMALL_POINTS, Style, name_artists, three_digits
 
-WIDTH_MM, ROW_MM = 112.0, 3.9
-LABELS_MM, NUMBER_MM = 11.0, 15.5
+WIDTH_MM, ROW_MM = 106.0, 3.9
+LABELS_MM, NUMBER_MM = 11.0, 13.5
 HEADS_MM, AXIS_MM, EDGE_MM = 6.5, 4.5, 1.0
 MM = 1 / 25.4
 
@@ -125,7 +125,7 @@ def _draw(
     for column, metric in enumerate([*metrics, None]):
         right = 1 + (column + 1) * NUMBER_MM / width
         if heads:
-            head = _head(experiment, metric, languages)
+            head = _head(metric, languages, is_total=metric is metrics[-1])
             _write(axes, right, -0.25, head, color=GREY, va="bottom")
         for y, row in enumerate(rows):
             _write_number(axes, right, y + 0.5, row, metric, is_total=metric is metrics[-1])
@@ -133,14 +133,13 @@ def _draw(
     return figure
 
 
-def _head(experiment: Experiment, metric: Metric | None, languages: Sequence[str]) -> str:
+def _head(metric: Metric | None, languages: Sequence[str], *, is_total: bool) -> str:
+    """What stands above a column: a pass, the total, or the share of the memory (no metric)."""
     if metric is None:
-        exact = metrics_of(experiment.benchmark, exact=True)
-        texts = exact[0].quantity.labels if exact else {}
-    else:
-        texts = metric.part or metric.labels
-    return "\n".join(in_languages({k: v[:1].upper() + v[1:] for k, v in texts.items()}, [language])
-                     for language in languages)  # fmt: skip
+        return "\n".join(said("speedups.share", languages))
+    if is_total:
+        return "\n".join(said("speedups.total", languages))
+    return "\n".join(dict.fromkeys(metric.part[language] for language in languages))
 
 
 def _scale(axes: Axes, limits: tuple[float, float], count: int, axis: bool) -> None:

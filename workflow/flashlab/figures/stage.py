@@ -19,7 +19,7 @@ from flashlab.figures.curves import draw_curves
 from flashlab.figures.lines import draw_lines
 from flashlab.figures.roofline import draw_rooflines
 from flashlab.figures.speedups import draw_speedups
-from flashlab.figures.steps import draw_profile, draw_split, draw_steps
+from flashlab.figures.steps import draw_clocks, draw_profile, draw_split, draw_steps
 from flashlab.figures.style import drawing, save
 from flashlab.figures.summary import draw_summary
 from flashlab.files import read_json, write_json
@@ -70,8 +70,9 @@ def draw_overview(
     """Draw the figures across experiments into `output`, and ``drawn.json``, the list of their ids.
 
     Without any result there is no summary (``summary``); of two implementations each sweep has its
-    speed-ups (``speedups-<experiment>``). Where implementations are steps, there are
-    bar charts of them (``steps``, unless a simulator ran them) and of where a time goes
+    speed-ups (``speedups-<experiment>``). Where implementations are steps, there are their times by
+    every clock (``clocks``) and bar charts of them (``steps``, both unless a simulator ran them)
+    and of where a time goes
     (``split``); where ceilings were measured, a roofline (``roofline-float16``, …). What stands out
     is the baseline, the headline's, and what each experiment emphasises.
     """
@@ -106,6 +107,8 @@ def _across(
         yield "summary", summary
     yield from draw_speedups(swept, read_comparisons(comparisons_file), languages)
     if ladder := ladder_of(swept):
+        if not ladder.is_simulated and (clocks := draw_clocks(ladder, languages)):
+            yield "clocks", clocks
         if not ladder.is_simulated:
             yield "steps", draw_steps(ladder, read_comparisons(comparisons_file), languages)
         if split := draw_split(ladder, languages):

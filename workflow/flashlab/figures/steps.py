@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
+from flashlab.analysis.comparisons import compared_metrics
 from flashlab.analysis.experiment import Experiment, step_metric
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import capitalised, in_languages, in_words, title_with_unit
@@ -37,6 +38,8 @@ from flashlab.figures.style import (
 )
 
 ROW_INCHES = 0.17
+CLOCK_INCHES = 0.15
+"""The height of a row of the figure on page one, which has little room."""
 
 LOOKS: dict[str, Style] = {
     "above": {"facecolor": COLOURS[1], "edgecolor": COLOURS[1]},
@@ -62,6 +65,13 @@ PART_SHADES = (
 
 SWAPPED = {"above": "below", "below": "above"}
 """The verdict of the inverse of a ratio."""
+
+CLOCKS: Sequence[Style] = (
+    {"color": "#0061E0", "marker": "o"},
+    {"color": "#29A385", "marker": "D"},
+    {"color": "#240A66", "marker": "s"},
+)
+"""The marks of a step's times, from the shortest clock to the longest."""
 
 MOST_PANELS = 2
 
@@ -155,6 +165,40 @@ def draw_steps(
     handles = [Patch(label=in_words(VERDICTS[v], languages), **look) for v, look in LOOKS.items()]
     draw_legend(figure, handles, len(handles))
     lay_out(figure, ROW_INCHES * len(experiment.step_names))
+    return figure
+
+
+def draw_clocks(experiment: Experiment, languages: Sequence[str]) -> Figure | None:
+    """The times of each step by every clock at the last value of a sweep; None without several.
+
+    The clocks are those that steps are compared by, and the whole time that others are part of.
+    """
+    benchmark, value = experiment.benchmark, experiment.values[-1]
+    clocks = [metric for metric in compared_metrics(benchmark) if metric.unit == "ms"]
+    clocks.sort(key=lambda metric: metric != step_metric(experiment))  # the kernel alone first
+    times = _values_at(experiment, value, [metric.name for metric in clocks])
+    every = [time for of_step in times.values() for time in of_step.values()]
+    if len(clocks) < 2 or not every:
+        return None
+    figure, ((axes,),) = new_panels(PAGE_INCHES)
+    name_rows(axes, list(times))
+    scale_logarithmically(axes.xaxis, min(every) / 1.3, max(every) * 1.6, most=9)
+    for row, (name, of_step) in enumerate(times.items()):
+        ends = [min(of_step.values()), max(of_step.values())]
+        drawn = axes.plot(ends, [row + 0.5] * 2, color="#D9D9D9", linewidth=1.2, zorder=1)
+        for metric, look in zip(clocks, CLOCKS, strict=False):
+            if metric.name in of_step:
+                at = [of_step[metric.name]], [row + 0.5]
+                drawn += axes.plot(*at, markersize=4.5, linestyle="none", **look)
+        texts = " / ".join(three_digits(time) for time in sorted(of_step.values()))
+        name_artists(name, [*drawn, write(axes, texts, (ends[1], row + 0.5), (6, 0))])
+    title_panel(axes, [f"{experiment.parameter.symbol} = {value} (ms)"])
+    handles = [
+        handle(in_languages(capitalised(metric.labels), languages), linestyle="none", **look)
+        for metric, look in zip(clocks, CLOCKS, strict=False)
+    ]
+    draw_legend(figure, handles, len(handles))
+    lay_out(figure, CLOCK_INCHES * len(times))
     return figure
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from flashlab.report.compact import FAILED, printed_value
 from flashlab.report.data import ReportData
@@ -29,13 +29,18 @@ from flashlab.story.training import (
 )
 from flashlab.telling.values import Label, Listed, Tellable, say, settings
 
-COLUMNS = (
-    *("column.implementation", "column.alternative", "column.alternative.time"),
-    *("column.alternative.naive", "column.alternative.eager", "column.alternative.busy"),
-    *("column.alternative.share", "column.alternative.kernels", "column.alternative.memory"),
-    *("column.alternative.energy", "column.alternative.compilation"),
-    *("column.alternative.repaid", "column.alternative.processes"),
-)
+GROUPS: Mapping[str, Sequence[str]] = {
+    "column.alternative.time": ("ms", "column.alternative.naive", "column.alternative.eager"),
+    "column.alternative.busy": ("ms", "%", "column.alternative.kernels"),
+    "column.alternative.memory": ("MiB",),
+    "column.alternative.energy": ("J",),
+    "column.alternative.compilation": ("s", "column.alternative.repaid"),
+    "column.alternative.processes": ("",),
+}
+"""The columns beside the name, below the headings of their groups; units stand for themselves."""
+
+COLUMNS = sum(map(len, GROUPS.values()))
+COMPILED = "✓"
 
 
 def _number(value: float | None, digits: int = 3) -> Cell:
@@ -50,7 +55,7 @@ def _cells(data: ReportData, section: Section, alternative: Alternative) -> Sequ
     run = section.run(name, variant, section.experiment.values[0])
     if run is None or run["status"] != "ok":
         status = run["status"] if run else ""
-        return [Cell(FAILED.get(status, "×")), *[Cell("–")] * (len(COLUMNS) - 3)]
+        return [Cell(FAILED.get(status, "×")), *[Cell("–")] * (COLUMNS - 1)]
     plain, share = (section.baseline, OFF), busy_share(section, alternative)
     after = repaid(section).get(name) if variant == ON else None
     processes = len(section.experiment.processes_of(run))
@@ -59,7 +64,7 @@ def _cells(data: ReportData, section: Section, alternative: Alternative) -> Sequ
         speed_cell(data, None if alternative == plain else speed_of(section, alternative, plain)),
         speed_cell(data, speed_of(section, alternative, (name, OFF)) if variant == ON else None),
         _number(value_of(section, BUSY, alternative)),
-        Cell("–" if share is None else percent(share)),
+        Cell("–" if share is None else percent(share).removesuffix("%")),
         _number(value_of(section, KERNELS, alternative), 4),
         _number(value_of(section, MEMORY, alternative), 4),
         _number(value_of(section, ENERGY, alternative)),
@@ -76,16 +81,21 @@ def render_alternatives(data: ReportData) -> Table | None:
     section = alternatives_of(tables_of(data))
     if section is None:
         return None
-    switch = data.benchmark.parameter(SWITCH)
     rows = []
     for name in section.implementations:
         for variant in section.variants:
-            words: Tellable = Label(switch.words[variant == ON])
+            mark = COMPILED if variant == ON else ""
             cells = _cells(data, section, (name, variant))
-            rows.append(Row([name, words, *cells], implementation=name))
+            rows.append(Row([name, mark, *cells], implementation=name))
     run = section.experiment.runs[0]
     given = {p.name: run[p.name] for p in data.benchmark.given if p.name != SWITCH}
     told = Listed((*settings(data.benchmark, given), *map(Label, data.benchmark.size(given))))
     caption = say("caption.alternatives", run=told, naive=section.baseline)
-    columns = [*map(say, COLUMNS)]
-    return Table(columns, grouped(rows), numeric=range(2, len(columns)), caption=caption)
+    words = Label(data.benchmark.parameter(SWITCH).words[True])
+    columns: list[Tellable] = [say("column.implementation"), words]
+    groups: list[tuple[Tellable, int]] = [("", 2)]
+    for heading, below in GROUPS.items():
+        columns += [say(each) if "." in each else each for each in below]
+        groups.append((say(heading), len(below)))
+    numeric = range(2, len(columns))
+    return Table(columns, grouped(rows), numeric=numeric, caption=caption, groups=groups)

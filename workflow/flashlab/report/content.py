@@ -19,7 +19,7 @@ from flashlab.report.data import ReportData
 from flashlab.report.document import Report
 from flashlab.report.environment import render_environment
 from flashlab.report.exploration import explore
-from flashlab.report.front import IN_OVERVIEW, overview_figures, render_front, render_headline
+from flashlab.report.front import render_front, render_headline
 from flashlab.report.heat_map import render_heat_map
 from flashlab.report.published import render_published
 from flashlab.report.sections import render_section
@@ -43,15 +43,12 @@ def compose(
     chapters = render_chapters(data, sections)
     front = render_front(data, chapters)
     is_of_few = front.map is not None and len(data.headline) < MIN_CHOICES  # the sections have it
-    figures = overview_figures(data)
-    overview = [figure for id, figure in figures.items() if id.startswith(IN_OVERVIEW)]
     return Report(
         languages=tuple(config["languages"]),
         benchmark=data.benchmark,
         front=front,
         headline=None if front.headline or is_of_few else render_headline(data),
         heat_map=render_heat_map(data),
-        overview=overview,
         chapters=chapters,
         sections=sections,
         implementations=render_implementations(data),

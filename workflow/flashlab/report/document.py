@@ -329,7 +329,6 @@ class Report:
     front: Front
     headline: Table | None
     heat_map: HeatMap | None
-    overview: Sequence[FigureEntry]
     chapters: Sequence[Chapter]
     sections: Sequence[Section]
     implementations: Implementations

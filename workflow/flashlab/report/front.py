@@ -62,6 +62,7 @@ MAP_SIGNS = {"level": "≈", "changes": "/"}
 OVERVIEW = {
     "summary": ("summary.label", "caption.summary"),
     "roofline": ("roofline.label", "caption.roofline", "caption.roofline.short"),
+    "clocks": ("clocks.label", "caption.clocks"),
     "steps": ("steps.label", "caption.steps"),
     "split": ("split.label", "caption.split"),
     "profile": ("profile.label", "caption.profile.sizes"),
@@ -69,8 +70,8 @@ OVERVIEW = {
 """The label of each kind of figure across experiments, its caption, and that in short."""
 
 SUMMARY_FIGURE = "summary"
-IN_OVERVIEW = ("steps",)
-"""How the ids of the figures after page one begin."""
+STEPS_FIGURE = "clocks"
+"""The ids of the figures of page one: that of a dataset with a map, and that of a ladder."""
 
 SPEEDUPS = "speedups"
 """How the id of the figure of an experiment on page one begins."""
@@ -115,8 +116,8 @@ def _are_bytes_counted(data: ReportData) -> bool:
 def shortened(front: Front) -> Front | None:
     """Page one with less on it; None where nothing is left to leave out beside its figure.
 
-    First the text is set smaller. Without a figure, those of the experiments are left out next, from
-    the last one on; then the last of the experiments goes.
+    First the text is set smaller. Without a figure, those of the experiments are left out next,
+    from the last one on; then the last of the experiments goes.
     """
     if not front.tight:
         return replace(front, tight=True)
@@ -402,7 +403,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         wrong=list(render_wrong(data)),
         map=_choice_map(data, choices) if choices else None,
         experiments=_lines(data, chapters),
-        figure=overview_figures(data).get(SUMMARY_FIGURE) if choices else None,
+        figure=overview_figures(data).get(SUMMARY_FIGURE if choices else STEPS_FIGURE),
         headline=table or (None if choices else render_headline(data)),
         story=answer(data),
         footnotes=footnotes(data),

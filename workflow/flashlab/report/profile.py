@@ -14,7 +14,7 @@ from flashlab.report.document import Cell, Row, Table
 from flashlab.story.ladder import HOST, KERNEL, WHOLE, Fall, gains, moved, number_of
 from flashlab.story.numbers import scaled
 from flashlab.story.tables import EQUAL, FASTER, SLOWER, UNDECIDED, Section, Speed, Tables
-from flashlab.telling.values import Heading, Label, Short, Tellable, heading, say
+from flashlab.telling.values import Short, Tellable, heading, say
 
 SHOWN_IN = {"B": (1e6, "GB/s"), "1": (1e6, "M"), "%": (1.0, "%"), "ms": (1.0, "ms")}
 """By a counter's unit: what its value is divided by, and the unit of the row. Bytes are shown per
@@ -47,15 +47,22 @@ def _shown(counter: Metric, counted: Mapping[str, float]) -> Tellable:
     return Short(counted[counter.quantity.name] / divisor / time)
 
 
-def _fallen(data: ReportData, fall: Fall | None, device: str) -> list[Cell | Tellable]:
+FALLEN = {
+    "global_load_bytes": "column.fell.global",
+    "shared_load_bytes": "column.fell.shared",
+    "bank_conflicts": "column.fell.conflicts",
+    "instructions": "column.fell.instructions",
+}
+"""The words for the counters of which one may say that a step made them fall."""
+
+
+def _fallen(fall: Fall | None) -> list[Cell | Tellable]:
     """What fell most with a step, and how far, where it helps and was counted."""
     if fall is None:
         return [Cell("–"), Cell("")]
-    every = data.benchmark.counters_on(device)[KERNEL]
-    counter = next(each for each in every if each.quantity.name == fall["counter"])
-    unit = "B" if counter.unit == "B" else ""
+    unit = "B" if fall["counter"].endswith("bytes") else ""
     before, after = (scaled(fall[key], unit) for key in ("before", "after"))
-    return [Heading(Label(counter.labels)), Cell(f"{before} → {after}")]
+    return [say(FALLEN[fall["counter"]]), Cell(f"{before} → {after}")]
 
 
 def _time(data: ReportData, ladder: Experiment, run: RunRow | None, clock: str) -> Cell:
@@ -87,9 +94,9 @@ def render_steps(data: ReportData) -> Table | None:
             cells.append(_time(data, ladder, run, clock))
             cells.append(speed_cell(data, found[clock].get(name)))
         speed = found[KERNEL].get(name)
-        helps = run is not None and speed is not None and speed.verdict == FASTER
+        helps = speed is not None and speed.verdict == FASTER
         fall = moved(section, name, value) if helps else None
-        cells += _fallen(data, fall, run["device"] if run else "")
+        cells += _fallen(fall)
         rows.append(Row(cells, implementation=name))
     columns: list[Tellable] = [say("column.step"), say("column.implementation")]
     groups: list[tuple[Tellable, int]] = [("", 2)]

@@ -161,7 +161,7 @@ def things(section: Section, at: int) -> list[dict[str, Any]]:
 
 
 def answer_kernel(tables: Tables) -> Observation | None:
-    """How far the kernel gets from the first step to the best, and by which three things most."""
+    """How many times as fast the fastest kernel is as that of the first step."""
     section = ladder_section(tables)
     if section is None:
         return None
@@ -173,18 +173,27 @@ def answer_kernel(tables: Tables) -> Observation | None:
     speed = speed_of(section, KERNEL, best, first, at)
     if speed is None or speed.verdict != FASTER:
         return None
-    most = things(section, at)[:3]
-    share = sum(math.log(thing["x"]) for thing in most) / math.log(speed.x)
     facts = {
         "case": case_of(section, at),
         "first": step_of(section, first, time=times[first]),
         "best": step_of(section, best, time=times[best]),
         "x": speed.x,
-        "things": most,
-        "most": share > 0.5,
     }
-    rows = [speed, *gains(section, KERNEL, at).values()]
-    return Observation("answer_kernel", None, facts, evidence(rows))
+    return Observation("answer_kernel", None, facts, evidence([speed]))
+
+
+def answer_things(tables: Tables) -> Observation | None:
+    """Which three things make most of the way of the kernel."""
+    section, whole = ladder_section(tables), answer_kernel(tables)
+    if section is None or whole is None:
+        return None
+    at = headline(section)
+    most = things(section, at)[:3]
+    if len(most) < 2:
+        return None
+    share = sum(math.log(thing["x"]) for thing in most) / math.log(whole.facts["x"])
+    facts = {"things": most, "most": share > 0.5}
+    return Observation("answer_things", None, facts, evidence(gains(section, KERNEL, at).values()))
 
 
 def _share(section: Section, name: str, at: int) -> float | None:
@@ -668,7 +677,7 @@ def simulated(tables: Tables) -> Observation:
 # The story
 
 
-FRONT = (answer_kernel, answer_process, answer_use, footnote_doubts)
+FRONT = (answer_kernel, answer_things, answer_process, answer_use, footnote_doubts)
 
 CLIMBING: tuple[Callable[[Section], Observation | None], ...] = (
     *(ladder_time, ladder_rate, ladder_why, ladder_surprise, ladder_take),

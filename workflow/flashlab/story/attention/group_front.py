@@ -11,7 +11,6 @@ from flashlab.analysis import choices
 from flashlab.analysis.experiment import sections_of
 from flashlab.story import words
 from flashlab.story.attention.front import doubts, memory_shares
-from flashlab.story.attention.gaps import failures
 from flashlab.story.attention.group_sections import (
     LONG,
     groups_memory,
@@ -281,9 +280,10 @@ def _own_facts(found: pd.DataFrame) -> dict[str, Any]:
 
 
 def answer_groups_cost(tables: Tables, groups: Groups) -> Observation | None:
-    """Where a fused implementation is wrong, fails, or has a pass that is slower than the naive."""
-    failed = failures(tables.sections)
-    wrong = [f for f in failed if f["status"] == "incorrect" and f["name"] in groups.fused]
+    """Where a pass of a fused implementation is slower than that of the naive one.
+
+    What is wrong stands above everything on page one, and is no part of this.
+    """
     slower: list[dict[str, Any]] = []
     rows: list[Speed] = []
     for name in groups.fused if groups.naive else ():
@@ -298,9 +298,9 @@ def answer_groups_cost(tables: Tables, groups: Groups) -> Observation | None:
                     slower.append(same := {**about, "of": []})
                 same["of"].append({"name": name, "x": _x([*worse.speed])})
                 rows += [*worse.speed]
-    if not wrong and not slower:
+    if not slower:
         return None
-    facts = {"wrong": wrong, "slower": slower, "naive": groups.naive}
+    facts = {"slower": slower, "naive": groups.naive}
     return Observation("answer_groups_cost", None, facts, evidence(rows))
 
 

@@ -74,11 +74,10 @@ def by_pass(compared: Compared) -> Observation | None:
 
 
 def flat(compared: Compared) -> Observation | None:
-    """Which implementations hardly change at all, and which exact metrics are the same."""
-    if compared.devices is None:
-        return None
+    """Which implementations another device hardly changes, and which exact metrics are the same."""
     found = []
-    for name, rows in compared.speeds.groupby("implementation", sort=False):
+    speeds = compared.speeds if compared.devices else compared.speeds[:0]
+    for name, rows in speeds.groupby("implementation", sort=False):
         decided = rows[rows.word != UNDECIDED]
         equal = int((decided.word == EQUAL).sum())
         if equal >= FEWEST and equal >= MOSTLY_EQUAL * len(decided):

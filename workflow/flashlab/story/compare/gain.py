@@ -131,7 +131,8 @@ def answer_gain(compared: Compared) -> Observation:
         **{word: _changed(compared, word)[:SHOWN] for word in (FASTER, SLOWER)},
         "more": {w: max(0, len(_changed(compared, w)) - SHOWN) for w in (FASTER, SLOWER)},
     }
-    return Observation("answer_gain", None, facts, evidence_of(speeds))
+    decided = speeds[speeds.word.isin([FASTER, SLOWER])]
+    return Observation("answer_gain", None, facts, evidence_of(decided))
 
 
 def answer_other(compared: Compared) -> Observation | None:

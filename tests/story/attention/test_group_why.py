@@ -1,0 +1,121 @@
+"""Why, with three or more implementations: counters of the same run, and no reason that fails."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from planted.experiments import Planter
+from story.attention.planting import chapter_of, declared
+from story.attention.test_why import CEILINGS, ON_GPU, counted
+from story.reading import tables_of, told
+
+from flashlab.analysis.ceilings import read_ceilings
+from flashlab.analysis.estimates import Estimates
+from flashlab.story.attention import group_why
+from flashlab.story.attention.groups import Chapter
+
+Chapters = Callable[..., Chapter]
+
+
+@pytest.fixture
+def on_gpu(planter: Planter) -> Chapters:
+    """A chapter on an imagined GPU whose ceilings were measured."""
+
+    def chapter(**runs: Any) -> Chapter:
+        experiment = planter.experiment(runs, **ON_GPU)
+        ceilings = read_ceilings(CEILINGS, Estimates())
+        return chapter_of(tables_of(declared(experiment), ceilings=ceilings))
+
+    return chapter
+
+
+def moving(milliseconds: float, gigabytes: float, active: float = 40.0, kernels: int = 1) -> Any:
+    """A run of this time that is counted to move so much, at both lengths."""
+    cell = counted(
+        milliseconds, dram_bytes=gigabytes * 1e9, matrix_activity=active, kernels=kernels
+    )
+    return (cell, cell)
+
+
+def fused(**changes: Any) -> dict[str, Any]:
+    return {
+        "Pytorch": moving(9, 5.0),
+        "Flash2": moving(3, 0.26, 30),
+        "Flash3": moving(2, 0.26, 40),
+        "Flash4": moving(1, 0.27, 50),
+        **changes,
+    }
+
+
+def test_activity_is_a_reason_where_it_orders_every_decided_pair(on_gpu: Chapters) -> None:
+    said = told(group_why.groups_traffic(on_gpu(**fused())))
+    assert "the 3 fused move 0.26–0.27 GB each, Pytorch 5.0" in said["en"]
+    assert "from Flash4 (50% of the time) to Flash2 (30%)" in said["en"]
+    assert "3 種融合實作各搬 0.26–0.27 GB" in said["zh_TW"]
+
+
+def test_one_counterexample_is_named_and_no_reason_given(on_gpu: Chapters) -> None:
+    """Flash4 is the fastest, though Flash3 keeps its Tensor Cores busier."""
+    chapter = on_gpu(**fused(Flash4=moving(1, 0.27, 39)))
+    said = told(group_why.groups_traffic(chapter))
+    assert (
+        "neither does Tensor Core activity: Flash4, active 39% of the time, runs at 2.0 times the "
+        "speed of Flash3, active 40%" in said["en"]
+    )
+    assert "ordered by" not in said["en"]
+    assert "也排不出順序" in said["zh_TW"]
+
+
+def test_fused_ones_that_move_unlike_amounts_are_not_said_to_be_alike(on_gpu: Chapters) -> None:
+    said = told(group_why.groups_traffic(on_gpu(**fused(Flash4=moving(1, 0.4)))))
+    assert "0.26–0.40 GB" in said["en"]
+    assert "Tensor Core" not in said["en"]
+
+
+def test_a_naive_one_that_moves_no_more_than_twice_is_no_matter(on_gpu: Chapters) -> None:
+    assert group_why.groups_traffic(on_gpu(**fused(Pytorch=moving(9, 0.5)))) is None
+
+
+def test_few_launches_are_a_reason_only_without_one_that_has_as_few(on_gpu: Chapters) -> None:
+    runs = fused(
+        Flash2=moving(3, 0.1, kernels=3),
+        Flash3=moving(2, 0.1, kernels=3),
+        Flash4=moving(1, 0.05),
+    )
+    said = told(group_why.why_launches(on_gpu(**runs)))
+    assert "Flash4 is 1 kernel and moves 50 MB; Flash2 and Flash3 are 3 each" in said["en"]
+    assert "not the whole reason" not in said["en"]
+    slow = told(group_why.why_launches(on_gpu(**runs, Flex=moving(4, 0.07))))
+    assert "That is not the whole reason: Flex, too, is 1 (70 MB) and is slower." in slow["en"]
+    assert "Flex 也只用 1 個" in slow["zh_TW"]
+
+
+def with_kernels(milliseconds: float, active: float) -> Any:
+    kernel = {
+        "busy_time": milliseconds / 4,
+        "dram_bytes": 1.0,
+        "matrix_activity": active,
+        "compute_share": 1.0,
+        "memory_share": 1.0,
+    }
+    kernels = [{"name": "gemm", **kernel}, *({"name": "softmax", **kernel} for _ in range(3))]
+    cell = counted(milliseconds, details={"kernels": {"forward_time": kernels}})
+    return (cell, cell)
+
+
+@pytest.mark.parametrize(
+    ("active", "time", "is_told"),
+    [(0.5, 20, True), (1.5, 20, False), (0.5, 8, False)],
+    ids=["idle and slower", "active", "idle and faster"],
+)
+def test_products_off_the_tensor_cores_are_why_one_is_slow(
+    on_gpu: Chapters, active: float, time: float, is_told: bool
+) -> None:
+    chapter = on_gpu(**fused(SdpaMath=with_kernels(time, active)))
+    observation = group_why.why_no_matrix_units(chapter)
+    assert (observation is not None) is is_told
+    if is_told:
+        said = told(observation)
+        assert "its 1 product kernel runs off the Tensor Cores (0.5% active)" in said["en"]
+        assert "takes 25% of the forward; the rest goes to 3 kernels" in said["en"]
+        assert "SdpaMath 為什麼慢" in said["zh_TW"]
