@@ -210,7 +210,13 @@ def _write_labels(
 def draw_speedups(
     experiments: Sequence[Experiment], table: pd.DataFrame, languages: Sequence[str]
 ) -> Iterator[tuple[str, Figure]]:
-    """The figure of each sweep of two implementations, by its id: ``speedups-<experiment>``."""
+    """The figure of each sweep of two implementations, by its id: ``speedups-<experiment>``.
+
+    None of a benchmark without times, whose ratios are no speed-ups.
+    """
+    metrics = chosen_metrics(experiments[0].benchmark)
+    if all(metric.higher_is_better for metric in metrics):
+        return
     sweeps = [each for each in experiments if each.is_ordered and not each.is_simulated]
     found = {each.name: (each, settings_of(each, table)) for each in sweeps}
     shown = {name: (each, rows) for name, (each, rows) in found.items() if rows}
