@@ -52,15 +52,12 @@ def page(finished: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 # What stands in it
 
 
-def test_every_conclusion_stands_in_it(
-    results: Any, text: str, squeezed: Callable[[str], str]
-) -> None:
+def test_every_story_stands_in_it(results: Any, text: str, squeezed: Callable[[str], str]) -> None:
     report = on_one_page(results.compose(), results.local)
     assert len(report.front.experiments) == 5 and report.front.cut == 0
-    for told in (chapter.conclusion for chapter in report.chapters):
-        assert told is not None
-        for said in (each for part in (told.heading, told.body, told.checked) if part
-                     for each in texts(part)):  # fmt: skip
+    for chapter in report.chapters:
+        assert chapter.story
+        for said in (each for sentence in chapter.story for each in texts(sentence.text)):
             assert squeezed(said) in text
 
 

@@ -7,8 +7,10 @@ from planted.experiments import Planter
 from story.attention.planting import FAST, NAIVE, along_n, chapter_of, declared, many
 from story.reading import tables_of, told
 
+from flashlab.analysis.doubts import with_dips
+from flashlab.analysis.estimates import Estimates
 from flashlab.story.attention import group_front, group_sections, groups
-from flashlab.story.attention.gaps import gaps
+from flashlab.story.attention.gaps import gaps, odd_points
 from flashlab.story.tables import Tables
 
 
@@ -230,6 +232,18 @@ def test_what_has_no_numbers_is_told_with_why(planter: Planter) -> None:
     )
     assert "Pytorch 在 N = 1024 沒有數據：記憶體不足。" in said["zh_TW"]
     assert gaps(many(planter, along_n()).sections) is None
+
+
+def test_a_point_that_its_neighbours_leave_no_room_for_is_told_as_odd(planter: Planter) -> None:
+    """Times that grow as the operations, but at 512, where Flash2 alone takes twice as long."""
+    steady = {"Pytorch": (10, 40, 160, 640), "Flash3": (2, 8, 32, 128)}
+    tables = many(planter, {**steady, "Flash2": (1, 4, 32, 64)})
+    planted = [section.experiment for section in tables.sections]
+    doubted = with_dips(planted, Estimates(planted))
+    said = told(odd_points(tables_of(*doubted).sections))
+    assert said["en"].startswith("Odd: Flash2 at N = 512 is slower than the sizes on both sides")
+    assert said["zh_TW"].startswith("異常點：Flash2 在 N = 512，比前後")
+    assert odd_points(many(planter, {**steady, "Flash2": (1, 4, 16, 64)}).sections) is None
 
 
 def test_experiments_with_and_without_the_mask_are_told_once(planter: Planter) -> None:

@@ -151,14 +151,15 @@ def _dips(experiment: Experiment, estimates: Estimates) -> Iterator[tuple[Series
 
 
 def with_dips(experiments: Sequence[Experiment], estimates: Estimates) -> list[Experiment]:
-    """The sweeps with a warning on each run that dips in any of them."""
+    """The sweeps with a warning on each run that dips in any of them, and in which."""
     added: dict[Any, list[dict[str, str]]] = {}
     for experiment in experiments:
         if experiment.is_ordered and not experiment.is_simulated:
             for series, size, _ in _dips(experiment, estimates):
                 run = experiment.run_at(series.implementation, series.variant, size)
                 assert run is not None
-                warning = {"code": DIPS, "metric": series.metric.name}
+                metric = series.metric.name
+                warning = {"code": DIPS, "metric": metric, "experiment": experiment.name}
                 warnings = added.setdefault(experiment.key_of(run), [])
                 warnings += [warning] if warning not in warnings else []
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from flashlab.story.attention.front import page_one
-from flashlab.story.attention.gaps import gaps
+from flashlab.story.attention.gaps import gaps, odd_points
 from flashlab.story.attention.group_front import chapters_of, groups_page_one
 from flashlab.story.attention.group_sections import (
     groups_growth,
@@ -99,7 +99,9 @@ def story(tables: Tables) -> Iterator[Observation]:
 def _section(section: Section) -> Iterator[Observation]:
     """A section on two implementations; what it draws as a lesson comes last."""
     *told, last = (observe(section) for observe in SECTION)
-    yield from (each for each in (*told, gaps([section]), last) if each is not None)
+    yield from (
+        each for each in (*told, odd_points([section]), gaps([section]), last) if each is not None
+    )
 
 
 def _chapter(chapter: Chapter) -> Iterator[Observation]:
@@ -108,4 +110,5 @@ def _chapter(chapter: Chapter) -> Iterator[Observation]:
         yield from _section(chapter.first)
         return
     *told, last = (observe(chapter) for observe in (PACKED if chapter.packed else CHAPTER))
-    yield from (each for each in (*told, gaps(chapter.sections), last) if each is not None)
+    besides = (odd_points(chapter.sections), gaps(chapter.sections))
+    yield from (each for each in (*told, *besides, last) if each is not None)

@@ -1,10 +1,11 @@
-"""What is missing: runs that are wrong, that do not fit or that are not supported."""
+"""What is missing or odd: runs that are wrong, do not fit or are not supported, and odd points."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from flashlab.analysis.doubts import DIPS
 from flashlab.analysis.experiment import Row
 from flashlab.story.observation import Observation
 from flashlab.story.tables import Section
@@ -16,6 +17,22 @@ def gaps(sections: Sequence[Section]) -> Observation | None:
     if not found:
         return None
     return Observation("gaps", sections[0].name, {"of": found})
+
+
+def odd_points(sections: Sequence[Section]) -> Observation | None:
+    """Runs that are slower than the sizes on both sides of them leave room for."""
+    found: dict[tuple[str, str], set[int]] = {}
+    for section in sections:
+        experiment = section.experiment
+        for run in experiment.runs:
+            marks = [w for w in run["warnings"] or () if w["code"] == DIPS]
+            if any(mark["experiment"] == section.name for mark in marks):
+                at = found.setdefault((run["implementation"], section.symbol), set())
+                at.add(experiment.value_of(run))
+    if not found:
+        return None
+    points = [{"name": name, "p": p, "at": sorted(at)} for (name, p), at in found.items()]
+    return Observation("odd_points", sections[0].name, {"of": points})
 
 
 def failures(sections: Sequence[Section]) -> list[dict[str, Any]]:
