@@ -146,8 +146,8 @@ def _with_room(limits: tuple[float, float] | None, logarithmic: bool) -> tuple[f
     low, high = limits
     if logarithmic:
         room = max(1.15, (high / low) ** 0.1)
-        return low / room, high * room**0.4
-    return low - 0.11 * high, 1.03 * high
+        return low / room, high * room**0.7
+    return low - 0.11 * high, 1.12 * high
 
 
 def print_values(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> list[Annotation]:

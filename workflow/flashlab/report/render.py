@@ -123,7 +123,7 @@ def templates(folder: Path) -> jinja2.Environment:
     return environment
 
 
-_LEAD = re.compile(r"^([^:：]{1,60}?[:：])")
+_LEAD = re.compile(r"^([^:：]{1,120}?[:：])")
 
 
 def _led(text: Markup) -> Markup:
