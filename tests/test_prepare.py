@@ -33,10 +33,10 @@ def prepared_from(config: dict[str, Any], overrides: dict[str, Any] | None = Non
     return prepare(Layer(str(CONFIG), config), [Layer("--config", overrides or {})])
 
 
-def test_the_lab_is_34_runs_each_with_three_records(config: dict[str, Any]) -> None:
+def test_the_lab_on_a_cpu_is_32_runs_each_with_three_records(config: dict[str, Any]) -> None:
     prepared = prepared_from(config)
     timed = prepared.orders.keys() - {Path(path).name for path in prepared.counters}
-    assert (len(timed), len(prepared.counters)) == (3 * 34, 28)
+    assert (len(timed), len(prepared.counters)) == (3 * 32, 18)
     assert {Path(p).name for paths in prepared.records.values() for p in paths} == set(
         prepared.orders
     )
@@ -101,13 +101,13 @@ def test_processes_that_were_added_before_stay(config: dict[str, Any]) -> None:
     run = "Flash2 B1 N256 H8 E128 full float32 cpu"
     kept.write_text(json.dumps({run: 4}))
     prepared = prepared_from(config)
-    assert len(prepared.orders) == 34 + 3
+    assert len(prepared.orders) == 32 + 3
     assert prepared.documents[kept.as_posix()] == {run: 4}
 
 
 def test_deciding_without_comparisons_adds_no_process(config: dict[str, Any]) -> None:
     prepared = prepared_from({**config, "replicates": 1, "counters": "no", "decide": True})
-    assert len(prepared.orders) == 34
+    assert len(prepared.orders) == 32
     assert "results/local/plan/processes.json" not in prepared.documents
 
 
@@ -177,7 +177,7 @@ def test_a_dataset_brings_its_experiments_unless_the_call_gives_its_own(
     config["dataset"] = "empty"
     with pytest.raises(Exception, match="lacks 8 of the 8 runs"):
         prepared_from(config, {"dataset": "empty"})
-    with pytest.raises(Exception, match="lacks 34 of the 34 runs"):
+    with pytest.raises(Exception, match="lacks 32 of the 32 runs"):
         own = {"dataset": "empty", "experiments": config["experiments"]}
         prepared_from(config, own)
     with pytest.raises(Exception, match="lacks 8 of the 8 runs"):
@@ -206,7 +206,7 @@ def test_remarks_without_what_reads_them_is_one_message(
         prepared_from(config)
 
 
-def test_a_datasets_records_that_only_claims_are_about_reach_the_findings(
+def test_a_datasets_records_that_only_claims_are_about_reach_the_observations(
     config: dict[str, Any],
 ) -> None:
     """The slide's shape was recorded by the course's protocol, and no experiment asks for it."""

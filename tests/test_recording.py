@@ -192,8 +192,8 @@ def test_a_dry_run_says_what_is_left_and_how_long_it_takes_and_writes_nothing(
     said = capsys.readouterr().out.splitlines()
     assert said == [
         "What is left of data/mine:",
-        "  attention  14 of 14 records left, about 3 min: 8 of 10.0 s each (assumed), "
-        "6 of counters of 15.0 s each (assumed)",
+        "  attention  12 of 12 records left, about 2 min: 8 of 10.0 s each (assumed), "
+        "4 of counters of 15.0 s each (assumed)",
         "  lab5       10 of 10 records left, about 2 min: 10 of 10.0 s each (assumed)",
         "About 4 min of measuring in all.",
     ]

@@ -50,7 +50,7 @@ def test_the_configuration_limits_the_time_and_the_memory_of_jobs_and_groups(
     group = asked["ceilings", "measure"]
     # 90 s, rounded up to minutes, and one more to start; the runs follow one another.
     assert group == {"runtime": 3 * (runs + 1), "mem_mb": 700, "gpu": 0, "_cores": 1}
-    for rule in ("findings", "overview", "report"):
+    for rule in ("observations", "overview", "report"):
         assert asked[rule,]["mem_mb"] == 900
 
 

@@ -203,7 +203,7 @@ def replicated(run: Run, *factors: float) -> list[Record]:
 
 
 def experiment_of(folder: Path, records: list[Record]) -> Experiment:
-    """The experiment of these records, as the findings read it."""
+    """The experiment of these records, as the observations read it."""
     planter = Planter(folder)
     return planter.read(planter.write_plan(records))
 
@@ -222,7 +222,7 @@ def test_the_metrics_of_a_run_are_those_of_all_its_processes(run: Run, planned: 
     assert found["forward_backward_time"]["deviation"] > 0
 
 
-def test_findings_have_the_value_of_the_table(run: Run, tmp_path: Path) -> None:
+def test_comparisons_have_the_value_of_the_table(run: Run, tmp_path: Path) -> None:
     experiment = experiment_of(tmp_path, replicated(run, 1.0, 1.02, 1.05))
     estimates = Estimates([experiment])
     for name in (*TIMES, "forward_rate", "forward_backward_rate"):

@@ -24,5 +24,5 @@ def write_experiment(planter: Planter) -> Callable[..., Path]:
 
 @pytest.fixture
 def experiment(planter: Planter) -> Plant:
-    """What is planted, as the findings read it (`Planter.sweep`)."""
+    """What is planted, as the observations read it (`Planter.sweep`)."""
     return planter.experiment

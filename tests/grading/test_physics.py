@@ -1,4 +1,4 @@
-"""The bounds that no sound result can break, from the same bytes that the findings count."""
+"""The bounds that no sound result can break, from the same bytes that the analysis counts."""
 
 from __future__ import annotations
 

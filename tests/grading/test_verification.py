@@ -340,7 +340,7 @@ def test_a_sample_changed_is_found_by_the_tables_and_the_pages(report: Report) -
 def test_all_data_made_anew_is_found_by_the_pages(
     report: Report, rebuilt: Rebuild, tmp_path: Path
 ) -> None:
-    """Samples, summary, tables, findings and manifest altered to agree: the PDF still says else."""
+    """Samples, tables, comparisons and manifest altered to agree: the PDF still says else."""
     made = rebuilt(with_record(report.files, twice), tmp_path)
     status, said = report.verified(files=attachments_of(made))
     assert status == 1

@@ -126,11 +126,11 @@ class Planter:
         return self.write_plan(records, name, sweep, counters)
 
     def experiment(self, runs: Mapping[Any, Any], *names: str, **options: Any) -> Experiment:
-        """What is planted (`write_experiment`), as the findings read it."""
+        """What is planted (`write_experiment`), as the observations read it."""
         return self.read(self.write_experiment(runs, *names, **options))
 
     def read(self, plan: Path) -> Experiment:
-        """A planned experiment, as the findings read it."""
+        """A planned experiment, as the observations read it."""
         return read_planned_experiment(plan, self.folder / "tables", with_samples=True)
 
     def sorts(self, runs: Mapping[Any, Any], name: str = "items", **noise: Any) -> Experiment:

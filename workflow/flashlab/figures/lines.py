@@ -43,9 +43,7 @@ from flashlab.figures.style import (
     three_digits,
     write,
 )
-
-FEW = 2
-"""Most lines of a panel whose values are printed at the points, and their ratio below the axis."""
+from flashlab.figures.widths import FEW
 
 VALUED_INCHES = 1.2
 """The height of such a panel."""
@@ -76,12 +74,6 @@ def _relative_to_least(data: pd.DataFrame) -> pd.DataFrame:
     data = data.assign(**{key: data[key] / least for key in keys})
     last = data.groupby(LINE)["value"].transform("last").map(three_digits, na_action="ignore")
     return data.assign(label=(data["label"] + " " + last + "×").fillna(data["label"]))
-
-
-def is_wide(experiment: Experiment, names: Sequence[str], metrics: Sequence[Metric]) -> bool:
-    """Whether a figure has a panel a metric side by side, and so the width of a page."""
-    few = len(names) * len(experiment.variants) <= FEW
-    return few and len(metrics) > 1 and not experiment.is_of_problems
 
 
 def _draw_along(

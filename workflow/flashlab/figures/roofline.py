@@ -1,8 +1,7 @@
 """The roofline: every run's rate over its arithmetic intensity, under the measured ceilings.
 
 The intensity counts the operations that the definition gives a run over the bytes that were
-counted in DRAM or, where none were, those that any implementation must move (`Work`), as the
-findings on the roofline do.
+counted in DRAM or, where none were, those that any implementation must move (`Work`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.experiment import Row as RunRow
 from flashlab.benchmarks.model import Metric, Parameter
-from flashlab.figures.lines import is_wide
+from flashlab.figures.widths import is_wide
 from flashlab.remarks import Remark
 from flashlab.report.compact import printed_value
 from flashlab.report.data import BETTER, ReportData, with_unit

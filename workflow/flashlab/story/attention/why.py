@@ -393,7 +393,7 @@ def why_products(section: Section) -> Observation | None:
     for value in sorted(speeds, reverse=True):
         found = operators_of(section, variant, value, BACKWARD)
         speed = speeds[value]
-        if found is None or speed.verdict != SLOWER or speed.low is None:
+        if not (found and found["products"]) or speed.verdict != SLOWER or speed.low is None:
             continue
         bound = 1 / (found["products"] * 5 / 4)
         if bound < 1 and speed.low < bound:
