@@ -138,13 +138,19 @@ def answer_use(tables: Tables) -> Observation | None:
             speeds = {key: [speed.inverse for speed in each] for key, each in speeds.items()}
     passes = _opposite(tables, names[1], names[0])
     pooled = dataset_pooled(tables, names[1], TOTAL)
+    is_open = choice != "faster" or found[UNDECIDED] > 0
     facts = {
         **{"base": base, "new": new, "choice": choice, "of": of, "counts": found},
         "x": {key: span([speed.x for speed in each]) for key, each in speeds.items()},
         "memory": span(shares) if shares else None,
         "passes": None,
         "by_pass": _by_pass(speeds) if found[UNDECIDED] else None,
-        "pooled": pooled.facts if pooled and choice != "faster" and new == names[1] else None,
+        "pooled": pooled.facts if pooled and is_open and new == names[1] else None,
+        "together": {
+            key: speed.facts
+            for key, metric in PASSES.items()
+            if found[UNDECIDED] and (speed := dataset_pooled(tables, new, metric))
+        },
     }
     if passes is not None:
         faster = "forward" if passes["forward"].x > 1 else "backward"
@@ -213,6 +219,7 @@ def answer_where(tables: Tables) -> Observation | None:
                 range_ = span([speed.x for speed in total.values()])
                 ends = [memory.facts["first"], memory.facts["last"]]
                 constant = {"p": section.symbol, "x": range_, "gaps": gaps, "ends": ends}
+                constant["mask"] = variant_of(section) == ON
     if not moved:
         return None
     most = sorted(moved, key=lambda each: -each[0])[:2]
@@ -264,11 +271,12 @@ def answer_cost(tables: Tables) -> Observation | None:
     if names is None or use is None or use.facts["choice"] == "mixed":
         return None
     base, new = use.facts["base"], use.facts["new"]
-    slower, rows, undecided = [], list[Speed](), False
+    slower, rows = [], list[Speed]()
+    total = tables.over(new, base, TOTAL)
+    undecided = sum(speed.verdict == UNDECIDED for speed in total)
     for key, metric in PASSES.items():
         mine = tables.over(new, base, metric)
         worse = [speed for speed in mine if speed.verdict == SLOWER]
-        undecided |= any(speed.verdict == UNDECIDED for speed in mine)
         if worse:
             slower.append(
                 {"pass": key, "count": len(worse), "of": len(mine), "x": span([s.x for s in worse])}
@@ -282,7 +290,7 @@ def answer_cost(tables: Tables) -> Observation | None:
         if run["implementation"] == new and run["status"] != "ok"
     ]
     facts = {
-        **{"base": base, "new": new, "slower": slower, "undecided": undecided},
+        **{"base": base, "new": new, "slower": slower, "undecided": undecided, "of": len(total)},
         **{"more_memory": shares[1] if shares[1] > 1 else None, "failed": failed[:1]},
         "small_heads": _small_heads(tables, new),
     }

@@ -164,12 +164,16 @@ def _clause(words_: dict[str, Any], inside: pd.DataFrame) -> dict[str, Any] | No
     if fine:
         name = min(fine, key=often)
         alone = inside[[row == {name} for row in inside.possible]]
-        rivals = inside.possible.explode().value_counts().drop(name)
+        others = inside.possible.drop(alone.index).explode().value_counts()
+        rivals = others.drop(name) if name in others else others
         return {
             **facts,
             **{"kind": "one", "names": [name], "alone": len(alone)},
             "lead": span([*alone.lead]) if len(alone) else None,
-            "rivals": sorted(rivals.index, key=lambda each: (-rivals[each], each)),
+            "rivals": [
+                {"name": each, "at": int(rivals[each])}
+                for each in sorted(rivals.index, key=lambda each: (-rivals[each], each))
+            ],
         }
     if len(possible) > 1:
         return {**facts, "kind": "undecided", "names": sorted(possible, key=often)}

@@ -568,8 +568,11 @@ def groups_take(chapter: Chapter) -> Observation | None:
     if not within or len(out) > 2:
         return None
     gains = [speed.x for name in within for speed in speeds[name].values()]
-    common = section.values(within, chapter.main.variant, TOTAL)
-    times = [[section.medians(TOTAL, n, chapter.main.variant)[v] for n in within] for v in common]
+    medians = [section.medians(TOTAL, name, chapter.main.variant) for name in within]
+    times = [
+        [each[value] for each in medians if value in each] for value in section.experiment.values
+    ]
+    times = [each for each in times if each]
     choice = max((max(each) / min(each) for each in times), default=1.0)
     further = choice if choice > words.margins(1) else None
     facts = {**base, "lesson": "groups", "x": span(gains), "without": out, "choice": further}
@@ -646,6 +649,6 @@ def _take_heads(chapter: Chapter) -> dict[str, Any] | None:
     worst = {d: max(cost[d], key=cost[d].__getitem__) for d in bad}
     return {
         "good": good,
-        "within": max(max(cost[d].values()) for d in good) - 1,
+        "within": math.ceil(100 * (max(max(cost[d].values()) for d in good) - 1)) / 100,
         "bad": [{"d": d, "name": worst[d], "factor": cost[d][worst[d]]} for d in bad],
     }

@@ -379,9 +379,26 @@ def why_operators(section: Section) -> Observation | None:
     facts = {
         **{"p": section.symbol, "first": first, "last": last, "base": names[0], "new": names[1]},
         **{"mask": is_switch(section), "ends": found, "swept": section.experiment.parameter.name},
+        "saved": None,
     }
+    if not is_switch(section):
+        facts["saved"] = _saved_beyond(section, variants[1], last, found[1])
     rows = [(names[0], variants[0], first), (names[0], variants[1], last)]
     return Observation("why_operators", section.name, facts, counters_evidence(section, rows))
+
+
+def _saved_beyond(
+    section: Section, variant: str, value: int, shares: dict[str, Any] | None
+) -> float | None:
+    """The share of the baseline's forward that is saved, where it is decidedly more than can be.
+
+    What can be, with products as fast, is all but the products.
+    """
+    names = pair(section)
+    speed = section.speeds(FORWARD, names[1], variant).get(value) if names else None
+    if shares is None or speed is None or not speed.low:
+        return None
+    return 1 - 1 / speed.x if 1 - 1 / speed.low > 1 - shares["products"] else None
 
 
 def why_products(section: Section) -> Observation | None:
@@ -451,7 +468,8 @@ def take(section: Section) -> Observation | None:
     if swept == "seq_len" and verdict == FASTER:
         widening = memory is not None and memory.facts["shares"][1] < memory.facts["shares"][0]
         if word == "constant" and widening:
-            return Observation("take", section.name, {**facts, "lesson": "length"})
+            facts |= {"lesson": "length", "mask": variant == ON}
+            return Observation("take", section.name, facts)
         if word == "widening":
             return Observation("take", section.name, {**facts, "lesson": "longer"})
     if swept == "batch_size":
@@ -494,7 +512,7 @@ def _best_d(section: Section, name: str) -> dict[str, Any]:
     head_dims = {value: run["head_dim"] for value, run in dims.items() if run}
     return {
         "near": sorted(head_dims[v] for v in near),
-        "within": max(times[v] for v in near) / best - 1,
+        "within": math.ceil(100 * (max(times[v] for v in near) / best - 1)) / 100,
         "worst": head_dims[worst],
         "slower_by": times[worst] / best - 1,
     }
