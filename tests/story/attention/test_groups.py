@@ -188,7 +188,7 @@ def test_the_head_dimension_at_equal_operations(planter: Planter) -> None:
     )
     chapter = chapter_of(tables_of(declared(planted)))
     said = told(group_sections.groups_head_dim(chapter))
-    assert "2 of the 3 fused are fastest at d = 16, Flash4 at d = 8" in said["en"]
+    assert "2 of the 3 fused have their lowest median at d = 16, Flash4 at d = 8" in said["en"]
     assert "takes 1.6–2.2 times as long, least with Flash2 and most with Flash3" in said["en"]
     assert "Pytorch takes ×5.0 from H = 2 to 16" in said["en"]
     assert group_sections.groups_growth(chapter) is None
