@@ -196,11 +196,20 @@ def answer_things(tables: Tables) -> Observation | None:
     return Observation("answer_things", None, facts, evidence(gains(section, KERNEL, at).values()))
 
 
-def _share(section: Section, name: str, at: int) -> float | None:
-    """How much of the whole process is its start and compilation."""
-    found = [section.medians(each, name, "").get(at) for each in (START, COMPILATION, WHOLE)]
-    start, compilation, whole = found
-    return None if not whole or start is None else (start + (compilation or 0.0)) / whole
+def _overhead(section: Section, name: str, at: int) -> float | None:
+    """How long a process takes to start and to compile, in ms; None where that is not known."""
+    start, spent = (section.medians(each, name, "").get(at) for each in (START, COMPILATION))
+    return None if start is None else start + (spent or 0.0)
+
+
+def _is_of_overhead(section: Section, slower: Sequence[str], best: str, at: int) -> bool:
+    """Whether slower processes owe most of what they lose to their start and compilation."""
+    times, of_best = times_at(section, WHOLE, at), _overhead(section, best, at)
+    for name in slower:
+        mine = _overhead(section, name, at)
+        if mine is None or of_best is None or 2 * (mine - of_best) <= times[name] - times[best]:
+            return False
+    return bool(slower)
 
 
 def best_process(section: Section, at: int) -> str | None:
@@ -228,6 +237,8 @@ def answer_process(tables: Tables) -> Observation | None:
         for name in later
         if verdicts.get(name) == SLOWER and name in kernels and kernels[name].verdict == FASTER
     ]
+    shown = [slower[0], *slower[1:][-1:]] if slower else []
+    overhead = _overhead(section, best, at)
     saved = speed_of(section, WHOLE, best, first, at)
     facts = {
         "case": case_of(section, at),
@@ -236,8 +247,9 @@ def answer_process(tables: Tables) -> Observation | None:
         "verdict": saved.verdict if saved else EQUAL,
         "equal": [name for name, verdict in verdicts.items() if verdict == EQUAL],
         "undecided": [name for name, verdict in verdicts.items() if verdict == UNDECIDED],
-        "overhead": _share(section, best, at),
-        "slower": [slower[0], *slower[1:][-1:]] if slower else [],
+        "overhead": None if overhead is None else overhead / times[best],
+        "slower": shown,
+        "by_overhead": _is_of_overhead(section, [step["name"] for step in shown], best, at),
         "later": len(later),
     }
     return Observation("answer_process", None, facts, evidence([saved, *over.values()]))

@@ -13,6 +13,8 @@ from typing import Any
 
 from flashlab.analysis.comparison_rows import ALTERNATIVES
 from flashlab.analysis.curves import curve_distances
+from flashlab.analysis.estimates import Estimates
+from flashlab.statistics import function_interval
 from flashlab.story.attention.front import runs_of, warned_runs
 from flashlab.story.observation import Observation
 from flashlab.story.tables import (
@@ -128,6 +130,28 @@ def by_verdict(speeds: dict[str, Speed]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def departing(section: Section) -> list[str]:
+    """The attentions whose loss differs from the naive one's by more than a seed makes it."""
+    return sorted(
+        {
+            each.run["implementation"]
+            for curve in section.benchmark.curves
+            for each in curve_distances(section.tables.experiments, curve)
+            if each.differs and each.experiment is section.experiment
+        }
+    )
+
+
+def longest(section: Section, alternative: Alternative) -> float | None:
+    """The upper end of the interval of a time, by the spread that verdicts rest on."""
+    run = section.run(*alternative, section.experiment.values[0])
+    if run is None:
+        return None
+    estimate = Estimates(section.tables.experiments).of_metric(section.experiment, run, TIME)
+    ends = function_interval(lambda time: time, [estimate])
+    return ends[1] if ends else None
+
+
 # Page one
 
 
@@ -142,6 +166,8 @@ def answer_use(tables: Tables) -> Observation | None:
         return None
     found = {a: speed_of(section, a, plain) for a in measured(section, TIME) if a[0] in names}
     decided = {a: s for a, s in found.items() if s is not None and s.verdict == FASTER}
+    off, decided_all = departing(section), decided
+    decided = {a: s for a, s in decided.items() if a[0] not in off}
     if not decided:
         return None
     variant = max(decided, key=lambda each: decided[each].x)[1]
@@ -156,6 +182,7 @@ def answer_use(tables: Tables) -> Observation | None:
         "x": span([speed.x for speed in better.values()]),
         "names": list(better),
         "others": [name for name in names if name not in better],
+        "departing": [name for name in off if (name, variant) in decided_all],
         "share": max(sizes) / memory,
     }
     return Observation("answer_use", None, facts, evidence(found.values()))
@@ -169,23 +196,23 @@ def answer_which(tables: Tables) -> Observation | None:
         return None
     best = min(times, key=lambda each: times[each])
     speeds = {each: speed_of(section, each, best) for each in times if each != best}
-    busy = measured(section, BUSY)
+    busy, bound = measured(section, BUSY), longest(section, best)
+    too_busy = {each for each in speeds if bound is not None and busy.get(each, 0.0) > bound}
     out = [
         each
         for each, speed in speeds.items()
-        if (speed is not None and speed.verdict == SLOWER) or busy.get(each, 0.0) > times[best]
+        if (speed is not None and speed.verdict == SLOWER) or each in too_busy
     ]
     within = [each for each, s in speeds.items() if s is not None and s.verdict == EQUAL]
     level = [each for each in within if each not in out]
     open_ = [each for each in speeds if each not in [*out, *level]]
     lowest = sorted([best, *level, *open_], key=lambda each: times[each])[:3]
-    by_busy = [each for each in out if busy.get(each, 0.0) > times[best]]
     facts = {
         "verdict": "open" if open_ else ("level" if level else "one"),
         "lowest": [told(each, time=times[each]) for each in lowest],
         "contenders": len(level) + len(open_) + 1,
-        **{"out": len(out), "of": len(times), "by_busy": len(by_busy)},
-        "best": times[best],
+        **{"out": len(out), "of": len(times), "by_busy": len(too_busy)},
+        **{"best": times[best], "bound": bound},
     }
     return Observation("answer_which", None, facts, evidence(speeds.values()))
 
@@ -206,11 +233,13 @@ def repaid(section: Section) -> dict[str, dict[str, Any]]:
 
 
 def answer_cost(tables: Tables) -> Observation | None:
-    """What compiling costs, whom it slows, and which attention not to use."""
+    """What compiling costs those to be compiled, whom it slows, and which attention not to use."""
     section = alternatives_of(tables)
     if section is None:
         return None
-    back, slower, rows = repaid(section), list[dict[str, Any]](), list[Speed]()
+    use, slower, rows = answer_use(tables), list[dict[str, Any]](), list[Speed]()
+    advised = use.facts["names"] if use is not None and use.facts["compiled"] else []
+    back = {name: each for name, each in repaid(section).items() if name in advised}
     for name in section.implementations:
         speed = speed_of(section, (name, ON), (name, OFF))
         if speed is not None and speed.verdict == SLOWER:
@@ -230,6 +259,7 @@ def answer_cost(tables: Tables) -> Observation | None:
     if not back and not slower and not avoid:
         return None
     facts = {
+        "names": list(back),
         "seconds": span([each["seconds"] for each in back.values()]),
         "after": span([each["after"] for each in back.values()]),
         "measured": any(not each["decided"] for each in back.values()),
@@ -340,12 +370,14 @@ def section_rate(section: Section) -> Observation | None:
     product, plain = ceilings.matrix.get(next(iter(dtypes))), (section.baseline, OFF)
     if product is None or plain not in rates:
         return None
-    best = max(rates, key=lambda each: rates[each])
+    best, sustained = max(rates, key=lambda each: rates[each]), product.sustained_rate
     facts = {
         "naive": told(plain, rate=rates[plain]),
         "best": told(best, rate=rates[best]),
         "ceiling": product.rate / 1e12,
-        "sustained": product.sustained_rate / 1e12 if product.sustained_rate else None,
+        "share": rates[best] * 1e12 / product.rate,
+        "sustained": sustained / 1e12 if sustained else None,
+        "of_sustained": rates[best] * 1e12 / sustained if sustained else None,
     }
     return Observation("section_rate", section.name, facts)
 
@@ -396,9 +428,11 @@ def section_why(section: Section) -> Observation | None:
     if len(found) < 2:
         return None
     naive, eager, *compiled = found
+    counts = [round(each["kernels"]) for each in (eager, *compiled)]
+    change = "same" if counts[-1] == counts[0] else ("fewer" if counts[-1] < counts[0] else "more")
     facts = {
         **{"naive": naive, "fused": names[0], "eager": eager},
-        "compiled": compiled[0] if compiled else None,
+        "compiled": {**compiled[0], "change": change} if compiled else None,
         "host_bound": eager["share"] <= HOST_BOUND,
     }
     return Observation("section_why", section.name, facts)
