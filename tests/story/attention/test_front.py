@@ -117,3 +117,11 @@ def test_the_room_of_a_verdict_ends_at_its_interval(x: float, expected: float) -
     from story.reading import speed
 
     assert front.room(speed(x, 0.015)) == pytest.approx(expected, abs=0.01)
+
+
+def test_a_sweep_whose_passes_differ_has_each_of_them_in_its_line(planted: Planted) -> None:
+    """The forward gains at every size, and the backward loses at every one."""
+    section = planted(((10, 60), (20, 120), (40, 240), (80, 480))).sections[1]
+    said = told(front.line_sweep(section, 2))
+    assert "forward faster at every B, backward slower at every B" in said["en"]
+    assert "前向每個 B 較快，反向每個 B 較慢" in said["zh_TW"]
