@@ -112,13 +112,6 @@ def test_a_sweep_has_a_line(planted: Planted) -> None:
     assert said["en"].endswith("the speed-up stays 3.0.")
 
 
-@pytest.mark.parametrize(("x", "expected"), [(2.0, 1.88), (0.5, 1.88), (1.0, 1.03)])
-def test_the_room_of_a_verdict_ends_at_its_interval(x: float, expected: float) -> None:
-    from story.reading import speed
-
-    assert front.room(speed(x, 0.015)) == pytest.approx(expected, abs=0.01)
-
-
 def test_a_sweep_whose_passes_differ_has_each_of_them_in_its_line(planted: Planted) -> None:
     """The forward gains at every size, and the backward loses at every one."""
     section = planted(((10, 60), (20, 120), (40, 240), (80, 480))).sections[1]

@@ -13,7 +13,7 @@ from typing import Any
 from flashlab.analysis.experiment import Row, ladder_of
 from flashlab.benchmarks.ladder.costs import flops
 from flashlab.story import words
-from flashlab.story.attention.front import room, runs_of, warned_runs
+from flashlab.story.doubts import room, runs_of, warned_runs
 from flashlab.story.observation import Observation
 from flashlab.story.tables import (
     EQUAL,
@@ -24,6 +24,8 @@ from flashlab.story.tables import (
     Speed,
     Tables,
     evidence,
+    span,
+    speed_span,
 )
 
 KERNEL, HOST, WHOLE, RATE = "kernel_time", "host_time", "process_time", "rate"
@@ -492,8 +494,7 @@ def _occupancy(section: Section, at: int) -> dict[str, Any] | None:
             slower.append(share / 100)
     if not of_best or not slower:
         return None
-    ends = [min(slower), max(slower)]
-    return {"best": best, "share": of_best / 100, "slower": len(slower), "shares": ends}
+    return {"best": best, "share": of_best / 100, "slower": len(slower), "shares": span(slower)}
 
 
 def ladder_take(section: Section) -> Observation | None:
@@ -598,7 +599,7 @@ def ladder_split(section: Section) -> Observation | None:
     by = {
         verdict: {
             "at": [value for value, speed in speeds.items() if speed.verdict == verdict],
-            "x": words_span([s.x for s in speeds.values() if s.verdict == verdict]),
+            "x": speed_span(s for s in speeds.values() if s.verdict == verdict),
         }
         for verdict in (FASTER, SLOWER, EQUAL, UNDECIDED)
     }
@@ -606,11 +607,6 @@ def ladder_split(section: Section) -> Observation | None:
         return None
     facts = {"p": section.symbol, "name": name, "before": before, "by": by}
     return Observation("ladder_split", section.name, facts, evidence(speeds.values()))
-
-
-def words_span(ratios: Sequence[float]) -> list[float] | None:
-    """The least and the greatest of some ratios; None of none."""
-    return [min(ratios), max(ratios)] if ratios else None
 
 
 # Other cases

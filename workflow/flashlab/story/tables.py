@@ -76,6 +76,16 @@ def evidence(speeds: Iterable[Speed | None]) -> list[dict[str, Any]]:
     ]
 
 
+def span(numbers: Sequence[float]) -> list[float] | None:
+    """The least and the greatest of some numbers, as a range is printed; None of none."""
+    return [min(numbers), max(numbers)] if numbers else None
+
+
+def speed_span(speeds: Iterable[Speed]) -> list[float] | None:
+    """The same of speed-ups."""
+    return span([speed.x for speed in speeds])
+
+
 def _is_missing(value: Any) -> bool:
     return value is pd.NA or value is None or (isinstance(value, float) and pd.isna(value))
 
@@ -110,7 +120,7 @@ class Tables:
         self.benchmark: Benchmark = experiments[0].benchmark
         self.baseline: str = experiments[0].baseline
 
-    @property
+    @cached_property
     def sections(self) -> list[Section]:
         """The experiments that have a section of their own."""
         return [Section(self, each) for each in self.experiments if not each.is_summary]

@@ -8,14 +8,14 @@ bound of an iteration: who keeps it busy for longer than another one's whole ite
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flashlab.analysis.comparison_rows import ALTERNATIVES
 from flashlab.analysis.curves import curve_distances
 from flashlab.analysis.estimates import Estimates
 from flashlab.statistics import function_interval
-from flashlab.story.attention.front import runs_of, warned_runs
+from flashlab.story.doubts import runs_of, warned_runs
 from flashlab.story.observation import Observation
 from flashlab.story.tables import (
     EQUAL,
@@ -26,6 +26,8 @@ from flashlab.story.tables import (
     Speed,
     Tables,
     evidence,
+    span,
+    speed_span,
 )
 
 TIME, BUSY, KERNELS = "iteration_time", "gpu_busy_time", "kernels"
@@ -93,11 +95,6 @@ def fused(section: Section) -> list[str]:
 def told(alternative: Alternative, **more: Any) -> dict[str, Any]:
     """An alternative by its name, with what else is said of it."""
     return {"name": alternative[0], "compiled": alternative[1] == ON, **more}
-
-
-def span(values: Sequence[float]) -> list[float] | None:
-    """The least and the greatest of some numbers; None of none."""
-    return [min(values), max(values)] if values else None
 
 
 def busy_share(section: Section, alternative: Alternative) -> float | None:
@@ -179,7 +176,7 @@ def answer_use(tables: Tables) -> Observation | None:
     facts = {
         **{"naive": section.baseline, "time": time, "memory": memory},
         **{"compiled": variant == ON, "times": span(times), "sizes": span(sizes)},
-        "x": span([speed.x for speed in better.values()]),
+        "x": speed_span(better.values()),
         "names": list(better),
         "others": [name for name in names if name not in better],
         "departing": [name for name in off if (name, variant) in decided_all],

@@ -17,17 +17,18 @@ from flashlab.story.attention.sweep import (
     TOTAL,
     by_verdict,
     is_switch,
+    memory_equal,
     memory_growth,
     operations,
     pair,
     passes_differ,
     passes_of,
-    span,
     time_growth,
     time_lead,
     variant_of,
 )
 from flashlab.story.attention.why import operators_of, why_products, why_traffic
+from flashlab.story.doubts import room, runs_of, warned_runs
 from flashlab.story.observation import Observation
 from flashlab.story.tables import (
     EQUAL,
@@ -38,6 +39,8 @@ from flashlab.story.tables import (
     Speed,
     Tables,
     evidence,
+    span,
+    speed_span,
 )
 
 UNSAID = 0.1
@@ -141,8 +144,8 @@ def answer_use(tables: Tables) -> Observation | None:
     is_open = choice != "faster" or found[UNDECIDED] > 0
     facts = {
         **{"base": base, "new": new, "choice": choice, "of": of, "counts": found},
-        "x": {key: span([speed.x for speed in each]) for key, each in speeds.items()},
-        "memory": span(shares) if shares else None,
+        "x": {key: speed_span(each) for key, each in speeds.items()},
+        "memory": span(shares),
         "passes": None,
         "by_pass": _by_pass(speeds) if found[UNDECIDED] else None,
         "pooled": pooled.facts if pooled and is_open and new == names[1] else None,
@@ -216,7 +219,7 @@ def answer_where(tables: Tables) -> Observation | None:
         if word == "constant" and memory is not None and constant is None:
             gaps = [1 / share for share in memory.facts["shares"]]
             if gaps[1] > gaps[0] * words.margins(1):
-                range_ = span([speed.x for speed in total.values()])
+                range_ = speed_span(total.values())
                 ends = [memory.facts["first"], memory.facts["last"]]
                 constant = {"p": section.symbol, "x": range_, "gaps": gaps, "ends": ends}
                 constant["mask"] = variant_of(section) == ON
@@ -279,7 +282,7 @@ def answer_cost(tables: Tables) -> Observation | None:
         worse = [speed for speed in mine if speed.verdict == SLOWER]
         if worse:
             slower.append(
-                {"pass": key, "count": len(worse), "of": len(mine), "x": span([s.x for s in worse])}
+                {"pass": key, "count": len(worse), "of": len(mine), "x": speed_span(worse)}
             )
             rows += worse
     shares = use.facts["memory"] or [0, 0]
@@ -364,8 +367,6 @@ def line_switch(section: Section, number: int) -> Observation | None:
     if not common:
         return None
     last = common[-1]
-    from flashlab.story.attention.sweep import memory_equal
-
     facts = {
         **{"number": number, "p": section.symbol, "last": last, "base": names[0], "new": names[1]},
         "effects": {
@@ -401,39 +402,6 @@ def doubts(tables: Tables, every: Sequence[Speed]) -> Observation | None:
         "verdicts": len(told),
     }
     return Observation("footnote_doubts", None, facts, evidence(told))
-
-
-def room(speed: Speed) -> float:
-    """By what factor a time would have to be wrong to turn a verdict: from its interval on."""
-    margin = words.margins(1)
-    low, high = speed.low or speed.x, speed.high or speed.x
-    if speed.verdict == FASTER:
-        return low / margin
-    if speed.verdict == SLOWER:
-        return 1 / (high * margin)
-    return min(margin / high, low * margin)
-
-
-def _distinct_runs(tables: Tables) -> dict[Any, Any]:
-    return {each.key_of(run): run for each in tables.experiments for run in each.runs}
-
-
-def runs_of(tables: Tables) -> int:
-    """How many distinct runs the sections and the headline have."""
-    return len(_distinct_runs(tables))
-
-
-def warned_runs(tables: Tables) -> tuple[int, list[dict[str, Any]]]:
-    """How many runs carry a warning, and how many each kind, the most frequent first."""
-    found: dict[str, int] = {}
-    warned = 0
-    for run in _distinct_runs(tables).values():
-        codes = {warning["code"] for warning in run["warnings"] or ()}
-        warned += bool(codes)
-        for code in codes:
-            found[code] = found.get(code, 0) + 1
-    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
-    return warned, [{"code": code, "runs": count} for code, count in ordered]
 
 
 FRONT = (answer_passes, answer_use, answer_where, answer_why, answer_cost, answer_scope)

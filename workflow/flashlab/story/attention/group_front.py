@@ -25,7 +25,7 @@ from flashlab.story.attention.groups import (
     stretches,
     where,
 )
-from flashlab.story.attention.sweep import FORWARD, MASK, PASSES, TOTAL, matrix_ceiling, span
+from flashlab.story.attention.sweep import FORWARD, MASK, PASSES, TOTAL, matrix_ceiling
 from flashlab.story.observation import Observation
 from flashlab.story.tables import (
     EQUAL,
@@ -35,6 +35,8 @@ from flashlab.story.tables import (
     Speed,
     Tables,
     evidence,
+    span,
+    speed_span,
 )
 
 USES = {"inference": FORWARD, "training": TOTAL}
@@ -61,10 +63,6 @@ def _of_verdict(found: pd.DataFrame, *verdicts: str) -> pd.DataFrame:
     return found[[speed.verdict in verdicts for speed in found.speed]]
 
 
-def _x(speeds: Sequence[Speed]) -> list[float]:
-    return span([speed.x for speed in speeds])
-
-
 # The groups
 
 
@@ -84,7 +82,7 @@ def answer_groups(tables: Tables, groups: Groups) -> Observation | None:
             "count": len(rest),
             "of": len(each),
             "where": where(rest, each),
-            "x": _x([*rest.speed]),
+            "x": speed_span(rest.speed),
             "slower": len(_of_verdict(each, SLOWER)) == len(rest),
         }
         for name, each in found.items()
@@ -93,10 +91,10 @@ def answer_groups(tables: Tables, groups: Groups) -> Observation | None:
     shares = [share for name in groups.fused for share in memory_shares(tables, name, naive)]
     facts = {
         **{"naive": naive, "of": len(speeds), "faster": len(faster)},
-        **{"x": _x(faster or speeds), "mostly": 2 * len(faster) >= len(speeds)},
+        **{"x": speed_span(faster or speeds), "mostly": 2 * len(faster) >= len(speeds)},
         "slower": sum(speed.verdict == SLOWER for speed in speeds),
-        "whole": _x(speeds),
-        **{"memory": span(shares) if shares else None, "exceptions": exceptions},
+        "whole": speed_span(speeds),
+        **{"memory": span(shares), "exceptions": exceptions},
     }
     return Observation("answer_groups", None, facts, evidence(speeds))
 
@@ -117,8 +115,8 @@ def answer_stored(tables: Tables, groups: Groups) -> Observation | None:
     stored = []
     for name, each in slower.items():
         sizes = memory_shares(tables, name, naive)
-        memory = span(sizes) if sizes else None
-        stored.append({"name": name, "x": _x([*each.speed]), "memory": memory})
+        memory = span(sizes)
+        stored.append({"name": name, "x": speed_span(each.speed), "memory": memory})
     rows = [speed for each in slower.values() for speed in each.speed]
     return Observation("answer_stored", None, {"naive": naive, "of": stored}, evidence(rows))
 
@@ -264,12 +262,17 @@ def _own_facts(found: pd.DataFrame) -> dict[str, Any]:
     widest = max(level, key=lambda each: each[0], default=None)
     lows = [speed.low for speed in found.speed]
     losses = [
-        {"to": str(best), "count": len(each), "x": _x([*each.speed]), "where": where(each, found)}
+        {
+            "to": str(best),
+            "count": len(each),
+            "x": speed_span(each.speed),
+            "where": where(each, found),
+        }
         for best, each in slower.groupby("best", sort=False)
     ]
     return {
         **{"of": len(found), "faster": len(faster), "open": len(open_)},
-        "x": _x([*faster.speed]) if len(faster) else None,
+        "x": speed_span(faster.speed),
         "most": {
             **{"d": int(found.head_dim[top]), "N": int(found.seq_len[top])},
             "x": found.speed[top].x,
@@ -300,7 +303,7 @@ def answer_groups_cost(tables: Tables, groups: Groups) -> Observation | None:
                 same = next((e for e in slower if about.items() <= e.items()), None)
                 if same is None:
                     slower.append(same := {**about, "of": []})
-                same["of"].append({"name": name, "x": _x([*worse.speed])})
+                same["of"].append({"name": name, "x": speed_span(worse.speed)})
                 rows += [*worse.speed]
     if not slower:
         return None

@@ -27,7 +27,6 @@ from flashlab.story.attention.sweep import (
     matrix_ceiling,
     memory_equal,
     operations,
-    span,
     varies,
 )
 from flashlab.story.observation import Observation
@@ -39,6 +38,8 @@ from flashlab.story.tables import (
     Section,
     Speed,
     evidence,
+    span,
+    speed_span,
 )
 
 ALIKE = 3
@@ -379,7 +380,7 @@ def _project(chapter: Chapter, section: Section, variant: str) -> dict[str, Any]
         if not speeds:
             return None
         found[key] = {
-            "x": span([speed.x for speed in speeds.values()]),
+            "x": speed_span(speeds.values()),
             "of": len(speeds),
             **{
                 verdict: sorted(v for v, speed in speeds.items() if speed.verdict == verdict)
@@ -534,7 +535,7 @@ def packed(chapter: Chapter) -> Observation | None:
         "counts": {
             verdict: counts.get(verdict, 0) for verdict in (FASTER, SLOWER, EQUAL, UNDECIDED)
         },
-        **{"x": span([speed.x for speed in rows]), "p": section.symbol},
+        **{"x": speed_span(rows), "p": section.symbol},
         "values": section.experiment.values,
     }
     return Observation("packed", chapter.name, facts, evidence(rows))

@@ -15,8 +15,12 @@ from typing import Any
 import pandas as pd
 
 from flashlab.story import words
-from flashlab.story.attention.sweep import FORWARD, is_switch, span
-from flashlab.story.tables import Section, Tables
+from flashlab.story.attention.sweep import FORWARD, is_switch
+from flashlab.story.tables import (
+    Section,
+    Tables,
+    span,
+)
 
 PLACE = ["head_dim", "seq_len"]
 """The parameters by which a choice among implementations is told."""

@@ -13,7 +13,16 @@ from typing import Any
 
 from flashlab.story import words
 from flashlab.story.observation import Observation
-from flashlab.story.tables import EQUAL, FASTER, SLOWER, UNDECIDED, Section, Speed, evidence
+from flashlab.story.tables import (
+    EQUAL,
+    FASTER,
+    SLOWER,
+    UNDECIDED,
+    Section,
+    Speed,
+    evidence,
+    speed_span,
+)
 
 FORWARD, BACKWARD, TOTAL = "forward_time", "backward_time", "forward_backward_time"
 PASSES = {"forward": FORWARD, "backward": BACKWARD}
@@ -57,15 +66,6 @@ def operations(section: Section, variant: str, values: Sequence[int]) -> dict[in
         runs = (section.run(name, variant, value) for name in section.implementations)
         found[value] = work.operations(next(run for run in runs if run is not None))
     return found
-
-
-def span(numbers: Sequence[float]) -> list[float]:
-    """The least and the greatest of some numbers, as a range is printed."""
-    return [min(numbers), max(numbers)]
-
-
-def _speeds_of(speeds: Sequence[Speed]) -> list[float]:
-    return span([speed.x for speed in speeds])
 
 
 def sizes_of(section: Section, variant: str) -> dict[str, Any]:
@@ -177,9 +177,9 @@ def _starts_lower(
     section: Section, names: tuple[str, str], variant: str, first: int, grown: Sequence[Any]
 ) -> bool:
     """Whether both grow alike (within 10%) and the other one is at least twice as fast at once."""
-    factors = span([each["factor"] for each in grown])
+    factors = sorted(each["factor"] for each in grown)
     speed = section.speeds(TOTAL, names[1], variant).get(first)
-    alike = factors[1] / factors[0] <= 1.1 and min(factors) > 1
+    alike = factors[-1] / factors[0] <= 1.1 and factors[0] > 1
     return alike and speed is not None and speed.verdict == FASTER and speed.x >= 2
 
 
@@ -256,7 +256,7 @@ def time_lead(section: Section) -> Observation | None:
         "lead": words.lead(total),
         "leads": {key: words.lead(speeds[key]) for key in PASSES},
         "verdict": verdicts.pop() if len(verdicts) == 1 else "mixed",
-        "range": {key: _speeds_of([*each.values()]) for key, each in speeds.items()},
+        "range": {key: speed_span(each.values()) for key, each in speeds.items()},
         "ends": {key: [each[v].x for v in (values[0], values[-1])] for key, each in speeds.items()},
         "best": {"at": best, **{key: each[best].x for key, each in speeds.items()}},
         "worst": {"at": worst, **{key: each[worst].x for key, each in speeds.items()}},
@@ -301,7 +301,7 @@ def by_verdict(speeds: dict[int, Speed]) -> dict[str, Any]:
     for verdict in (FASTER, SLOWER, EQUAL, UNDECIDED):
         mine = {value: speed for value, speed in speeds.items() if speed.verdict == verdict}
         if mine:
-            found[verdict] = {"at": sorted(mine), "x": _speeds_of([*mine.values()])}
+            found[verdict] = {"at": sorted(mine), "x": speed_span(mine.values())}
     return found
 
 

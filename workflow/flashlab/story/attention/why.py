@@ -24,7 +24,11 @@ from flashlab.story.attention.sweep import (
     TOTAL,
     ends,
     is_switch,
+    memory_growth,
     pair,
+    passes_differ,
+    passes_of,
+    time_lead,
     variant_of,
 )
 from flashlab.story.observation import Observation
@@ -448,8 +452,6 @@ def why_none(section: Section) -> Observation | None:
 
 def take(section: Section) -> Observation | None:
     """What to remember of a section: chosen by what is swept, and by what was decided."""
-    from flashlab.story.attention.sweep import memory_growth, passes_differ, passes_of, time_lead
-
     names, variant = pair(section), variant_of(section)
     if names is None:
         return None
