@@ -7,11 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
+from flashlab.analysis.comparison_rows import IMPLEMENTATIONS, OPPOSITE
 
 BEST, EQUAL, UNDECIDED, SLOWER = "best", "equal", "undecided", "slower"
 
-_OPPOSITE = {"above": "below", "below": "above"}
 _WORDS = {"above": SLOWER, "below": UNDECIDED, "equal": EQUAL, "inconclusive": UNDECIDED}
 """Of a time over the best one. Where three do not compare in a line, one may be decidedly faster
 than what wins overall; then they are not told apart."""
@@ -43,7 +42,7 @@ def pairs(table: pd.DataFrame, metric: str, names: Collection[str]) -> pd.DataFr
         ratio=1 / mine.ratio,
         low=1 / mine.high,
         high=1 / mine.low,
-        verdict=mine.verdict.replace(_OPPOSITE),
+        verdict=mine.verdict.replace(OPPOSITE),
     )
     return pd.concat([mine, swapped], ignore_index=True)
 

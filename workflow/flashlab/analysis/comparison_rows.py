@@ -20,7 +20,8 @@ ALTERNATIVES = "alternatives"
 """Two implementations of which the subject alone has the variant switched on: both are ways to do
 the same where runs are alternatives at one setting."""
 
-_SWAPPED = {"above": "below", "below": "above"}
+OPPOSITE = {"above": "below", "below": "above"}
+"""The verdict on a ratio's inverse, where it is another one."""
 
 
 def variant_words(variant: Iterable[tuple[str, Value]]) -> str:
@@ -51,7 +52,7 @@ class Comparison:
     def inverse(self) -> Comparison:
         """The reference over the subject."""
         low, high = (None if end is None else 1 / end for end in (self.high, self.low))
-        verdict = _SWAPPED.get(self.verdict, self.verdict)
+        verdict = OPPOSITE.get(self.verdict, self.verdict)
         swapped = replace(self, subject=self.reference, reference=self.subject, verdict=verdict)
         return replace(swapped, ratio=1 / self.ratio, low=low, high=high)
 
