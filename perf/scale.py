@@ -22,7 +22,7 @@ from pathlib import Path
 import yaml
 from project import ROOT, project
 
-from flashlab.analysis.tables import write_tables
+from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.calls.call import PlanFiles, keep_call
@@ -30,7 +30,7 @@ from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
 from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.plan.machines import machine_file
-from flashlab.plan.plan_files import experiment_file, records_file
+from flashlab.plan.plan_files import experiment_file
 from flashlab.records import Measurement, Record, write_record
 from flashlab.report.render import write_page, write_report
 from flashlab.runs import Run
@@ -150,14 +150,7 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
         tables, plans = home / "tables", [experiment_file(home, e) for e in planned.experiments]
         observed, languages = home / "observations.json", home / "plan" / "languages.json"
         claims = ROOT / "data" / "published" / "claims.yaml"
-        yield (
-            "tables",
-            cost_of(
-                lambda: [
-                    write_tables(records_file(home, e), tables / e) for e in planned.experiments
-                ]
-            ),
-        )
+        yield "tables", cost_of(lambda: make_tables(home, claims, None, tables))
         yield "observations", cost_of(lambda: observe(plans, tables, claims, None, observed))
         yield (
             "figures",

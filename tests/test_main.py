@@ -9,7 +9,7 @@ from typing import get_type_hints
 import pytest
 
 from flashlab import __main__
-from flashlab.analysis import tables
+from flashlab.analysis import stage
 from flashlab.cli import Command
 
 
@@ -26,8 +26,8 @@ def test_an_interrupted_command_ends_quietly_with_the_status_of_sigint(
     def interrupted(*_: argparse.Namespace) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tables, "write_tables", interrupted)
-    names = ("plan", "output")
+    monkeypatch.setattr(stage, "make_tables", interrupted)
+    names = ("results", "claims", "output")
     assert __main__.main(["tables", *(f"--{name}={name}" for name in names)]) == 130
     assert capsys.readouterr() == ("", "")
 

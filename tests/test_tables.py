@@ -21,16 +21,14 @@ from flashlab.analysis.experiment import (
     TABLES,
     Experiment,
     parameter_columns,
-    read_samples,
     read_table,
     run_keys,
     warning_codes,
 )
-from flashlab.analysis.tables import tables_of, write_samples, write_tables
+from flashlab.analysis.tables import samples_by_run, tables_of, write_tables
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.files import write_json
 from flashlab.records import Measurement, Record, RecordError
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, median_interval
@@ -131,9 +129,8 @@ def test_the_record_of_another_run_or_manifest_makes_no_table(
 
 
 def test_what_is_written_is_read_back_cell_by_cell(plan: dict[str, Any], tmp_path: Path) -> None:
-    write_json(tmp_path / "plan.json", plan)
-    write_tables(tmp_path / "plan.json", tmp_path)
     tables = tables_of(plan)
+    write_tables(tables, ATTENTION, tmp_path)
     rows_of = {
         "runs": tables.runs,
         "metrics": tables.metrics,
@@ -163,14 +160,8 @@ def test_what_is_written_is_read_back_cell_by_cell(plan: dict[str, Any], tmp_pat
                 assert read[column] == expected, column
 
 
-def test_samples_are_read_in_the_order_of_their_measurement_whatever_that_of_the_rows(
-    plan: dict[str, Any], run: Run, tmp_path: Path
-) -> None:
-    path = tmp_path / "samples.csv"
-    write_samples(path, run_keys(ATTENTION), tables_of(plan).samples)
-    header, *rows = path.read_text().splitlines()
-    path.write_text("\n".join([header, *rows[::-1]]))
-    found = read_samples(path, ATTENTION)
+def test_samples_are_found_by_their_run_and_metric(plan: dict[str, Any], run: Run) -> None:
+    found = samples_by_run(tables_of(plan), ATTENTION)
     key = tuple(run.to_json().values())
     (forward,) = found[*key, "forward_time"]
     assert forward == pytest.approx([1e3 * second for second in FORWARD])

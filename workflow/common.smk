@@ -9,7 +9,8 @@ import shlex
 import sys
 import time
 
-from flashlab.analysis.experiment import CLAIMS, COMPARISONS, DERIVED, OBSERVATIONS, TABLES
+from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS, OF_DATASET, table_names
+from flashlab.benchmarks.registry import find_benchmark
 from flashlab.calls import call
 from flashlab.calls.allocations import own_jobs
 from flashlab.calls.prepare import REPORTS
@@ -50,6 +51,11 @@ REPORT = PREPARED.report
 PLAN = str(PLAN_ROOT / HOME / "plan")
 PLANS = expand(f"{PLAN}/experiments/{{experiment}}.json", experiment=PREPARED.experiments)
 SWEEPS = expand(f"{PLAN}/sweeps/{{experiment}}.json", experiment=PREPARED.experiments)
+TABLES = expand(
+    f"{HOME}/tables/{{experiment}}/{{table}}.csv",
+    experiment=PREPARED.experiments,
+    table=table_names(find_benchmark(PREPARED.config["benchmark"])),
+) + [f"{HOME}/{name}" for name in OF_DATASET]
 RECORDS = sorted({path for paths in PREPARED.records.values() for path in paths})
 
 # What a cluster is asked for: the minutes of a measuring job, its time limit and one to start, and

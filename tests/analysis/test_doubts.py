@@ -9,8 +9,9 @@ from analysis.deriving import Plant, rows_of
 from planted.experiments import noisy
 
 from flashlab.analysis.comparison_rows import FIRST, IMPLEMENTATIONS
-from flashlab.analysis.doubts import DIPS, HALVES_DIFFER, with_dips, with_doubts
+from flashlab.analysis.doubts import DIPS, HALVES_DIFFER, doubts
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Experiment, with_warnings
 
 
 def planted(experiment: Plant, later: float) -> Any:
@@ -21,11 +22,17 @@ def planted(experiment: Plant, later: float) -> Any:
     )
 
 
+def doubted(experiment: Experiment) -> Experiment:
+    """An experiment with the doubts beside the warnings of its records."""
+    added = doubts([experiment], Estimates([experiment]))
+    return replace(experiment, runs=with_warnings(experiment.benchmark, experiment.runs, added))
+
+
 def test_a_run_whose_halves_differ_casts_doubt_on_all_that_rests_on_it(experiment: Plant) -> None:
-    doubted = with_doubts(planted(experiment, later=1.7), Estimates())
+    halved = doubted(planted(experiment, later=1.7))
     for compared in (IMPLEMENTATIONS, FIRST):
         for metric in ("forward_time", "backward_time"):
-            for row in rows_of(doubted, compared=compared, metric=metric):
+            for row in rows_of(halved, compared=compared, metric=metric):
                 is_doubted = metric == "forward_time" and row["value"] == 256
                 is_doubted &= "Flash2" in (row["subject"], row["reference"])
                 assert (row["doubts"] == HALVES_DIFFER) is is_doubted
@@ -35,11 +42,11 @@ def test_steady_runs_and_a_drift_that_the_record_warns_of_are_not_doubted_again(
     experiment: Plant,
 ) -> None:
     steady = planted(experiment, later=1.0)
-    assert with_doubts(steady, Estimates()).runs == steady.runs
+    assert doubted(steady).runs == steady.runs
     warned = [{"code": "drift", "metric": "forward_time", "share": 0.7}]
     found = planted(experiment, later=1.7)
     runs = [{**row, "warnings": warned} for row in found.runs]
-    assert with_doubts(replace(found, runs=runs), Estimates()).runs == runs
+    assert doubted(replace(found, runs=runs)).runs == runs
 
 
 SIZES = (128, 256, 512, 1024)
@@ -48,7 +55,7 @@ SIZES = (128, 256, 512, 1024)
 def dips_of(experiment: Plant, **runs: Any) -> set[tuple[str, int]]:
     """The runs that are marked as odd points."""
     planted = experiment({name: dict(zip(SIZES, row, strict=True)) for name, row in runs.items()})
-    (found,) = with_dips([planted], Estimates([planted]))
+    found = doubted(planted)
     return {
         (run["implementation"], run["seq_len"])
         for run in found.runs

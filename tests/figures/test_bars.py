@@ -110,11 +110,11 @@ def test_a_step_has_a_mark_for_each_clock_and_its_times() -> None:
 
 def test_curves_are_drawn_step_by_step_with_their_differences_from_the_naive_one() -> None:
     experiment = training(Pytorch=1.0, Flash2=1.0)
-    samples = {
-        (*experiment.key_of(run), "loss"): [[4.0, 3.0 + i, 2.0]]
+    curves = {
+        (*experiment.key_of(run), "loss"): [4.0, 3.0 + i, 2.0]
         for i, run in enumerate(experiment.runs)
     }
-    figure = drawn(replace(experiment, samples=samples), "loss")
+    figure = drawn(replace(experiment, curves=curves), "loss")
     upper, lower = ([list(line.get_ydata()) for line in axes.lines] for axes in figure.axes)
     assert upper == [[4.0, 3.0 + i, 2.0] for i in range(4)]
     assert lower[:3] == [[0.0, float(i), 0.0] for i in range(1, 4)]

@@ -15,15 +15,15 @@ from planted.experiments import SIZES, Planter
 from planted.records import counters_of, record_of
 
 from flashlab.analysis.ceilings import Ceiling, read_ceilings
-from flashlab.analysis.comparisons import comparisons, comparisons_csv
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, read_planned_experiment
-from flashlab.analysis.tables import write_tables
+from flashlab.analysis.experiment import Experiment
+from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.figures.stage import draw_overview
 from flashlab.figures.summary import draw_summary, longest_experiment
 from flashlab.files import read_json, write_json
+from flashlab.plan.published import CLAIMS
 
 CEILINGS = {
     "device": "cpu",
@@ -59,12 +59,9 @@ def overview(
     ]
     plan = Planter(folder).write_plan(records, counters=[*map(counters_of, records[:counted])])
     write_json(folder / "ceilings.json", CEILINGS)
-    write_tables(plan, folder / "tables" / "seq_len", folder / "ceilings.json")
+    make_tables(folder, CLAIMS, folder / "ceilings.json", folder / "tables")
     languages = folder / "languages.json"
     write_json(languages, BOTH)
-    read = [read_planned_experiment(plan, folder / "tables", with_samples=True)]
-    compared = comparisons_csv(comparisons(read, Estimates(read)))
-    (folder / "comparisons.csv").write_text(compared, encoding="utf-8")
     draw_overview(
         [plan],
         folder / "tables",

@@ -17,7 +17,7 @@ from figures.drawn import BOTH, drawn, experiment_of
 from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 
-from flashlab.analysis.tables import write_tables
+from flashlab.analysis.stage import tabulate
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures.stage import draw_figures
 from flashlab.figures.style import (
@@ -105,7 +105,7 @@ def draw(tmp_path: Path, planned: Callable[..., Any]) -> Callable[..., dict[str,
         plan, languages = tmp_path / "plan.json", tmp_path / "languages.json"
         write_json(plan, document)
         write_json(languages, BOTH)
-        write_tables(plan, tmp_path / "tables" / document["name"])
+        tabulate(plan, plan, tmp_path / "tables")
         draw_figures(plan, tmp_path / "tables", languages, tmp_path / "figures")
         return {path.stem: path for path in tmp_path.glob("figures/*.svg")}
 

@@ -30,7 +30,7 @@ from planted.results import PlantedReport
 from flashlab.analysis.comparison_rows import Comparison, read_comparisons
 from flashlab.analysis.experiment import CLAIMS as CLAIMS_TABLE
 from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
-from flashlab.analysis.tables import write_tables
+from flashlab.analysis.stage import make_tables
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
 from flashlab.files import write_json
@@ -164,8 +164,7 @@ def _write_results(prepared: Prepared, drawn: Sequence[str]) -> None:
         is_of_records = Path(name).parent == records_file(home, "x").parent
         write_json(Path(name), _without_kernels_of_today(document) if is_of_records else document)
     ceilings = Path(prepared.ceilings) if prepared.ceilings else None
-    for experiment in prepared.experiments:
-        write_tables(records_file(home, experiment), home / "tables" / experiment, ceilings)
+    make_tables(home, CLAIMS, ceilings, home / "tables")
     plans = [experiment_file(home, experiment) for experiment in prepared.experiments]
     observe(plans, home / "tables", CLAIMS, ceilings, home / OBSERVATIONS)
     write_json(home / "overview" / "drawn.json", list(drawn))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ import numpy as np
 from planted.records import counters_of, plain_record, plan_of, record_of
 from planted.sorting import NAME, sorting
 
-from flashlab.analysis.experiment import Experiment, read_planned_experiment
-from flashlab.analysis.tables import write_tables
+from flashlab.analysis.experiment import Experiment
+from flashlab.analysis.stage import tabulate
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.files import write_json
+from flashlab.files import read_json, write_json
+from flashlab.plan.plan_files import records_file, sweep_file
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run
 
@@ -71,6 +72,7 @@ class Planter:
     """Plants experiments in a folder."""
 
     folder: Path
+    planted: dict[Path, Experiment] = field(default_factory=dict)
 
     def write_plan(
         self,
@@ -80,9 +82,14 @@ class Planter:
         counters: Sequence[Record] = (),
     ) -> Path:
         """Write the plan and the tables of records, all of one benchmark; the plan's file."""
-        file = self.folder / "plan" / f"{name}.json"
-        write_json(file, plan_of(self.folder, records, name, sweep, counters=counters))
-        write_tables(file, self.folder / "tables" / name)
+        file, sweep_plan = records_file(self.folder, name), sweep_file(self.folder, name)
+        document = plan_of(self.folder, records, name, sweep, counters=counters)
+        for each in (file, sweep_plan):
+            write_json(each, document)
+        self.planted[file] = tabulate(file, sweep_plan, self.folder / "tables")
+        names = self.folder / "plan" / "experiments.json"
+        before = read_json(names) if names.exists() else []
+        write_json(names, list(dict.fromkeys([*before, name])))
         return file
 
     def write_experiment(
@@ -126,12 +133,12 @@ class Planter:
         return self.write_plan(records, name, sweep, counters)
 
     def experiment(self, runs: Mapping[Any, Any], *names: str, **options: Any) -> Experiment:
-        """What is planted (`write_experiment`), as the observations read it."""
+        """What is planted (`write_experiment`), with its samples."""
         return self.read(self.write_experiment(runs, *names, **options))
 
     def read(self, plan: Path) -> Experiment:
-        """A planned experiment, as the observations read it."""
-        return read_planned_experiment(plan, self.folder / "tables", with_samples=True)
+        """What was planted under a plan, with its samples."""
+        return self.planted[plan]
 
     def sorts(self, runs: Mapping[Any, Any], name: str = "items", **noise: Any) -> Experiment:
         """An experiment of sorting by items, on four threads, with the variants that its runs have.

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.experiment import OBSERVATIONS
-from flashlab.analysis.tables import write_tables
+from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.implementations import Implementation, implementations_of
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.figures.stage import draw_figures, draw_overview
-from flashlab.files import write_json
+from flashlab.files import read_json, write_json
 from flashlab.plan import planning as plan
-from flashlab.plan.plan_files import experiment_file, records_file, titles_file
+from flashlab.plan.plan_files import experiment_file, records_file, sweep_file, titles_file
 from flashlab.plan.published import CLAIMS
 from flashlab.records import Record, write_record
 from flashlab.report.content import compose
@@ -70,9 +70,11 @@ class PlantedReport:
             write_json(plans[-1], plan.experiment_document(each, kernels, self.config, *self.kind))
             records = records_file(folder, each.name)
             write_json(records, plan.records_document(each, planned, kernels, *self.kind))
-            write_tables(records, tables / each.name)
+            write_json(sweep_file(folder, each.name), read_json(plans[-1]))
+        make_tables(folder, self.claims, None, tables)
+        for each, plan_file in zip(experiments, plans, strict=True):
             if each.figures and drawn is None:
-                draw_figures(plans[-1], tables, languages, folder / "figures" / each.name)
+                draw_figures(plan_file, tables, languages, folder / "figures" / each.name)
         overview = folder / "overview"
         observe(plans, tables, self.claims, None, folder / OBSERVATIONS)
         if drawn is None:

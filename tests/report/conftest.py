@@ -13,12 +13,18 @@ import pandas as pd
 import pytest
 
 from flashlab.analysis.experiment import TABLES, run_keys
-from flashlab.analysis.tables import write_tables
+from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import read_json, write_json
-from flashlab.plan.plan_files import experiment_file, records_file, titles_file
-from flashlab.records import Record, parse_record, write_record
+from flashlab.plan.plan_files import (
+    experiment_file,
+    process_files,
+    records_file,
+    sweep_file,
+    titles_file,
+)
+from flashlab.records import Measurement, Record, parse_record, write_record
 from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
 from flashlab.report.document import Report
@@ -122,35 +128,53 @@ class Results:
 
     def add_implementations(self, names: Sequence[str]) -> None:
         """Add implementations that do as Flash2 does, each one faster than the one before."""
-        for path in self.local.glob("tables/*/runs.csv"):
-            for file in (path.with_name(f"{table}.csv") for table in TABLES):
-                rows = read_cells(file)
-                copies = [rows]
-                for step, name in enumerate(names, start=1):
-                    copy = rows[rows["implementation"] == "Flash2"]
-                    copy = copy.replace({"Flash2": name, "flash2": name}, regex=True)
-                    for column in copy.columns.intersection(["value", "low", "high"]):
-                        faster = copy[column].map(lambda c, s=step: c and str(float(c) * 0.7**s))
-                        copy[column] = faster.where(
-                            copy["metric"].str.endswith("time"), copy[column]
-                        )
-                    copies.append(copy)
-                pd.concat(copies).to_csv(file, index=False)
-            plan = experiment_file(self.local, path.parent.name)
-            if not plan.is_file():
-                continue
+        for name in self.names:
+            plan = records_file(self.local, name)
             document = read_json(plan)
-            flash2 = next(e for e in document["implementations"] if e["name"] == "Flash2")
-            for style, name in enumerate(names, start=2):
-                label = {"zh_TW": name, "en": name}
-                document["implementations"].append(
-                    flash2 | {"name": name, "style": style, "label": label}
-                )
+            own = [e for e in document["records"] if e["run"]["implementation"] == "Flash2"]
+            for step, added in enumerate(names, start=1):
+                document["records"] += [self._faster(entry, added, 0.7**step) for entry in own]
+                document["sources"][added] = document["sources"]["Flash2"]
             write_json(plan, document)
+            for plan in (experiment_file(self.local, name), sweep_file(self.local, name)):
+                document = read_json(plan)
+                flash2 = next(e for e in document["implementations"] if e["name"] == "Flash2")
+                document["implementations"] += [
+                    flash2 | {"name": added, "style": style, "label": {"zh_TW": added, "en": added}}
+                    for style, added in enumerate(names, start=2)
+                ]
+                write_json(plan, document)
         summary = self.config["summary"]
         summary["implementations"] += names
         self.change(summary=summary)
-        self.observe()
+        self.tabulate()
+
+    def _faster(self, entry: dict[str, Any], name: str, factor: float) -> dict[str, Any]:
+        """An entry of a plan as of another implementation, whose passes take less time."""
+        files = []
+        for process in process_files(entry):
+            path = Path(process["path"])
+            record = parse_record(read_json(path), path.name)
+            metrics = {
+                metric: Measurement(
+                    measured.value * factor,
+                    tuple(sample * factor for sample in measured.samples),
+                    measured.stopped,
+                )
+                if metric.endswith("time")
+                else measured
+                for metric, measured in record.metrics.items()
+            }
+            run = replace(record.run, implementation=name)
+            copy = path.with_name(path.name.replace("flash2", name.lower()))
+            write_record(copy, replace(record, run=run, metrics=metrics))
+            files.append({**process, "path": copy.as_posix()})
+        first, *others = files
+        run = {**entry["run"], "implementation": name}
+        return {key: value for key, value in entry.items() if key != "counters"} | {
+            **{"run": run, "path": first["path"]},
+            **({"replicates": others} if others else {}),
+        }
 
     def fail(self, implementations: Collection[str], status: str = "error") -> None:
         """Make every run of these implementations fail, and all that follows from the records."""
@@ -167,14 +191,16 @@ class Results:
         """Change every record of a run, and all that follows from the records."""
         for path in self.local.glob("records/[!c]*.json"):
             write_record(path, change(parse_record(read_json(path), path.name)))
-        for name in self.names:
-            tables = self.local / "tables" / name
-            write_tables(records_file(self.local, name), tables, self.ceilings)
-        self.observe()
+        self.tabulate()
         self.redraw(self.config["languages"])
 
+    def tabulate(self) -> None:
+        """Make the tables and the observations again from the records and the plan as they are."""
+        make_tables(self.local, CLAIMS, self.ceilings, self.local / "tables")
+        self.observe()
+
     def observe(self) -> None:
-        """Compare and observe again from the tables as they are."""
+        """Observe again from the tables as they are."""
         plans = [experiment_file(self.local, name) for name in self.names]
         output = self.local / "observations.json"
         observe(plans, self.local / "tables", CLAIMS, self.ceilings, output)

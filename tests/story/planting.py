@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from planted.results import PlantedReport
-from story.reading import tables_of
 
 from flashlab.analysis.ceilings import Ceilings
-from flashlab.analysis.experiment import read_planned_experiment
 from flashlab.files import read_json
 from flashlab.plan.plan_files import experiment_file
+from flashlab.story.stage import read_tables
 from flashlab.story.tables import Tables
 
 
@@ -21,9 +20,6 @@ def tables_of_report(
     home = report.write(folder, drawn=[])
     names = ["summary", *(each["name"] for each in report.config["experiments"])]
     planned = set(read_json(home / "plan" / "experiments.json"))
-    experiments = [
-        read_planned_experiment(experiment_file(home, name), home / "tables", with_samples=True)
-        for name in names
-        if name in planned
-    ]
-    return tables_of(*experiments, ceilings=ceilings)
+    plans = [experiment_file(home, name) for name in names if name in planned]
+    read = read_tables(plans, home / "tables", None)
+    return Tables(read.experiments, read.comparisons, read.estimates, ceilings)

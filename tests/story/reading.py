@@ -9,6 +9,7 @@ from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.comparisons import comparisons
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment
+from flashlab.analysis.run_estimates import RunEstimates, estimate_rows
 from flashlab.story.observation import Observation
 from flashlab.story.tables import Section, Speed, Tables
 from flashlab.story.telling import tell
@@ -18,8 +19,10 @@ LANGUAGES = ("zh_TW", "en")
 
 def tables_of(*experiments: Experiment, ceilings: Ceilings | None = None) -> Tables:
     """The tables of planted experiments."""
-    every = comparisons(experiments, Estimates(experiments))
-    return Tables(experiments, every, ceilings)
+    estimates, benchmark = Estimates(experiments), experiments[0].benchmark
+    rows = list(estimate_rows(experiments, estimates, {}))
+    every = comparisons(experiments, estimates)
+    return Tables(experiments, every, RunEstimates(rows, benchmark), ceilings)
 
 
 def section_of(experiment: Experiment) -> Section:

@@ -275,7 +275,7 @@ def test_a_rate_is_a_share_of_the_ceiling_that_it_stays_under(
     ceilings = read_ceilings(CEILINGS, Estimates())
     tables = plant({"SharedTiles": time, "Padded": time, "Coalesced": time}, ceilings=ceilings)
     assert expected in told(ladder.ladder_rate(climbing(tables)))["en"]
-    without = Tables(tables.experiments, tables.comparisons, None)
+    without = Tables(tables.experiments, tables.comparisons, tables.estimates, None)
     assert ladder.ladder_rate(climbing(without)) is None
 
 

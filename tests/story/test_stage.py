@@ -14,9 +14,9 @@ from analysis.deriving import rows_of
 from planted.experiments import SIZES, Planter
 
 from flashlab.analysis.comparison_rows import read_comparisons
-from flashlab.analysis.experiment import DERIVED
+from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS, OF_DATASET
+from flashlab.analysis.stage import make_tables
 from flashlab.plan.published import CLAIMS
-from flashlab.story.observation import read_observations
 from flashlab.story.stage import observe
 
 
@@ -52,34 +52,40 @@ def rewrite(table: Path, change: Callable[[list[dict[str, str]]], Any]) -> None:
         writer.writerows(rows)
 
 
-def observed(plans: list[Path], folder: Path, name: str) -> Path:
-    """Write what is derived of planned sweeps into a folder of its own."""
-    output = folder / name / "observations.json"
-    output.parent.mkdir()
+def observed(plans: list[Path], folder: Path) -> str:
+    """What is said of the tables of planned sweeps."""
+    output = folder / OBSERVATIONS
     observe(plans, folder / "tables", CLAIMS, None, output)
-    return output.parent
+    return output.read_text(encoding="utf-8")
+
+
+def tabulated(folder: Path) -> list[str]:
+    """The tables of a whole planted dataset."""
+    make_tables(folder, CLAIMS, None, folder / "tables")
+    return [folder.joinpath(name).read_text(encoding="utf-8") for name in OF_DATASET]
 
 
 def test_the_order_of_rows_and_runs_changes_nothing(dataset: list[Path], tmp_path: Path) -> None:
-    before = observed(dataset, tmp_path, "before")
+    tables, said = tabulated(tmp_path), observed(dataset, tmp_path)
     shuffle = random.Random(3).shuffle
     for path in (tmp_path / "tables").rglob("*.csv"):
         rewrite(path, shuffle)
+    assert observed(dataset, tmp_path) == said
     for path in dataset:
         plan = json.loads(path.read_text(encoding="utf-8"))
         shuffle(plan["records"])
         path.write_text(json.dumps(plan), encoding="utf-8")
-    permuted = observed(dataset, tmp_path, "permuted")
-    for name in DERIVED:
-        assert permuted.joinpath(name).read_bytes() == before.joinpath(name).read_bytes()
-    assert read_observations(before / "observations.json")
+    assert tabulated(tmp_path) == tables
+    assert observed(dataset, tmp_path) == said
+    assert json.loads(said)
 
 
 def test_a_record_that_is_not_ok_never_becomes_a_number(planter: Planter, tmp_path: Path) -> None:
     times = {size: size / 10 for size in SIZES}
     runs = {"Pytorch": {**times, 4096: "error"}, "Flash2": {**times, 4096: "incorrect"}}
-    found = observed([planter.write_experiment(runs)], tmp_path, "found")
-    values = {row.value for row in read_comparisons(found / "comparisons.csv")}
+    planter.write_experiment(runs)
+    tabulated(tmp_path)
+    values = {row.value for row in read_comparisons(tmp_path / COMPARISONS)}
     assert values == {*SIZES, None}
 
 

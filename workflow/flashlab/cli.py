@@ -124,9 +124,13 @@ class Command:
         status = self.find_function()(*values) or 0
         if self.tells_made:
             output: Path = arguments.output
-            beside = [output.with_name(name) for name in self.beside]
-            for file in sorted(output.iterdir()) if output.is_dir() else [output, *beside]:
-                print(made_line(file.name, file.read_bytes()))
+            inside = {
+                file.relative_to(output).as_posix(): file
+                for file in sorted(output.rglob("*.*") if output.is_dir() else ())
+            }
+            beside = {name: output.with_name(name) for name in self.beside}
+            for name, file in ((inside or {output.name: output}) | beside).items():
+                print(made_line(name, file.read_bytes()))
         return status
 
 

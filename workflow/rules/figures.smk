@@ -4,7 +4,12 @@
 rule figures:
     input:
         plan=f"{PLAN}/experiments/{{experiment}}.json",
-        tables=multiext(f"{HOME}/tables/{{experiment}}/", "runs.csv", "metrics.csv"),
+        # Its tables are another's by what they are made of.
+        tables=ancient(multiext(f"{HOME}/tables/{{experiment}}/", "runs.csv", "metrics.csv")),
+        records_plan=f"{PLAN}/records/{{experiment}}.json",
+        records=lambda wildcards: PREPARED.records[wildcards.experiment],
+        ceilings=PREPARED.ceilings or [],
+        tabulating=sources("flashlab.analysis.tables"),
         languages=f"{PLAN}/languages.json",
         sources=sources("flashlab.figures.stage"),
         catalogs=catalogs("figures"),
@@ -25,7 +30,7 @@ rule figures:
     conda:
         CONDA
     params:
-        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
+        tables=f"{HOME}/tables",
     message:
         "Drawing {wildcards.experiment}"
     shell:
@@ -37,12 +42,7 @@ rule overview:
     input:
         experiments=f"{PLAN}/experiments.json",
         plans=SWEEPS,
-        tables=expand(
-            f"{HOME}/tables/{{experiment}}/{{table}}.csv",
-            experiment=PREPARED.experiments,
-            table=("runs", "metrics"),
-        ),
-        comparisons=f"{HOME}/{COMPARISONS}",
+        tables=TABLES,
         devices=DEVICES,
         ceilings=PREPARED.ceilings or [],
         languages=f"{PLAN}/languages.json",
@@ -66,11 +66,12 @@ rule overview:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
+        tables=f"{HOME}/tables",
+        comparisons=f"{HOME}/{COMPARISONS}",
         ceilings=CEILINGS,
     message:
         "Drawing the figures across experiments"
     shell:
-        "python -S -m flashlab.stage overview --tables {params.tables:q} --comparisons {input.comparisons:q} "
+        "python -S -m flashlab.stage overview --tables {params.tables:q} --comparisons {params.comparisons:q} "
         "{params.ceilings} --languages {input.languages:q} --output {output:q} {input.plans:q} "
         "> {log:q} 2>&1"

@@ -1,26 +1,17 @@
-# tables -> comparisons, claims and observations: what the report says, as data.
-
-PUBLISHED = str(ROOT / "data" / "published" / "claims.yaml")
+# tables -> observations: what the report says, as data.
 
 
 rule observations:
     input:
-        experiments=f"{PLAN}/experiments.json",
         plans=SWEEPS,
-        tables=expand(
-            f"{HOME}/tables/{{experiment}}/{{table}}.csv",
-            experiment=PREPARED.experiments,
-            table=TABLES,
-        ),
+        tables=TABLES,
         claims=PUBLISHED,
         devices=DEVICES,
         ceilings=PREPARED.ceilings or [],
         sources=sources("flashlab.story.stage"),
-        remade=remade(*(f"{HOME}/{name}" for name in DERIVED)),
+        remade=remade(f"{HOME}/{OBSERVATIONS}"),
     output:
-        comparisons=f"{HOME}/{COMPARISONS}",
-        claims=f"{HOME}/{CLAIMS}",
-        observations=f"{HOME}/{OBSERVATIONS}",
+        f"{HOME}/{OBSERVATIONS}",
     log:
         f"{HOME}/logs/observations.log",
     localrule: True
@@ -29,10 +20,10 @@ rule observations:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
+        tables=f"{HOME}/tables",
         ceilings=CEILINGS,
     message:
         "Observing what the report says"
     shell:
         "python -S -m flashlab.stage observations --tables {params.tables:q} --claims {input.claims:q} "
-        "{params.ceilings} --output {output.observations:q} {input.plans:q} > {log:q} 2>&1"
+        "{params.ceilings} --output {output:q} {input.plans:q} > {log:q} 2>&1"

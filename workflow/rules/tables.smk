@@ -1,26 +1,36 @@
-# records -> tables: tidy CSV for each experiment.
+# records -> tables: tidy CSV of each experiment, every ratio, and the published claims.
+#
+# Each record is read once, and samples nowhere else. What is made of one experiment alone takes its
+# tables as ancient: this job makes those of all experiments again, mostly as they were.
+
+PUBLISHED = str(ROOT / "data" / "published" / "claims.yaml")
 
 
 rule tables:
     input:
-        plan=f"{PLAN}/records/{{experiment}}.json",
-        records=lambda wildcards: PREPARED.records[wildcards.experiment],
+        experiments=f"{PLAN}/experiments.json",
+        records_plans=expand(f"{PLAN}/records/{{experiment}}.json", experiment=PREPARED.experiments),
+        plans=SWEEPS,
+        records=RECORDS,
+        claims=PUBLISHED,
         ceilings=PREPARED.ceilings or [],
-        sources=sources("flashlab.analysis.tables"),
-        remade=remade(*(f"{HOME}/tables/{{experiment}}/{t}.csv" for t in TABLES)),
+        sources=sources("flashlab.analysis.stage"),
+        remade=remade(*TABLES),
     output:
-        runs=f"{HOME}/tables/{{experiment}}/runs.csv",
-        metrics=f"{HOME}/tables/{{experiment}}/metrics.csv",
-        samples=f"{HOME}/tables/{{experiment}}/samples.csv",
+        TABLES,
     log:
-        f"{HOME}/logs/tables/{{experiment}}.log",
+        f"{HOME}/logs/tables.log",
     localrule: True
     conda:
         CONDA
+    resources:
+        mem_mb=MEMORY["report"],
     params:
-        tables=subpath(output.runs, parent=True),
+        results=lambda wildcards, input: str(Path(input.experiments).parents[1]),
+        tables=f"{HOME}/tables",
         ceilings=CEILINGS,
     message:
-        "Tabulating {wildcards.experiment}"
+        "Tabulating the records"
     shell:
-        "python -S -m flashlab.stage tables --plan {input.plan:q} {params.ceilings} --output {params.tables:q} > {log:q} 2>&1"
+        "python -S -m flashlab.stage tables --results {params.results:q} --claims {input.claims:q} "
+        "{params.ceilings} --output {params.tables:q} > {log:q} 2>&1"

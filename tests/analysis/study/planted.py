@@ -327,8 +327,8 @@ def records_of(
 
 
 def write_dataset(
-    dataset: Planted, folder: Path, random: np.random.Generator, name: str = "sweep"
+    dataset: Planted, planter: Planter, random: np.random.Generator, name: str = "sweep"
 ) -> Path:
     """Plan and tables of a planted sweep over seq_len; the plan's file."""
     records = records_of(dataset, random).values()
-    return Planter(folder).write_plan([*itertools.chain(*records)], name)
+    return planter.write_plan([*itertools.chain(*records)], name)

@@ -99,7 +99,8 @@ def _score_dataset(
 ) -> None:
     from flashlab.story.attention import story
 
-    tables = tables_of(Planter(folder).read(write_dataset(dataset, folder, random)))
+    planter = Planter(folder)
+    tables = tables_of(planter.read(write_dataset(dataset, planter, random)))
     truth = Truth(dataset)
     for row in tables.comparisons.astype({"value": float}).to_dict("records"):
         ratio = truth.ratio(row)

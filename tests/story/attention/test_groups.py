@@ -1,5 +1,6 @@
 """The groups of three or more implementations: those that store the scores, and the fused."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,8 +8,9 @@ from planted.experiments import Planter
 from story.attention.planting import FAST, NAIVE, along_n, chapter_of, declared, many
 from story.reading import tables_of, told
 
-from flashlab.analysis.doubts import with_dips
+from flashlab.analysis.doubts import doubts
 from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import with_warnings
 from flashlab.story.attention import group_front, group_sections, groups
 from flashlab.story.attention.gaps import gaps, odd_points
 from flashlab.story.tables import Tables
@@ -239,7 +241,10 @@ def test_a_point_that_its_neighbours_leave_no_room_for_is_told_as_odd(planter: P
     steady = {"Pytorch": (10, 40, 160, 640), "Flash3": (2, 8, 32, 128)}
     tables = many(planter, {**steady, "Flash2": (1, 4, 32, 64)})
     planted = [section.experiment for section in tables.sections]
-    doubted = with_dips(planted, Estimates(planted))
+    added = doubts(planted, Estimates(planted))
+    doubted = [
+        replace(each, runs=with_warnings(each.benchmark, each.runs, added)) for each in planted
+    ]
     said = told(odd_points(tables_of(*doubted).sections))
     assert said["en"].startswith("Odd: Flash2 at N = 512 is slower than the sizes on both sides")
     assert said["zh_TW"].startswith("異常點：Flash2 在 N = 512，比前後")

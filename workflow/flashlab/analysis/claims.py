@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -237,6 +238,11 @@ def judge_claims(
         about = {"claim": claim["id"], "source": claim["source"], "says": claim["says"]["en"]}
         found += [{**about, "verdict": verdict, "reason": reason, **row} for row in rows or [{}]]
     return pd.DataFrame(found, columns=list(COLUMNS))
+
+
+def read_claims_table(file: Path) -> pd.DataFrame:
+    """The table as it was written; what is missing is not a number."""
+    return pd.read_csv(file, dtype=dict.fromkeys(COLUMNS[:9], str))
 
 
 def claims_csv(table: pd.DataFrame) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from flashlab.analysis.experiment import OF_DATASET
 from flashlab.cli import Command, option, path, paths
 
 
@@ -17,28 +18,29 @@ def _verdicts(results: Path) -> None:
 COMMANDS = (
     Command(
         "tables",
-        "flashlab.analysis.tables:write_tables",
-        "Aggregate an experiment's records into CSV.",
+        "flashlab.analysis.stage:make_tables",
+        "Aggregate the records of a dataset into CSV, compare all runs, and judge the claims.",
         (
-            path("--plan", "plan/records/<experiment>.json"),
-            path("--output", "folder to write into"),
+            path("--results", "folder of the dataset, with its plan"),
+            path("--claims", "the published claims"),
             option("--ceilings", type=Path, help="the device's ceilings, if measured"),
+            path("--output", "folder of all tables, with those of the dataset beside it"),
         ),
         tells_made=True,
+        beside=OF_DATASET,
     ),
     Command(
         "observations",
         "flashlab.story.stage:observe",
-        "Compare all runs, judge the published claims, and observe what the report says.",
+        "Observe what the report says.",
         (
             paths("plans", "plan/sweeps/*.json"),
             path("--tables", "folder of all tables"),
             path("--claims", "the published claims"),
             option("--ceilings", type=Path, help="the device's ceilings, if measured"),
-            path("--output", "observations.json to write, with the tables beside it"),
+            path("--output", "observations.json to write"),
         ),
         tells_made=True,
-        beside=("comparisons.csv", "claims.csv"),
     ),
     Command(
         "verdicts",

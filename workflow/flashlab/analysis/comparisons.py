@@ -227,4 +227,5 @@ def comparisons_csv(table: pd.DataFrame) -> str:
 
 def read_comparisons(file: Path) -> pd.DataFrame:
     """The table as it was written; a value that is missing is not a number."""
-    return pd.read_csv(file, dtype={"variant": str, "doubts": str})
+    words = {"variant": "", "doubts": ""}
+    return pd.read_csv(file, dtype=dict.fromkeys(words, str)).fillna(words)

@@ -1,6 +1,6 @@
-"""Doubts that only the samples show: put beside the warnings that the records carry.
+"""Doubts that only the samples show, beside the warnings that the records carry.
 
-So every comparison that rests on such a run carries the doubt.
+Every comparison that rests on such a run carries the doubt.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import Experiment, Row, metrics_of, with_warnings
+from flashlab.analysis.experiment import Experiment, Row, metrics_of
 from flashlab.analysis.ratios import Ratio, exceeds_margin, function_of, ratio
 from flashlab.analysis.series import Series, each_series
 from flashlab.analysis.settings import operations, timed_metrics
@@ -62,8 +61,10 @@ def drift(experiment: Experiment, row: Row, estimates: Estimates) -> Ratio | Non
     return max(drifts, key=lambda found: max(found.ratio, 1 / found.ratio), default=None)
 
 
-def with_doubts(experiment: Experiment, estimates: Estimates) -> Experiment:
-    """The sweep with a warning on each metric of a run whose halves differ by more than the margin.
+def _drifting(
+    experiment: Experiment, estimates: Estimates
+) -> Iterator[tuple[tuple[Any, ...], dict[str, str]]]:
+    """The runs with a metric whose halves differ by more than the margin, and the warning on it.
 
     The warning of drift that the measuring gives compares the first third with the last, and may
     miss it.
@@ -74,14 +75,12 @@ def with_doubts(experiment: Experiment, estimates: Estimates) -> Experiment:
         for warning in run["warnings"] or ()
         if warning["code"] == "drift"
     }
-    added: dict[Any, list[dict[str, str]]] = {}
     sampled = metrics_of(experiment.benchmark, exact=False)
     for series in each_series(experiment, sorted(sampled, key=lambda metric: metric.name)):
         for row in series.measured_rows:
             key, metric = experiment.key_of(row), series.metric.name
             if (*key, metric) not in warned and drift(experiment, row, estimates):
-                added.setdefault(key, []).append({"code": HALVES_DIFFER, "metric": metric})
-    return replace(experiment, runs=with_warnings(experiment.benchmark, experiment.runs, added))
+                yield key, {"code": HALVES_DIFFER, "metric": metric}
 
 
 def rate_step(series: Series, estimates: Mapping[int, Estimate], value: int, before: int) -> Ratio:
@@ -150,18 +149,31 @@ def _dips(experiment: Experiment, estimates: Estimates) -> Iterator[tuple[Series
                     yield of[name], sizes[1], [sizes[0], sizes[2]]
 
 
-def with_dips(experiments: Sequence[Experiment], estimates: Estimates) -> list[Experiment]:
-    """The sweeps with a warning on each run that dips in any of them, and in which."""
-    added: dict[Any, list[dict[str, str]]] = {}
-    for experiment in experiments:
-        if experiment.is_ordered and not experiment.is_simulated:
-            for series, size, _ in _dips(experiment, estimates):
-                run = experiment.run_at(series.implementation, series.variant, size)
-                assert run is not None
-                metric = series.metric.name
-                warning = {"code": DIPS, "metric": metric, "experiment": experiment.name}
-                warnings = added.setdefault(experiment.key_of(run), [])
+def _dipping(
+    experiment: Experiment, estimates: Estimates
+) -> Iterator[tuple[tuple[Any, ...], dict[str, str]]]:
+    """The runs that dip, and the warning on each."""
+    if not experiment.is_ordered or experiment.is_simulated:
+        return
+    for series, size, _ in _dips(experiment, estimates):
+        run = experiment.run_at(series.implementation, series.variant, size)
+        assert run is not None
+        warning = {"code": DIPS, "metric": series.metric.name, "experiment": experiment.name}
+        yield experiment.key_of(run), warning
+
+
+def doubts(
+    experiments: Sequence[Experiment], estimates: Estimates
+) -> dict[tuple[Any, ...], list[dict[str, str]]]:
+    """The warnings that only the samples give, by what distinguishes a run.
+
+    That the halves of its calls differ (``halves_differ``, once a metric), and that it is slower
+    than the sizes on both sides leave room for (``dips``, in each experiment in which it is).
+    """
+    found: dict[tuple[Any, ...], list[dict[str, str]]] = {}
+    for seek in (_drifting, _dipping):
+        for experiment in experiments:
+            for key, warning in seek(experiment, estimates):
+                warnings = found.setdefault(key, [])
                 warnings += [warning] if warning not in warnings else []
-    return [
-        replace(each, runs=with_warnings(each.benchmark, each.runs, added)) for each in experiments
-    ]
+    return found

@@ -139,6 +139,11 @@ class Estimates:
         )
         return min(counts, key=lambda count: (-counts[count], count))
 
+    def medians_of(self, experiment: Experiment, row: Row, metric: Metric) -> list[float]:
+        """The median, or the mean, of a sampled metric in each process of a run."""
+        found = self._processes(metric).get(experiment.key_of(row))
+        return [estimate.median for estimate in found.estimates] if found else []
+
     def of_metric(self, experiment: Experiment, run: Row, name: str) -> Estimate:
         """The estimate of any metric of a run, one that follows from others by computing it."""
         metric = experiment.benchmark.metric(name)

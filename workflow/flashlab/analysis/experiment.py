@@ -17,6 +17,9 @@ from flashlab.files import read_json
 from flashlab.plan.plan_files import CLAIMS_PREFIX
 
 TABLES = ("runs", "metrics", "samples")
+"""The tables of an experiment; of a benchmark with curves, these too (`table_names`)."""
+
+CURVES = "curves"
 COMPARISONS = "comparisons.csv"
 """The table of the whole dataset (`flashlab.analysis.comparisons`)."""
 
@@ -26,8 +29,14 @@ OBSERVATIONS = "observations.json"
 CLAIMS = "claims.csv"
 """What the published claims amount to on the dataset (`flashlab.analysis.claims`)."""
 
-DERIVED = (COMPARISONS, CLAIMS, OBSERVATIONS)
-"""What is derived of a whole dataset, in its folder of results."""
+ESTIMATES = "estimates.csv"
+"""What the estimators know of each run by itself (`flashlab.analysis.run_estimates`)."""
+
+OF_DATASET = (COMPARISONS, ESTIMATES, CLAIMS)
+"""The tables of a whole dataset, in its folder of results."""
+
+DERIVED = (*OF_DATASET, OBSERVATIONS)
+"""These, and what is said of them."""
 
 RUN_COLUMNS = (
     *("process", "status", "message", "protocol", "device_name", "provider", "torch", "driver"),
@@ -78,12 +87,19 @@ EXACT_DIGITS = 12
 """Those of a metric's value: a byte counts up to 100 GiB, in MiB."""
 
 INTEGERS = frozenset({"process", "processes", "samples", "index", "graph_breaks"})
-NUMBERS = frozenset({"value", "low", "high", "deviation", "GFLOP", "power_limited"})
+NUMBERS = frozenset(
+    {"value", "low", "high", "least", "most", "deviation", "GFLOP", "power_limited"}
+)
 BOOLEANS = frozenset({"source_changed"})
 
 Row = Mapping[str, Any]
 Variant = tuple[tuple[str, Value], ...]
 """The values of the benchmark's variants: ``(("causal", False),)``; empty where it has none."""
+
+
+def table_names(benchmark: Benchmark) -> tuple[str, ...]:
+    """The tables of each experiment of a benchmark."""
+    return (*TABLES, CURVES) if benchmark.curves else TABLES
 
 
 def run_keys(benchmark: Benchmark) -> tuple[str, ...]:
@@ -122,34 +138,28 @@ def read_table(path: Path, benchmark: Benchmark) -> list[dict[str, Any]]:
 
 
 SampleKey = tuple[Any, ...]
+"""What tells a run from all others, and a metric or curve of it."""
 
-
-Samples = list[list[float]]
+Samples = Sequence[Sequence[float]]
 """The samples of each process, in order of the processes and of measurement."""
 
 
-def read_samples(path: Path, benchmark: Benchmark) -> dict[SampleKey, Samples]:
-    """Every sample, by the run's keys and the metric.
+def read_curves(path: Path, benchmark: Benchmark) -> dict[SampleKey, list[float]]:
+    """The steps of each curve of each run, by the run's keys and the curve's name.
 
-    In order, so that a table with permuted rows gives the same estimates.
+    Of several processes those of the first that has the curve.
     """
-    kinds: dict[str, type] = {p.name: p.kind for p in benchmark.parameters}
-    keys = run_keys(benchmark)
-    series: dict[str, list[tuple[int, float]]] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        next(file)  # the columns, which are those that `tables` writes
-        for line in file:
-            start, index, value = line.rsplit(",", 2)
-            series.setdefault(start, []).append((int(index), float(value)))
-    found: dict[SampleKey, dict[int, list[float]]] = {}
-    for cells, samples in zip(csv.reader(series), series.values(), strict=True):
-        *run, process, metric = cells
-        values = [parse_cell(column, cell, kinds) for column, cell in zip(keys, run, strict=True)]
-        by_process = found.setdefault((*values, metric), {})
-        by_process[int(process)] = [value for _, value in sorted(samples)]
-    return {
-        key: [processes[number] for number in sorted(processes)] for key, processes in found.items()
-    }
+    if not path.is_file():
+        return {}
+    keys = (*run_keys(benchmark), "metric")
+    found: dict[SampleKey, tuple[int, list[float]]] = {}
+    rows = read_table(path, benchmark)
+    for row in sorted(rows, key=lambda row: (row["process"], row["index"])):
+        key = tuple([row[column] for column in keys])
+        process, steps = found.setdefault(key, (row["process"], []))
+        if row["process"] == process:
+            steps.append(row["value"])
+    return {key: steps for key, (_, steps) in found.items()}
 
 
 PROCESSES_DIFFER = "processes_differ"
@@ -225,7 +235,7 @@ class Experiment:
     """An experiment's plan and tables, for look-ups by implementation, variant, metric and value.
 
     `runs` has a row for each run, whatever the number of its processes, and `records` one for each
-    process, or none where that would be the same. `samples` is empty where they were not read.
+    process, or none where that would be the same. Only what was made of records has `samples`.
     """
 
     plan: Mapping[str, Any]
@@ -234,6 +244,7 @@ class Experiment:
     metrics: Sequence[Row]
     samples: Mapping[SampleKey, Samples] = field(default_factory=dict, repr=False)
     records: Sequence[Row] = ()
+    curves: Mapping[SampleKey, list[float]] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -444,9 +455,8 @@ class Experiment:
         return [value for (value,) in self.samples.get((*self.key_of(row), name), [])]
 
     def curve_of(self, run: Row, curve: str) -> list[float]:
-        """A curve of a run, of its first process that has it; empty where it was not read."""
-        found = self.samples.get((*self.key_of(run), curve), [])
-        return found[0] if found else []
+        """A curve of a run; empty where it has none."""
+        return self.curves.get((*self.key_of(run), curve), [])
 
     @cached_property
     def ordered(self) -> list[Row]:
@@ -593,22 +603,18 @@ def step_metric(experiment: Experiment) -> Metric:
     return chosen_metrics(experiment.benchmark)[-1]
 
 
-def read_experiment(
-    plan: Mapping[str, Any], tables: Path, with_samples: bool = False
-) -> Experiment:
-    """The sweep of a planned experiment from its folder of `tables`."""
+def read_experiment(plan: Mapping[str, Any], tables: Path) -> Experiment:
+    """The sweep of a planned experiment from its folder of `tables`, without samples."""
     benchmark = find_benchmark(plan["benchmark"])
     folder = tables / plan["name"]
     records: list[Row] = [*read_table(folder / "runs.csv", benchmark)]
     metrics: list[Row] = [*read_table(folder / "metrics.csv", benchmark)]
+    curves = read_curves(folder / "curves.csv", benchmark)
     runs = _with_exact_differences(benchmark, merge_processes(benchmark, records), metrics)
-    samples = read_samples(folder / "samples.csv", benchmark) if with_samples else {}
     benchmark = benchmark.having({row["metric"] for row in metrics}).on(runs[0]["device"])
-    return Experiment(plan, benchmark, runs, metrics, samples, records)
+    return Experiment(plan, benchmark, runs, metrics, {}, records, curves)
 
 
-def read_planned_experiment(
-    plan_file: Path, tables: Path, with_samples: bool = False
-) -> Experiment:
+def read_planned_experiment(plan_file: Path, tables: Path) -> Experiment:
     """The sweep of the experiment planned in a file (``plan/experiments/<name>.json``)."""
-    return read_experiment(read_json(plan_file), tables, with_samples)
+    return read_experiment(read_json(plan_file), tables)

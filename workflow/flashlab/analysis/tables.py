@@ -1,12 +1,12 @@
-"""Records to tidy CSV: for each experiment a row a record, a row a metric, and a row a sample.
+"""Records to tidy CSV: for each experiment a row a record, a metric, a sample, a step of a curve.
 
 The columns are those that the benchmark declares. A run has a record for each process that
 measured it, and its metrics are those of all processes together (`flashlab.analysis.replication`).
 Each row of the metric table states its unit, which is also that of the metric's samples; after a
-run's metrics come its counters, if they were read. The sample table holds a run's curves too, a row
-for each step. A run that is not ``ok`` has its status and empty cells, never a zero; one whose rate
-is more than the device's measured ceiling allows is ``implausible``, with its numbers. Numbers are
-rounded to `EXACT_DIGITS`, samples to `SAMPLE_DIGITS`, before they are written.
+run's metrics come its counters, if they were read. A run that is not ``ok`` has its status and
+empty cells, never a zero; one whose rate is more than the device's measured ceiling allows is
+``implausible``, with its numbers. Numbers are rounded to `EXACT_DIGITS`, samples and curves to
+`SAMPLE_DIGITS`, before they are written.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from flashlab.analysis.ceilings import Ceilings, is_implausible, read_ceilings
-from flashlab.analysis.estimates import Estimates, bases_of
+from flashlab.analysis.ceilings import Ceilings, is_implausible
+from flashlab.analysis.estimates import bases_of
 from flashlab.analysis.experiment import (
     ABSENT,
     DIRTY,
@@ -34,6 +34,7 @@ from flashlab.analysis.experiment import (
     RUN_COLUMNS,
     SAMPLE_COLUMNS,
     SAMPLE_DIGITS,
+    SampleKey,
     Samples,
     parameter_columns,
     run_keys,
@@ -75,11 +76,12 @@ class Series:
 
 @dataclass(frozen=True)
 class Tables:
-    """The three tables of an experiment, as rows of column → cell; of the samples, as series."""
+    """The tables of an experiment, as rows of column → cell; of samples and curves, as series."""
 
     runs: list[dict[str, Any]]
     metrics: list[dict[str, Any]]
     samples: list[Series]
+    curves: list[Series]
 
 
 def _cell(value: Any) -> str:
@@ -102,7 +104,7 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
         writer.writerows([_cell(row[column]) for column in columns] for row in rows)
 
 
-def write_samples(path: Path, keys: Sequence[str], samples: Iterable[Series]) -> None:
+def write_series(path: Path, keys: Sequence[str], samples: Iterable[Series]) -> None:
     """Write a row for each value as CSV, atomically."""
     *common, _index, _value = columns = (*keys, *SAMPLE_COLUMNS)
     with open_atomically(path) as file:
@@ -291,8 +293,16 @@ def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list
 
 
 def _series(record: Record, name: str, values: Sequence[float]) -> Series:
-    """The samples of a metric, or the steps of a curve."""
     return Series({**record.run.to_row(), "process": record.process, "metric": name}, values)
+
+
+def _samples(record: Record, benchmark: Benchmark, recorded: Collection[str]) -> Iterator[Series]:
+    """The samples of each metric, or the mean of calls that were timed together."""
+    for name, metric in record.metrics.items():
+        if name in recorded:
+            yield _series(record, name, metric.samples)
+            if not (metric.samples or benchmark.metric(name).exact):
+                yield _series(record, MEAN.format(metric=name), [metric.value])
 
 
 def _is_source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> bool:
@@ -396,33 +406,49 @@ def _implausible_rates(
     return found
 
 
+RecordFiles = dict[tuple[Path, Run], _File]
+"""The records that were read already: experiments share runs, and each is read once."""
+
+
 def _read(
-    benchmark: Benchmark, entry: Mapping[str, Any], ceilings: Ceilings | None, is_anonymous: bool
+    benchmark: Benchmark,
+    entry: Mapping[str, Any],
+    ceilings: Ceilings | None,
+    is_anonymous: bool,
+    known: RecordFiles,
 ) -> _Measured:
     """The records that an entry of a plan names."""
     run, files = Run.of(benchmark, entry["run"]), []
     for named in process_files(entry):
         path = Path(named["path"])
-        record = read_record(path, run, named["sha256"])
-        file = _as_attached(record, path, is_anonymous)
-        files.append(replace(file, implausible=_implausible_rates(benchmark, record, ceilings)))
+        if (path, run) not in known:
+            record = read_record(path, run, named["sha256"])
+            file = _as_attached(record, path, is_anonymous)
+            warnings = _implausible_rates(benchmark, record, ceilings)
+            known[path, run] = replace(file, implausible=warnings)
+        files.append(known[path, run])
     counters = entry.get("counters")
     counted = read_record(Path(counters["path"]), run, counters["sha256"]) if counters else None
     return _Measured(run, files, counted)
 
 
-def tables_of(plan: Mapping[str, Any], ceilings: Ceilings | None = None) -> Tables:
+def tables_of(
+    plan: Mapping[str, Any], ceilings: Ceilings | None = None, known: RecordFiles | None = None
+) -> Tables:
     """The tables of an experiment, from the records that its plan names (`plan.records_document`).
 
-    `ceilings` are the device's, None where none were measured.
+    Args:
+        plan: which records of which runs.
+        ceilings: the device's, None where none were measured.
+        known: the records that other experiments have read; those read here are added.
 
     Raises:
         RecordError: a record is missing, malformed, of another run, or not the manifest's.
     """
-    declared = find_benchmark(plan["benchmark"])
-    tables = Tables([], [], [])
+    declared, known = find_benchmark(plan["benchmark"]), {} if known is None else known
+    tables = Tables([], [], [], [])
     is_anonymous = plan.get("anonymous", False)
-    measured = [_read(declared, entry, ceilings, is_anonymous) for entry in plan["records"]]
+    measured = [_read(declared, entry, ceilings, is_anonymous, known) for entry in plan["records"]]
     held = {name for each in measured for record in each.with_numbers for name in record.metrics}
     benchmark = declared.having(held).on(measured[0].run.device)
     recorded = {metric.name for metric in benchmark.measured}
@@ -436,27 +462,30 @@ def tables_of(plan: Mapping[str, Any], ceilings: Ceilings | None = None) -> Tabl
         tables.metrics.extend(_metric_row(benchmark, metric, each) for metric in benchmark.metrics)
         if each.counted:
             tables.metrics.extend(_counter_rows(first.record, each.counted, benchmark))
-        records = [file.record for file in each.files]
-        for record in records:
-            for name, metric in record.metrics.items():
-                if name in recorded:
-                    tables.samples.append(_series(record, name, metric.samples))
-                    if not (metric.samples or benchmark.metric(name).exact):
-                        mean = MEAN.format(metric=name)
-                        tables.samples.append(_series(record, mean, [metric.value]))
-        for record in records:
-            for name, curve in record.curves.items():
-                tables.samples.append(_series(record, name, curve))
+        for file in each.files:
+            tables.samples.extend(_samples(file.record, benchmark, recorded))
+            tables.curves.extend(
+                _series(file.record, name, curve) for name, curve in file.record.curves.items()
+            )
     return tables
 
 
-def write_tables(plan_file: Path, folder: Path, ceilings_file: Path | None = None) -> None:
-    """Write the CSV files of the experiment planned in `plan_file` into `folder`."""
-    plan = read_json(plan_file)
-    benchmark = find_benchmark(plan["benchmark"])
-    ceilings = read_ceilings(read_json(ceilings_file), Estimates()) if ceilings_file else None
-    keys, tables = run_keys(benchmark), tables_of(plan, ceilings)
-    described = parameter_columns(benchmark)
-    write_samples(folder / "samples.csv", keys, tables.samples)
+def samples_by_run(tables: Tables, benchmark: Benchmark) -> dict[SampleKey, Samples]:
+    """The samples of each metric of each run, process by process, by the run's keys."""
+    keys = (*run_keys(benchmark), "metric")
+    found: dict[SampleKey, dict[int, Sequence[float]]] = {}
+    for series in tables.samples:
+        if series.values:
+            key = tuple([series.cells[column] for column in keys])
+            found.setdefault(key, {})[series.cells["process"]] = series.values
+    return {key: [of[number] for number in sorted(of)] for key, of in found.items()}
+
+
+def write_tables(tables: Tables, benchmark: Benchmark, folder: Path) -> None:
+    """Write the CSV files of an experiment into its `folder`."""
+    keys = run_keys(benchmark)
+    write_series(folder / "samples.csv", keys, tables.samples)
+    if benchmark.curves:
+        write_series(folder / "curves.csv", keys, tables.curves)
     write_csv(folder / "metrics.csv", (*keys, *METRIC_COLUMNS), tables.metrics)
-    write_csv(folder / "runs.csv", (*described, *RUN_COLUMNS), tables.runs)  # the last one
+    write_csv(folder / "runs.csv", (*parameter_columns(benchmark), *RUN_COLUMNS), tables.runs)

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.experiment import COMPARISONS, DERIVED, TABLES
+from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS, OF_DATASET, table_names
 from flashlab.anonymity import anonymous_text
 from flashlab.benchmarks.implementations import implementations_of
+from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.calls import remaking
 from flashlab.calls.replicates import read_replicates, runs_to_decide
@@ -256,7 +257,7 @@ def _remade(
     except (OSError, ValueError):
         intact = {}
     experiments = [experiment for experiment, _ in every]
-    remade = _stage_damages(source.home, source.benchmark.report, experiments)
+    remade = _stage_damages(source.home, source.benchmark, experiments)
     if not source.is_vouched_for:
         runs = {
             entry.path: run
@@ -293,15 +294,15 @@ def _remade(
 
 
 def _stage_damages(
-    home: Path, report: str, experiments: Sequence[planning.PlannedExperiment]
+    home: Path, benchmark: Benchmark, experiments: Sequence[planning.PlannedExperiment]
 ) -> dict[str, str]:
     """Outputs of the stages after the records that must be made again, each with the reason."""
-    paths = {home / name: "observations" for name in DERIVED}
-    paths[home / "overview"] = "overview"
+    paths = {home / name: "tables" for name in OF_DATASET}
+    paths |= {home / OBSERVATIONS: "observations", home / "overview": "overview"}
     found: dict[str, str] = {}
     for experiment in experiments:
         tables = home / "tables" / experiment.name
-        paths |= {tables / f"{table}.csv": f"tables/{experiment.name}" for table in TABLES}
+        paths |= {tables / f"{table}.csv": "tables" for table in table_names(benchmark)}
         if experiment.figures:
             figures = home / "figures" / experiment.name
             if lacking := remaking.missing_figures(figures, (f.id for f in experiment.figures)):
@@ -309,7 +310,7 @@ def _stage_damages(
             paths[figures] = f"figures/{experiment.name}"
     # A report that was never requested is not missing.
     for kind in REPORTS:
-        published = Path(f"report/{report}.{kind}")
+        published = Path(f"report/{benchmark.report}.{kind}")
         if published.exists():
             paths |= {home / published.name: "", published: ""}
     for path, job in paths.items():

@@ -57,8 +57,10 @@ def damage(path: Path, log: str = "") -> str | None:
 
 def _change(path: Path, content: bytes, log: str) -> str | None:
     """That a file is not as it was when its job noted its digest in the log; None otherwise."""
-    is_another = f"made {path.name} " in log and made_line(path.name, content) not in log
-    return "was changed after it had been made" if is_another else None
+    for name in (path.name, f"{path.parent.name}/{path.name}"):  # in a folder of the job's own
+        if f"made {name} " in log and made_line(name, content) not in log:
+            return "was changed after it had been made"
+    return None
 
 
 def _fault(path: Path, content: bytes) -> str | None:

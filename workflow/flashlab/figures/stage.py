@@ -13,7 +13,6 @@ from flashlab.analysis.ceilings import Ceilings, read_ceilings
 from flashlab.analysis.comparisons import read_comparisons
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, ladder_of, read_experiment
-from flashlab.benchmarks.registry import find_benchmark
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.curves import draw_curves
 from flashlab.figures.lines import draw_lines
@@ -49,10 +48,7 @@ def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Pa
     any other character that the vendored fonts lack is an error. `tables` is the folder of all
     experiments' tables.
     """
-    plan = legible_plan(read_json(plan_file))
-    curves = {curve.name for curve in find_benchmark(plan["benchmark"]).curves}
-    has_curves = any(figure["quantity"] in curves for figure in plan["figures"])
-    experiment = read_experiment(plan, tables, with_samples=has_curves)
+    experiment = read_experiment(legible_plan(read_json(plan_file)), tables)
     languages = read_json(languages_file)
     with drawing():
         for figure in experiment.plan["figures"]:

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.experiment import DERIVED, TABLES
+from flashlab.analysis.experiment import DERIVED, table_names
 from flashlab.anonymity import anonymous
+from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import canonical, json_text, read_json
 from flashlab.plan.plan_files import planned_experiments, record_paths
 from flashlab.remarks import Remark
@@ -98,7 +99,7 @@ def attached_files(
         source |= remark.attachments()
     data = {name: (results / name).read_bytes() for name in DERIVED}
     for name in planned_experiments(results):
-        for table in TABLES:
+        for table in table_names(find_benchmark(config["benchmark"])):
             path = results / "tables" / name / f"{table}.csv"
             data[f"{name}-{table}.csv"] = path.read_bytes()
     supplement = {"config.json": config_file.read_bytes()}

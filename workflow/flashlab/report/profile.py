@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flashlab.analysis.comparisons import read_comparisons
-from flashlab.analysis.experiment import COMPARISONS, Experiment, ladder_of, step_metric
+from flashlab.analysis.experiment import COMPARISONS, ESTIMATES, Experiment, ladder_of, step_metric
 from flashlab.analysis.experiment import Row as RunRow
+from flashlab.analysis.run_estimates import read_run_estimates
 from flashlab.benchmarks.model import Metric
 from flashlab.report.compact import places_of, printed_value, ratio_cell
 from flashlab.report.data import ReportData
@@ -29,7 +30,8 @@ CLOCKS = {KERNEL: "column.clock.kernel", HOST: "column.clock.host", WHOLE: "colu
 def tables_of(data: ReportData) -> Tables:
     """The tables of the report's dataset, as its story reads them."""
     comparisons = read_comparisons(data.results / COMPARISONS)
-    return Tables([data.summary, *data.experiments], comparisons, data.measured_ceilings)
+    estimates = read_run_estimates(data.results / ESTIMATES, data.benchmark)
+    return Tables([data.summary, *data.experiments], comparisons, estimates, data.measured_ceilings)
 
 
 def speed_cell(data: ReportData, speed: Speed | None) -> Cell:

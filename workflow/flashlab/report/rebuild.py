@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
-from flashlab.analysis.tables import write_tables
+from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import write_json
 from flashlab.plan import planning as plan
 from flashlab.plan.datasets import dataset_folder
-from flashlab.plan.plan_files import experiment_file, records_file, results_of
+from flashlab.plan.plan_files import experiment_file, results_of
 from flashlab.plan.published import CLAIMS, claimed_runs, claims_of, read_claims
 from flashlab.plan.source import LOCAL
 from flashlab.records import COUNTERS, RecordError, parse_record
@@ -134,17 +134,13 @@ def _run_stages(
 ) -> None:
     """Run the stages from records to figures, as the rules do."""
     plans = [experiment_file(results, experiment.name) for experiment in experiments]
+    tables, languages = results / "tables", results / LANGUAGES
+    make_tables(results, CLAIMS, ceilings, tables)
     for experiment, plan_file in zip(experiments, plans, strict=True):
-        tables = results / "tables" / experiment.name
-        write_tables(records_file(results, experiment.name), tables, ceilings)
         if experiment.figures:
-            figures = results / "figures" / experiment.name
-            draw_figures(plan_file, results / "tables", results / LANGUAGES, figures)
-    languages = results / LANGUAGES
-    observe(plans, results / "tables", CLAIMS, ceilings, results / OBSERVATIONS)
-    overview = results / "overview"
-    comparisons = results / COMPARISONS
-    draw_overview(plans, results / "tables", comparisons, ceilings, languages, overview)
+            draw_figures(plan_file, tables, languages, results / "figures" / experiment.name)
+    observe(plans, tables, CLAIMS, ceilings, results / OBSERVATIONS)
+    draw_overview(plans, tables, results / COMPARISONS, ceilings, languages, results / "overview")
 
 
 def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | None:

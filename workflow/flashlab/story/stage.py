@@ -1,23 +1,44 @@
-"""From all tables of a dataset to every ratio, the published claims, and what its report says."""
+"""From the tables of a dataset to what its report says."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from flashlab.analysis.ceilings import read_ceilings
-from flashlab.analysis.claims import claims_csv, judge_claims
-from flashlab.analysis.comparisons import comparisons, comparisons_csv
-from flashlab.analysis.doubts import with_dips, with_doubts
+from flashlab.analysis.claims import read_claims_table
+from flashlab.analysis.comparisons import read_comparisons
 from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import CLAIMS, COMPARISONS, read_planned_experiment
+from flashlab.analysis.experiment import CLAIMS, COMPARISONS, ESTIMATES, read_planned_experiment
+from flashlab.analysis.run_estimates import read_run_estimates
 from flashlab.analysis.sittings import with_sittings
-from flashlab.files import open_atomically, read_json
+from flashlab.files import read_json
 from flashlab.plan.published import claims_of, read_claims
 from flashlab.story.claims import claims
 from flashlab.story.observation import write_observations
 from flashlab.story.registry import observations
 from flashlab.story.tables import Tables
+
+
+def read_tables(plan_files: Sequence[Path], tables: Path, ceilings_file: Path | None) -> Tables:
+    """The tables of a dataset as its story reads them.
+
+    Args:
+        plan_files: of its experiments, in the report's order.
+        tables: the folder of the experiments' tables, beside which are the dataset's.
+        ceilings_file: the device's ceilings, None where none were measured.
+    """
+    every = with_sittings([read_planned_experiment(file, tables) for file in plan_files])
+    shown = [experiment for experiment in every if not experiment.is_of_claims]
+    estimates = read_run_estimates(tables.with_name(ESTIMATES), shown[0].benchmark)
+    ceilings = read_ceilings(read_json(ceilings_file), Estimates()) if ceilings_file else None
+    return Tables(
+        [replace(experiment, runs=estimates.warned(experiment)) for experiment in shown],
+        read_comparisons(tables.with_name(COMPARISONS)),
+        estimates,
+        ceilings,
+    )
 
 
 def observe(
@@ -27,24 +48,13 @@ def observe(
     ceilings_file: Path | None,
     output: Path,
 ) -> None:
-    """Write observations.json of the planned experiments, and beside it the tables that it quotes.
+    """Write observations.json of the planned experiments.
 
     Raises:
         ClaimsError: the file of published claims is no such file.
     """
-    read = [read_planned_experiment(file, tables, with_samples=True) for file in plan_files]
-    estimates = Estimates(read)
-    ceilings = read_ceilings(read_json(ceilings_file), estimates) if ceilings_file else None
-    doubted = [with_doubts(experiment, estimates) for experiment in read]
-    experiments = with_sittings(with_dips(doubted, estimates))
-    shown = [experiment for experiment in experiments if not experiment.is_of_claims]
-    every = comparisons(experiments, estimates)
-    published = claims_of(read_claims(claims_file), experiments[0].benchmark)
-    if any(experiment.is_simulated for experiment in shown):
-        published = {**published, "claims": []}  # times that a simulator took decide nothing
-    judged = judge_claims(published, experiments, estimates)
-    for name, text in ((COMPARISONS, comparisons_csv(every)), (CLAIMS, claims_csv(judged))):
-        with open_atomically(output.with_name(name)) as file:
-            file.write(text)
-    told = observations(Tables(shown, every, ceilings))
-    write_observations([*told, *filter(None, [claims(judged, published)])], output)
+    read = read_tables(plan_files, tables, ceilings_file)
+    judged = read_claims_table(tables.with_name(CLAIMS))
+    published = claims_of(read_claims(claims_file), read.benchmark)
+    told = claims(judged, published)
+    write_observations([*observations(read), *filter(None, [told])], output)

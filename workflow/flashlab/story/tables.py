@@ -16,6 +16,7 @@ import pandas as pd
 from flashlab.analysis.ceilings import Ceilings
 from flashlab.analysis.comparison_rows import FIRST, IMPLEMENTATIONS, PREVIOUS, variant_words
 from flashlab.analysis.experiment import Experiment, Row, Variant, chosen_metrics
+from flashlab.analysis.run_estimates import RunEstimates
 from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Benchmark, Metric
 
@@ -105,6 +106,7 @@ class Tables:
     Args:
         experiments: the headline's and the sections', in the report's order.
         comparisons: the frame of `flashlab.analysis.comparisons`.
+        estimates: what is known of each run by itself.
         ceilings: those of the device, None where none were measured.
     """
 
@@ -112,10 +114,12 @@ class Tables:
         self,
         experiments: Sequence[Experiment],
         comparisons: pd.DataFrame,
+        estimates: RunEstimates,
         ceilings: Ceilings | None,
     ) -> None:
         self.experiments = experiments
         self.comparisons = comparisons
+        self.estimates = estimates
         self.ceilings = ceilings
         self.benchmark: Benchmark = experiments[0].benchmark
         self.baseline: str = experiments[0].baseline

@@ -7,14 +7,12 @@ bound of an iteration: who keeps it busy for longer than another one's whole ite
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from flashlab.analysis.comparison_rows import ALTERNATIVES
 from flashlab.analysis.curves import curve_distances
-from flashlab.analysis.estimates import Estimates
-from flashlab.statistics import function_interval
+from flashlab.analysis.experiment import Row
 from flashlab.story.doubts import runs_of, warned_runs
 from flashlab.story.observation import Observation
 from flashlab.story.tables import (
@@ -144,9 +142,8 @@ def longest(section: Section, alternative: Alternative) -> float | None:
     run = section.run(*alternative, section.experiment.values[0])
     if run is None:
         return None
-    estimate = Estimates(section.tables.experiments).of_metric(section.experiment, run, TIME)
-    ends = function_interval(lambda time: time, [estimate])
-    return ends[1] if ends else None
+    known = section.tables.estimates.of(section.experiment, run, TIME)
+    return known["high"] if known else None
 
 
 # Page one
@@ -435,6 +432,14 @@ def section_why(section: Section) -> Observation | None:
     return Observation("section_why", section.name, facts)
 
 
+def processes_span(section: Section, run: Row, metric: str) -> list[float] | None:
+    """The least and the greatest of a run's processes; None of fewer than two."""
+    known = section.tables.estimates.of(section.experiment, run, metric)
+    if known is None or len(section.experiment.processes_of(run)) < 2:
+        return None
+    return [known["least"], known["most"]]
+
+
 def section_repeats(section: Section) -> Observation | None:
     """That processes of a run that keeps the GPU busy agree, and those of one that waits do not."""
     steady: list[dict[str, Any]] = []
@@ -444,16 +449,14 @@ def section_repeats(section: Section) -> Observation | None:
         share = busy_share(section, alternative)
         if run is None or share is None:
             continue
-        processes = section.experiment.samples_of(section.experiment.metric_row(run, TIME))
-        medians = [statistics.median(samples) for samples in processes if samples]
-        busy = section.experiment.means_of(section.experiment.metric_row(run, BUSY))
-        if len(medians) < 2 or len(busy) < 2:
+        times, busy = processes_span(section, run, TIME), processes_span(section, run, BUSY)
+        if not (times and busy):
             continue
-        factor = max(medians) / min(medians)
-        facts = told(alternative, times=span(medians), share=share, busy=span(busy), factor=factor)
+        factor = times[1] / times[0]
+        facts = told(alternative, times=times, share=share, busy=busy, factor=factor)
         if share >= FULL and factor <= REPEATS:
             steady.append(facts)
-        elif share <= HOST_BOUND and factor >= WANDERS and max(busy) / min(busy) <= REPEATS:
+        elif share <= HOST_BOUND and factor >= WANDERS and busy[1] / busy[0] <= REPEATS:
             wandering.append(facts)
     if not steady or not wandering:
         return None

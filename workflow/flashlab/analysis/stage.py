@@ -1,0 +1,96 @@
+"""From the records of a dataset to all of its tables; each record is read once.
+
+Of each experiment its runs, metrics, samples and curves; of the dataset every ratio, what is known
+of each run by itself, and the published claims. Nobody reads samples but here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from flashlab.analysis.ceilings import Ceilings, read_ceilings
+from flashlab.analysis.claims import claims_csv, judge_claims
+from flashlab.analysis.comparisons import comparisons, comparisons_csv
+from flashlab.analysis.doubts import doubts
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import (
+    CLAIMS,
+    COMPARISONS,
+    ESTIMATES,
+    Experiment,
+    read_experiment,
+    run_keys,
+)
+from flashlab.analysis.run_estimates import COLUMNS, RunEstimates, estimate_rows
+from flashlab.analysis.sittings import with_sittings
+from flashlab.analysis.tables import (
+    RecordFiles,
+    samples_by_run,
+    tables_of,
+    write_csv,
+    write_tables,
+)
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.files import open_atomically, read_json
+from flashlab.plan.plan_files import planned_experiments, records_file, sweep_file
+from flashlab.plan.published import claims_of, read_claims
+
+
+def tabulate(
+    records_plan: Path,
+    sweep_plan: Path,
+    tables: Path,
+    ceilings: Ceilings | None = None,
+    known: RecordFiles | None = None,
+) -> Experiment:
+    """Write the tables of an experiment; the experiment as they hold it, with its samples.
+
+    Args:
+        records_plan: which records it has (``plan/records/<experiment>.json``).
+        sweep_plan: what it is (``plan/sweeps/<experiment>.json``).
+        tables: the folder of all experiments' tables.
+        ceilings: the device's, None where none were measured.
+        known: the records that other experiments have read; those read here are added.
+    """
+    plan, sweep = read_json(records_plan), read_json(sweep_plan)
+    benchmark, found = find_benchmark(plan["benchmark"]), tables_of(plan, ceilings, known)
+    write_tables(found, benchmark, tables / sweep["name"])
+    experiment = read_experiment(sweep, tables)
+    return replace(experiment, samples=samples_by_run(found, benchmark))
+
+
+def make_tables(results: Path, claims_file: Path, ceilings_file: Path | None, output: Path) -> None:
+    """Write the tables of the planned experiments into `output`, and the dataset's beside it.
+
+    Args:
+        results: the dataset's folder, with its plan.
+        claims_file: the published claims.
+        ceilings_file: the device's ceilings, None where none were measured.
+        output: the folder of the experiments' tables.
+
+    Raises:
+        ClaimsError: the file of published claims is no such file.
+        RecordError: a record is missing, malformed, of another run, or not the manifest's.
+    """
+    ceilings = read_ceilings(read_json(ceilings_file), Estimates()) if ceilings_file else None
+    known: RecordFiles = {}
+    read = [
+        tabulate(records_file(results, name), sweep_file(results, name), output, ceilings, known)
+        for name in planned_experiments(results)
+    ]
+    known.clear()
+    estimates, benchmark = Estimates(read), find_benchmark(read[0].plan["benchmark"])
+    shown = [experiment for experiment in read if not experiment.is_of_claims]
+    rows = list(estimate_rows(shown, estimates, doubts(shown, estimates)))
+    warned = RunEstimates(rows, benchmark).warned
+    experiments = with_sittings([replace(each, runs=warned(each)) for each in read])
+    published = claims_of(read_claims(claims_file), benchmark)
+    if any(experiment.is_simulated for experiment in shown):
+        published = {**published, "claims": []}  # times that a simulator took decide nothing
+    every = comparisons(experiments, estimates)
+    judged = judge_claims(published, experiments, estimates)
+    for name, text in ((COMPARISONS, comparisons_csv(every)), (CLAIMS, claims_csv(judged))):
+        with open_atomically(output.with_name(name)) as file:
+            file.write(text)
+    write_csv(output.with_name(ESTIMATES), (*run_keys(benchmark), *COLUMNS), rows)
