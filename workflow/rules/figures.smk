@@ -1,20 +1,39 @@
 # tables -> figures: the SVG files of each experiment, and those across experiments.
 
 
+DRAWING = [*sources_of("flashlab.figures.stage"), *sources_of("flashlab.analysis.tables")]
+
+
+def figure_inputs(wildcards):
+    """All that the figures of an experiment follow from, its tables by what they are made of.
+
+    One job makes the tables of all experiments, mostly as they were, so they are ancient: else each
+    figure would be drawn again with every record. Snakemake does not look at the other inputs of a
+    job that is behind one that runs; where any is newer than the figures, the tables count.
+    """
+    name = wildcards.experiment
+    found = {
+        "plan": [f"{PLAN}/experiments/{name}.json"],
+        "languages": [f"{PLAN}/languages.json"],
+        "records": [f"{PLAN}/records/{name}.json", *PREPARED.records[name]],
+        "ceilings": [PREPARED.ceilings] if PREPARED.ceilings else [],
+        "sources": list(map(str, DRAWING)),
+        "catalogs": catalogs("figures"),
+        "fonts": FONTS,
+        "remade": remade(f"{HOME}/figures/{name}")(wildcards) or [],
+    }
+    folder = Path(HOME, "figures", name)
+    stamps = (folder / ".snakemake_timestamp", folder)
+    drawn = next((stamp.stat().st_mtime for stamp in stamps if stamp.exists()), 0)
+    files = [Path(file) for each in found.values() for file in ([each] if isinstance(each, str) else each)]
+    is_current = all(file.stat().st_mtime <= drawn for file in files if file.exists())
+    tables = [f"{HOME}/tables/{name}/{table}.csv" for table in ("runs", "metrics")]
+    return {"tables": ancient(tables) if is_current else tables, **found}
+
+
 rule figures:
     input:
-        plan=f"{PLAN}/experiments/{{experiment}}.json",
-        # Its tables are another's by what they are made of.
-        tables=ancient(multiext(f"{HOME}/tables/{{experiment}}/", "runs.csv", "metrics.csv")),
-        records_plan=f"{PLAN}/records/{{experiment}}.json",
-        records=lambda wildcards: PREPARED.records[wildcards.experiment],
-        ceilings=PREPARED.ceilings or [],
-        tabulating=sources("flashlab.analysis.tables"),
-        languages=f"{PLAN}/languages.json",
-        sources=sources("flashlab.figures.stage"),
-        catalogs=catalogs("figures"),
-        fonts=FONTS,
-        remade=remade(f"{HOME}/figures/{{experiment}}"),
+        unpack(figure_inputs),
     output:
         report(
             directory(f"{HOME}/figures/{{experiment}}"),

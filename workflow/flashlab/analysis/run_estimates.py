@@ -21,7 +21,9 @@ from flashlab.analysis.experiment import (
     run_keys,
     with_warnings,
 )
+from flashlab.analysis.tables import write_csv
 from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.files import canonical
 from flashlab.statistics import Floats, function_interval
 
 COLUMNS = ("metric", "low", "high", "least", "most", "warnings")
@@ -98,6 +100,14 @@ class RunEstimates:
     def warned(self, experiment: Experiment) -> list[Row]:
         """The runs of an experiment, with these warnings beside those of their records."""
         return with_warnings(self._benchmark, experiment.runs, self.warnings)
+
+
+def write_run_estimates(path: Path, rows: Sequence[Row], benchmark: Benchmark) -> None:
+    """Write the table."""
+    written = [
+        {**row, "warnings": canonical(row["warnings"]) if row["warnings"] else None} for row in rows
+    ]
+    write_csv(path, (*run_keys(benchmark), *COLUMNS), written)
 
 
 def read_run_estimates(path: Path, benchmark: Benchmark) -> RunEstimates:

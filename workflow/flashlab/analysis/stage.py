@@ -20,15 +20,13 @@ from flashlab.analysis.experiment import (
     ESTIMATES,
     Experiment,
     read_experiment,
-    run_keys,
 )
-from flashlab.analysis.run_estimates import COLUMNS, RunEstimates, estimate_rows
+from flashlab.analysis.run_estimates import RunEstimates, estimate_rows, write_run_estimates
 from flashlab.analysis.sittings import with_sittings
 from flashlab.analysis.tables import (
     RecordFiles,
     samples_by_run,
     tables_of,
-    write_csv,
     write_tables,
 )
 from flashlab.benchmarks.registry import find_benchmark
@@ -93,4 +91,4 @@ def make_tables(results: Path, claims_file: Path, ceilings_file: Path | None, ou
     for name, text in ((COMPARISONS, comparisons_csv(every)), (CLAIMS, claims_csv(judged))):
         with open_atomically(output.with_name(name)) as file:
             file.write(text)
-    write_csv(output.with_name(ESTIMATES), (*run_keys(benchmark), *COLUMNS), rows)
+    write_run_estimates(output.with_name(ESTIMATES), rows, benchmark)
