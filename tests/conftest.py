@@ -30,6 +30,7 @@ from programs import PACKAGES, reason
 from waiting import wait_until
 from zygote import STAGES, TORCH_SUFFIX, WITH_TORCH
 
+from flashlab.analysis.experiment import OF_DATASET
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.machine import cpu_count
@@ -45,9 +46,9 @@ TINY = ("--configfile", "tests/tiny.yaml")
 LINKED = ("data/h100", "data/h200")
 """Two thirds of a clone's files, which nobody writes."""
 RESULTS = (
-    *(f"results/local/{stage}" for stage in ("plan", "records", "tables", "figures")),
-    *(f"results/local/{made}" for made in ("comparisons.csv", "claims.csv", "observations.json")),
-    "results/local/overview",
+    *(f"results/local/{stage}" for stage in ("plan", "records", "tables")),
+    *(f"results/local/{table}" for table in OF_DATASET),
+    *(f"results/local/{made}" for made in ("figures", "observations.json", "overview")),
     "results/local/lab5.pdf",
     *("report/dataset.json", "report/lab5.pdf"),
 )
