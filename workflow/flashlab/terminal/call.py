@@ -161,8 +161,7 @@ class Call:
     ) -> None:
         self._root, self._dry_run, self._clock = root, dry_run, clock
         self._since = clock()
-        self._counts: Mapping[str, int] = {}
-        self.steps = (0, 0)
+        self.plans({"total": 0})
         self.began = self.interrupted = self.stopped = self.nothing_to_do = False
         self.failed: list[Job] = []
         self._jobs: dict[int, Job] = {}
@@ -184,6 +183,7 @@ class Call:
     def plans(self, counts: Mapping[str, int]) -> None:
         """The number of jobs of each rule is known, and that in all as ``total``."""
         self._counts, self.steps = counts, (0, counts["total"])
+        self._total = counts.get(MEASURE, 0)
 
     def _learn(self, prepared: Prepared) -> None:
         self._dataset, self._home = prepared.dataset, Path(prepared.home)
@@ -216,11 +216,11 @@ class Call:
         job = self._running.pop(job_id, None)
         if job is None:
             return []
-        self._finished[job.rule] += 1
-        self._written += [path for path in job.outputs if path.startswith("report/")]
         if job.rule == MEASURE:
             self._measured_at.append(self._clock())
             return [self._run_line(job), *self._so_far()]
+        self._finished[job.rule] += 1
+        self._written += [path for path in job.outputs if path.startswith("report/")]
         total = self._counts.get(job.rule, 1)
         if self._finished[job.rule] < total:
             return []
@@ -255,14 +255,13 @@ class Call:
 
     def _heading(self) -> list[str]:
         """What is measured, and the head of the table whose rows are the runs."""
-        total = self._counts.get(MEASURE, 0)
-        says = f"Measuring {self._counted(total)}"
+        says = f"Measuring {self._counted(self._total)}"
         kinds = {(run.device, run.dtype) for run in self._planned.values()}
         if len(kinds) == 1:
             device, dtype = kinds.pop()
             says += f" on the {'GPU' if device == 'cuda' else 'CPU'} in {dtype}"
         there = sum(self._root.joinpath(path).exists() for path in self._planned)
-        if (others := min(there, len(self._planned) - total)) > 0:
+        if (others := min(there, len(self._planned) - self._total)) > 0:
             says += f"; {others} of {len(self._planned)} are measured already"
         sizes = (p for p in self._benchmark.given if not p.is_variant)
         metrics = (metric for metric in self._benchmark.compared if not metric.optional)
@@ -273,7 +272,7 @@ class Call:
             f"{says}.",
             ", ".join(f"{p.symbol} {p.labels['en']}" for p in sizes) + ".",
             "",
-            f"{'run':>{self._count_width}} {'left':>6} {'':<{width}} "
+            f"{'run':>{2 * len(str(self._total)) + 1}} {'left':>6} {'':<{width}} "
             + " ".join(f"{heading:>{MEASURED_WIDTH}}" for heading in headings),
         ]
 
@@ -284,17 +283,13 @@ class Call:
             return plural(count, "run")
         return f"{count} process{'' if count == 1 else 'es'} of {plural(runs, 'run')}"
 
-    @property
-    def _count_width(self) -> int:
-        return 2 * len(str(self._counts.get(MEASURE, 0))) + 1
-
     def _left(self) -> float | None:
         """Remaining seconds of measuring, None if there are none or they cannot be estimated.
 
         The first run is no guide: it imports torch for all.
         """
         done = len(self._measured_at)
-        remaining = self._counts.get(MEASURE, done) - done
+        remaining = self._total - done
         if done < 2 or remaining < 1:
             return None
         return remaining * (self._measured_at[-1] - self._measured_at[0]) / (done - 1)
@@ -304,9 +299,10 @@ class Call:
         return self._names.get(path) or re.sub(r"-[0-9a-f]{12}$", "", Path(path).stem)
 
     def _run_line(self, job: Job) -> str:
-        done, left = f"{self._finished[MEASURE]}/{self._counts.get(MEASURE, 0)}", self._left()
+        left, width = self._left(), len(str(self._total))
         time_left = "" if left is None else duration(left)
-        begin = f"{done:>{self._count_width}} {time_left:>6} {self._name(job)}"
+        done = f"{len(self._measured_at):>{width}}/{self._total}"
+        begin = f"{done} {time_left:>6} {self._name(job)}"
         run, outcome = read_outcome(self._root / job.outputs[0])
         if run is None:
             return f"{begin} its record is unreadable"
@@ -316,11 +312,7 @@ class Call:
     def _so_far(self) -> list[str]:
         """Once, after `SO_FAR_SECONDS`, what is known by then, where much is left to measure."""
         is_late = self._clock() - self._since >= SO_FAR_SECONDS
-        if (
-            self._told_so_far
-            or not is_late
-            or self._finished[MEASURE] >= self._counts.get(MEASURE, 0)
-        ):
+        if self._told_so_far or not is_late or len(self._measured_at) >= self._total:
             return []
         self._told_so_far = True
         return told_so_far(self._root, self._home, self._benchmark, self._planned)
@@ -351,7 +343,7 @@ class Call:
         if self.stopped:
             return self._old_report()
         lines = [UP_TO_DATE] if self.nothing_to_do else []
-        if self._concerns_report or self._finished[MEASURE]:
+        if self._concerns_report or self._measured_at:
             lines += self._runs()
         lines += [f"{path} is written." for path in self._written if path != self._report]
         if self._concerns_report:
