@@ -224,7 +224,7 @@ class Call:
         total = self._counts.get(job.rule, 1)
         if self._finished[job.rule] < total:
             return []
-        result = self._lines(job)[-1:] if job.rule in RESULT_IN_LOG else []
+        result = self._log(*job.logs)[-1:] if job.rule in RESULT_IN_LOG else []
         title = STAGES.get(job.rule, job.title)
         done = "done" if total == 1 else f"{total} done"
         return [*([f"{title}: {done}"] if title else []), *result]
@@ -317,16 +317,11 @@ class Call:
         self._told_so_far = True
         return told_so_far(self._root, self._home, self._benchmark, self._planned)
 
-    def _lines(self, *jobs: Job) -> list[str]:
-        """What the logs of jobs say."""
-        return [line for job in jobs for log in job.logs for line in self._log(log)]
-
-    def _log(self, log: str | Path) -> list[str]:
-        try:
-            text = self._root.joinpath(log).read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return []
-        return [printable(line) for line in text.splitlines() if line.strip()]
+    def _log(self, *logs: str | Path) -> list[str]:
+        """The lines of logs that are not blank."""
+        files = filter(Path.is_file, map(self._root.joinpath, logs))
+        texts = (file.read_text(encoding="utf-8", errors="replace") for file in files)
+        return [printable(line) for text in texts for line in text.splitlines() if line.strip()]
 
     # The end
 
@@ -432,8 +427,8 @@ class Call:
     def _changed_verdicts(self) -> list[str]:
         """The verdicts in which the report published by this call differs from the previous one."""
         published = [job for job in self._jobs.values() if self._report in job.outputs]
-        said = [line for line in self._lines(*published) if line.startswith(CHANGED)]
-        changed = [line.removeprefix(CHANGED) for line in said]
+        said = self._log(*(log for job in published for log in job.logs))
+        changed = [line.removeprefix(CHANGED) for line in said if line.startswith(CHANGED)]
         return [*changed[:1], *(f"  {line}" for line in changed[1:])]
 
     def _failures(self) -> list[str]:
