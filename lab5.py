@@ -19,9 +19,9 @@ from flashlab.benchmarks.implementations import (
     describe_unknown,
     find_implementations,
 )
-from flashlab.cli import new_file
 from flashlab.measuring.supervise import MeasuringError, measure_run
 from flashlab.plan import identity
+from flashlab.usage import new_file
 
 TIMEOUT_SECONDS = 3600
 

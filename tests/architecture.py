@@ -38,18 +38,11 @@ SIDES = {
 """Packages with a lower and an upper floor: a name for the modules that are on another one."""
 
 
-COMMANDS = "commands"
-"""The modules of this name, which declare each package's commands, stand above all packages."""
-
-
 def part_of(name: str) -> str:
     """The package or top-level module that a module belongs to, such as `report`."""
-    last = name.split(".")[-1]
-    if last == COMMANDS:
-        return COMMANDS
     if name.startswith(GRADING):
         return GRADING
-    part = name.split(".")[1]
+    part, last = name.split(".")[1], name.split(".")[-1]
     sides = (side for side, modules in SIDES.items() if last in modules)
     return next((side for side in sides if side.split(".")[0] == part), part)
 
@@ -93,7 +86,8 @@ def generated() -> str:
     """The generated part, without its markers."""
     return "\n\n".join(
         [
-            "An arrow points to what is imported. It is left out where a longer path leads there.",
+            "An arrow points to what is imported. It is left out where a longer path leads there.\n"
+            "`cli` names each command's function, and imports it only when that command runs.",
             draw(),
             listing(),
         ]

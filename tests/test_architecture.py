@@ -30,7 +30,7 @@ COMMANDS = {
         (
             "flashlab.checking",
             "flashlab.compare.bench",
-            "flashlab.compare.commands",
+            "flashlab.compare.command",
             "flashlab.compare.interleave",
             "flashlab.hw4",
         )
@@ -51,7 +51,7 @@ TORCHLESS_MEASURING = {
 OF_GRADING = {name for name in MODULES if name.startswith(GRADING)}
 FACE = {
     *(f"flashlab.benchmarks.attention{part}" for part in ("", ".costs", ".declaration", ".shape")),
-    *("flashlab.benchmarks.implementations", "flashlab.cli", "flashlab.config"),
+    *("flashlab.benchmarks.implementations", "flashlab.config"),
     *(f"flashlab.course{part}" for part in ("", ".declaration", ".files", ".folder", ".identity")),
     "flashlab.course.assembling",
     *(f"flashlab.course.{part}" for part in ("results", "runs_csv", "words")),
@@ -119,14 +119,10 @@ def test_what_measures_is_imported_by_what_needs_no_plan_alone() -> None:
     assert {name for name in others if imported_modules(name) & MEASURING} == set()
 
 
-def test_of_grading_the_command_line_knows_the_commands_alone() -> None:
-    imported = {
-        (name, graded)
-        for name in set(MODULES) - OF_GRADING
-        for graded in imported_modules(name) & OF_GRADING
-    }
-    assert {module for module, _ in imported} == {"flashlab.__main__"}
-    assert {graded for _, graded in imported} <= {GRADING, f"{GRADING}.commands"}
+def test_grading_is_imported_by_nothing_beside_it() -> None:
+    """The command line names its functions, and imports them as they are called."""
+    importers = {name for name in set(MODULES) - OF_GRADING if imported_modules(name) & OF_GRADING}
+    assert importers == set()
 
 
 def test_grading_stands_on_the_public_face_of_flashlab_alone() -> None:

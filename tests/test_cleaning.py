@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from planted.calls import another_call
 
-from flashlab.__main__ import main
 from flashlab.calls import exclusive
 from flashlab.calls.cleaning import CleaningError, clean
+from flashlab.cli import main
 
 WRITTEN = [
     "Snakefile",

@@ -12,8 +12,8 @@ import pytest
 from faults import problem_of, read_faults
 from snakemake.cli import get_argument_parser
 
-from flashlab.__main__ import make_parser
 from flashlab.benchmarks.registry import BENCHMARKS
+from flashlab.cli import make_parser
 from flashlab.config.model import configuration_of, model_at
 
 ROOT = Path(__file__).parents[1]

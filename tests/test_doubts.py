@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from planted.records import record_of
 
-from flashlab.plan.commands import _freeze
 from flashlab.plan.datasets import DatasetError
 from flashlab.plan.doubts import commit_doubts, refuse_doubtful
+from flashlab.plan.freezing import freeze_records
 from flashlab.records import Record
 from flashlab.runs import Run
 
@@ -70,7 +70,7 @@ def test_what_is_refused_is_frozen_where_that_is_asked_for(
     ceilings.write_text("{}")
     plans = [plan(at(record_of(run), commit=OLD, dirty=True))]
     with pytest.raises(DatasetError, match="freeze_anyway=true"):
-        _freeze("mine", config, ceilings, tmp_path / "data", False, plans)
+        freeze_records("mine", config, ceilings, tmp_path / "data", False, plans)
     assert not (tmp_path / "data").exists()
-    _freeze("mine", config, ceilings, tmp_path / "data", True, plans)
+    freeze_records("mine", config, ceilings, tmp_path / "data", True, plans)
     assert (tmp_path / "data" / "mine" / "manifest.json").is_file()

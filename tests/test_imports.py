@@ -35,7 +35,7 @@ def _loaded(root: Path, module: str, *flags: str) -> list[str]:
 @pytest.mark.parametrize(
     ("module", "large", "most"),
     [
-        ("flashlab.__main__", set(), 200),
+        ("flashlab.__main__", set(), 170),
         ("flashlab.calls.prepare", {"pydantic"}, 345),  # every call of Snakemake
         ("flashlab.measuring.jobs", set(), 245),
         ("flashlab.analysis.tables", {"numpy", "scipy"}, 510),

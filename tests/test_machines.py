@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from flashlab import machine, nsight
-from flashlab.__main__ import main
 from flashlab.calls.prepare import Prepared, prepare
+from flashlab.cli import main
 from flashlab.config import Layer
 from flashlab.plan import machines
 

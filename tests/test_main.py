@@ -8,15 +8,27 @@ from typing import get_type_hints
 
 import pytest
 
-from flashlab import __main__
+from flashlab import cli
 from flashlab.analysis import stage
-from flashlab.cli import Command
 
 
-@pytest.mark.parametrize("command", __main__.COMMANDS, ids=lambda command: command.name)
-def test_a_command_gives_its_function_the_values_of_its_options(command: Command) -> None:
-    function = command.find_function()
-    inspect.signature(function).bind(*command.options, *command.one_of)
+def options_of(command: argparse.ArgumentParser) -> list[str]:
+    """The options and arguments of a command, without its help."""
+    return [action.dest for action in command._actions if action.dest != "help"]
+
+
+COMMANDS = next(dict(a.choices or {}) for a in cli.make_parser()._actions if a.nargs == "A...")
+
+
+def test_every_command_has_a_function_and_the_help_lists_them_in_their_order() -> None:
+    assert [*COMMANDS] == [*cli.FUNCTIONS]
+    assert {*cli.MEASURING, *cli.BESIDE} <= {*cli.LOGGED} <= {*COMMANDS}
+
+
+@pytest.mark.parametrize("name", cli.FUNCTIONS)
+def test_a_command_gives_its_function_the_values_of_its_options(name: str) -> None:
+    function = cli._imported(cli.FUNCTIONS[name])
+    inspect.signature(function).bind(*options_of(COMMANDS[name]))
     assert get_type_hints(function)["return"] in (int, type(None), int | None)
 
 
@@ -28,10 +40,10 @@ def test_an_interrupted_command_ends_quietly_with_the_status_of_sigint(
 
     monkeypatch.setattr(stage, "make_tables", interrupted)
     names = ("results", "claims", "output")
-    assert __main__.main(["tables", *(f"--{name}={name}" for name in names)]) == 130
+    assert cli.main(["tables", *(f"--{name}={name}" for name in names)]) == 130
     assert capsys.readouterr() == ("", "")
 
 
 def test_a_file_that_cannot_be_opened_is_named_first(capsys: pytest.CaptureFixture[str]) -> None:
-    assert __main__.main(["hw4", "absent.bin", "out.bin"]) == 1
+    assert cli.main(["hw4", "absent.bin", "out.bin"]) == 1
     assert capsys.readouterr().err == "error: absent.bin: No such file or directory\n"

@@ -92,7 +92,7 @@ def test_through_run_a_mistake_is_our_message_alone_with_its_line(
 
 
 @pytest.mark.parametrize(
-    ("module", "imported"), [("flashlab.terminal", "snakemake"), ("flashlab", "flashlab_grading")]
+    ("module", "imported"), [("flashlab.terminal", "snakemake"), ("flashlab", "psutil")]
 )
 def test_an_interrupt_during_the_imports_is_quiet(
     root: Path, tmp_path: Path, module: str, imported: str

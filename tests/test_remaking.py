@@ -13,6 +13,7 @@ from planted.records import record_of
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.calls import remaking
+from flashlab.calls.made import made_line
 from flashlab.calls.remaking import (
     ASKED_FOR,
     damage,
@@ -20,7 +21,6 @@ from flashlab.calls.remaking import (
     record_damage,
     runs_asked_for,
 )
-from flashlab.cli import made_line
 from flashlab.config import ConfigError
 from flashlab.records import time_out_message, write_record
 from flashlab.runs import Run

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flashlab import machine
-from flashlab.__main__ import main
+from flashlab.cli import main
 
 TOLD = """
 import json

@@ -23,14 +23,9 @@ from flashlab.calls.watching import WORKFLOW_PID, has_ended
 PACKAGE = ("__init__.py", "stage.py", "warm_stages.py", "calls")
 COMMANDS = """\
 import importlib, json, os, signal, sys, time
-from types import SimpleNamespace
 
-tables = lambda: importlib.import_module("colorsys")
-figures = lambda: importlib.import_module("tabnanny")
-COMMANDS = [
-    SimpleNamespace(name="tables", get_ready=tables),
-    SimpleNamespace(name="figures", get_ready=figures),
-]
+def get_ready(name):
+    importlib.import_module({"tables": "colorsys", "figures": "tabnanny"}[name])
 
 def main(arguments=None):
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -75,7 +70,7 @@ def start(workflow: subprocess.Popen[bytes], root: Path, tmp_path: Path, folder:
     }
 
     def job(body: str, *arguments: str) -> subprocess.Popen[str]:
-        commands = target / "__main__.py"
+        commands = target / "cli.py"
         if not commands.exists() or commands.read_text() != COMMANDS + body:
             commands.write_text(COMMANDS + body)
         return subprocess.Popen(

@@ -16,9 +16,9 @@ import psutil
 import pytest
 from waiting import wait_until
 
-from flashlab.__main__ import main
 from flashlab.calls.watching import has_ended
 from flashlab.checking import cases, command
+from flashlab.cli import main
 
 KERNEL = """
 import ctypes, os, sys, time

@@ -20,10 +20,10 @@ from typing import Any
 
 from compare.recordings import Recording, keep, record, runs
 
-from flashlab.__main__ import main
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
+from flashlab.cli import main
 from flashlab.compare.bench import PASSES
 from flashlab.compare.bench_table import Ceiling, blocks, describe
 from flashlab.compare.interleave import Candidate, pair_ratios

@@ -18,8 +18,8 @@ import pytest
 from compare import golden
 from compare.recordings import git
 
-from flashlab.__main__ import main
 from flashlab.checking.shapes import ShapeError
+from flashlab.cli import main
 from flashlab.compare.bench import shapes_of
 from flashlab.compare.bench_process import Patience
 from flashlab.files import read_json

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.__main__ import make_parser
+from flashlab.cli import make_parser
 
 EXAMPLES = sorted(Path("docs", "ci").glob("*.yml"))
 
@@ -18,7 +18,7 @@ def test_every_command_of_an_example_is_one_of_ours(example: Path) -> None:
     # A call goes on in a line of options.
     text = re.sub(r"\n +--", " --", example.read_text(encoding="utf-8"))
     calls = re.findall(r"-m flashlab ([^>\n]*)", text)
-    names = [make_parser().parse_args(shlex.split(call)).command.name for call in calls]
+    names = [make_parser().parse_args(shlex.split(call)).command for call in calls]
     assert names == ["compare"]
     assert "snakemake --cores all records" in text
     assert "report/compare.pdf --config 'compare=[reference,local]'" in text

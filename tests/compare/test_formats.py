@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from compare.recordings import Recording, keep, record, runs
 
-from flashlab.__main__ import main
+from flashlab.cli import main
 
 
 def kept(folder: Path, recording: Recording) -> str:

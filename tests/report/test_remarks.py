@@ -16,7 +16,7 @@ from pdf import is_cut_off
 from PIL import Image
 from report.reading import elements
 
-from flashlab.__main__ import main
+from flashlab.cli import main
 
 
 def pictured(folder: Path) -> None:

@@ -347,7 +347,7 @@ def test_files_of_the_projects_folders_are_opened_and_nothing_else(
 
 RENDER = """
 import sys
-from flashlab.__main__ import main
+from flashlab.cli import main
 for command, output in (("report", "lab5.pdf"), ("page", "lab5.html")):
     assert main([command, *sys.argv[2:], "--output", f"{sys.argv[1]}/{output}"]) == 0
 """

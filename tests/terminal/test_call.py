@@ -1,11 +1,11 @@
-"""What a call says, told its events by hand in a folder that holds a plan and records."""
+"""What a call says, told its plan and its events by hand in a folder that holds records."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from flashlab.files import write_json
 from flashlab.plan.planning import PlannedExperiment, PlannedRun, stage_documents
 from flashlab.records import Measurement, write_record
 from flashlab.runs import Run
-from flashlab.terminal.call import MEASURE, STAGES, Call, Job, duration, quantity
+from flashlab.terminal.call import MEASURE, STAGES, UNPLANNED, Call, Job, duration, quantity
 
 COMMAND = "snakemake --cores 1 report/lab5.pdf"
 
@@ -37,23 +37,18 @@ class Lab:
     def __init__(self, root: Path, record_of: Callable[..., dict[str, Any]], dataset: str) -> None:
         self.root, self.record_of, self.dataset = root, record_of, dataset
         self.seconds = 0.0
-        plan = root / "results" / dataset / "plan"
-        plan.joinpath("records").mkdir(parents=True)
-        plan.joinpath("experiments.json").write_text('["summary"]')
-        records = [{"run": run.to_json(), "path": self.path(run)} for run in RUNS]
-        plan.joinpath("records", "summary.json").write_text(
-            json.dumps({"benchmark": "attention", "records": records})
-        )
-        plan.joinpath("experiments").mkdir()
-        summary = {"name": "summary", "sweep": None}
-        plan.joinpath("experiments", "summary.json").write_text(json.dumps(summary))
+        self.planned = [{"run": run.to_json(), "path": self.path(run)} for run in RUNS]
+        home = f"results/{dataset}"
+        records = {"benchmark": "attention", "records": self.planned}
+        documents = {f"{home}/plan/records/summary.json": records}
+        self.prepared = replace(UNPLANNED, dataset=dataset, home=home, documents=documents)
 
     def path(self, run: Run) -> str:
         return f"results/{self.dataset}/records/{run.slug}-0123456789ab.json"
 
     def call(self, dry_run: bool = False, command: str = COMMAND, **counts: int) -> Call:
         call = Call(self.root, dry_run, clock=lambda: self.seconds)
-        call.begins(command)
+        call.begins(command, self.prepared)
         call.plans({**counts, "total": sum(counts.values())})
         return call
 
@@ -71,15 +66,13 @@ class Lab:
         self.record(run, status, **inner)
         return [*lines, *call.finishes(job.id)]
 
-    def report(self, dataset: str | None = None, pages: int = 3) -> Job:
+    def report(self, pages: int = 3) -> Job:
         """The PDF as it is once a job has made it, and that job."""
         self.root.joinpath("report").mkdir(exist_ok=True)
         with pikepdf.new() as pdf:
             for _ in range(pages):
                 pdf.add_blank_page()
             pdf.save(self.root / "report" / "lab5.pdf")
-        shown = {"dataset": dataset or self.dataset}
-        self.root.joinpath("report", "dataset.json").write_text(json.dumps(shown))
         return Job(99, "report", "Rendering the report", ("report/lab5.pdf",))
 
 
@@ -240,7 +233,7 @@ def test_nothing_to_do_still_names_what_is_not_ok(lab: Lab) -> None:
         lab.record(run, "oom" if run is RUNS[0] else "ok")
     lab.report()
     call = Call(lab.root)
-    call.begins(COMMAND)
+    call.begins(COMMAND, lab.prepared)
     call.nothing_to_do = True
     said = text(call.ends())
     assert "Nothing to do" in said and "3 ok, 1 not (1 oom)" in said and "(3 pages)" in said
@@ -251,7 +244,7 @@ def test_warnings_of_the_rendering_are_shown(lab: Lab) -> None:
     call.starts(lab.report())
     call.finishes(99)
     log = lab.root / "results" / "local" / "logs" / "report.log"
-    log.parent.mkdir()
+    log.parent.mkdir(parents=True)
     log.write_text("made\nwarning: the fonts lack U+1F600\n")
     lines = call.ends()
     assert "warning: the fonts lack U+1F600" in lines and "made" not in lines
@@ -265,7 +258,7 @@ def test_a_recorded_dataset_is_named_and_the_own_report_is_not_lost(
     for there in (False, True):
         call = lab.call(report=1)
         if there:
-            own.parent.mkdir()
+            own.parent.mkdir(parents=True)
             own.touch()
         for run in RUNS:
             lab.record(run, "oom" if run is RUNS[0] else "ok")
@@ -328,7 +321,6 @@ def test_a_dry_run_says_what_would_be_measured_and_made(lab: Lab) -> None:
         assert call.starts(lab.job(run)) == []
     call.starts(Job(10, "tables", ""))
     call.starts(Job(11, "tables", ""))
-    call.starts(Job(12, "report_target", "", works=False))
     assert call.ends() == [
         "Would measure 3 runs: 1 Flash2, 2 Pytorch.",
         "Would make:",
@@ -346,18 +338,9 @@ def test_every_rule_that_is_silent_has_a_title(root: Path) -> None:
     assert silent - STAGES.keys() == {MEASURE, "describe_machine"}
 
 
-def test_a_dry_run_reads_the_plan_that_it_wrote_elsewhere(lab: Lab) -> None:
-    call = Call(lab.root / "fresh", dry_run=True)
-    call.begins(COMMAND)
-    call.starts(lab.job(RUNS[1]))
-    plan = lab.root / "results" / "local" / "plan" / "records" / "summary.json"
-    tables = ("results/local/tables/summary/runs.csv",)
-    call.starts(Job(10, "tables", "", tables, inputs=(str(plan),)))
-    assert call.ends()[0] == "Would measure 1 run: 1 Flash2."
-
-
-def test_a_folder_without_a_plan_loses_no_line(tmp_path: Path, lab: Lab) -> None:
+def test_a_call_without_a_plan_loses_no_line(tmp_path: Path, lab: Lab) -> None:
     call = Call(tmp_path / "empty")
+    call.begins(COMMAND, None)
     call.plans({"measure": 1, "total": 1})
     assert call.starts(lab.job(RUNS[0]))[1] == "Measuring 1 run."
     assert call.finishes(0)[0].endswith("its record is unreadable")
@@ -384,12 +367,9 @@ def test_duration(seconds: float, said: str) -> None:
 @pytest.fixture
 def replicated(lab: Lab) -> Lab:
     """The folder with two processes of each run planned."""
-    path = lab.root / "results" / "local" / "plan" / "records" / "summary.json"
-    plan = json.loads(path.read_text())
-    for entry in plan["records"]:
+    for entry in lab.planned:
         other = entry["path"].replace("-0123", "-process1-0123")
         entry["replicates"] = [{"path": other, "sha256": None}]
-    path.write_text(json.dumps(plan))
     return lab
 
 

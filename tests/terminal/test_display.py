@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from flashlab.terminal.display import Live, open_display
+from flashlab.terminal.display import Display
 
 
 class Terminal(io.StringIO):
@@ -22,7 +22,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(stream: io.StringIO, plain: bool = False) -> str:
-    display = open_display(stream, plain)
+    display = Display(stream, plain)
     display.progress("Drawing", 1, 4)
     display.line("[1/4] a row of the table that is longer than forty columns", crop=True)
     display.line("  a reason that is longer than forty columns and goes on")
@@ -47,7 +47,6 @@ def test_a_plain_terminal_gets_no_control_characters_either(
 
 def test_a_terminal_shows_the_progress_and_takes_it_away_again() -> None:
     stream = Terminal()
-    assert isinstance(open_display(stream, plain=False), Live)
     text = written(stream)
     assert "1/4 steps" in text and "Drawing" in text
     assert text.index("\x1b[?25l") < text.index("\x1b[?25h"), "the cursor stays hidden"

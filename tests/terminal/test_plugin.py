@@ -121,6 +121,22 @@ def test_a_dry_run_goes_where_snakemake_writes_it(capsys: pytest.CaptureFixture[
     assert capsys.readouterr() == ("Nothing to do: all of it is up to date.\n", "")
 
 
+def test_a_job_that_only_names_what_to_make_is_no_job(capsys: pytest.CaptureFixture[str]) -> None:
+    handler = Handler(dryrun=True, stdout=True)
+    handler.start()
+    for number, (rule, output) in enumerate({"tables": ["runs.csv"], "report_target": []}.items()):
+        handler.log(
+            f"rule {rule}:",
+            event=LogEvent.JOB_INFO,
+            **{"jobid": number, "rule_name": rule, "rule_msg": None, "shellcmd": None},
+            **{"input": [], "output": output, "log": []},
+        )
+    handler.handler.close()
+    assert capsys.readouterr().out == (
+        "Would make:\n  Tables\nThis was a dry run: nothing was measured or made.\n"
+    )
+
+
 def test_an_interrupt_before_any_job_leaves_no_traceback(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -1,148 +1,450 @@
-"""What a command of the command line is; each package declares its own in a module `commands`."""
+"""Every command of ``python -m flashlab``: the function that it calls, its help and its options."""
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import importlib
-import importlib.util
+import json
+import logging
 import os
-import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from flashlab.calls.made import print_made
+from flashlab.calls.watching import end_with_workflow
+from flashlab.checking.shapes import FORM
+from flashlab.usage import UsageError, new_file, seconds, share
 
-class UsageError(Exception):
-    """The command line is wrong: one message; the exit status is 2."""
+FUNCTIONS = {
+    "measure": "flashlab.measuring.jobs:measure",
+    "ceilings": "flashlab.measuring.jobs:measure_ceilings",
+    "describe-machine": "flashlab.plan.machines:describe_machine",
+    "import": "flashlab.plan.importing:import_record",
+    "freeze": "flashlab.plan.freezing:freeze_records",
+    "freeze-counters": "flashlab.plan.freezing:freeze_counters",
+    "clean": "flashlab.calls.cleaning:print_clean",
+    "tables": "flashlab.analysis.stage:make_tables",
+    "observations": "flashlab.story.stage:observe",
+    "verdicts": "flashlab.analysis.verdict_changes:print_changes",
+    "figures": "flashlab.figures.stage:draw_figures",
+    "overview": "flashlab.figures.stage:draw_overview",
+    "report": "flashlab.report.render:write_report",
+    "page": "flashlab.report.render:write_page",
+    "statements": "flashlab.report.evidence:print_statements",
+    "check": "flashlab.checking.command:check_kernel",
+    "bench": "flashlab.compare.command:bench",
+    "profile": "flashlab.compare.command:profile",
+    "compare": "flashlab.compare.command:compare",
+    "comparison": "flashlab.compare.comparison:write_comparison",
+    "comparison-figures": "flashlab.compare.forest_plots:draw_comparison",
+    "comparison-pdf": "flashlab.compare.rendered:write_pdf",
+    "comparison-page": "flashlab.compare.rendered:write_page",
+    "hw4": "flashlab.hw4.program:print_program",
+    "hw4-cases": "flashlab.hw4.cases:write_cases",
+    "hw4-judge": "flashlab.hw4.judge:judge",
+    "grade": "flashlab_grading.stage:write_stage",
+    "grades-pdf": "flashlab_grading.sheets:write_pages",
+    "verify": "flashlab_grading.apart:verify_within_limits",
+    "verify-unlimited": "flashlab_grading.verification:write_verification",
+    "selfcheck": "flashlab_grading.selfcheck:self_check",
+}
+"""The function of each command. It takes the options in the order in which they are added below."""
+
+MEASURING = ("measure", "ceilings")
+"""Commands that look after the process that they start, and end by themselves with their call."""
+
+LOGGED = (*MEASURING, "import", "tables", "observations", "figures", "overview")
+"""Commands that print the digest of each file that they have made, for the log of their job."""
+
+BESIDE = {"tables": ("comparisons.csv", "estimates.csv", "claims.csv")}
+"""Files that a command makes beside its ``--output``."""
+
+AddOption = Callable[..., argparse.Action]
+Keywords = Mapping[str, Any]
+
+PATH: Keywords = {"type": Path, "required": True}
+PATHS: Keywords = {"type": Path, "nargs": "+"}
+FLAG: Keywords = {"action": "store_true"}
+SEVERAL: Keywords = {"action": "append", "default": []}
+SECONDS: Keywords = {"type": seconds, "metavar": "SECONDS"}
+
+CEILINGS: Keywords = {"type": Path, "help": "the device's ceilings, if measured"}
+LANGUAGE: Keywords = {
+    "choices": ("zh_TW", "en"),
+    "default": "zh_TW" if os.environ.get("LANG", "").startswith("zh") else "en",
+    "help": "language of the output (zh_TW if LANG begins with zh, otherwise en)",
+}
+DTYPES = ("float16", "bfloat16", "float32")
+SIZES = "E2048 (emb_dim) may be given in place of D64 (head_dim); a size left out takes"
+SHAPE: Keywords = {
+    **SEVERAL,
+    "help": f"a shape such as {FORM}; {SIZES} a default, and the mask both; may be repeated",
+}
+DTYPE: Keywords = {
+    "choices": DTYPES,
+    "help": "number format of the inputs (float16 on a GPU, float32 on a CPU)",
+}
+STEP = "a step in kernels/ladder/, in capitals or not (the last one)"
+CASES: Keywords = {"metavar": "CASE", "nargs": "*", "help": "t01 to t30 (all)"}
+SEED: Keywords = {"type": int, "default": 0, "help": "seed of the values (0)"}
 
 
-Option = tuple[tuple[str, ...], Mapping[str, Any]]
-"""An option or argument: its flags or its name, and what `add_argument` takes beside them."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line, with all commands."""
+    parser = argparse.ArgumentParser(
+        prog="python -m flashlab",
+        description="FlashLab's stages, one command each. Snakemake calls them; so can you.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
 
+    def add(name: str, help: str, epilog: str | None = None, one_of: bool = False) -> AddOption:
+        """Add a command; what adds its options, of which exactly one is given where `one_of`."""
+        command = commands.add_parser(name, help=help, description=help, epilog=epilog)
+        group = command.add_mutually_exclusive_group(required=True) if one_of else command
+        adder: AddOption = group.add_argument
+        return adder
 
-def option(*flags: str, **keywords: Any) -> Option:
-    """An option or argument as `add_argument` takes it."""
-    return flags, keywords
+    # Records
 
+    option = add("measure", "Measure one run and write its record.")
+    option("--order", type=json.loads, required=True, help="run and protocol, JSON")
+    option("--output", **PATH, help="the record to write")
+    option("--machine", type=Path, help="file of the machine it was planned for")
 
-def path(flag: str, help: str, **keywords: Any) -> Option:
-    """A path that must be given."""
-    return option(flag, type=Path, required=True, help=help, **keywords)
+    option = add("ceilings", "Measure the device's ceilings.")
+    option("--device", choices=("cuda", "cpu"), required=True)
+    option("--output", **PATH, help="JSON file to write")
+    option("--machine", type=Path, help="file of the machine they were planned for")
 
+    option = add("describe-machine", "Describe this machine in a file.")
+    option("--device", choices=("auto", "cuda", "cpu"), required=True)
+    option("--output", **PATH, help="JSON file to write")
 
-def paths(name: str, help: str) -> Option:
-    """One or more paths, as arguments."""
-    return option(name, type=Path, nargs="+", help=help)
+    option = add("import", "Turn a result of the course's script into a record.")
+    option("--entry", type=json.loads, required=True, help="what it is, JSON")
+    option("--output", **PATH, help="the record to write")
 
+    option = add("freeze", "Copy the planned records into a recorded dataset.")
+    option("--name", required=True, help="the dataset's name")
+    option("--config", **PATH, help="the resolved configuration")
+    option("--ceilings", **PATH, help="the device's ceilings")
+    option("--data", **PATH, help="folder of the datasets")
+    option("--anyway", **FLAG, help="also what leaves doubts")
+    option("plans", **PATHS, help="plan/records/*.json")
 
-def new_file(text: str) -> Path:
-    """The path of a file to write, as the type of an option: one that cannot be written is refused.
+    option = add("freeze-counters", "Add counters to a recorded dataset.")
+    option("--name", required=True, help="the dataset's name")
+    option("--data", **PATH, help="folder of the datasets")
+    option("plans", **PATHS, help="plan/records/*.json")
 
-    So a measurement is not lost in the end.
-    """
-    path = Path(text)
-    if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is a folder")
-    if not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"the folder {path.parent} does not exist")
-    if path.exists() and not os.access(path, os.W_OK):
-        raise argparse.ArgumentTypeError(f"{text} cannot be written")
-    try:
-        # The only sure way to know: some file systems deny what their permissions allow.
-        with tempfile.TemporaryFile(dir=path.parent):
-            return path
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise argparse.ArgumentTypeError(f"{text} cannot be written: {reason}") from error
+    option = add("clean", "Say what can be deleted, and how much disk it takes.")
+    option("--yes", **FLAG, help="delete it")
+    option("--records", **FLAG, help="the measured records, too")
 
+    # The report
 
-LANGUAGE = option(
-    "--language",
-    choices=("zh_TW", "en"),
-    default="zh_TW" if os.environ.get("LANG", "").startswith("zh") else "en",
-    help="language of the output (zh_TW if LANG begins with zh, otherwise en)",
-)
+    option = add(
+        "tables",
+        "Aggregate the records of a dataset into CSV, compare all runs, and judge the claims.",
+    )
+    option("--results", **PATH, help="folder of the dataset, with its plan")
+    option("--claims", **PATH, help="the published claims")
+    option("--ceilings", **CEILINGS)
+    option("--output", **PATH, help="folder of all tables, with those of the dataset beside it")
 
+    option = add("observations", "Observe what the report says.")
+    option("plans", **PATHS, help="plan/sweeps/*.json")
+    option("--tables", **PATH, help="folder of all tables")
+    option("--claims", **PATH, help="the published claims")
+    option("--ceilings", **CEILINGS)
+    option("--output", **PATH, help="observations.json to write")
 
-def _find(place: str) -> Callable[..., int | None]:
-    module, _, name = place.partition(":")
-    found: Callable[..., int | None] = getattr(importlib.import_module(module), name)
-    return found
+    option = add("verdicts", "Say which verdicts differ from the report before.")
+    option("--results", **PATH, help="folder of the dataset")
 
+    option = add("figures", "Draw an experiment's figures as SVG.")
+    option("--plan", **PATH, help="plan/experiments/<experiment>.json")
+    option("--tables", **PATH, help="folder of all CSV tables")
+    option("--languages", **PATH, help="languages.json")
+    option("--output", **PATH, help="folder to draw into")
 
-@dataclass(frozen=True)
-class Command:
-    """A command: what it does, and the function that does it.
+    option = add("overview", "Draw the figures across experiments as SVG.")
+    option("plans", **PATHS, help="plan/sweeps/*.json")
+    option("--tables", **PATH, help="folder of all tables")
+    option("--comparisons", **PATH, help="comparisons.csv")
+    option("--ceilings", **CEILINGS)
+    option("--languages", **PATH, help="languages.json")
+    option("--output", **PATH, help="folder to draw into")
 
-    `function` takes the values of the options, in their order, and returns None or an exit status;
-    as ``module:name`` it is imported when it is called. Of options in `one_of`, which come last,
-    exactly one is given. A command that `ends_alone` watches the Snakemake call that it belongs to
-    by itself. One that `tells_made` prints the digest of each file in its ``--output``, or `beside`
-    it, so that the log of a job tells what the job made. `ahead` is another such function, without
-    arguments: it keeps what all calls of the command in forks of one process share.
-    """
+    for name, help, file in (
+        ("report", "Render the report as a PDF.", "PDF"),
+        ("page", "Write the report as one HTML file.", "HTML file"),
+    ):
+        option = add(name, help)
+        option("--config", **PATH, help="the resolved configuration")
+        option("--results", **PATH, help="folder of the dataset")
+        option("--ceilings", **CEILINGS)
+        option("--output", **PATH, help=f"{file} to write")
 
-    name: str
-    function: str | Callable[..., int | None]
-    help: str
-    options: tuple[Option, ...] = ()
-    one_of: tuple[Option, ...] = ()
-    epilog: str | None = None
-    ends_alone: bool = False
-    tells_made: bool = False
-    beside: tuple[str, ...] = ()
-    ahead: str | None = None
+    option = add("statements", "Print every statement of a report with the rows that it rests on.")
+    option("results", type=Path, help="folder of the dataset: results/NAME")
+    option("--language", **LANGUAGE)
 
-    def add_to(self, commands: Any) -> None:
-        """Add the command to the parsers of a command line."""
-        parser = commands.add_parser(
-            self.name, help=self.help, description=self.help, epilog=self.epilog
+    # Kernels
+
+    option = add(
+        "check",
+        "Compare one implementation with the float64 reference.",
+        "Exit status: 0 if every case is ok or unsupported, 1 if one is not or the kernel cannot "
+        "be imported, 2 if the command line is wrong, 130 if it is interrupted.",
+    )
+    option(
+        "name",
+        metavar="NAME",
+        help="its NAME in kernels/ or kernels/ladder/, or the path of a file",
+    )
+    option(
+        "--shape",
+        **SEVERAL,
+        help=f"check this shape and not the grid, such as {FORM}; {SIZES} the grid's values, and "
+        "the mask both; may be repeated",
+    )
+    option(
+        "--dtype",
+        action="append",
+        choices=DTYPES,
+        help="check this dtype and not all of the device's; may be repeated",
+    )
+    option(
+        "--timeout",
+        **SECONDS,
+        default=60.0,
+        help="time limit of the kernel's import and of each case (60)",
+    )
+    option("--fail-fast", **FLAG, help="end at the first case that fails")
+
+    option = add(
+        "bench",
+        "Measure implementations in turns, with verdicts.",
+        "Exit status: 0 if every implementation was measured or does not support the shape, 1 if "
+        "one is incorrect or failed, 2 if the command line is wrong, 130 if it is interrupted. "
+        "docs/comparing.md explains the table.",
+    )
+    option(
+        "implementations",
+        metavar="IMPLEMENTATION",
+        nargs="+",
+        help="a NAME in kernels/, the path of a file, or REVISION:PATH for a file as it is at a "
+        "git revision; the others are compared with the first",
+    )
+    option("--shape", **SHAPE)
+    option(
+        "--sweep",
+        metavar="PARAMETER=FIRST:LAST",
+        help="measure at sizes doubled from FIRST to LAST, such as seq_len=128:8192, or at those "
+        "of a list, such as head_dim=64,96,128",
+    )
+    option("--dtype", **DTYPE)
+    option(
+        "--pass", **SEVERAL, choices=("forward", "backward"), help="measure this pass and not both"
+    )
+    option(
+        "--seconds",
+        type=seconds,
+        default=20.0,
+        help="how long to measure each shape, without the time that processes take to start (20)",
+    )
+    option(
+        "--margin",
+        type=share,
+        default=0.05,
+        help="difference up to which two times are equal (5%%)",
+    )
+    option("--counters", **FLAG, help="count each pass too, as the command profile does")
+    option(
+        "--timeout",
+        **SECONDS,
+        help="time limit of a kernel's import, its check and each further step (60, or ten times "
+        "what the slowest of the others took)",
+    )
+    option("--json", type=new_file, metavar="FILE", help="write what the table says to a file, too")
+    option("--watch", **FLAG, help="measure again whenever a file they depend on is saved")
+
+    option = add("profile", "Count what an implementation does in each pass.")
+    option("name", metavar="NAME", help="as IMPLEMENTATION of the command bench")
+    option("--shape", **SHAPE)
+    option("--dtype", **DTYPE)
+    option("--timeout", **SECONDS, default=300.0, help="time limit for each shape (300)")
+
+    # Comparisons of records
+
+    option = add(
+        "compare",
+        "Compare two sets of records, run by run.",
+        "A side is `local`, a recorded dataset, a folder (of a dataset, of results, or of "
+        "records) or a git revision whose kernels were measured here. Exit status: 0, or 1 where a "
+        "verdict given by --fail-on stands or the sides cannot be compared.",
+    )
+    option("one", metavar="ONE", help="the reference: before")
+    option("other", metavar="OTHER", help="what is judged against it: after")
+    option("--benchmark", default="attention", help="benchmark (attention)")
+    option("--format", choices=("text", "markdown", "json"), default="text")
+    option(
+        "--fail-on",
+        **SEVERAL,
+        choices=("slower", "worse", "failed", "inconclusive"),
+        help="exit with status 1 if any run has this verdict; may be repeated",
+    )
+    option("--language", **LANGUAGE)
+
+    option = add("comparison", "Compare the sides that a call has planned.")
+    option("--plan", **PATH, help="the sides, JSON")
+    option("--output", **PATH, help="comparison.json to write")
+
+    option = add("comparison-figures", "Draw a comparison as SVG.")
+    option("--comparison", **PATH, help="comparison.json")
+    option("--output", **PATH, help="folder to draw into")
+
+    for name, help in (
+        ("comparison-pdf", "Render a comparison as a PDF."),
+        ("comparison-page", "Write a comparison as one HTML file."),
+    ):
+        option = add(name, help)
+        option("--comparison", **PATH, help="comparison.json")
+        option("--figures", **PATH, help="folder of its figures")
+        option("--output", **PATH, help="file to write")
+
+    # Homework 4
+
+    option = add("hw4", "Homework 4's program: read Q, K, V from a file, write the output.")
+    option("input", type=Path, metavar="IN.bin", help="B, N, d, then Q, K, V by batch")
+    option("output", type=Path, metavar="OUT.bin", help="the output to write")
+    option("--step", metavar="NAME", help=STEP)
+    option("--json", **FLAG, help="print the times as JSON, in seconds")
+
+    option = add("hw4-cases", "Generate the input files of homework 4's cases.")
+    option("folder", type=Path, metavar="FOLDER", help="folder to write into")
+    option("cases", **CASES)
+    option("--seed", **SEED)
+
+    option = add(
+        "hw4-judge",
+        "Check and time steps on homework 4's cases.",
+        "Exit status: 0 if every case is within the tolerance, 1 if one is not.",
+    )
+    option("--step", metavar="NAME", **SEVERAL, help=f"{STEP}; may be repeated")
+    option("cases", **CASES)
+    option("--seed", **SEED)
+
+    # Grading
+
+    option = add("grade", "Grade a folder of submissions.")
+    option("--order", **PATH, help="what to grade, JSON")
+    option("--grades", **PATH, help="CSV file to write")
+    option("--summary", **PATH, help="CSV file to write")
+    option("--document", **PATH, help="the pages' content to write")
+
+    option = add("grades-pdf", "Render the grades as a PDF.")
+    option("--document", **PATH, help="the pages' content")
+    option("--output", **PATH, help="PDF to write")
+
+    for name, help in (
+        ("verify", "Check a report against the data attached to it."),
+        ("verify-unlimited", "What verify does, without its limits of memory and time."),
+    ):
+        option = add(
+            name,
+            help,
+            "Exit status: 0 if its data give the report byte for byte, 1 if they do not or it is "
+            "no report, 2 if the command line is wrong, 3 if it takes other software to tell, 4 if "
+            "pages and attachments are those that its data give, but the file is not.",
+            one_of=True,
         )
-        group = parser.add_mutually_exclusive_group(required=True) if self.one_of else parser
-        names = [
-            container.add_argument(*flags, **keywords).dest
-            for container, options in ((parser, self.options), (group, self.one_of))
-            for flags, keywords in options
-        ]
-        parser.set_defaults(command=self, names=names)
+        option("--pdf", type=Path, metavar="PATH", help="the report")
+        option("--order", type=Path, help="what a Snakemake call is to verify, JSON")
 
-    def find_function(self) -> Callable[..., int | None]:
-        """The function that does it."""
-        return _find(self.function) if isinstance(self.function, str) else self.function
-
-    def get_ready(self) -> None:
-        """Have what a fork of this process needs to run it."""
-        self.find_function()
-        if self.ahead:
-            _find(self.ahead)()
-
-    def run(self, arguments: argparse.Namespace) -> int:
-        """Do what the command line says; the exit status."""
-        values = [getattr(arguments, name) for name in arguments.names]
-        status = self.find_function()(*values) or 0
-        if self.tells_made:
-            output: Path = arguments.output
-            inside = {
-                file.relative_to(output).as_posix(): file
-                for file in sorted(output.rglob("*.*") if output.is_dir() else ())
-            }
-            beside = {name: output.with_name(name) for name in self.beside}
-            for name, file in ((inside or {output.name: output}) | beside).items():
-                print(made_line(name, file.read_bytes()))
-        return status
+    option = add("selfcheck", "Check one submission before it is handed in.")
+    option("folder", type=Path, metavar="FOLDER", help="the submission, or its archive")
+    option("--device", help="the class's GPU, for results that name none")
+    option("--language", **LANGUAGE)
+    return parser
 
 
-def made_line(name: str, content: bytes) -> str:
-    """What a job's log says of a file that the job made."""
-    return f"made {name} {hashlib.sha256(content).hexdigest()}"
+def get_ready(name: str) -> None:
+    """Import what forks of this process need to run a command, and read what they share."""
+    _imported(FUNCTIONS[name])
+    if name in MEASURING:
+        _imported("flashlab.measuring.jobs:read_ahead")()
 
 
-def require(package: str) -> None:
-    """ModuleNotFoundError where a package is missing that only the measuring process imports.
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when it did its work, 1 with one message when it could not.
 
-    Without it, what is missing here would be recorded as an error of every single run.
+    2 where the command line is wrong; 130, and no message, when it is interrupted from the
+    keyboard.
     """
-    if importlib.util.find_spec(package) is None:
-        raise ModuleNotFoundError(name=package)
+    try:
+        options = vars(make_parser().parse_args(argv))  # in the order in which they were added
+        return _run(options.pop("command"), options)
+    except KeyboardInterrupt:
+        return 130
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "flashlab", "flashlab_grading"):
+            raise
+        print(
+            f"error: the Python package {package} is not installed; set up with ./run, or run "
+            "python -m pip install -r envs/cpu/requirements.txt",
+            file=sys.stderr,
+        )
+        return 1
+    except OSError as error:
+        said = f"{error.filename}: {error.strerror}" if error.filename else error
+        print(f"error: {said}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        if not type(error).__module__.startswith("flashlab"):
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
+
+
+def _imported(name: str) -> Callable[..., int | None]:
+    """The function of this ``module:name``."""
+    module, _, function = name.partition(":")
+    imported: Callable[..., int | None] = getattr(importlib.import_module(module), function)
+    return imported
+
+
+@contextmanager
+def _warnings_shown() -> Iterator[None]:
+    """Print what the package warns of on standard error, each text once: ``warning: …``."""
+    logger, handler = logging.getLogger("flashlab"), logging.StreamHandler()
+    seen: set[str] = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        before = len(seen)
+        seen.add(record.getMessage())
+        return len(seen) > before
+
+    handler.setFormatter(logging.Formatter("warning: %(message)s"))
+    handler.addFilter(is_new)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+def _run(name: str, options: Mapping[str, Any]) -> int:
+    """Run a command; its exit status."""
+    if name not in MEASURING:
+        end_with_workflow()
+    with _warnings_shown():
+        status = _imported(FUNCTIONS[name])(*options.values()) or 0
+        if name in LOGGED:
+            print_made(options["output"], BESIDE.get(name, ()))
+    return status

@@ -19,10 +19,10 @@ def main() -> int:
             return status
         if sys.flags.no_site:  # without a fork it needs the installed packages
             os.execv(sys.executable, [sys.executable, "-m", "flashlab.stage", *sys.argv[1:]])
-        from flashlab import __main__
+        from flashlab.cli import main as run
     except KeyboardInterrupt:
         return 130
-    return __main__.main()
+    return run()
 
 
 if __name__ == "__main__":

@@ -43,14 +43,14 @@ def _serve(path: Path, workflow: psutil.Process) -> None:
     files = sorted(Path(SOURCES).rglob("*.py"))
     states = _states(files)  # before anything more is imported
 
-    from flashlab.__main__ import COMMANDS, main
+    from flashlab import cli
 
-    commands, server = {command.name: command for command in COMMANDS}, os.getpid()
+    server = os.getpid()
 
     def get_ready(name: str) -> None:
         """Have what a command needs; its fork itself says what is missing or wrong."""
         with contextlib.suppress(Exception):
-            commands[name].get_ready()
+            cli.get_ready(name)
 
     @dataclass(frozen=True)
     class Stage(Work):
@@ -92,7 +92,7 @@ def _serve(path: Path, workflow: psutil.Process) -> None:
             os.environ.clear()
             os.environ.update(request["environment"])
             try:
-                return main(request["arguments"])
+                return cli.main(request["arguments"])
             except SystemExit as ended:
                 return int(ended.code or 0)
             finally:

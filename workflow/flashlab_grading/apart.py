@@ -11,11 +11,13 @@ import os
 import pickle
 import resource
 import subprocess
+import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -136,3 +138,14 @@ def run_within_limits(
     if child.returncode < 0:
         raise LimitError(f"it was ended by signal {-child.returncode}")
     return child.returncode
+
+
+def verify_within_limits(pdf: Path | None, order: Path | None) -> int:
+    """Verify a report, or that which a call's order names, within limits; the exit status."""
+    given = ("--order", order) if order else ("--pdf", pdf)
+    command = (sys.executable, "-m", "flashlab", "verify-unlimited", *map(str, given))
+    try:
+        return run_within_limits(command)
+    except LimitError as error:
+        print(f"error: the report was not verified to its end: {error}", file=sys.stderr)
+        return 1

@@ -63,6 +63,12 @@ def _cause(before: Mapping[str, int], after: Mapping[str, int], reported: int) -
     return "which had other runs"
 
 
+def print_changes(results: Path) -> None:
+    """Print the lines of `compare_verdicts`, each behind the prefix `CHANGED`."""
+    for line in compare_verdicts(results):
+        print(f"{CHANGED}{line}")
+
+
 def compare_verdicts(results: Path) -> list[str]:
     """The verdicts that differ from the last call's; the current ones are kept in their place.
 

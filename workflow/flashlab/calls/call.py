@@ -139,6 +139,10 @@ class Call:
         os.environ[PLACE] = place_of_call()
 
 
+begun: Call | None = None
+"""The call that this process has begun."""
+
+
 def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: bool) -> Call:
     """Claim the folder unless the run is `dry`, prepare the call, and write its plan's files.
 
@@ -146,6 +150,7 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
         BusyError: results cannot be written in the folder.
         PREPARATION_ERRORS: what is asked for cannot be prepared.
     """
+    global begun
     try:
         claim = FolderClaim(Path(".snakemake"))
     except OSError as error:
@@ -176,4 +181,5 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
     surprising = {f: why for f, why in prepared.remade.items() if why not in (MISSING, ASKED_FOR)}
     for notice in [*prepared.upgrades, *(f"{file} {why}" for file, why in surprising.items())]:
         print(f"{'To be made' if dry else 'Made'} again: {notice}", file=sys.stderr)
-    return Call(prepared, files, claim)
+    begun = Call(prepared, files, claim)
+    return begun

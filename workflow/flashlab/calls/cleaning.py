@@ -79,6 +79,11 @@ def _delete(paths: Iterable[Path]) -> None:
             path.unlink(missing_ok=True)
 
 
+def print_clean(yes: bool, records: bool) -> None:
+    """Clean the current folder (`clean`), and print what that lists."""
+    print("\n".join(clean(Path(), yes, records)))
+
+
 def clean(root: Path, yes: bool, records: bool) -> list[str]:
     """List what can be deleted from a folder, the measured `records` too, and delete it if `yes`.
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flashlab.cli import made_line
+from flashlab.calls.made import made_line
 from flashlab.config import ConfigError
 from flashlab.records import RecordError, read_record, time_out_message
 from flashlab.runs import Run

@@ -22,10 +22,11 @@ from flashlab.benchmarks.implementations import (
 )
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.model import Benchmark
-from flashlab.checking.cases import Case, Outcome
+from flashlab.checking.cases import GRIDS, Case, Outcome
 from flashlab.checking.process import check
-from flashlab.checking.shapes import shape_text
+from flashlab.checking.shapes import ShapeError, shape_text
 from flashlab.measuring.devices import claimed
+from flashlab.usage import UsageError
 
 NOTICE_SECONDS = 2.0
 """How long to wait for the device before printing a notice."""
@@ -154,3 +155,27 @@ def print_check(
                     break
     print("\n".join(_summary(done, len(cases))))
     return all(outcome.passed for _, outcome in done)
+
+
+def check_kernel(
+    name: str, shapes: Sequence[str], dtypes: Sequence[str], timeout_s: float, fail_fast: bool
+) -> int:
+    """Check an implementation by its NAME or file, on its grid or what is given; 0 if all passed.
+
+    1 if a case did not.
+
+    Raises:
+        UsageError: there is no such implementation, or a shape is malformed.
+        KernelError: the file cannot be imported or has no ``attention``.
+    """
+    device = machine.detect_device("auto")
+    try:
+        kernel, benchmark = find_kernel(name)
+        grid = GRIDS[benchmark.name]
+        given = [shape for text in shapes for shape in grid.parse(text, device)]
+    except (ImplementationError, ShapeError) as error:
+        raise UsageError(str(error)) from error
+    asked = dict.fromkeys(dtypes or grid.dtypes[device])
+    shapes_asked = dict.fromkeys(given or grid.shapes(device))
+    cases = [Case(dtype, shape) for dtype in asked for shape in shapes_asked]
+    return 0 if print_check(kernel, benchmark, device, cases, timeout_s, fail_fast) else 1

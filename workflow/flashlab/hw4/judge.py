@@ -94,10 +94,11 @@ def line(judgement: Judgement) -> str:
     )
 
 
-def print_judgements(names: Sequence[str], step_names: Sequence[str], seed: int) -> bool:
-    """Judge steps (default: the last) on cases (default: all), a line for each; whether all passed.
+def judge(step_names: Sequence[str], names: Sequence[str], seed: int) -> int:
+    """Judge steps (default: the last) on cases (default: all), a line for each; 0 if all passed.
 
-    Times are in seconds. The files lie in the system's temporary folder, two at a time.
+    1 if one did not. Times are in seconds. The files lie in the system's temporary folder, two at a
+    time.
     """
     cases = chosen_cases(names)
     chosen = [find_step(name).name for name in step_names or (None,)]
@@ -111,4 +112,4 @@ def print_judgements(names: Sequence[str], step_names: Sequence[str], seed: int)
                 passed += judgement.passed
     total = len(cases) * len(chosen)
     print(f"{passed} of {total} within {TOLERANCE} of the reference in every element")
-    return passed == total
+    return 0 if passed == total else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -155,3 +156,9 @@ def run_program(source: Path, target: Path, step_name: str | None) -> Parts:
             begin = time.perf_counter()
         parts.file_out += time.perf_counter() - begin  # closed and renamed
     return parts
+
+
+def print_program(source: Path, target: Path, step_name: str | None, as_json: bool) -> None:
+    """Run the program (`run_program`), and print the seconds of its parts."""
+    parts = run_program(source, target, step_name)
+    print(json.dumps(asdict(parts)) if as_json else parts)

@@ -8,13 +8,13 @@ from typing import Any
 
 from flashlab.benchmarks.implementations import implementation_of
 from flashlab.benchmarks.registry import BENCHMARKS, find_benchmark
-from flashlab.cli import require
 from flashlab.measuring import supervise
 from flashlab.plan import identity
 from flashlab.plan.machines import check_described
 from flashlab.plan.planning import PlanError
 from flashlab.records import load_schema
 from flashlab.runs import Run
+from flashlab.usage import require
 
 
 def read_ahead() -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from flashlab import machine, nsight
+from flashlab.benchmarks.implementations import implementations_of
+from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.files import read_json, write_json
 from flashlab.machine import MachineError
 from flashlab.records import schema_problem
@@ -107,16 +109,16 @@ def _remedy(path: Path) -> str:
     return f"make it again: snakemake machine --config machine={path.stem}"
 
 
-def describe_machine(wanted: str, packages: Iterable[str], path: Path) -> None:
+def describe_machine(wanted: str, path: Path) -> None:
     """Describe this machine in a file, for a device that is wanted (``auto``, ``cuda``, ``cpu``).
-
-    `packages` are the distributions whose versions decide what kernels run.
 
     Raises:
         MachineError: ``cuda`` is wanted and cannot be had.
     """
     device = HERE.detect_device(wanted)
     on_gpu = device == "cuda"
+    known = [one for each in BENCHMARKS.values() for one in implementations_of(each).values()]
+    packages = {"torch", *(package for one in known for package in one.packages)}
     description = Description(
         version=VERSION,
         device=device,

@@ -18,29 +18,26 @@ from datetime import datetime
 from pathlib import Path
 
 from flashlab.analysis.verdict_changes import CHANGED
-from flashlab.benchmarks.model import Benchmark, Parameter
-from flashlab.benchmarks.registry import DEFAULT, find_benchmark
-from flashlab.calls.selection import benchmark_of_file
+from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
+from flashlab.calls.prepare import Prepared
+from flashlab.checking.shapes import is_shape
 from flashlab.plan.datasets import dataset_folder
-from flashlab.plan.plan_files import results_of
-from flashlab.plan.source import DATA
+from flashlab.plan.plan_files import planned_documents, process_files, results_of
+from flashlab.plan.source import DATA, LOCAL
 from flashlab.runs import Run
 from flashlab.terminal.outcomes import (
     UNMEASURED,
     Outcome,
     aligned,
-    planned_runs,
     read_outcome,
     read_outcomes,
     run_words,
-    shown_dataset,
+    told_so_far,
 )
-from flashlab.terminal.so_far import told_so_far
 
 SO_FAR_SECONDS = 50.0
 """When a call that still measures tells what is known so far: nobody waits a minute for it."""
 
-LOCAL = "local"
 MEASURE = "measure"
 VERIFY = "verify"
 
@@ -73,12 +70,15 @@ STAGES = {
 RESULT_IN_LOG = ("freeze", "freeze_counters", "grades")
 """Rules whose log ends in a line with the result."""
 
-MEASURED_WIDTH = 11
-
 FAULTS = ("incorrect", "error")
 """Statuses that call for a repair; out of memory and unsupported are properties of the run."""
 
+UP_TO_DATE = "Nothing to do: all of it is up to date."
+MEASURED_WIDTH = 11
 TAIL_LINES = 12
+
+UNPLANNED = Prepared(LOCAL, f"results/{LOCAL}", DEFAULT.report, "cpu", "", None, {}, {})
+"""What a call has prepared before its plan is made, or without one."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,14 @@ class Job:
 
     id: int
     rule: str
-    message: str
+    message: str = ""
     outputs: tuple[str, ...] = ()
-    inputs: tuple[str, ...] = ()
     logs: tuple[str, ...] = ()
-    works: bool = True
-    """False for a target, which only names what to make."""
+
+    @property
+    def title(self) -> str:
+        """What it does."""
+        return self.message or self.rule
 
 
 def printable(text: str) -> str:
@@ -115,9 +117,7 @@ def duration(seconds: float) -> str:
     """A duration, rounded for a reader: ``40 s``, ``12 min``, ``2.5 h``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
 def plural(count: int, noun: str) -> str:
@@ -127,8 +127,6 @@ def plural(count: int, noun: str) -> str:
 
 def check_of(run: Run) -> str:
     """The call that checks an implementation at a run's shape, or at all where that is no shape."""
-    from flashlab.checking.shapes import is_shape  # needed only where a run is wrong
-
     shape = ",".join(run.words)
     at = f" --shape {shape} --dtype {run.dtype}" if is_shape(shape) else ""
     return f"./run check {run.implementation}{at}"
@@ -144,14 +142,6 @@ def _pages(pdf: Path) -> str:
         return "not readable as a PDF"
 
 
-def _lines(path: Path) -> list[str]:
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    return [printable(line) for line in text.splitlines() if line.strip()]
-
-
 def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
     """What to do next, each with its command."""
     width = max((len(what) for what, _ in rows), default=0)
@@ -161,56 +151,61 @@ def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
 class Call:
     """The state of one call in the pipeline's folder; `clock` gives seconds.
 
-    `began` is whether Snakemake has got as far as planning or running jobs, `step` how many are
-    done, and of how many. Who tells the events sets whether the user has `interrupted` the call, an
-    error other than a failed job has `stopped` it, and there was `nothing_to_do`.
+    Who tells the events sets how many of how many `steps` are done, and whether the user has
+    `interrupted` the call, an error other than a failed job has `stopped` it, and there was
+    `nothing_to_do`.
     """
 
     def __init__(
         self, root: Path, dry_run: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._root = root
-        self._dry_run = dry_run
-        self._clock = clock
-        self._command = ""
-        self.began = False
+        self._root, self._dry_run, self._clock = root, dry_run, clock
         self._since = clock()
-        self._told_so_far = False
-        self.interrupted = False
-        self.nothing_to_do = False
-        self.stopped = False
-        self._counts: dict[str, int] = {}
+        self.plans({"total": 0})
+        self.began = self.interrupted = self.stopped = self.nothing_to_do = False
+        self.failed: list[Job] = []
         self._jobs: dict[int, Job] = {}
         self._running: dict[int, Job] = {}
         self._finished: Counter[str] = Counter()
-        self._failed: list[Job] = []
         self._written: list[str] = []
-        self._home: str | None = None
-        self._benchmark: Benchmark | None = None
-        self._planned: dict[str, Run] = {}
-        self._names: dict[str, str] = {}
-        self._headed = False
         self._measured_at: list[float] = []
-        self.step = (0, 0)
+        self._headed = self._told_so_far = self._asks_for_report = False
+        self._learn(UNPLANNED)
 
     # What happens
 
-    def begins(self, command: str) -> None:
-        """Snakemake starts working; `command` is its command line."""
-        self.began = True
-        self._since = self._clock()
-        self._command = command
+    def begins(self, command: str, prepared: Prepared | None) -> None:
+        """Snakemake starts working; `command` is its command line, `prepared` what it plans."""
+        self.began, self._since = True, self._clock()
+        self._learn(prepared or UNPLANNED)
+        self._asks_for_report = self._report in command.split()
 
     def plans(self, counts: Mapping[str, int]) -> None:
-        """The number of jobs of each rule is known."""
-        self.began = True
-        self._counts = {rule: count for rule, count in counts.items() if rule != "total"}
-        self.step = (0, sum(self._counts.values()))
+        """The number of jobs of each rule is known, and that in all as ``total``."""
+        self._counts, self.steps = counts, (0, counts["total"])
+        self._total = counts.get(MEASURE, 0)
+
+    def _learn(self, prepared: Prepared) -> None:
+        self._dataset, self._home = prepared.dataset, Path(prepared.home)
+        self._benchmark = next(b for b in BENCHMARKS.values() if b.report == prepared.report)
+        self._report = f"report/{prepared.report}.pdf"
+        name = "" if self._benchmark == DEFAULT else f" {self._benchmark.name}"
+        self._report_call = f"./run report{name}"
+        self._planned = {
+            file["path"]: Run.of(self._benchmark, entry["run"])
+            for entry in planned_documents(prepared.documents)
+            for file in process_files(entry)
+        }
+        names, processes = aligned(self._planned.values()), Counter[Run]()
+        self._names = {}
+        for path, run in self._planned.items():
+            processes[run] += 1
+            process = f" process {processes[run]}" if len(self._planned) > len(names) else ""
+            self._names[path] = names[run] + process
 
     def starts(self, job: Job) -> list[str]:
         """A job starts, or would start."""
         self._jobs[job.id] = self._running[job.id] = job
-        self._learn_dataset(job)
         if job.rule != MEASURE or self._dry_run or self._headed:
             return []
         self._headed = True
@@ -219,42 +214,29 @@ class Call:
     def finishes(self, job_id: int) -> list[str]:
         """A job is done."""
         job = self._running.pop(job_id, None)
-        if job is None or not job.works:
+        if job is None:
             return []
-        self._finished[job.rule] += 1
-        self._written += [path for path in job.outputs if path.startswith("report/")]
         if job.rule == MEASURE:
             self._measured_at.append(self._clock())
             return [self._run_line(job), *self._so_far()]
+        self._finished[job.rule] += 1
+        self._written += [path for path in job.outputs if path.startswith("report/")]
         total = self._counts.get(job.rule, 1)
         if self._finished[job.rule] < total:
             return []
-        result = self._result_in_log(job) if job.rule in RESULT_IN_LOG else []
-        title = STAGES.get(job.rule, job.message or job.rule)
+        result = self._log(*job.logs)[-1:] if job.rule in RESULT_IN_LOG else []
+        title = STAGES.get(job.rule, job.title)
         done = "done" if total == 1 else f"{total} done"
         return [*([f"{title}: {done}"] if title else []), *result]
 
-    def _so_far(self) -> list[str]:
-        """Once, after `SO_FAR_SECONDS`, what is known by then, where much is left to measure."""
-        left = self._counts.get(MEASURE, 0) - self._finished[MEASURE]
-        is_late = self._clock() - self._since >= SO_FAR_SECONDS
-        if self._told_so_far or not (is_late and left and self._benchmark and self._home):
-            return []
-        self._told_so_far = True
-        return told_so_far(self._root, Path(self._home), self._benchmark, self._planned)
-
     def fails(self, job: Job) -> list[str]:
         """A job has failed; jobs that do not depend on it continue."""
-        known = self._running.pop(job.id, None) or self._jobs.get(job.id) or job
-        self._failed.append(known)
-        return [] if self.interrupted else [f"{known.message or known.rule}: failed"]
+        self._running.pop(job.id, None)
+        known = self._jobs.get(job.id, job)
+        self.failed.append(known)
+        return [] if self.interrupted else [f"{known.title}: failed"]
 
     # What it looks like
-
-    @property
-    def reports_failures(self) -> bool:
-        """Whether the summary explains why the call did not succeed."""
-        return bool(self._failed) or self.interrupted
 
     def activity(self) -> str | None:
         """What is being done, in a few words; None if a job itself writes to the terminal."""
@@ -263,62 +245,35 @@ class Call:
             return None
         if any(job.rule not in STAGES and job.rule != MEASURE for job in jobs):
             return None
-        job = jobs[-1]
-        if job.rule != MEASURE:
-            return job.message
+        if jobs[-1].rule != MEASURE:
+            return jobs[-1].message
         left = self._left()
-        words = f"Measuring {' '.join(self._name(job).split())}"
+        words = f"Measuring {' '.join(self._name(jobs[-1]).split())}"
         return words if left is None else f"{words}, about {duration(left)} of measuring left"
 
     # Runs
 
-    def _learn_dataset(self, job: Job) -> None:
-        for path in () if self._home else job.outputs:
-            found = re.match(r"results/(?!grading/)[^/]+", path)
-            if found:
-                self._read_plan(self._root, found[0])
-                break
-        for path in job.inputs if self._dry_run else ():
-            # A dry run does not touch the folder: its plan is in a temporary one.
-            found = re.match(r"(/.+)/(results/[^/]+)/plan/", path)
-            if found and found[2] == self._home:
-                self._read_plan(Path(found[1]), found[2])
-
-    def _read_plan(self, root: Path, home: str) -> None:
-        self._home = home
-        self._benchmark, self._planned = planned_runs(root / home)
-        names, self._names = aligned(self._planned.values()), {}
-        several = len(self._planned) > len(names)
-        processes: Counter[Run] = Counter()
-        for path, run in self._planned.items():
-            processes[run] += 1
-            self._names[path] = names[run] + (f" process {processes[run]}" if several else "")
-
-    def _name(self, job: Job) -> str:
-        if job.outputs and job.outputs[0] in self._names:
-            return self._names[job.outputs[0]]
-        slug = Path(job.outputs[0]).stem if job.outputs else job.message
-        return re.sub(r"-[0-9a-f]{12}$", "", slug)
-
     def _heading(self) -> list[str]:
         """What is measured, and the head of the table whose rows are the runs."""
-        total = self._counts.get(MEASURE, 0)
-        says = f"Measuring {self._counted(total)}"
+        says = f"Measuring {self._counted(self._total)}"
         kinds = {(run.device, run.dtype) for run in self._planned.values()}
         if len(kinds) == 1:
             device, dtype = kinds.pop()
             says += f" on the {'GPU' if device == 'cuda' else 'CPU'} in {dtype}"
         there = sum(self._root.joinpath(path).exists() for path in self._planned)
-        if (others := min(there, len(self._planned) - total)) > 0:
+        if (others := min(there, len(self._planned) - self._total)) > 0:
             says += f"; {others} of {len(self._planned)} are measured already"
+        sizes = (p for p in self._benchmark.given if not p.is_variant)
+        metrics = (metric for metric in self._benchmark.compared if not metric.optional)
+        headings = ((metric.part or metric.labels)["en"].lower() for metric in metrics)
         width = max((len(name) for name in self._names.values()), default=0)
         return [
             "",
             f"{says}.",
-            ", ".join(f"{p.symbol} {p.labels['en']}" for p in self._sizes) + ".",
+            ", ".join(f"{p.symbol} {p.labels['en']}" for p in sizes) + ".",
             "",
-            f"{'run':>{self._count_width}} {'left':>6} {'':<{width}} "
-            + " ".join(f"{heading:>{MEASURED_WIDTH}}" for heading in self._headings),
+            f"{'run':>{2 * len(str(self._total)) + 1}} {'left':>6} {'':<{width}} "
+            + " ".join(f"{heading:>{MEASURED_WIDTH}}" for heading in headings),
         ]
 
     def _counted(self, count: int) -> str:
@@ -328,51 +283,45 @@ class Call:
             return plural(count, "run")
         return f"{count} process{'' if count == 1 else 'es'} of {plural(runs, 'run')}"
 
-    @property
-    def _sizes(self) -> list[Parameter]:
-        given = self._benchmark.given if self._benchmark else ()
-        return [parameter for parameter in given if not parameter.is_variant]
-
-    @property
-    def _headings(self) -> list[str]:
-        measured = self._benchmark.compared if self._benchmark else ()
-        return [
-            (metric.part or metric.labels)["en"].lower()
-            for metric in measured
-            if not metric.optional
-        ]
-
-    @property
-    def _count_width(self) -> int:
-        return 2 * len(str(self._counts.get(MEASURE, 0))) + 1
-
     def _left(self) -> float | None:
         """Remaining seconds of measuring, None if there are none or they cannot be estimated.
 
         The first run is no guide: it imports torch for all.
         """
         done = len(self._measured_at)
-        remaining = self._counts.get(MEASURE, done) - done
+        remaining = self._total - done
         if done < 2 or remaining < 1:
             return None
         return remaining * (self._measured_at[-1] - self._measured_at[0]) / (done - 1)
 
+    def _name(self, job: Job) -> str:
+        path = job.outputs[0] if job.outputs else job.message
+        return self._names.get(path) or re.sub(r"-[0-9a-f]{12}$", "", Path(path).stem)
+
     def _run_line(self, job: Job) -> str:
-        done, total = self._finished[MEASURE], self._counts.get(MEASURE, 0)
-        left = self._left()
-        count = f"{done}/{total}".rjust(self._count_width)
-        begin = f"{count} {'' if left is None else duration(left):>6}"
+        left, width = self._left(), len(str(self._total))
+        time_left = "" if left is None else duration(left)
+        done = f"{len(self._measured_at):>{width}}/{self._total}"
+        begin = f"{done} {time_left:>6} {self._name(job)}"
         run, outcome = read_outcome(self._root / job.outputs[0])
         if run is None:
-            return f"{begin} {self._name(job)} its record is unreadable"
-        name = self._names.get(job.outputs[0]) or " ".join(run_words(run))
-        measured = (quantity(*each) for each in outcome.measured.values())
-        said = " ".join(f"{each:>{MEASURED_WIDTH}}" for each in measured)
-        said = said or f"{outcome.status}: {first_line(outcome.message)}"
-        return f"{begin} {name} {said}"
+            return f"{begin} its record is unreadable"
+        measured = (f"{quantity(*each):>{MEASURED_WIDTH}}" for each in outcome.measured.values())
+        return f"{begin} {' '.join(measured) or f'{outcome.status}: {first_line(outcome.message)}'}"
 
-    def _result_in_log(self, job: Job) -> list[str]:
-        return [line for log in job.logs for line in _lines(self._root / log)[-1:]]
+    def _so_far(self) -> list[str]:
+        """Once, after `SO_FAR_SECONDS`, what is known by then, where much is left to measure."""
+        is_late = self._clock() - self._since >= SO_FAR_SECONDS
+        if self._told_so_far or not is_late or len(self._measured_at) >= self._total:
+            return []
+        self._told_so_far = True
+        return told_so_far(self._root, self._home, self._benchmark, self._planned)
+
+    def _log(self, *logs: str | Path) -> list[str]:
+        """The lines of logs that are not blank."""
+        files = filter(Path.is_file, map(self._root.joinpath, logs))
+        texts = (file.read_text(encoding="utf-8", errors="replace") for file in files)
+        return [printable(line) for text in texts for line in text.splitlines() if line.strip()]
 
     # The end
 
@@ -384,66 +333,38 @@ class Call:
             return []
         if self._dry_run:
             return self._would_do()
-        if self._failed:
+        if self.failed:
             return self._failures()
         if self.stopped:
             return self._old_report()
-        lines = ["Nothing to do: all of it is up to date."] if self.nothing_to_do else []
-        if self._concerns_report or self._finished[MEASURE]:
+        lines = [UP_TO_DATE] if self.nothing_to_do else []
+        if self._concerns_report or self._measured_at:
             lines += self._runs()
-        lines += [f"{path} is written." for path in self._written if path != self._report_file]
+        lines += [f"{path} is written." for path in self._written if path != self._report]
         if self._concerns_report:
-            lines += self._report()
+            lines += self._shown()
         if lines and not lines[-1]:
             lines.pop()
         return lines and ["", *lines]
 
     @property
-    def _report_of(self) -> Benchmark:
-        """The benchmark whose report the call is about."""
-        outputs = [path for job in self._jobs.values() for path in job.outputs]
-        named = map(benchmark_of_file, [*self._command.split(), *outputs])
-        return find_benchmark(next(filter(None, named), DEFAULT.name))
-
-    @property
-    def _report_file(self) -> str:
-        return f"report/{self._report_of.report}.pdf"
-
-    @property
-    def _dataset(self) -> str | None:
-        """The dataset whose results the call works on: a benchmark's folder carries its name."""
-        if self._home is None:
-            return None
-        name = self._home.removeprefix("results/")
-        return name if self._report_of == DEFAULT else name.removesuffix(f"-{self._report_of.name}")
-
-    @property
-    def _report_call(self) -> str:
-        """How the report is asked for."""
-        own = "" if self._report_of == DEFAULT else f" {self._report_of.name}"
-        return f"./run report{own}"
-
-    @property
     def _concerns_report(self) -> bool:
-        outputs = {path for job in self._jobs.values() for path in job.outputs}
-        return self._report_file in self._command.split() or self._report_file in outputs
+        made = (path for job in self._jobs.values() for path in job.outputs)
+        return self._asks_for_report or self._report in made
 
     def _interruption(self) -> str:
-        if not self._planned:
-            return "Interrupted. What is finished is kept; the same call goes on from there."
+        kept = "the same call goes on from there."
+        outputs = (Path(path) for job in self._jobs.values() for path in job.outputs)
+        if not self._planned or not any(self._home in path.parents for path in outputs):
+            return f"Interrupted. What is finished is kept; {kept}"
         found = (read_outcome(self._root / path)[1] for path in self._planned)
         there = sum(outcome.status != UNMEASURED for outcome in found)
-        return (
-            f"Interrupted: {there} of {self._counted(len(self._planned))} "
-            f"{'is' if there == 1 else 'are'} measured and kept; "
-            "the same call goes on from there."
-        )
+        are = "is" if there == 1 else "are"
+        counted = self._counted(len(self._planned))
+        return f"Interrupted: {there} of {counted} {are} measured and kept; {kept}"
 
     def _runs(self) -> list[str]:
         """How the planned runs ended, with the names of those measured here that are not ok."""
-        shown = None if self._home else shown_dataset(self._root, self._report_of.report)
-        if shown:  # no job has led to the plan
-            self._read_plan(self._root, results_of(shown, self._report_of).as_posix())
         outcomes = read_outcomes(self._root, self._planned)
         if not outcomes:
             return []
@@ -457,15 +378,13 @@ class Call:
         counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
         lines = [f"{total}: {ok} ok, {statuses.total()} not ({counts})."]
         bad = {run: outcome for run, outcome in outcomes.items() if outcome.status != "ok"}
-        if self._dataset != LOCAL:
-            return [*lines, "The report shows them as what they are.", ""]
-        widest = max(len(outcome.status) for outcome in bad.values())
-        names = aligned(bad)
-        for run, outcome in bad.items():
-            says = first_line(outcome.message) or "there is no record"
-            lines.append(f"  {names[run]}  {outcome.status:<{widest}}  {says}")
+        if self._dataset == LOCAL:
+            widest, names = max(map(len, statuses)), aligned(bad)
+            for run, outcome in bad.items():
+                says = first_line(outcome.message) or "there is no record"
+                lines.append(f"  {names[run]}  {outcome.status:<{widest}}  {says}")
         lines.append("The report shows them as what they are.")
-        return [*lines, *self._repairs(bad), ""]
+        return [*lines, *(self._repairs(bad) if self._dataset == LOCAL else ()), ""]
 
     def _repairs(self, bad: Mapping[Run, Outcome]) -> list[str]:
         faulty = [run for run, outcome in bad.items() if outcome.status in FAULTS]
@@ -482,22 +401,23 @@ class Call:
             ]
         )
 
-    def _report(self) -> list[str]:
+    def _shown(self) -> list[str]:
         """Where the report is, what it shows, and what to do with it."""
-        benchmark, report = self._report_of, self._report_file
-        pdf = self._root / report
+        pdf = self._root / self._report
         if not pdf.is_file():
             return []
-        dataset = shown_dataset(self._root, benchmark.report) or self._dataset or LOCAL
-        log = self._root / results_of(dataset, benchmark) / "logs" / "report.log"
-        warnings = [line for line in _lines(log) if line.startswith("warning: ")]
-        of = "this machine's records" if dataset == LOCAL else f"the dataset {dataset}"
-        lines = [*warnings, *self._changed_verdicts(), f"{report} ({_pages(pdf)}) shows {of}."]
+        logged = self._log(self._home / "logs" / "report.log")
+        of = "this machine's records" if self._dataset == LOCAL else f"the dataset {self._dataset}"
+        lines = [
+            *(line for line in logged if line.startswith("warning: ")),
+            *self._changed_verdicts(),
+            f"{self._report} ({_pages(pdf)}) shows {of}.",
+        ]
         opener = "open" if sys.platform == "darwin" else "xdg-open"
-        rows = [("open it", f"{opener} {report}")] if shutil.which(opener) else []
-        own = str(results_of(LOCAL, benchmark) / f"{benchmark.report}.pdf")
-        if dataset == LOCAL:
-            if dataset_folder(DATA, "h200", benchmark).is_dir():
+        rows = [("open it", f"{opener} {self._report}")] if shutil.which(opener) else []
+        own = results_of(LOCAL, self._benchmark) / Path(self._report).name
+        if self._dataset == LOCAL:
+            if dataset_folder(DATA, "h200", self._benchmark).is_dir():
                 rows.append(("see an H200's report", f"{self._report_call} --config dataset=h200"))
         elif self._root.joinpath(own).is_file():
             lines.append(f"The report on this machine's records is kept as {own}.")
@@ -506,62 +426,58 @@ class Call:
 
     def _changed_verdicts(self) -> list[str]:
         """The verdicts in which the report published by this call differs from the previous one."""
-        published = [job for job in self._jobs.values() if self._report_file in job.outputs]
-        lines = [line for job in published for log in job.logs for line in _lines(self._root / log)]
-        changed = [line.removeprefix(CHANGED) for line in lines if line.startswith(CHANGED)]
+        published = [job for job in self._jobs.values() if self._report in job.outputs]
+        said = self._log(*(log for job in published for log in job.logs))
+        changed = [line.removeprefix(CHANGED) for line in said if line.startswith(CHANGED)]
         return [*changed[:1], *(f"  {line}" for line in changed[1:])]
 
     def _failures(self) -> list[str]:
         """Which jobs failed, how their logs end, and which report there is."""
-        failed = [job for job in self._failed if job.rule != VERIFY]  # it prints its own
+        failed = [job for job in self.failed if job.rule != VERIFY]  # it prints its own
         if not failed:
             return []
         lines = ["", f"{plural(len(failed), 'job')} failed:"]
-        shown: set[tuple[str, ...]] = set()
+        shown: list[list[str]] = []
         for job in failed:
-            lines.append(f"  {job.message or job.rule}")
+            lines.append(f"  {job.title}")
             for log in job.logs:
-                tail = tuple(_lines(self._root / log)[-TAIL_LINES:])
+                tail = self._log(log)[-TAIL_LINES:]
                 if not tail:
                     lines.append(f"    {log} is empty")
                 elif tail in shown:
                     lines.append(f"    {log} ends in the same lines")
                 else:
                     lines += [f"    {log} ends:", *(f"      | {line}" for line in tail)]
-                shown.add(tail)
-        lines += [
+                shown.append(tail)
+        return [
+            *lines,
             *self._old_report(),
             "",
             "Mend what the log names, then make the same call again: what is finished is kept.",
             "All that Snakemake itself had to say is in .snakemake/log/; --verbose prints it.",
         ]
-        return lines
 
     def _old_report(self) -> list[str]:
-        report = self._report_file
-        pdf = self._root / report
-        if not self._concerns_report or report in self._written or not pdf.is_file():
+        pdf = self._root / self._report
+        if not self._concerns_report or self._report in self._written or not pdf.is_file():
             return []
         made = datetime.fromtimestamp(pdf.stat().st_mtime)
-        return ["", f"{report} is still the old report, made on {made:%Y-%m-%d %H:%M}."]
+        return ["", f"{self._report} is still the old report, made on {made:%Y-%m-%d %H:%M}."]
 
     def _would_do(self) -> list[str]:
         """What a dry run has planned."""
         if self.nothing_to_do:
-            return ["Nothing to do: all of it is up to date."]
-        jobs = [job for job in self._jobs.values() if job.works]
-        runs = [job for job in jobs if job.rule == MEASURE]
+            return [UP_TO_DATE]
+        runs = [job for job in self._jobs.values() if job.rule == MEASURE]
         lines = []
         if runs:
             of = Counter(self._name(job).replace("-", " ").split()[0] for job in runs)
             named = ", ".join(f"{count} {name}" for name, count in sorted(of.items()))
             lines.append(f"Would measure {self._counted(len(runs))}: {named}.")
-        stages = Counter(job.rule for job in jobs if job.rule != MEASURE)
+        stages = Counter(job.rule for job in self._jobs.values() if job.rule != MEASURE)
         if stages:
             lines.append("Would make:")
-            for rule in [*STAGES, *(set(stages) - set(STAGES))]:
-                title = STAGES.get(rule, rule)
-                if rule in stages and title:
-                    count = stages[rule]
-                    lines.append(f"  {title}" + (f" ({count})" if count > 1 else ""))
+        for rule in [*STAGES, *(stages.keys() - STAGES)]:
+            if stages[rule] and (title := STAGES.get(rule, rule)):
+                lines.append(f"  {title}" + (f" ({stages[rule]})" if stages[rule] > 1 else ""))
         return [*lines, "This was a dry run: nothing was measured or made."]

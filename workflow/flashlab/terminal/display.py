@@ -11,31 +11,20 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 
 class Display:
-    """Lines without control characters, for files, pipes and plain terminals."""
+    """Lines on a stream, without control characters where it is no terminal or to be `plain`."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, plain: bool) -> None:
+        is_dumb = os.environ.get("TERM", "dumb") in ("dumb", "unknown")
+        self._is_plain = bool(plain or is_dumb or os.environ.get("NO_COLOR") or not stream.isatty())
         self._stream = stream
-
-    def line(self, text: str, crop: bool = False) -> None:
-        """Write one line; `crop` ends it at the edge of a terminal."""
-        self._stream.write(text + "\n")
-        self._stream.flush()
-
-    def progress(self, activity: str | None, done: int, total: int) -> None:
-        """Show on a terminal what is being done; None shows nothing until the next call."""
-
-
-class Live(Display):
-    """Lines on a terminal, with the progress in a line that stays below them."""
-
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__(stream)
         self._console = Console(file=stream, markup=False, highlight=False, emoji=False)
         self._shown: Progress | None = None
 
     def line(self, text: str, crop: bool = False) -> None:
-        """As of any display; the line stands above the progress."""
-        if crop:
+        """Write one line, above the progress; a terminal folds it or, with `crop`, ends it."""
+        if self._is_plain:
+            print(text, file=self._stream, flush=True)
+        elif crop:
             self._console.print(text, no_wrap=True, overflow="ellipsis")
         else:
             indent = " " * (len(text) - len(text.lstrip()) + 4)
@@ -49,11 +38,11 @@ class Live(Display):
             self._console.print("\n".join(folded), soft_wrap=True)
 
     def progress(self, activity: str | None, done: int, total: int) -> None:
-        """Start, update or remove the progress line."""
-        if activity is None:
-            if self._shown is not None:
-                self._shown.stop()
-                self._shown = None
+        """Show on a terminal what is being done; None shows nothing until the next call."""
+        if self._shown and activity is None:
+            self._shown.stop()
+            self._shown = None
+        if self._is_plain or activity is None:
             return
         if self._shown is None:
             self._shown = Progress(
@@ -68,11 +57,3 @@ class Live(Display):
             self._shown.start()
         task = self._shown.task_ids[0]
         self._shown.update(task, description=activity, completed=done, total=total)
-
-
-def open_display(stream: TextIO, plain: bool) -> Display:
-    """The display for a stream; `plain` where the caller asked for no colours."""
-    dumb = os.environ.get("TERM", "dumb") in ("dumb", "unknown")
-    if plain or dumb or os.environ.get("NO_COLOR") or not stream.isatty():
-        return Display(stream)
-    return Live(stream)

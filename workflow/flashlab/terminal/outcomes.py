@@ -1,19 +1,26 @@
-"""How a dataset's planned runs ended, read from the plan and the records on disk."""
+"""How the planned runs ended, and what they tell before all are measured, read from their records.
+
+Before the end these are medians of what is there, without intervals: the report decides.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from flashlab.benchmarks.model import Benchmark, UnknownNameError
+from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json
-from flashlab.plan.plan_files import planned_records, process_files, shown_file
+from flashlab.plan.plan_files import experiment_file, planned_experiments, titles_file
 from flashlab.records import RecordError, parse_record
 from flashlab.runs import Run
 
 UNMEASURED = "unmeasured"
+
+Row = frozenset[tuple[str, Any]]
+"""The parameters of a run, or those of a setting: of all runs in it but for the implementation."""
 
 
 @dataclass(frozen=True)
@@ -28,46 +35,15 @@ class Outcome:
     measured: Mapping[str, tuple[float, str]] = field(default_factory=dict)
 
 
-def shown_dataset(root: Path, report: str) -> str | None:
-    """Name of the dataset that a report in ``report/`` shows, None if it was not made yet.
-
-    `report` is the stem of the report's name.
-    """
-    try:
-        name: str = read_json(root / shown_file(report))["dataset"]
-    except (OSError, ValueError, KeyError):
-        return None
-    return name
-
-
-def planned_runs(results: Path) -> tuple[Benchmark | None, dict[str, Run]]:
-    """What the last call planned in a dataset's results: the benchmark, and the runs by record.
-
-    A run has a record for each process that measures it, in their order. None and no runs where
-    there is no plan.
-    """
-    found: dict[str, Run] = {}
-    benchmark = None
-    try:
-        for entry in planned_records(results):
-            benchmark = find_benchmark(entry["benchmark"])
-            run = Run.of(benchmark, entry["run"])
-            found |= {file["path"]: run for file in process_files(entry)}
-    except (OSError, ValueError, KeyError, UnknownNameError):
-        return None, {}
-    return benchmark, found
-
-
 def read_outcome(path: Path) -> tuple[Run | None, Outcome]:
     """The run that a record names, and its outcome; None if it cannot be read."""
     try:
         record = parse_record(read_json(path), str(path))
     except (OSError, ValueError, RecordError):
         return None, Outcome(UNMEASURED)
-    benchmark = find_benchmark(record.benchmark)
     measured = {
         metric.name: (record.metrics[metric.name].value, metric.unit)
-        for metric in benchmark.compared
+        for metric in find_benchmark(record.benchmark).compared
         if metric.name in record.metrics and not metric.optional
     }
     return record.run, Outcome(record.status, record.message or "", measured)
@@ -98,3 +74,63 @@ def aligned(runs: Iterable[Run]) -> dict[Run, str]:
         run: " ".join(word.ljust(width) for word, width in zip(of, widths, strict=True))
         for run, of in words.items()
     }
+
+
+# Before all are measured
+
+
+def _values(root: Path, planned: Mapping[str, Run], metric: Metric) -> dict[Row, float]:
+    """The metric of each run in the first of its processes that is there and ok."""
+    names = metric.derived.of if metric.derived else (metric.name,)
+    values: dict[Row, float] = {}
+    for path, run in planned.items():
+        row = frozenset(run.to_row().items())
+        if row not in values and (measured := read_outcome(root / path)[1].measured):
+            parts = [measured[name][0] for name in names if name in measured]
+            if len(parts) == len(names):
+                values[row] = metric.derived.compute(run, *parts) if metric.derived else parts[0]
+    return values
+
+
+def _ratios(plan: Mapping[str, Any], values: Mapping[Row, float], metric: Metric) -> Iterator[str]:
+    """How many times as good as the baseline each other implementation is, over the settings."""
+    rows = {frozenset(row.items()) for row in plan["runs"]}
+    settings = {frozenset(item for item in row if item[0] != "implementation") for row in rows}
+
+    def at(setting: Row, implementation: str) -> float | None:
+        row = setting | {("implementation", implementation)}
+        return values.get(row) if row in rows else None
+
+    for name in (entry["name"] for entry in plan["implementations"]):
+        pairs = [(at(setting, plan["baseline"]), at(setting, name)) for setting in settings]
+        ratios = [b / a if metric.higher_is_better else a / b for a, b in pairs if a and b]
+        if ratios and name != plan["baseline"]:
+            low, high = f"{min(ratios):.2g}", f"{max(ratios):.2g}"
+            times = low if low == high else f"{low} to {high}"
+            yield f"{name} {times}× at {len(ratios)} of {len(settings)} settings"
+
+
+def told_so_far(
+    root: Path, results: Path, benchmark: Benchmark, planned: Mapping[str, Run]
+) -> list[str]:
+    """A line for each experiment that can say something; empty where none can.
+
+    `results` is the folder of the dataset's results below the pipeline's, `planned` the runs by
+    their records. Implementations are compared by a total where the benchmark has one.
+    """
+    sampled = [metric for metric in benchmark.compared if not metric.exact and not metric.optional]
+    metric = next(iter([*benchmark.totals, *sampled[-1:]]), None)
+    if metric is None or {run.device for run in planned.values()} & benchmark.simulated:
+        return []
+    values, titles = _values(root, planned, metric), read_json(titles_file(root / results))
+    names = planned_experiments(root / results)
+    plans = [read_json(experiment_file(root / results, name)) for name in names]
+    lines = [
+        f"  {titles[plan['name']]['en']}: {'; '.join(ratios)}"
+        for plan in plans
+        if plan.get("sweep") and (ratios := list(_ratios(plan, values, metric)))
+    ]
+    if not lines:
+        return []
+    what = f"as a multiple of {plans[-1]['baseline']}'s ({metric.labels['en']})"
+    return [f"So far, from one process of each run, the speed {what}:", *lines]

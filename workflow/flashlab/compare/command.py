@@ -1,0 +1,56 @@
+"""``bench``, ``profile`` and ``compare`` as commands: each prints, and returns its exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flashlab.benchmarks.implementations import ImplementationError
+from flashlab.checking.shapes import ShapeError
+from flashlab.usage import UsageError, require
+
+
+def bench(*options: Any) -> int:
+    """Bench as `bench.Order` says; the last option is whether to watch."""
+    from flashlab.measuring.start import start_own_parent
+
+    require("torch")
+    start_own_parent()  # before the imports below, which take a while too
+    from flashlab.compare import bench
+
+    *ordered, watch = options
+    order = bench.Order(*ordered)
+    try:
+        if watch:
+            bench.watch_bench(order)
+        return 0 if bench.run_bench(order) else 1
+    except (ImplementationError, ShapeError) as error:
+        raise UsageError(str(error)) from error
+
+
+def profile(name: str, shapes: Sequence[str], dtype: str | None, timeout_s: float) -> int:
+    """Count the passes of one implementation; 1 where not all could be counted."""
+    require("torch")
+    from flashlab.compare import bench
+
+    try:
+        return 0 if bench.profile(name, shapes, dtype, timeout_s) else 1
+    except (ImplementationError, ShapeError) as error:
+        raise UsageError(str(error)) from error
+
+
+def compare(
+    one: str, other: str, name: str, form: str, fail_on: Sequence[str], language: str
+) -> int:
+    """Print the comparison of two sides; 1 where a verdict stands that the call is to fail on."""
+    from flashlab.benchmarks.registry import find_benchmark
+    from flashlab.compare import comparison, listing
+    from flashlab.compare.printing import publish
+    from flashlab.compare.sides import find_side
+
+    benchmark = find_benchmark(name)
+    document = comparison.compare(find_side(one, benchmark), find_side(other, benchmark))
+    blocks = listing.blocks(document, language, markdown=form == "markdown")
+    publish(form, document, blocks)
+    failing = listing.runs(document, listing.compared_of(document).table, fail_on)
+    return 1 if failing else 0

@@ -1,0 +1,67 @@
+"""What is refused before anything is measured: wrong options, packages that are missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import tempfile
+from argparse import ArgumentTypeError
+from pathlib import Path
+
+
+class UsageError(Exception):
+    """The command line is wrong: one message; the exit status is 2."""
+
+
+def require(package: str) -> None:
+    """ModuleNotFoundError where a package is missing that only the measuring process imports.
+
+    Without it, what is missing here would be recorded as an error of every single run.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise ModuleNotFoundError(name=package)
+
+
+def seconds(text: str) -> float:
+    """A finite time limit above 0, as the type of an option."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return value
+
+
+def share(text: str) -> float:
+    """A share between 0 and 1, given as ``1%`` or ``0.01``, as the type of an option."""
+    number, percent = (text[:-1], 100) if text.endswith("%") else (text, 1)
+    try:
+        value = float(number) / percent
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 1:
+        raise ArgumentTypeError(f"{text!r} is not a share such as 1% or 0.01")
+    return value
+
+
+def new_file(text: str) -> Path:
+    """The path of a file to write, as the type of an option; one that cannot be written is refused.
+
+    So a measurement is not lost in the end.
+    """
+    path = Path(text)
+    if path.is_dir():
+        raise ArgumentTypeError(f"{text} is a folder")
+    if not path.parent.is_dir():
+        raise ArgumentTypeError(f"the folder {path.parent} does not exist")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise ArgumentTypeError(f"{text} cannot be written")
+    try:
+        # The only sure way to know: some file systems deny what their permissions allow.
+        with tempfile.TemporaryFile(dir=path.parent):
+            return path
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ArgumentTypeError(f"{text} cannot be written: {reason}") from error
