@@ -24,7 +24,7 @@ from flashlab.analysis.experiment import (
 from flashlab.analysis.run_estimates import RunEstimates, estimate_rows, write_run_estimates
 from flashlab.analysis.sittings import with_sittings
 from flashlab.analysis.tables import (
-    RecordFiles,
+    KnownRuns,
     samples_by_run,
     tables_of,
     write_tables,
@@ -40,7 +40,7 @@ def tabulate(
     sweep_plan: Path,
     tables: Path,
     ceilings: Ceilings | None = None,
-    known: RecordFiles | None = None,
+    known: KnownRuns | None = None,
 ) -> Experiment:
     """Write the tables of an experiment; the experiment as they hold it, with its samples.
 
@@ -49,7 +49,7 @@ def tabulate(
         sweep_plan: what it is (``plan/sweeps/<experiment>.json``).
         tables: the folder of all experiments' tables.
         ceilings: the device's, None where none were measured.
-        known: the records that other experiments have read; those read here are added.
+        known: the runs that other experiments have; those read here are added.
     """
     plan, sweep = read_json(records_plan), read_json(sweep_plan)
     benchmark, found = find_benchmark(plan["benchmark"]), tables_of(plan, ceilings, known)
@@ -72,7 +72,7 @@ def make_tables(results: Path, claims_file: Path, ceilings_file: Path | None, ou
         RecordError: a record is missing, malformed, of another run, or not the manifest's.
     """
     ceilings = read_ceilings(read_json(ceilings_file), Estimates()) if ceilings_file else None
-    known: RecordFiles = {}
+    known: KnownRuns = {}
     read = [
         tabulate(records_file(results, name), sweep_file(results, name), output, ceilings, known)
         for name in planned_experiments(results)

@@ -15,7 +15,7 @@ import csv
 import hashlib
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -145,6 +145,8 @@ class _Measured:
     run: Run
     files: Sequence[_File]
     counted: Record | None
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Its rows of the metric table, by metric: estimated once, for all experiments that have it."""
 
     @property
     def status(self) -> str:
@@ -262,6 +264,12 @@ def _empty_row(run: Run, metric: Metric, status: str) -> dict[str, Any]:
 
 
 def _metric_row(benchmark: Benchmark, metric: Metric, measured: _Measured) -> dict[str, Any]:
+    if metric.name not in measured.rows:
+        measured.rows[metric.name] = _estimated_row(benchmark, metric, measured)
+    return measured.rows[metric.name]
+
+
+def _estimated_row(benchmark: Benchmark, metric: Metric, measured: _Measured) -> dict[str, Any]:
     row = _empty_row(measured.run, metric, measured.status)
     row["GFLOP"] = metric.work.operations(measured.run) / 1e9 if metric.work else None
     if not measured.with_numbers:
@@ -406,8 +414,8 @@ def _implausible_rates(
     return found
 
 
-RecordFiles = dict[tuple[Path, Run], _File]
-"""The records that were read already: experiments share runs, and each is read once."""
+KnownRuns = dict[tuple[Path, Run], _Measured]
+"""The runs whose records were read already, by the first: experiments share runs."""
 
 
 def _read(
@@ -415,32 +423,32 @@ def _read(
     entry: Mapping[str, Any],
     ceilings: Ceilings | None,
     is_anonymous: bool,
-    known: RecordFiles,
+    known: KnownRuns,
 ) -> _Measured:
     """The records that an entry of a plan names."""
     run, files = Run.of(benchmark, entry["run"]), []
+    if (Path(entry["path"]), run) in known:
+        return known[Path(entry["path"]), run]
     for named in process_files(entry):
         path = Path(named["path"])
-        if (path, run) not in known:
-            record = read_record(path, run, named["sha256"])
-            file = _as_attached(record, path, is_anonymous)
-            warnings = _implausible_rates(benchmark, record, ceilings)
-            known[path, run] = replace(file, implausible=warnings)
-        files.append(known[path, run])
+        record = read_record(path, run, named["sha256"])
+        warnings = _implausible_rates(benchmark, record, ceilings)
+        files.append(replace(_as_attached(record, path, is_anonymous), implausible=warnings))
     counters = entry.get("counters")
     counted = read_record(Path(counters["path"]), run, counters["sha256"]) if counters else None
-    return _Measured(run, files, counted)
+    known[Path(entry["path"]), run] = found = _Measured(run, files, counted)
+    return found
 
 
 def tables_of(
-    plan: Mapping[str, Any], ceilings: Ceilings | None = None, known: RecordFiles | None = None
+    plan: Mapping[str, Any], ceilings: Ceilings | None = None, known: KnownRuns | None = None
 ) -> Tables:
     """The tables of an experiment, from the records that its plan names (`plan.records_document`).
 
     Args:
         plan: which records of which runs.
         ceilings: the device's, None where none were measured.
-        known: the records that other experiments have read; those read here are added.
+        known: the runs that other experiments have; those read here are added.
 
     Raises:
         RecordError: a record is missing, malformed, of another run, or not the manifest's.
