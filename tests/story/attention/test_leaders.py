@@ -56,8 +56,8 @@ def test_every_stretch_holds_what_it_says() -> None:
 
 def test_one_that_leads_everywhere_is_told_at_every_setting(planter: Planter) -> None:
     said = told(observed(group_front.answer_leaders, many(planter, along_n())))
-    assert "for inference (forward) Flash4 at every setting (20% ahead of the next)" in said["en"]
-    assert "推論（前向）每一組設定 用 Flash4" in said["zh_TW"].replace("設定用", "設定 用")
+    assert "for inference (forward): Flash4 at every setting (20% ahead of the next)" in said["en"]
+    assert "推論（前向）：每一組設定 用 Flash4" in said["zh_TW"]
 
 
 def test_two_stretches_are_told_by_n(planter: Planter) -> None:
@@ -70,7 +70,7 @@ def test_two_stretches_are_told_by_n(planter: Planter) -> None:
 def test_what_is_undecided_is_not_told_apart(planter: Planter) -> None:
     close = many(planter, along_n(Flash3=[1.03 * t for t in FAST]), spread=0.3, count=12)
     observation = observed(group_front.answer_leaders, close)
-    (clause,) = observation.facts["uses"]["training"][:1]
+    clause = observation.facts["uses"]["training"]["clauses"][0]
     assert clause.get("alone", 0) == 0
     assert "not told apart" in told(observation)["en"]
 
@@ -81,11 +81,20 @@ def test_a_tie_names_both(planter: Planter) -> None:
     assert "Flash4 at every setting (Flash3 is within 5% or not told apart)" in said["en"]
 
 
-def test_at_most_two_stretches_a_use(planter: Planter) -> None:
-    """The leader changes at each length: two stretches are told, the map has the others."""
-    tables = many(planter, along_n(Flash2=(9, 30, 36, 120), Flash3=(20, 18, 60, 72)))
-    observation = observed(group_front.answer_leaders, tables)
-    assert {len(clauses) for clauses in observation.facts["uses"].values()} == {2}
+def test_what_departs_decidedly_is_told_beside_two_stretches(planter: Planter) -> None:
+    """The leader changes at each length: the largest lead of the others is told, and the rest."""
+    tables = many(planter, along_n(Flash2=(9, 30, 36, 120), Flash3=(20, 17, 60, 72)))
+    said = told(observed(group_front.answer_leaders, tables))
+    assert (
+        "For training (forward plus backward): Flash3 at N = 256 (18% ahead of the next); "
+        "Flash2 at N = 512 (11% ahead of the next); Flash3 at N = 1024 (11% ahead of the next); "
+        "others at the other setting."
+    ) in said["en"]
+    assert "；其餘 1 組各不相同。" in said["zh_TW"]
+    alike = told(
+        observed(group_front.answer_leaders, many(planter, along_n(Flash3=(8, 16, 48, 96))))
+    )
+    assert "other setting" not in alike["en"] and "其餘" not in alike["zh_TW"]
 
 
 # The project's own kernel

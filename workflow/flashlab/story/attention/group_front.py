@@ -43,7 +43,7 @@ USES = {"inference": FORWARD, "training": TOTAL}
 """What one chooses for, and the time that counts there."""
 
 MOST_CLAUSES = 2
-"""Stretches of settings that are told for each use; the map has all of them."""
+"""Stretches of settings that are told for each use, beside what departs from them decidedly."""
 
 
 def against(tables: Tables, name: str, other: str, metric: str) -> pd.DataFrame:
@@ -178,18 +178,20 @@ def _clause(words_: dict[str, Any], inside: pd.DataFrame) -> dict[str, Any] | No
     return None
 
 
-def leading(table: pd.DataFrame, metric: str, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Who leads by a time in at most `MOST_CLAUSES` stretches of d and N, the widest first.
+def leading(table: pd.DataFrame, metric: str, names: Sequence[str]) -> dict[str, Any] | None:
+    """Who leads by a time in stretches of d and N that do not overlap, the widest first.
 
-    Stretches do not overlap; of two that are as wide, the one with the larger lead comes first.
+    Of two that are as wide, the one with the larger lead comes first. ``clauses`` are
+    `MOST_CLAUSES` of them, and of the others the one with the largest lead that is decided at each
+    of its settings; ``rest`` counts the settings in neither. None where nothing is compared.
     """
     ranked = choices.ranking(table, metric, names)
     if ranked.empty:
-        return []
+        return None
     settings = _by_setting(ranked)
     found: list[dict[str, Any]] = []
     remaining = set(settings.index)
-    while remaining and len(found) < MOST_CLAUSES:
+    while remaining:
         options = [
             (len(inside), clause["kind"] == "one", inside.lead.min(), clause, inside)
             for words_, inside in stretches(settings)
@@ -200,15 +202,19 @@ def leading(table: pd.DataFrame, metric: str, names: Sequence[str]) -> list[dict
         *_, clause, inside = max(options, key=lambda each: each[:3])
         found.append(clause)
         remaining -= set(inside.index)
-    return found
+    departing = [each for each in found[MOST_CLAUSES:] if each.get("alone") == each["of"]]
+    told = found[:MOST_CLAUSES]
+    told += sorted(departing, key=lambda each: -each["lead"][1])[:1]
+    return {"clauses": told, "rest": len(settings) - sum(each["of"] for each in told)}
 
 
 def answer_leaders(tables: Tables, groups: Groups) -> Observation | None:
     """Which of the fused ones to use, by stretches of N and d; the project's own left out."""
     if len(groups.others) < 2:
         return None
-    uses = {use: leading(tables.comparisons, m, groups.others) for use, m in USES.items()}
-    if not any(uses.values()):
+    found = {use: leading(tables.comparisons, m, groups.others) for use, m in USES.items()}
+    uses = {use: each for use, each in found.items() if each is not None and each["clauses"]}
+    if not uses:
         return None
     return Observation("answer_leaders", None, {"uses": uses, "project": groups.mine})
 
