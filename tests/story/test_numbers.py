@@ -12,6 +12,8 @@ from flashlab.story import numbers
         (numbers.two(0.2683), "0.27"),
         (numbers.two(9.96), "10"),
         (numbers.two(1084.2), "1,084"),
+        (numbers.rough(1084.2), "1,100"),
+        (numbers.rough(7.81), "7.8"),
         (numbers.three(0.04561), "0.0456"),
         (numbers.three(772.3), "772"),
         (numbers.ratio(1.534), "1.53"),

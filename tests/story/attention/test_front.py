@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from planted.experiments import Planter
-from story.reading import tables_of, told
+from story.reading import section_of, tables_of, told
 
 from flashlab.story.attention import front
 from flashlab.story.tables import Tables
@@ -110,6 +110,15 @@ def test_a_sweep_has_a_line(planted: Planted) -> None:
     said = told(front.line_sweep(section, 2))
     assert said["en"].startswith("B ×8, operations ×8: Pytorch takes ×8.0 the time")
     assert said["en"].endswith("the speed-up stays 3.0.")
+
+
+def test_a_growth_that_is_known_coarsely_is_told_so(planter: Planter) -> None:
+    """Processes that differ by tens of percent: two digits, and about."""
+    apart = {n: [[0.8 * t, t, 1.25 * t] for t in (10.7, 100, 1000, 11500)] for n in ("Pytorch", "Flash2")}
+    section = section_of(planter.experiment(apart))
+    said = told(front.line_sweep(section, 1))
+    assert "Pytorch takes about ×1,100 the time" in said["en"]
+    assert "Pytorch 時間約 ×1,100、" in said["zh_TW"]
 
 
 def test_a_sweep_whose_passes_differ_has_each_of_them_in_its_line(planted: Planted) -> None:

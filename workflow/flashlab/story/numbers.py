@@ -141,8 +141,8 @@ def plain(value: float) -> str:
 
 
 def rough(value: float) -> str:
-    """A large number of which two digits count: ``220``, ``1,900``."""
-    return f"{float(f'{value:.2g}'):,.0f}"
+    """A number of which two digits count: ``7.8``, ``220``, ``1,900``."""
+    return two(float(f"{value:.2g}"))
 
 
 def science(value: float) -> str:

@@ -347,7 +347,7 @@ def line_sweep(section: Section, number: int) -> Observation | None:
     facts = {
         **{"number": number, "p": section.symbol, "base": names[0], "new": names[1]},
         **{"factor": values[-1] / values[0], "operations": work[values[-1]] / work[values[0]]},
-        "time": [growth.facts["total"][role]["factor"] for role in ("base", "new")],
+        "time": [growth.facts["total"][role] for role in ("base", "new")],
         "memory": [memory.facts[f"{role}_memory"]["factor"] for role in ("base", "new")],
         "lead": lead.facts if lead else None,
         "passes": {k: by_verdict(speeds[k]) for k in PASSES} if passes_differ(speeds) else None,

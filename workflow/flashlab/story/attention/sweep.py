@@ -142,6 +142,7 @@ def time_growth(section: Section) -> Observation | None:
                 "factor": times[name][last] / times[name][first],
                 "last_step": times[name][last] / times[name][before],
                 "about": _is_wide(grown[name]),
+                "last_about": _is_wide(section.step(metric, name, variant, last)),
                 "fastest": _fastest(section, metric, name, variant, values),
             }
             for role, name in zip(("base", "new"), names, strict=True)
@@ -161,7 +162,7 @@ def time_growth(section: Section) -> Observation | None:
 
 
 def _is_wide(grown: Speed | None) -> bool:
-    """Whether a growth is known to no better than ±5%."""
+    """Whether a growth, or a step of it, is known to no better than ±5%."""
     if grown is None or grown.low is None or grown.high is None:
         return True
     return grown.high / grown.low > words.margins(2)
