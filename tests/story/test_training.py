@@ -197,7 +197,7 @@ def test_compiling_is_paid_back_by_what_an_iteration_saves(plant: Plant) -> None
         "iterations; do not use SdpaMath (240 ms and 8,000 MiB, eager)."
     )
     assert said["zh_TW"].startswith(
-        "代價：編譯 Flash2、SdpaEfficient 各要 20 秒，約 1,000 次迭代後回本；"
+        "代價：編譯 Flash2 與 SdpaEfficient 各要 20 秒，約 1,000 次迭代後回本；"
     )
 
 

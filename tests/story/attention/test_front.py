@@ -114,7 +114,9 @@ def test_a_sweep_has_a_line(planted: Planted) -> None:
 
 def test_a_growth_that_is_known_coarsely_is_told_so(planter: Planter) -> None:
     """Processes that differ by tens of percent: two digits, and about."""
-    apart = {n: [[0.8 * t, t, 1.25 * t] for t in (10.7, 100, 1000, 11500)] for n in ("Pytorch", "Flash2")}
+    apart = {
+        n: [[0.8 * t, t, 1.25 * t] for t in (10.7, 100, 1000, 11500)] for n in ("Pytorch", "Flash2")
+    }
     section = section_of(planter.experiment(apart))
     said = told(front.line_sweep(section, 1))
     assert "Pytorch takes about ×1,100 the time" in said["en"]

@@ -96,6 +96,17 @@ def test_a_pass_that_is_slower_than_the_naive_one_is_the_cost(planter: Planter) 
     assert group_front.answer_groups_cost(fine, grouped(fine)) is None
 
 
+def test_every_cost_is_told_or_counted_the_worst_first(planter: Planter) -> None:
+    slow = {"Flash2": [(20, 40), (40, 80), (80, 160), (160, 2700)],
+            "Flash3": [(12, 600), (24, 80), (48, 96), (96, 192)],
+            "Flash4": [(10, 20), (20, 40), (1500, 80), (80, 160)]}  # fmt: skip
+    tables = many(planter, along_n(**slow))
+    said = told(group_front.answer_groups_cost(tables, grouped(tables)))
+    assert said["en"].startswith("The cost: at N = 128 the backward of Flash3 runs at only 0.50")
+    assert said["en"].endswith("; less so at 1 more.")
+    assert said["zh_TW"].endswith("；另有 1 處較輕。")
+
+
 # Sections
 
 

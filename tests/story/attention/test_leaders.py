@@ -169,6 +169,14 @@ def test_leaders_that_change_are_told_by_their_values(planter: Planter) -> None:
     ) in said["en"]
 
 
+def test_a_fourth_leader_along_a_sweep_is_named_too(planter: Planter) -> None:
+    """The first three with how they lead, and whoever comes after them by name."""
+    runs = along_n(Flash2=(8, 40, 36, 160), Flash3=(12, 16, 48, 64))
+    said = told(group_sections.leaders_section(chapter_of(many(planter, runs))))
+    assert "Flash2 at N = 512 (11% ahead of the next); Flash3 at N = 1024; backward" in said["en"]
+    assert "N = 1024 是 Flash3；反向" in said["zh_TW"]
+
+
 # Surprises: at most one, in their order
 
 

@@ -257,7 +257,7 @@ def answer_cost(tables: Tables) -> Observation | None:
         "seconds": span([each["seconds"] for each in back.values()]),
         "after": span([each["after"] for each in back.values()]),
         "measured": any(not each["decided"] for each in back.values()),
-        **{"slower": slower[:1], "avoid": avoid[:1]},
+        **{"slower": slower, "avoid": avoid},
     }
     return Observation("answer_cost", None, facts, evidence(rows))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flashlab.story import words
+from flashlab.story.attention.gaps import failures
 from flashlab.story.attention.sweep import (
     FORWARD,
     MASK,
@@ -286,15 +287,10 @@ def answer_cost(tables: Tables) -> Observation | None:
             )
             rows += worse
     shares = use.facts["memory"] or [0, 0]
-    failed = [
-        {"status": run["status"], "p": section.symbol, "at": section.experiment.value_of(run)}
-        for section in tables.sections
-        for run in section.experiment.runs
-        if run["implementation"] == new and run["status"] != "ok"
-    ]
+    failed = [each for each in failures(tables.sections) if each["name"] == new]
     facts = {
         **{"base": base, "new": new, "slower": slower, "undecided": undecided, "of": len(total)},
-        **{"more_memory": shares[1] if shares[1] > 1 else None, "failed": failed[:1]},
+        **{"more_memory": shares[1] if shares[1] > 1 else None, "failed": failed},
         "small_heads": _small_heads(tables, new),
     }
     return Observation("answer_cost", None, facts, evidence(rows))

@@ -293,7 +293,7 @@ def _own_facts(found: pd.DataFrame) -> dict[str, Any]:
 
 
 def answer_groups_cost(tables: Tables, groups: Groups) -> Observation | None:
-    """Where a pass of a fused implementation is slower than that of the naive one.
+    """Where a pass of a fused implementation is slower than that of the naive one, the worst first.
 
     What is wrong stands above everything on page one, and is no part of this.
     """
@@ -313,7 +313,9 @@ def answer_groups_cost(tables: Tables, groups: Groups) -> Observation | None:
                 rows += [*worse.speed]
     if not slower:
         return None
-    facts = {"slower": slower, "naive": groups.naive}
+    for each in slower:
+        each["x"] = span([x for one in each["of"] for x in one["x"]])
+    facts = {"slower": sorted(slower, key=lambda each: each["x"][0]), "naive": groups.naive}
     return Observation("answer_groups_cost", None, facts, evidence(rows))
 
 
