@@ -267,7 +267,36 @@ def test_experiments_with_and_without_the_mask_are_told_once(planter: Planter) -
     tables = many(planter, along_n(), masked)
     chapter = chapter_of(tables)
     assert [section.name for section in chapter.sections] == ["seq_len", "second"]
-    assert "full attention and causal" in told(group_sections.groups_varies(chapter))["en"]
+    assert "full attention, then causal" in told(group_sections.groups_varies(chapter))["en"]
+
+
+def test_the_half_with_the_mask_is_told_after_the_one_without(planter: Planter) -> None:
+    masked = {(name, True): row for name, row in along_n(Flash3=(8, 16, 32, 64)).items()}
+    (half,) = chapter_of(many(planter, along_n(), masked)).halves
+    growth = told(group_sections.groups_growth(half))
+    assert growth["en"].startswith("Time with the mask: all 5 take ×8.0")
+    assert growth["zh_TW"].startswith("加上遮罩的時間：")
+    leaders = told(group_sections.leaders_section(half))
+    assert leaders["en"].startswith("Leaders with the mask: forward Flash3 at every N (25% ahead")
+    alone = chapter_of(many(planter, along_n()))
+    assert alone.halves == []
+    assert told(group_sections.groups_growth(alone))["en"].startswith("Time: all 5 take")
+
+
+@pytest.mark.parametrize(
+    ("flash3", "english"),
+    [
+        ((12, 24, 48, 96), "use Flash4; with the mask too."),
+        ((8, 16, 32, 64), "use Flash4; with the mask from N = 4096 Flash3."),
+    ],
+)
+def test_long_sequences_teach_whom_to_use_with_the_mask_too(
+    planter: Planter, flash3: Any, english: str
+) -> None:
+    long = {"values": (1024, 4096, 8192, 16384), "sizes": lambda n: {"seq_len": n, "batch_size": 1}}
+    masked = {(name, True): row for name, row in along_n(Flash3=flash3).items()}
+    chapter = chapter_of(many(planter, along_n(), masked, **long))
+    assert english in told(group_sections.groups_take(chapter))["en"]
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,9 @@ CHAPTER: tuple[Callable[[Chapter], Observation | None], ...] = (
 )
 """What a chapter on three or more implementations says, in its order."""
 
+HALF: tuple[Callable[[Chapter], Observation | None], ...] = (groups_growth, leaders_section)
+"""What is said of the half of a chapter that has the mask, beside the one that has none."""
+
 PACKED: tuple[Callable[[Chapter], Observation | None], ...] = (groups_varies, packed)
 """What a chapter on packed inputs says."""
 
@@ -110,5 +113,6 @@ def _chapter(chapter: Chapter) -> Iterator[Observation]:
         yield from _section(chapter.first)
         return
     *told, last = (observe(chapter) for observe in (PACKED if chapter.packed else CHAPTER))
+    halves = (observe(half) for half in chapter.halves for observe in HALF)
     besides = (odd_points(chapter.sections), gaps(chapter.sections))
-    yield from (each for each in (*told, *besides, last) if each is not None)
+    yield from (each for each in (*told, *halves, *besides, last) if each is not None)

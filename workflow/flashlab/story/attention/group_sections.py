@@ -93,6 +93,7 @@ def groups_time(chapter: Chapter) -> Observation | None:
             "naive": naive if naive in stored else None,
         },
         **{"factor": last / first, "operations": work[last] / work[first]},
+        "masked": chapter.is_half and variant == ON,
         "d": _head_dims(section, variant, first, last),
         "stored": [
             {"name": name, "total": times[name][last], "factor": factors[name]} for name in stored
@@ -555,7 +556,8 @@ def groups_take(chapter: Chapter) -> Observation | None:
     if swept == "batch_size" and not turning(chapter, [*chapter.stored, *chapter.fused]):
         return Observation("groups_take", chapter.name, {**base, "lesson": "batch"})
     if swept == "seq_len" and (found := _take_long(chapter)):
-        return Observation("groups_take", chapter.name, {**base, **found, "lesson": "long"})
+        facts = {**base, **found, "lesson": "long", "masked": _take_masked(chapter, found)}
+        return Observation("groups_take", chapter.name, facts)
     if swept == "num_heads" and (found := _take_heads(chapter)):
         return Observation("groups_take", chapter.name, {**base, **found, "lesson": "heads"})
     speeds = {n: section.speeds(TOTAL, n, chapter.main.variant) for n in chapter.fused}
@@ -596,6 +598,15 @@ def _take_long(chapter: Chapter) -> dict[str, Any] | None:
     last = runs[-1]
     values = [value for value in last["values"] if value >= LONG]
     return {**last, "from": values[0]} if values else None
+
+
+def _take_masked(chapter: Chapter, full: dict[str, Any]) -> dict[str, Any] | None:
+    """Who leads so with the mask, and whether they are the same; None without that half."""
+    found = next((found for half in chapter.halves if (found := _take_long(half))), None)
+    if found is None:
+        return None
+    same = (set(found["names"]), found["from"]) == (set(full["names"]), full["from"])
+    return {**found, "same": same}
 
 
 def _take_mask(chapter: Chapter) -> Observation | None:

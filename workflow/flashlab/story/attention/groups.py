@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -102,11 +102,13 @@ class Series:
 class Chapter:
     """The experiments that a chapter of the report holds: one, or those with and without the mask.
 
-    Its observations are told under the name of the first one.
+    Its observations are told under the name of the first one. `is_half`: it is one of two that are
+    told together, after the other.
     """
 
     sections: Sequence[Section]
     groups: Groups
+    is_half: bool = False
 
     @property
     def first(self) -> Section:
@@ -132,6 +134,11 @@ class Chapter:
     def series(self) -> list[Series]:
         """All sweeps of its experiments."""
         return [Series(section, v) for section in self.sections for v in section.variants]
+
+    @property
+    def halves(self) -> list[Chapter]:
+        """Its other experiments, each as a chapter: with the mask where the first is without."""
+        return [replace(self, sections=[each], is_half=True) for each in self.sections[1:]]
 
     @property
     def packed(self) -> dict[str, str]:
