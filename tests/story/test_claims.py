@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -14,8 +15,14 @@ from flashlab.story.telling import tell
 LEVEL = {"zh_TW": "時間平穩。", "en": "The time stays level."}
 
 
-def claim(name: str, terms: int = 2, **more: Any) -> dict[str, Any]:
-    test = {"terms": [{}] * terms}
+TERMS = ({"implementation": "Pytorch"}, {"implementation": "Flash2"})
+METRICS = ("forward_time", "backward_time")
+
+
+def claim(
+    name: str, terms: Sequence[Any] = TERMS, metrics: Sequence[str] = METRICS, **more: Any
+) -> dict[str, Any]:
+    test = {"terms": terms, "metrics": metrics}
     return {"id": name, "says": LEVEL, "device": "RTX 3070", "test": test, **more}
 
 
@@ -27,7 +34,9 @@ def told(*rows: dict[str, Any], **more: Any) -> dict[str, str]:
     """What is said of these rows of claims.csv, by language."""
     judged = pd.DataFrame(rows, columns=list(COLUMNS))
     names = dict.fromkeys(each["claim"] for each in rows)
-    found = claims(judged, {"claims": [claim(name, **more) for name in names]})
+    found = claims(
+        judged, {"benchmark": "attention", "claims": [claim(name, **more) for name in names]}
+    )
     assert found is not None
     return {language: tell(found, "attention", language) for language in ("en", "zh_TW")}
 
@@ -41,16 +50,21 @@ def test_those_that_hold_are_counted_and_those_that_do_not_are_quoted() -> None:
     assert found["en"].startswith(
         "One published document (RTX 3070) makes 2 claims. 1 holds here, 1 does not."
     )
-    assert "“The time stays level” (1.30–1.60×, not 0.8–1.25)." in found["en"]
+    assert (
+        "“The time stays level” (time, Pytorch over Flash2: 1.30–1.60, not 0.8–1.25)."
+        in found["en"]
+    )
     assert "1 項在這裡成立、1 項不成立。" in found["zh_TW"]
-    assert "「時間平穩」（1.30–1.60 倍，不是 0.8–1.25）。" in found["zh_TW"]
+    assert (
+        "「時間平穩」（時間比 Pytorch／Flash2：1.30–1.60，不是 0.8–1.25）。" in found["zh_TW"]
+    )
 
 
 @pytest.mark.parametrize(
     ("ends", "en", "zh"),
     [
-        ({"least": 0.8}, "(1.60×, not ≥ 0.8)", "（1.60 倍，不是 ≥ 0.8）"),
-        ({"most": 1.25}, "(1.60×, not ≤ 1.25)", "（1.60 倍，不是 ≤ 1.25）"),
+        ({"least": 0.8}, ": 1.60, not ≥ 0.8)", "：1.60，不是 ≥ 0.8）"),
+        ({"most": 1.25}, ": 1.60, not ≤ 1.25)", "：1.60，不是 ≤ 1.25）"),
     ],
 )
 def test_a_range_with_one_end_is_told_by_it(ends: dict[str, float], en: str, zh: str) -> None:
@@ -60,8 +74,45 @@ def test_a_range_with_one_end_is_told_by_it(ends: dict[str, float], en: str, zh:
     assert "None is shown to hold here" in found["en"] and "沒有一項判定成立" in found["zh_TW"]
 
 
+GROWTH = [{**term, "seq_len": n} for term in TERMS for n in (1024, 128)]
+
+
+@pytest.mark.parametrize(
+    ("terms", "metrics", "en", "zh"),
+    [
+        (
+            [{"num_heads": 64}, {"num_heads": 8}],
+            ["forward_rate"],
+            "rate, H = 64 over H = 8",
+            "速率比 H = 64／H = 8：",
+        ),
+        (
+            [{"causal": True}, {"causal": False}],
+            ["peak_memory"],
+            "memory, causal over full",
+            "記憶體比 因果／無遮罩：",
+        ),
+        (
+            GROWTH,
+            METRICS,
+            "growth of time, Pytorch over Flash2",
+            "時間成長比 Pytorch／Flash2：",
+        ),
+        (
+            TERMS,
+            ["forward_time", "peak_memory"],
+            "time and memory, Pytorch",
+            "時間與記憶體比 Pytorch",
+        ),
+    ],
+)
+def test_a_ratio_says_of_what_it_is(terms: Any, metrics: Any, en: str, zh: str) -> None:
+    found = told(FAILS, terms=terms, metrics=metrics)
+    assert f"({en}" in found["en"] and f"（{zh}" in found["zh_TW"]
+
+
 def test_a_measured_figure_has_its_unit() -> None:
-    found = told(FAILS, terms=1, published={"unit": "ms"})
+    found = told(FAILS, terms=TERMS[:1], published={"unit": "ms"})
     assert "(1.60 ms, not" in found["en"] and "（1.60 ms，" in found["zh_TW"]
 
 

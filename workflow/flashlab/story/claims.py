@@ -9,20 +9,51 @@ import pandas as pd
 
 from flashlab.analysis.claims import AMBIGUOUS, CONTRADICTED, OTHER_DEVICE, VERDICTS
 from flashlab.analysis.experiment import CLAIMS
+from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.benchmarks.registry import find_benchmark
 from flashlab.story.observation import CLAIMS_SECTION, Observation
 
+LANGUAGES = ("zh_TW", "en")
 
-def _failing(claim: Mapping[str, Any], rows: pd.DataFrame) -> dict[str, Any]:
+
+def _sides(benchmark: Benchmark, *terms: Mapping[str, Any]) -> list[list[Mapping[str, str]]]:
+    """What tells two runs of a claim apart, of each run: names and sizes, in each language."""
+    one, other = terms
+    parameters = {parameter.name: parameter for parameter in benchmark.parameters}
+
+    def named(key: str, value: Any) -> Mapping[str, str]:
+        if key not in parameters:
+            return dict.fromkeys(LANGUAGES, str(value))
+        words = parameters[key].words.get(value)
+        return words or dict.fromkeys(LANGUAGES, f"{parameters[key].symbol} = {value}")
+
+    differing = [key for key in {**one, **other} if one.get(key) != other.get(key)]
+    return [[named(key, term[key]) for key in differing if key in term] for term in terms]
+
+
+def _kind(metric: Metric) -> str:
+    """``rate``, ``time`` or ``memory``."""
+    return "rate" if metric.higher_is_better else "memory" if metric.unit == "MiB" else "time"
+
+
+def _failing(claim: Mapping[str, Any], rows: pd.DataFrame, benchmark: Benchmark) -> dict[str, Any]:
     """A claim that does not hold: its words, our figures in its first sense, and its range."""
     first = rows[rows["compare"] == rows["compare"].iloc[0]]
     least, most = (None if pd.isna(end) else float(end) for end in first[["least", "most"]].iloc[0])
-    is_ratio = len(claim["test"]["terms"]) > 1
+    terms, metrics = claim["test"]["terms"], claim["test"]["metrics"]
+    kinds = dict.fromkeys(_kind(benchmark.metric(name)) for name in metrics)
+    of_growth = len(terms) == 4
     return {
         "says": {language: text.rstrip("。. ") for language, text in claim["says"].items()},
         "ours": [float(first["estimate"].min()), float(first["estimate"].max())],
-        "unit": None if is_ratio else claim["published"]["unit"],
-        "least": least,
-        "most": most,
+        "unit": claim["published"]["unit"] if len(terms) == 1 else None,
+        "of": {
+            **{"kinds": list(kinds), "growth": of_growth},
+            "sides": _sides(benchmark, terms[0], terms[2 if of_growth else 1]),
+        }
+        if len(terms) > 1
+        else None,
+        **{"least": least, "most": most},
     }
 
 
@@ -33,6 +64,7 @@ def claims(judged: pd.DataFrame, document: Mapping[str, Any]) -> Observation | N
     """
     if judged.empty:
         return None
+    benchmark = find_benchmark(document["benchmark"])
     verdicts = judged.drop_duplicates("claim").verdict.value_counts()
     by_id = {claim["id"]: claim for claim in document["claims"]}
     contradicted = judged[judged.verdict == CONTRADICTED]
@@ -46,7 +78,7 @@ def claims(judged: pd.DataFrame, document: Mapping[str, Any]) -> Observation | N
         "counts": counts,
         "judged": len(by_id) - counts[OTHER_DEVICE],
         "failing": [
-            _failing(by_id[str(claim)], rows)
+            _failing(by_id[str(claim)], rows, benchmark)
             for claim, rows in contradicted.groupby("claim", sort=False)
         ],
         "ways": {"amounts": counts[AMBIGUOUS] - of_rates, "whole_work": of_rates},
