@@ -55,9 +55,7 @@ def test_those_that_hold_are_counted_and_those_that_do_not_are_quoted() -> None:
         in found["en"]
     )
     assert "1 項在這裡成立、1 項不成立。" in found["zh_TW"]
-    assert (
-        "「時間平穩」（時間比 Pytorch／Flash2：1.30–1.60，不是 0.8–1.25）。" in found["zh_TW"]
-    )
+    assert "「時間平穩」（時間比 Pytorch／Flash2：1.30–1.60，不是 0.8–1.25）。" in found["zh_TW"]
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ def plant(tmp_path: Path) -> Plant:
         counters: Mapping[str, Mapping[str, float]] | None = None,
         cases: bool = False,
         ceilings: Ceilings | None = None,
+        packages: Mapping[str, str] | None = None,
         **more: Any,
     ) -> Tables:
         chosen = {**ALIKE, **(kernels or {})}
@@ -76,7 +77,9 @@ def plant(tmp_path: Path) -> Plant:
                 parts = {"process_start": 2 / 3 * spent, "process_compilation": spent / 3}
                 metrics |= {name: Measurement(part) for name, part in parts.items()}
                 metrics["process_time"] = samples_around(whole)
-            return dataclasses.replace(found, metrics=metrics)
+            package = (packages or {}).get(run.implementation)
+            environment = {**found.environment, "provider": package}
+            return dataclasses.replace(found, metrics=metrics, environment=environment)
 
         def counted(run: Run) -> Record | None:
             if counters is None or run.implementation not in counters:
@@ -280,6 +283,20 @@ def test_a_rate_is_a_share_of_the_ceiling_that_it_stays_under(
 
 
 # Larger problems, other cases
+
+
+@pytest.mark.parametrize(("last", "is_told"), [("triton 3.6.0", True), ("numba-cuda 0.31", False)])
+def test_a_step_to_another_language_says_that_its_gain_is_of_both(
+    plant: Plant, last: str, is_told: bool
+) -> None:
+    packages = {**dict.fromkeys(STEPS, "numba-cuda 0.30.4"), "Coalesced": last}
+    observation = ladder.ladder_language(climbing(plant({"Coalesced": 50.0}, packages=packages)))
+    assert (observation is not None) is is_told
+    if is_told:
+        said = told(observation)
+        assert said["en"].startswith("From Coalesced on the kernels are written in Triton, before")
+        assert said["en"].endswith("this step's 2.0 times come from both changes.")
+        assert "這一步的 2.0 倍速" in said["zh_TW"]
 
 
 def test_a_step_that_helps_at_some_sizes_alone_is_told_with_them(tmp_path: Path) -> None:

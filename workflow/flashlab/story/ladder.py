@@ -385,6 +385,20 @@ def ladder_rate(section: Section) -> Observation | None:
     return Observation("ladder_rate", section.name, facts, evidence(rows))
 
 
+def ladder_language(section: Section) -> Observation | None:
+    """The step from which on the kernels are of another package, as of another language."""
+    at = headline(section)
+    runs = {name: section.run(name, "", at) for name in times_at(section, KERNEL, at)}
+    packages = {n: run["provider"].split()[0] for n, run in runs.items() if run and run["provider"]}
+    for before, name in section.experiment.steps:
+        ends = [packages.get(each) for each in (before, name)]
+        speed = speed_of(section, KERNEL, name, before, at)
+        if speed is not None and None not in ends and ends[0] != ends[1]:
+            facts = {"name": name, "packages": ends, "x": speed.x, "case": case_of(section, at)}
+            return Observation("ladder_language", section.name, facts, evidence([speed]))
+    return None
+
+
 def _is_before(section: Section, name: str, other: str) -> bool:
     return number_of(section, name) < number_of(section, other)
 
@@ -688,7 +702,7 @@ def simulated(tables: Tables) -> Observation:
 FRONT = (answer_kernel, answer_things, answer_process, answer_use, footnote_doubts)
 
 CLIMBING: tuple[Callable[[Section], Observation | None], ...] = (
-    *(ladder_time, ladder_rate, ladder_why, ladder_surprise, ladder_take),
+    *(ladder_time, ladder_rate, ladder_language, ladder_why, ladder_surprise, ladder_take),
 )
 GROWING: tuple[Callable[[Section], Observation | None], ...] = (
     *(varies, ladder_growth, ladder_rates, ladder_split),
