@@ -44,6 +44,16 @@ def test_growth_names_both_ends_and_the_operations(planted: Planted) -> None:
     assert "整段不到運算量的 ×64" in said["zh_TW"]
 
 
+@pytest.mark.parametrize(("last", "is_below"), [(1500, False), (400, True)])
+def test_what_is_known_coarsely_is_below_the_operations_with_its_interval(
+    planted: Planted, last: float, is_below: bool
+) -> None:
+    """Processes from 0.8 to 1.25 of their mean: ×50 may be ×64, ×13 may not."""
+    coarse = tuple([0.8 * t, t, 1.25 * t] for t in (30, 60, 120, last))
+    said = told(sweep.time_growth(planted(coarse, coarse)))["en"]
+    assert ("stays below the ×64 of the operations" in said) is is_below
+
+
 @pytest.mark.parametrize(
     ("flash2", "english", "chinese"),
     [

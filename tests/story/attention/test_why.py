@@ -12,7 +12,7 @@ from flashlab.analysis.ceilings import read_ceilings
 from flashlab.analysis.estimates import Estimates
 from flashlab.benchmarks.attention.declaration import attention_run, exact_peak_memory
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.story.attention import why
+from flashlab.story.attention import front, why
 from flashlab.story.tables import Section
 
 WIDE = {"batch_size": 16, "num_heads": 32, "emb_dim": 2048}
@@ -137,6 +137,27 @@ def test_on_a_cpu_the_operators_say_what_can_be_saved(planter: Planter) -> None:
     said = told(why.why_operators(section_of(experiment)))
     assert "softmax takes 40% of the time at N = 128 and 40% at 1024" in said["en"]
     assert why.why_traffic(section_of(experiment)) is None
+
+
+@pytest.mark.parametrize(
+    ("speed", "state"),
+    [(1.5, "within"), (2.0, "beyond"), (1.68, "open")],
+)
+def test_more_than_all_but_the_products_is_no_longer_saved_there(
+    planter: Planter, speed: float, state: str
+) -> None:
+    """With 60% of products 40% can be saved, which is 1.67 times the speed."""
+    shares = {"operator_time": 1.0, "product_share": 60.0, "softmax_share": 30.0}
+    naive = {n: [{"forward": f * n, "counters": shares} for f in (1, 1.03)] for n in (128, 256)}
+    flash = {n: [f * n / speed for f in (1.03, 1)] for n in (128, 256)}
+    tables = tables_of(planter.experiment({"Pytorch": naive, "Flash2": flash}, spread=0.001))
+    (section,) = tables.sections
+    found = why.saved_of(section, "causal=false", 256)
+    assert found is not None and found["state"] == state
+    assert (front.answer_why(tables) is not None) is (state == "within")
+    assert ("its products are faster too" in told(why.why_operators(section))["en"]) is (
+        state == "beyond"
+    )
 
 
 @pytest.mark.parametrize(("share", "is_told"), [(95.0, True), (70.0, False)])

@@ -28,7 +28,7 @@ from flashlab.story.attention.sweep import (
     time_lead,
     variant_of,
 )
-from flashlab.story.attention.why import operators_of, why_products, why_traffic
+from flashlab.story.attention.why import saved_of, why_products, why_traffic
 from flashlab.story.doubts import room, runs_of, warned_runs
 from flashlab.story.observation import Observation
 from flashlab.story.tables import (
@@ -43,9 +43,6 @@ from flashlab.story.tables import (
     span,
     speed_span,
 )
-
-UNSAID = 0.1
-"""By how much what is saved may exceed the share of what is named as its reason."""
 
 EVERY = {**PASSES, "total": TOTAL}
 
@@ -251,17 +248,15 @@ def answer_why(tables: Tables) -> Observation | None:
     for section in tables.sections:
         variant = variant_of(section)
         for value in reversed(section.experiment.values):
-            shares = operators_of(section, variant, value, FORWARD)
             speed = section.speeds(FORWARD, names[1], variant).get(value)
-            if shares is None or speed is None or speed.verdict != FASTER:
-                continue
-            if 1 - 1 / speed.x > 1 - shares["products"] + UNSAID:
-                continue  # more is saved than these operators take: something else is saved too
+            saved = saved_of(section, variant, value)
+            if speed is None or speed.verdict != FASTER or not saved or saved["state"] != "within":
+                continue  # or more is saved than these operators take: something else is saved too
             products = why_products(section)
             facts = {
                 **{"by": "operators", "p": section.symbol, "at": value},
-                **{"base": names[0], "new": names[1], "softmax": shares["softmax"]},
-                **{"others": 1 - shares["products"], "saved": 1 - 1 / speed.x},
+                **{"base": names[0], "new": names[1]},
+                **{key: saved[key] for key in ("softmax", "others", "saved")},
                 "backward": products.facts if products and products.facts["at"] == value else None,
             }
             return Observation("answer_why", None, facts, evidence([speed]))

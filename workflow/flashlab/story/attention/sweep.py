@@ -148,9 +148,13 @@ def time_growth(section: Section) -> Observation | None:
             for role, name in zip(("base", "new"), names, strict=True)
         }
     both = [facts["total"][role] for role in ("base", "new")]
-    facts["keeps_up"] = _shared(words.growth(e["factor"], facts["operations"]) for e in both)
+    facts["keeps_up"] = _shared(
+        _growth(e["factor"], facts["operations"], section.growth(TOTAL, name, variant, last))
+        for e, name in zip(both, names, strict=True)
+    )
     facts["last_keeps_up"] = _shared(
-        words.growth(e["last_step"], facts["last_operations"]) for e in both
+        _growth(e["last_step"], facts["last_operations"], section.step(TOTAL, name, variant, last))
+        for e, name in zip(both, names, strict=True)
     )
     alike = facts["keeps_up"] in ("as operations", "near")
     facts["starts_lower"] = alike and _starts_lower(section, names, variant, first, both)
@@ -159,6 +163,17 @@ def time_growth(section: Section) -> Observation | None:
     )
     facts["activity"] = _activity(section, names[1], variant, first, last)
     return Observation("time_growth", section.name, facts, evidence(rows))
+
+
+def _growth(factor: float, operations: float, grown: Speed | None) -> str:
+    """How a growth keeps up with the operations (`words.growth`), ``apart`` where it is not known.
+
+    Of one that is known coarsely only that its whole interval is below that of the operations.
+    """
+    word = words.growth(factor, operations)
+    slowest = grown.low if grown is not None else None
+    is_below = word == "below" and slowest is not None and 1 / slowest < operations
+    return word if word == "alone" or is_below or not _is_wide(grown) else "apart"
 
 
 def _is_wide(grown: Speed | None) -> bool:

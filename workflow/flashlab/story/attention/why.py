@@ -385,24 +385,28 @@ def why_operators(section: Section) -> Observation | None:
         **{"mask": is_switch(section), "ends": found, "swept": section.experiment.parameter.name},
         "saved": None,
     }
-    if not is_switch(section):
-        facts["saved"] = _saved_beyond(section, variants[1], last, found[1])
+    saved = None if is_switch(section) else saved_of(section, variants[1], last)
+    if saved is not None and saved["state"] == "beyond":
+        facts["saved"] = saved["saved"]
     rows = [(names[0], variants[0], first), (names[0], variants[1], last)]
     return Observation("why_operators", section.name, facts, counters_evidence(section, rows))
 
 
-def _saved_beyond(
-    section: Section, variant: str, value: int, shares: dict[str, Any] | None
-) -> float | None:
-    """The share of the baseline's forward that is saved, where it is decidedly more than can be.
+def saved_of(section: Section, variant: str, value: int) -> dict[str, Any] | None:
+    """What is saved of the baseline's forward, beside what can be with products as fast.
 
-    What can be, with products as fast, is all but the products.
+    ``saved`` and ``others``, the share of all but the products; ``state``: it lies ``within``, is
+    decidedly ``beyond``, or ``open``. None where it was not counted, or no interval is known.
     """
     names = pair(section)
+    shares = operators_of(section, variant, value, FORWARD)
     speed = section.speeds(FORWARD, names[1], variant).get(value) if names else None
     if shares is None or speed is None or not speed.low:
         return None
-    return 1 - 1 / speed.x if 1 - 1 / speed.low > 1 - shares["products"] else None
+    saved, others = 1 - 1 / speed.x, 1 - shares["products"]
+    is_beyond = 1 - 1 / speed.low > others
+    state = "within" if saved <= others else "beyond" if is_beyond else "open"
+    return {"saved": saved, "others": others, "softmax": shares["softmax"], "state": state}
 
 
 def why_products(section: Section) -> Observation | None:
