@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from flashlab.analysis.comparison_rows import IMPLEMENTATIONS, OPPOSITE
+from flashlab.analysis.comparison_rows import IMPLEMENTATIONS, OPPOSITE, inverse_of
 
 BEST, EQUAL, UNDECIDED, SLOWER = "best", "equal", "undecided", "slower"
 
@@ -25,8 +25,7 @@ def pairs(table: pd.DataFrame, metric: str, names: Collection[str]) -> pd.DataFr
         names: two or more of them.
 
     Returns:
-        The columns of `table`, with a running index; ``subject`` and ``reference`` change places
-        in the second half.
+        The columns of `table`, with a running index.
     """
     sizes = sizes_of(table)
     mine = table[
@@ -36,15 +35,16 @@ def pairs(table: pd.DataFrame, metric: str, names: Collection[str]) -> pd.DataFr
         & table.subject.isin(names)
         & table.reference.isin(names)
     ].drop_duplicates([*sizes, "subject", "reference"])
-    swapped = mine.assign(
-        subject=mine.reference,
-        reference=mine.subject,
-        ratio=1 / mine.ratio,
-        low=1 / mine.high,
-        high=1 / mine.low,
-        verdict=mine.verdict.replace(OPPOSITE),
-    )
-    return pd.concat([mine, swapped], ignore_index=True)
+    return both_ways(mine)
+
+
+def both_ways(rows: pd.DataFrame) -> pd.DataFrame:
+    """Comparisons of implementations, and below them their inverses; with a running index."""
+    ratio, low, high = inverse_of(rows.ratio, rows.low, rows.high)
+    names = {"subject": rows.reference, "reference": rows.subject}
+    verdict = rows.verdict.replace(OPPOSITE)
+    swapped = rows.assign(**names, ratio=ratio, low=low, high=high, verdict=verdict)
+    return pd.concat([rows, swapped], ignore_index=True)
 
 
 def sizes_of(table: pd.DataFrame) -> list[str]:

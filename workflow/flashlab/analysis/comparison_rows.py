@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from flashlab.benchmarks.model import Value
 
@@ -22,6 +23,12 @@ the same where runs are alternatives at one setting."""
 
 OPPOSITE = {"above": "below", "below": "above"}
 """The verdict on a ratio's inverse, where it is another one."""
+
+
+def inverse_of(ratio: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
+    """The inverse of a ratio with its interval: of numbers, or of columns of them; None stays."""
+    x, lowest, highest = (None if each is None else 1 / each for each in (ratio, high, low))
+    return x, lowest, highest
 
 
 def variant_words(variant: Iterable[tuple[str, Value]]) -> str:
@@ -51,10 +58,10 @@ class Comparison:
     @property
     def inverse(self) -> Comparison:
         """The reference over the subject."""
-        low, high = (None if end is None else 1 / end for end in (self.high, self.low))
+        ratio, low, high = inverse_of(self.ratio, self.low, self.high)
         verdict = OPPOSITE.get(self.verdict, self.verdict)
         swapped = replace(self, subject=self.reference, reference=self.subject, verdict=verdict)
-        return replace(swapped, ratio=1 / self.ratio, low=low, high=high)
+        return replace(swapped, ratio=ratio, low=low, high=high)
 
     def gain(self, higher_is_better: bool) -> Comparison:
         """The same in how many times as good the subject is: above where it is better."""

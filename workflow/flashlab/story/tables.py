@@ -14,7 +14,13 @@ from typing import Any
 import pandas as pd
 
 from flashlab.analysis.ceilings import Ceilings
-from flashlab.analysis.comparison_rows import FIRST, IMPLEMENTATIONS, PREVIOUS, variant_words
+from flashlab.analysis.comparison_rows import (
+    FIRST,
+    IMPLEMENTATIONS,
+    PREVIOUS,
+    inverse_of,
+    variant_words,
+)
 from flashlab.analysis.experiment import Experiment, Row, Variant, chosen_metrics
 from flashlab.analysis.run_estimates import RunEstimates
 from flashlab.analysis.series import Series
@@ -58,14 +64,13 @@ class Speed:
     @property
     def inverse(self) -> Speed:
         """How many times as fast the other thing is."""
-        low, high = (None if end is None else 1 / end for end in (self.high, self.low))
-        return Speed(1 / self.x, low, high, _SWAPPED.get(self.verdict, self.verdict), self.row)
+        verdict = _SWAPPED.get(self.verdict, self.verdict)
+        return Speed(*inverse_of(self.x, self.low, self.high), verdict, self.row)
 
 
 def _speed(row: dict[str, Any]) -> Speed:
-    ratio, low, high = (float(row[name]) for name in ("ratio", "low", "high"))
-    ends = (None, None) if pd.isna(low) or pd.isna(high) else (1 / high, 1 / low)
-    return Speed(1 / ratio, *ends, SPEED_WORDS[row["verdict"]], row)
+    numbers = (None if _is_missing(row[n]) else float(row[n]) for n in ("ratio", "low", "high"))
+    return Speed(*inverse_of(*numbers), SPEED_WORDS[row["verdict"]], row)
 
 
 def evidence(speeds: Iterable[Speed | None]) -> list[dict[str, Any]]:
@@ -172,9 +177,9 @@ class Tables:
 
     @cached_property
     def settings(self) -> pd.DataFrame:
-        """Every distinct setting of the dataset at which two implementations are compared.
+        """Every distinct setting at which two implementations are compared, both ways round.
 
-        Index: none. Columns: the parameters, ``metric``, ``subject``, ``reference``, and the
+        Index: running. Columns: the parameters, ``metric``, ``subject``, ``reference``, and the
         ``speed`` of the subject over the reference. A setting of several experiments is there once.
         """
         table = self.comparisons
@@ -184,14 +189,23 @@ class Tables:
         speeds = pd.Series(
             [_speed(row) for row in _records(distinct)], distinct.index, dtype=object
         )
-        return distinct[[*sizes, "metric", "subject", "reference"]].assign(speed=speeds)
+        found = distinct[[*sizes, "metric", "subject", "reference"]].assign(speed=speeds)
+        swapped = found.assign(
+            subject=found.reference,
+            reference=found.subject,
+            speed=[speed.inverse for speed in speeds],
+        )
+        return pd.concat([found, swapped], ignore_index=True)
+
+    def against(self, name: str, reference: str, metric: str) -> pd.DataFrame:
+        """The rows of `settings` that compare one with another, with a running index."""
+        table = self.settings[self.settings.metric == metric]
+        mine = (table.subject == name) & (table.reference == reference)
+        return table[mine].reset_index(drop=True)
 
     def over(self, name: str, reference: str, metric: str) -> list[Speed]:
         """How many times as fast one is as another, at each distinct setting of the dataset."""
-        table = self.settings[self.settings.metric == metric]
-        one = table[(table.subject == name) & (table.reference == reference)].speed
-        other = table[(table.subject == reference) & (table.reference == name)].speed
-        return [*one, *(speed.inverse for speed in other)]
+        return [*self.against(name, reference, metric).speed]
 
     @property
     def times(self) -> list[Metric]:

@@ -46,19 +46,6 @@ MOST_CLAUSES = 2
 """Stretches of settings that are told for each use, beside what departs from them decidedly."""
 
 
-def against(tables: Tables, name: str, other: str, metric: str) -> pd.DataFrame:
-    """How many times as fast one is as another at each distinct setting of the dataset.
-
-    Returns:
-        A row for each setting: its parameters and ``speed``, with a running index.
-    """
-    table = tables.settings[tables.settings.metric == metric]
-    mine = table[(table.subject == name) & (table.reference == other)]
-    swapped = table[(table.subject == other) & (table.reference == name)]
-    swapped = swapped.assign(speed=[speed.inverse for speed in swapped.speed])
-    return pd.concat([mine, swapped], ignore_index=True)
-
-
 def _of_verdict(found: pd.DataFrame, *verdicts: str) -> pd.DataFrame:
     return found[[speed.verdict in verdicts for speed in found.speed]]
 
@@ -71,7 +58,7 @@ def answer_groups(tables: Tables, groups: Groups) -> Observation | None:
     if groups.naive is None or not groups.fused:
         return None
     naive = groups.naive
-    found = {name: against(tables, name, naive, TOTAL) for name in groups.fused}
+    found = {name: tables.against(name, naive, TOTAL) for name in groups.fused}
     speeds = [speed for each in found.values() for speed in each.speed]
     faster = [speed for speed in speeds if speed.verdict == FASTER]
     if not speeds:
@@ -104,7 +91,7 @@ def answer_stored(tables: Tables, groups: Groups) -> Observation | None:
     naive = groups.naive
     if naive is None:
         return None
-    found = {name: against(tables, name, naive, TOTAL) for name in groups.stored}
+    found = {name: tables.against(name, naive, TOTAL) for name in groups.stored}
     slower = {
         name: each
         for name, each in found.items()
@@ -249,7 +236,7 @@ def _device_name(tables: Tables) -> str | None:
 def _against_best(tables: Tables, mine: str, others: Sequence[str], metric: str) -> pd.DataFrame:
     """The speed of one over the best of the others at each setting, and who that is."""
     ranked = choices.ranking(tables.comparisons, metric, others)
-    found = pd.concat([against(tables, mine, other, metric).assign(best=other) for other in others])
+    found = pd.concat([tables.against(mine, other, metric).assign(best=other) for other in others])
     sizes = choices.sizes_of(tables.comparisons)
     best = ranked[ranked.verdict == choices.BEST][[*sizes, "best"]]
     return found.merge(best, on=[*sizes, "best"]).reset_index(drop=True)
@@ -301,7 +288,7 @@ def answer_groups_cost(tables: Tables, groups: Groups) -> Observation | None:
     rows: list[Speed] = []
     for name in groups.fused if groups.naive else ():
         for key, metric in PASSES.items():
-            found = against(tables, name, str(groups.naive), metric)
+            found = tables.against(name, str(groups.naive), metric)
             worse = _of_verdict(found, SLOWER)
             if len(worse):
                 place = where(worse, found)
@@ -443,7 +430,7 @@ def footnote_groups_doubts(tables: Tables, groups: Groups) -> Observation | None
         speed
         for name in groups.fused
         for metric in (*PASSES.values(), TOTAL)
-        for speed in (against(tables, name, groups.naive, metric).speed if groups.naive else ())
+        for speed in (tables.against(name, groups.naive, metric).speed if groups.naive else ())
     ]
     if groups.mine and groups.others:
         for metric in USES.values():

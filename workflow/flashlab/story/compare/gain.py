@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from flashlab.analysis.choices import both_ways
 from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
 from flashlab.analysis.comparisons import pooled_alike
 from flashlab.benchmarks.implementations import PACKED_TWIN
@@ -254,11 +255,7 @@ def _verdicts_of_side(compared: Compared, side: str, metric: str) -> pd.DataFram
         & (compared.table.experiment == side)
         & (compared.table.metric == metric)
     ]
-    pairs = as_speeds(rows)
-    swapped = pairs.rename(columns={"subject": "reference", "reference": "subject"}).assign(
-        x=1 / pairs.x, word=pairs.word.replace({FASTER: SLOWER, SLOWER: FASTER})
-    )
-    return pd.concat([pairs, swapped])
+    return as_speeds(both_ways(rows))
 
 
 def _leaders(pairs: pd.DataFrame) -> pd.Series[str]:

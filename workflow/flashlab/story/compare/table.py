@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from flashlab.analysis.comparison_rows import DATASET
+from flashlab.analysis.comparison_rows import DATASET, inverse_of
 from flashlab.analysis.comparisons import pooled_alike
 from flashlab.analysis.experiment import chosen_metrics
 from flashlab.benchmarks.implementations import PACKED_TWIN
@@ -91,12 +91,11 @@ def records_of(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 def as_speeds(rows: pd.DataFrame) -> pd.DataFrame:
     """Comparisons of times with their speeds beside: ``x`` with its interval, and the ``word``."""
-    return rows.assign(
-        x=1 / rows.ratio.astype(float),
-        slowest=1 / rows.high.astype(float),
-        fastest=1 / rows.low.astype(float),
-        word=rows.verdict.map(SPEED_WORDS),
+    x, slowest, fastest = inverse_of(
+        *(rows[each].astype(float) for each in ("ratio", "low", "high"))
     )
+    word = rows.verdict.map(SPEED_WORDS)
+    return rows.assign(x=x, slowest=slowest, fastest=fastest, word=word)
 
 
 def counts(rows: pd.DataFrame) -> dict[str, int]:
