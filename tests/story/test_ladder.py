@@ -138,8 +138,8 @@ def test_where_no_step_is_shown_to_help_there_is_no_answer(plant: Plant) -> None
     tables = plant()
     assert ladder.answer_kernel(tables) is None
     assert told(ladder.ladder_time(climbing(tables)))["en"].startswith(
-        "Time: none of 3 steps are shown to shorten the kernel (t = 28); SharedTiles, Padded, "
-        "Coalesced make no difference here."
+        "Time: none of 3 steps are shown to shorten the kernel (t = 28); SharedTiles, Padded "
+        "and Coalesced make no difference here."
     )
 
 
@@ -183,6 +183,7 @@ def test_processes_that_do_not_differ_are_not_said_to_gain(plant: Plant) -> None
     tables = plant({"SharedTiles": 50.0}, processes=dict.fromkeys(STEPS, 1000.0))
     said = told(ladder.answer_process(tables))["en"]
     assert "is no faster than with GlobalMemory" in said and "process gets slower" not in said
+    assert told(ladder.answer_use(tables))["en"].startswith("In a program that keeps running")
 
 
 def test_without_a_whole_process_nothing_is_said_of_it(plant: Plant) -> None:

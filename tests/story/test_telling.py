@@ -37,7 +37,7 @@ def test_a_missing_macro_is_an_error_that_names_it() -> None:
 
 
 def test_a_lines_end_is_a_space_in_english_alone() -> None:
-    equal = Observation("why_none", "batch_size", {"p": "B", "nearly": True})
+    equal = Observation("why_none", "batch_size", {"p": "B", "nearly": True, "counted": False})
     assert "so operations are proportional" in tell(equal, "attention", "en")
     assert "  " not in tell(equal, "attention", "en")
     assert " " not in tell(equal, "attention", "zh_TW").replace("B ", "")

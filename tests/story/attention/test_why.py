@@ -95,8 +95,8 @@ def test_the_model_of_memory_is_told_where_it_is_exact(
         said = told(observation)
         assert "four score tensors of 1,024 MiB (2·B·H·N² bytes) each, 86%" in said["en"]
         limit = told(why.memory_limit(section))
-        assert "needs 66 GiB at N = 4096, which still fits; at N = 8192 it would" in limit["en"]
-        assert "N = 8192 要 261 GiB，超過本裝置的 140 GiB" in limit["zh_TW"]
+        assert "needs 66 GiB at N = 4096, less than the 140 GiB of this device; at" in limit["en"]
+        assert "少於本裝置的 140 GiB；N = 8192 則要 261 GiB" in limit["zh_TW"]
 
 
 HEADS: Mapping[str, Any] = {
@@ -186,20 +186,32 @@ def test_along_the_batch_size_arithmetic_alone_is_claimed(planter: Planter) -> N
     }
     runs = {"Pytorch": (30, 60, 120, 240), "Flash2": (10, 20, 40, 80)}
     section = section_of(planter.experiment(runs, **batches))
-    assert "no counters were read along it" in told(why.why_none(section))["en"]
+    assert "counters were read at none of its values" in told(why.why_none(section))["en"]
+    shares = {"operator_time": 1.0, "product_share": 60.0, "softmax_share": 40.0}
+    one = {4: {"forward": 30, "counters": shares}, 8: 60, 16: 120, 32: 240}
+    section = section_of(planter.experiment({**runs, "Pytorch": one}, **batches))
+    assert "counters were read at one B alone" in told(why.why_none(section))["en"]
     along_n = section_of(planter.experiment(runs))
     assert why.why_none(along_n) is None
 
 
 @pytest.mark.parametrize(
     ("flash2", "lesson"),
-    [((10, 20, 40, 80), None), ((20, 32, 50, 80), "longer"), ((30, 60, 120, 240), None)],
+    [
+        ((10, 20, 40, 80), "faster"),  # no memory that says more
+        ((20, 32, 50, 80), "longer"),
+        ((30, 60, 120, 240), None),
+    ],
 )
 def test_what_to_take_follows_from_what_was_decided(
     planter: Planter, flash2: tuple[float, ...], lesson: str | None
 ) -> None:
     runs = {"Pytorch": (30, 60, 120, 240), "Flash2": flash2}
     observation = why.take(section_of(planter.experiment(runs, spread=0.001)))
-    assert (observation and observation.facts["lesson"]) in (lesson, "pooled")
-    if lesson:
+    assert (observation and observation.facts["lesson"]) == lesson
+    if lesson == "longer":
         assert told(observation)["en"] == "Take: the longer the sequence, the more Flash2 pays."
+    if lesson == "faster":
+        said = told(observation)
+        assert said["en"] == "Take: Flash2 pays at every N (3.0 times the speed)."
+        assert said["zh_TW"] == "結論：每個 N 都值得用 Flash2（3.0 倍速）。"

@@ -274,9 +274,11 @@ def answer_use(tables: Tables) -> Observation | None:
     speed = speed_of(section, HOST, run, first, at)
     if speed is None or speed.verdict != FASTER:
         return None
+    process = answer_process(tables)
+    gains_process = process is not None and process.facts["verdict"] == FASTER
     facts = {
         "case": case_of(section, at),
-        "hand_in": best_process(section, at),
+        "hand_in": best_process(section, at) if gains_process else None,
         "run": step_of(section, run, time=times[run]),
         "first": step_of(section, first),
         "x": speed.x,

@@ -431,11 +431,12 @@ def why_products(section: Section) -> Observation | None:
 
 
 def why_none(section: Section) -> Observation | None:
-    """Along the batch size, where nothing was counted: what follows by arithmetic alone."""
+    """Along the batch size, where at most one value was counted: what follows by arithmetic."""
     names, variant = pair(section), variant_of(section)
     if names is None or section.experiment.parameter.name != "batch_size":
         return None
-    if is_switch(section) or len(counted_values(section, names[:1], variant)) > 1:
+    found = counted_values(section, names[:1], variant)
+    if is_switch(section) or len(found) > 1:
         return None
     at = ends(section, names, variant)
     if at is None:
@@ -448,7 +449,8 @@ def why_none(section: Section) -> Observation | None:
     ]
     sweep = at[1] / at[0]
     nearly = all(math.log(factor) / math.log(sweep) > 0.8 for factor in factors)
-    return Observation("why_none", section.name, {"p": section.symbol, "nearly": nearly})
+    facts = {"p": section.symbol, "nearly": nearly, "counted": bool(found)}
+    return Observation("why_none", section.name, facts)
 
 
 # What to remember
@@ -482,7 +484,7 @@ def take(section: Section) -> Observation | None:
         if word == "constant":
             share = memory.facts["shares"][1] if memory else None
             return Observation("take", section.name, {**facts, "lesson": "batch", "share": share})
-        return _take_pooled(section, facts, names[1], variant)
+        return _take_faster(lead, facts) or _take_pooled(section, facts, names[1], variant)
     if swept == "num_heads" and verdict == FASTER and word == "widening":
         return Observation(
             "take", section.name, {**facts, "lesson": "heads"} | _best_d(section, names[1])
@@ -490,7 +492,15 @@ def take(section: Section) -> Observation | None:
     if swept == "emb_dim" and word in ("narrowing", "peaks") and verdict == FASTER:
         last = lead.facts["ends"]["total"][1]
         return Observation("take", section.name, {**facts, "lesson": "large_heads", "last": last})
-    return _take_pooled(section, facts, names[1], variant)
+    return _take_faster(lead, facts) or _take_pooled(section, facts, names[1], variant)
+
+
+def _take_faster(lead: Observation, facts: Mapping[str, Any]) -> Observation | None:
+    """That the other one is faster at every value, where nothing more is to be learned."""
+    if lead.facts["verdict"] != FASTER:
+        return None
+    more = {"lesson": "faster", "x": lead.facts["range"]["total"]}
+    return Observation("take", lead.section, {**facts, **more}, lead.evidence)
 
 
 def _take_pooled(
