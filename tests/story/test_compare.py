@@ -250,11 +250,11 @@ def test_what_fits_on_one_card_only_and_what_it_buys() -> None:
     english, chinese = told(compared([*NAIVE, *FUSED], ended=fits))["answer_use"]
     assert english == (
         "So: with a fused implementation at N ≥ 4096, new buys memory (141 against 80 GB), not "
-        "speed; Pytorch at N = 16384 (2 settings) fits on new only."
+        "speed; Pytorch at N = 16384 (2 settings) runs out of memory on old, but not on new."
     )
     assert chinese == (
         "所以：融合實作在 N ≥ 4096，換 new 買到的是記憶體（141 對 80 GB），不是速度；"
-        "只有 new 放得下 Pytorch 的 N = 16384（2 組設定）。"
+        "Pytorch 的 N = 16384（2 組設定）只在 old 上記憶體不足。"
     )
     faster = [*NAIVE, *runs("Flash2", {128: 1.12, 1024: 1.1, 4096: 1.1})]
     english, _ = told(compared(faster))["answer_use"]
@@ -385,8 +385,8 @@ def test_a_gain_outside_the_sizes_that_gain_on_average_is_a_surprise(
     if found:
         assert found[0] == (
             "The surprise: the fused gain most not at N ≤ 128, where they do on average, but at a "
-            "larger head dimension: Flash2's forward gains 1.40 times at d = 128 (1.00 at d = 64, "
-            "else the same)."
+            "larger head dimension: Flash2's forward runs at 1.40 times the speed at d = 128 "
+            "(1.00 at d = 64, else the same)."
         )
         assert "Flash2 的前向在 d = 128 為 1.40 倍速（其餘相同、d = 64 時 1.00 倍）" in found[1]
 

@@ -43,4 +43,4 @@ def test_the_note_says_what_the_signs_of_this_map_mean(planter: Planter) -> None
     masked = {(name, True): row[:2] for name, row in along_n().items()}
     said = told(map_of(many(planter, along_n(), masked)))
     assert said["en"].endswith("A dot was not measured.")
-    assert said["zh_TW"].endswith("「·」沒有量測。")
+    assert said["zh_TW"].endswith("「·」表示沒有量測。")

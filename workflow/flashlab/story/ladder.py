@@ -29,7 +29,6 @@ from flashlab.story.tables import (
 )
 
 KERNEL, HOST, WHOLE, RATE = "kernel_time", "host_time", "process_time", "rate"
-CLOCKS = (KERNEL, HOST, WHOLE)
 START, COMPILATION = "process_start", "process_compilation"
 
 FALLING = ("global_load_bytes", "shared_load_bytes", "bank_conflicts", "instructions")
@@ -243,7 +242,6 @@ def answer_process(tables: Tables) -> Observation | None:
     overhead = _overhead(section, best, at)
     saved = speed_of(section, WHOLE, best, first, at)
     facts = {
-        "case": case_of(section, at),
         "first": step_of(section, first, time=times[first] / 1e3),
         "best": step_of(section, best, time=times[best] / 1e3),
         "verdict": saved.verdict if saved else EQUAL,
@@ -252,7 +250,6 @@ def answer_process(tables: Tables) -> Observation | None:
         "overhead": None if overhead is None else overhead / times[best],
         "slower": shown,
         "by_overhead": _is_of_overhead(section, [step["name"] for step in shown], best, at),
-        "later": len(later),
     }
     return Observation("answer_process", None, facts, evidence([saved, *over.values()]))
 
@@ -277,7 +274,6 @@ def answer_use(tables: Tables) -> Observation | None:
     process = answer_process(tables)
     gains_process = process is not None and process.facts["verdict"] == FASTER
     facts = {
-        "case": case_of(section, at),
         "hand_in": best_process(section, at) if gains_process else None,
         "run": step_of(section, run, time=times[run]),
         "first": step_of(section, first),
@@ -306,17 +302,14 @@ def footnote_doubts(tables: Tables) -> Observation | None:
         return None
     at = headline(section)
     clocks, rows = {}, list[Speed]()
-    for metric in CLOCKS:
+    for metric in (KERNEL, HOST):
         found = [*gains(section, metric, at).values()]
         doubtful = [speed for speed in found if speed.row.get("doubts")]
         told = [speed for speed in doubtful if speed.is_decided]
-        clocks[metric] = {
-            **{"of": len(found), "doubtful": len(doubtful)},
-            "undecided": sum(speed.verdict == UNDECIDED for speed in found),
-            "room": min(map(room, told)) if told else None,
-        }
+        room_ = min(map(room, told)) if told else None
+        clocks[metric] = {"doubtful": len(doubtful), "room": room_}
         rows += doubtful
-    facts = {"runs": warned, "of": runs_of(tables), "codes": codes, "clocks": clocks}
+    facts = {"of": runs_of(tables), "codes": codes, "clocks": clocks}
     return Observation("footnote_doubts", None, facts, evidence(rows))
 
 
@@ -396,7 +389,7 @@ def ladder_language(section: Section) -> Observation | None:
         ends = [packages.get(each) for each in (before, name)]
         speed = speed_of(section, KERNEL, name, before, at)
         if speed is not None and None not in ends and ends[0] != ends[1]:
-            facts = {"name": name, "packages": ends, "x": speed.x, "case": case_of(section, at)}
+            facts = {"name": name, "packages": ends, "x": speed.x}
             return Observation("ladder_language", section.name, facts, evidence([speed]))
     return None
 
@@ -597,7 +590,7 @@ def ladder_rates(section: Section) -> Observation | None:
             steady.append({"name": name, "since": since, "rate": rates[name][values[-1]]})
     facts = {
         **{"p": section.symbol, "steady": sorted(steady, key=lambda e: e["since"])[:1]},
-        **{"best": best, "values": values, "rates": [rates[best][v] for v in values]},
+        **{"best": best, "rates": [rates[best][v] for v in values]},
     }
     return Observation("ladder_rates", section.name, facts)
 
@@ -646,18 +639,17 @@ def ladder_streams(section: Section) -> Observation | None:
         most = max(pays, key=lambda at: _data(section, at))
         least = min(costs, key=lambda at: _data(section, at)) if costs else None
         facts = {
-            **{"name": name, "before": before, "label": label_of(section, name)},
-            "pays": _copied(section, name, before, most, hosts[most]),
-            "costs": None if least is None else _copied(section, name, before, least, hosts[least]),
-            **{"faster": len(pays), "slower": len(costs), "of": len(hosts)},
+            **{"name": name, "label": label_of(section, name)},
+            "pays": _copied(section, name, before, most),
+            "costs": None if least is None else _copied(section, name, before, least),
         }
         return Observation("ladder_streams", section.name, facts, evidence(hosts.values()))
     return None
 
 
-def _copied(section: Section, name: str, before: str, at: int, speed: Speed) -> dict[str, Any]:
+def _copied(section: Section, name: str, before: str, at: int) -> dict[str, Any]:
     times = [section.medians(HOST, each, "")[at] for each in (before, name)]
-    return {"case": case_of(section, at), "times": times, "x": speed.x}
+    return {"case": case_of(section, at), "times": times}
 
 
 def ladder_copies(section: Section) -> Observation | None:

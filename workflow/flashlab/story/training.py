@@ -204,9 +204,7 @@ def answer_which(tables: Tables) -> Observation | None:
     facts = {
         "verdict": "open" if open_ else ("level" if level else "one"),
         "lowest": [told(each, time=times[each]) for each in lowest],
-        "contenders": len(level) + len(open_) + 1,
-        **{"out": len(out), "of": len(times), "by_busy": len(too_busy)},
-        **{"best": times[best], "bound": bound},
+        **{"out": len(out), "of": len(times), "by_busy": len(too_busy), "bound": bound},
     }
     return Observation("answer_which", None, facts, evidence(speeds.values()))
 
@@ -274,7 +272,7 @@ def effect_attention(tables: Tables) -> Observation | None:
     speeds = {name: speed for name, speed in found.items() if speed is not None}
     if not speeds:
         return None
-    facts = {"naive": section.baseline, "by": by_verdict(speeds), "of": len(speeds)}
+    facts = {"naive": section.baseline, "by": by_verdict(speeds)}
     return Observation("effect_attention", None, facts, evidence(speeds.values()))
 
 
@@ -290,7 +288,7 @@ def effect_compile(tables: Tables) -> Observation | None:
     busy = {n: [value_of(section, BUSY, (n, variant)) for variant in (OFF, ON)] for n in speeds}
     both = [(off, on) for off, on in busy.values() if off is not None and on is not None]
     facts = {
-        **{"by": by_verdict(speeds), "of": len(speeds)},
+        "by": by_verdict(speeds),
         "busy_falls": len(both) == len(speeds) and all(on < off for off, on in both),
     }
     return Observation("effect_compile", None, facts, evidence(speeds.values()))
@@ -346,7 +344,7 @@ def footnote_doubts(tables: Tables) -> Observation | None:
 
 def section_time(section: Section) -> Observation | None:
     """The shortest and the longest iteration, eager and compiled."""
-    facts: dict[str, Any] = {"naive": value_of(section, TIME, (section.baseline, OFF))}
+    facts = dict[str, Any]()
     for key, variant in (("eager", OFF), ("compiled", ON)):
         times = measured(section, TIME, variant)
         ends = [choose(times, key=lambda a: times[a]) for choose in (min, max)] if times else []

@@ -224,7 +224,7 @@ def answer_where(tables: Tables) -> Observation | None:
     if not moved:
         return None
     most = sorted(moved, key=lambda each: -each[0])[:2]
-    facts = {"most": [each[1] for each in most], "constant": constant, "new": names[1]}
+    facts = {"most": [each[1] for each in most], "constant": constant}
     return Observation("answer_where", None, facts, evidence(s for each in most for s in each[2]))
 
 
@@ -387,7 +387,7 @@ def doubts(tables: Tables, every: Sequence[Speed]) -> Observation | None:
         return None
     rooms = [room(speed) for speed in told]
     facts = {
-        **{"runs": warned, "of": runs_of(tables), "codes": codes},
+        **{"of": runs_of(tables), "codes": codes},
         "room": min(rooms) if rooms else None,
         "tight": sum(each < 1.1 for each in rooms),
         "verdicts": len(told),

@@ -264,12 +264,8 @@ def _own_facts(found: pd.DataFrame) -> dict[str, Any]:
         for best, each in slower.groupby("best", sort=False)
     ]
     return {
-        **{"of": len(found), "faster": len(faster), "open": len(open_)},
-        "x": speed_span(faster.speed),
-        "most": {
-            **{"d": int(found.head_dim[top]), "N": int(found.seq_len[top])},
-            "x": found.speed[top].x,
-        },
+        **{"of": len(found), "faster": len(faster), "x": speed_span(faster.speed)},
+        "most": {"d": int(found.head_dim[top]), "N": int(found.seq_len[top])},
         "level": widest and {"where": widest[1], "with": sorted(set(widest[2].best))},
         "losses": losses,
         "never": all(low is not None and low > 1 / words.margins(1) for low in lows),
@@ -355,10 +351,7 @@ def line_groups_sweep(chapter: Chapter, number: int) -> Observation | None:
     naive = time.facts["naive"] if time.facts["naive"] == memory.facts["naive"] else None
     facts = {
         **{"number": number, "target": chapter.name, "naive": naive},
-        **{
-            key: time.facts[key]
-            for key in ("p", "first", "last", "factor", "operations", "growth", "d")
-        },
+        **{key: time.facts[key] for key in ("p", "first", "last", "operations", "growth", "d")},
         "naive_time": time.facts["stored"][0]["factor"] if naive else None,
         "naive_memory": memory.facts["stored"][0]["factor"] if naive else None,
         "memory": memory.facts["fused"]["whole"],

@@ -24,6 +24,7 @@ from flashlab.story.attention.sweep import (
     ON,
     PASSES,
     TOTAL,
+    head_dims,
     matrix_ceiling,
     memory_equal,
     operations,
@@ -54,7 +55,7 @@ def groups_varies(chapter: Chapter) -> Observation:
     found = varies(chapter.first)
     if len(chapter.sections) == 1:
         return found
-    facts, differs = {**found.facts, "differs": {}}, {}
+    facts, differs = {**found.facts}, dict[str, Any]()
     for parameter in chapter.first.benchmark.given:
         seen = {run[parameter.name] for each in chapter.sections for run in each.experiment.runs}
         if parameter.symbol in facts["fixed"] and len(seen) > 1:
@@ -85,6 +86,7 @@ def groups_time(chapter: Chapter) -> Observation | None:
     work = operations(section, variant, values)
     swept = section.experiment.values
     grown = {n: section.growth(TOTAL, n, variant, last) for n in times}
+    dims = [head_dims(section, variant)[value] for value in (first, last)]
     facts: dict[str, Any] = {
         **{
             "p": section.symbol,
@@ -92,9 +94,9 @@ def groups_time(chapter: Chapter) -> Observation | None:
             "last": last,
             "naive": naive if naive in stored else None,
         },
-        **{"factor": last / first, "operations": work[last] / work[first]},
+        "operations": work[last] / work[first],
         "masked": chapter.is_half and variant == ON,
-        "d": _head_dims(section, variant, first, last),
+        "d": dims if dims[0] != dims[1] else None,
         "stored": [
             {"name": name, "total": times[name][last], "factor": factors[name]} for name in stored
         ],
@@ -117,24 +119,11 @@ def groups_time(chapter: Chapter) -> Observation | None:
     return Observation("groups_time", chapter.name, facts, evidence(grown.values()))
 
 
-def _among(name: str | None, names: Sequence[str]) -> str | None:
-    return name if name in names else None
-
-
 def _at_both(
     section: Section, variant: str, names: Sequence[str], metric: str, ends: Sequence[int]
 ) -> list[str]:
     """Those of these implementations that have a metric at both ends."""
     return [n for n in names if {*ends} <= section.medians(metric, n, variant).keys()]
-
-
-def _head_dims(section: Section, variant: str, first: int, last: int) -> list[int] | None:
-    """The head dimensions at the ends of the sweep, where they differ."""
-    found = []
-    for value in (first, last):
-        runs = (section.run(name, variant, value) for name in section.implementations)
-        found.append(int(next(run["head_dim"] for run in runs if run)))
-    return found if found[0] != found[1] else None
 
 
 def turning(chapter: Chapter, names: Sequence[str]) -> list[list[str]]:
@@ -180,7 +169,7 @@ def groups_head_dim(chapter: Chapter) -> Observation | None:
     if chapter.switch or section.experiment.parameter.name != "num_heads" or len(values) < 2:
         return None
     work = operations(section, variant, values)
-    dims = _dims(section, variant)
+    dims = head_dims(section, variant)
     if max(work.values()) / min(work.values()) > 1.01 or len(set(dims.values())) < 2:
         return None
     found: dict[str, dict[str, Any]] = {}
@@ -223,15 +212,6 @@ def groups_head_dim(chapter: Chapter) -> Observation | None:
     return Observation("groups_head_dim", chapter.name, facts)
 
 
-def _dims(section: Section, variant: str) -> dict[int, int]:
-    """The head dimension by value of the sweep."""
-    found = {}
-    for value in section.experiment.values:
-        runs = (section.run(name, variant, value) for name in section.implementations)
-        found[value] = int(next(run["head_dim"] for run in runs if run))
-    return found
-
-
 def _most_common(values: Sequence[int]) -> int:
     return max(sorted(set(values)), key=values.count)
 
@@ -255,13 +235,10 @@ def mask_effects(chapter: Chapter) -> tuple[dict[str, Any], list[Speed]] | None:
     first, last = common[0], common[-1]
     fused = {name: total[name][last] for name in names}
     x = {name: speed.x for name, speed in fused.items()}
-    rising = first != last and all(
-        (total[n][last].low or 0) > (total[n][first].high or math.inf) for n in names
-    )
     facts = {
         **{"p": section.symbol, "first": first, "last": last, "count": len(fused)},
         "faster": [name for name, speed in fused.items() if speed.verdict == FASTER],
-        **{"x": span([*x.values()]), "rising": rising},
+        "x": span([*x.values()]),
         "most": {"name": (most := max(x, key=x.__getitem__)), "x": x[most]},
         "faster_first": [n for n in names if total[n][first].verdict == FASTER],
         "stored": [{"name": name, **total[name][last].facts} for name in stored],
@@ -385,7 +362,7 @@ def _project(chapter: Chapter, section: Section, variant: str) -> dict[str, Any]
             "of": len(speeds),
             **{
                 verdict: sorted(v for v, speed in speeds.items() if speed.verdict == verdict)
-                for verdict in (FASTER, SLOWER, EQUAL, UNDECIDED)
+                for verdict in (FASTER, SLOWER)
             },
         }
     return found
@@ -479,11 +456,9 @@ def groups_memory(chapter: Chapter) -> Observation | None:
             "last": values[-1],
             "naive": naive if naive in stored else None,
         },
-        "sweep": values[-1] / values[0],
         "stored": [
             {
                 **{"name": name, "factor": factors[name], "growth": growths[name]},
-                **{"first": sizes[name][0], "last": sizes[name][-1]},
                 "adds": (sizes[name][-1] - sizes[name][0]) / step,
             }
             for name in stored
@@ -492,7 +467,6 @@ def groups_memory(chapter: Chapter) -> Observation | None:
             **spread_of({name: factors[name] for name in fused}),
             "whole": span([factors[name] for name in fused]),
             "last": span([sizes[name][-1] for name in fused]),
-            "growths": sorted({growths[name] for name in fused}),
         },
         "stored_growth": alike.pop() if len(alike) == 1 else None,
         "steady": sum(growths[name] == "constant" for name in fused) * 2 > len(fused),
@@ -631,7 +605,7 @@ def _take_mask(chapter: Chapter) -> Observation | None:
     inside = [each for name, each in widened.items() if odd is None or name != odd["name"]]
     facts = {
         **{"p": section.symbol, "lesson": "mask", "last": last, "naive": chapter.naive},
-        **{"count": len(inside), "of": len(chapter.fused)},
+        "count": len(inside),
         "x": [span([each[0].x for each in inside]), span([each[1].x for each in inside])],
         "without": [name for name in chapter.fused if name not in widened]
         + ([odd["name"]] if odd else []),
@@ -647,7 +621,7 @@ NEAR_BEST = 1.3
 def _take_heads(chapter: Chapter) -> dict[str, Any] | None:
     """The head dimensions at which most of the fused are near their best, and what others cost."""
     section, variant = chapter.main.section, chapter.main.variant
-    dims = _dims(section, variant)
+    dims = head_dims(section, variant)
     cost: dict[int, dict[str, float]] = {d: {} for d in dims.values()}
     for name in chapter.fused:
         times = section.medians(TOTAL, name, variant)

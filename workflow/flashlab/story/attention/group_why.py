@@ -62,7 +62,7 @@ def groups_traffic(chapter: Chapter) -> Observation | None:
     if known[naive]["gigabytes"] < 2 * max(bytes_):
         return None
     facts = {
-        **{"p": section.symbol, "at": at, "count": len(fused), "alike": alike},
+        **{"p": section.symbol, "at": at, "count": len(fused)},
         "gigabytes": [min(bytes_), max(bytes_)],
         "stored": [
             {"name": name, "gigabytes": known[name]["gigabytes"]}

@@ -10,7 +10,7 @@ from typing import Any
 from flashlab.analysis import choices
 from flashlab.story.attention.group_sections import ranking_along
 from flashlab.story.attention.groups import Chapter, Series
-from flashlab.story.attention.sweep import FORWARD, PASSES
+from flashlab.story.attention.sweep import FORWARD, PASSES, head_dims
 from flashlab.story.observation import Observation
 from flashlab.story.tables import FASTER, SLOWER, Speed, evidence
 
@@ -58,12 +58,12 @@ def surprise_worse_than_naive(chapter: Chapter) -> Observation | None:
             None,
         )
         facts: dict[str, Any] = {
-            **{"p": section.symbol, "at": at, "d": _dims(chapter.main, at), "pass": key},
+            **{"p": section.symbol, "at": at, "d": _dim(chapter.main, at), "pass": key},
             **{"naive": naive, "naive_time": times[naive][at]},
             "of": [{"name": name, "time": times[name][at]} for name in names],
             "recovers": recovers
             and {
-                **{"at": recovers, "d": _dims(chapter.main, recovers)},
+                **{"at": recovers, "d": _dim(chapter.main, recovers)},
                 "times": [times[name][recovers] for name in names],
             },
         }
@@ -73,16 +73,10 @@ def surprise_worse_than_naive(chapter: Chapter) -> Observation | None:
     return None
 
 
-def _dims(series: Series, value: int) -> int | None:
+def _dim(series: Series, value: int) -> int | None:
     """The head dimension at a value, where it varies along the sweep."""
-    names = series.section.implementations
-    found = {
-        v: int(run["head_dim"])
-        for v in series.section.experiment.values
-        for name in names
-        if (run := series.section.run(name, series.variant, v))
-    }
-    return found[value] if len(set(found.values())) > 1 else None
+    dims = head_dims(series.section, series.variant)
+    return dims[value] if len(set(dims.values())) > 1 else None
 
 
 def surprise_jump(chapter: Chapter) -> Observation | None:

@@ -68,6 +68,16 @@ def operations(section: Section, variant: str, values: Sequence[int]) -> dict[in
     return found
 
 
+def head_dims(section: Section, variant: str) -> dict[int, int]:
+    """The head dimension by value of the sweep."""
+    return {
+        value: int(run["head_dim"])
+        for value in section.experiment.values
+        for name in section.implementations
+        if (run := section.run(name, variant, value))
+    }
+
+
 def sizes_of(section: Section, variant: str) -> dict[str, Any]:
     """The swept values and the fixed ones, with the head dimensions where they vary."""
     experiment = section.experiment
@@ -124,7 +134,7 @@ def time_growth(section: Section) -> Observation | None:
     first, before, last = values[0], values[-2], values[-1]
     work = operations(section, variant, values)
     facts: dict[str, Any] = {
-        **{"p": section.symbol, "first": first, "before": before, "last": last},
+        **{"p": section.symbol, "first": first, "last": last},
         **{"base": names[0], "new": names[1]},
         "operations": work[last] / work[first],
         "last_operations": work[last] / work[before],
@@ -143,10 +153,10 @@ def time_growth(section: Section) -> Observation | None:
                 "last_step": times[name][last] / times[name][before],
                 "about": _is_wide(grown[name]),
                 "last_about": _is_wide(section.step(metric, name, variant, last)),
-                "fastest": _fastest(section, metric, name, variant, values),
             }
             for role, name in zip(("base", "new"), names, strict=True)
         }
+    facts["fastest"] = _fastest(section, TOTAL, names[1], variant, values)
     both = [facts["total"][role] for role in ("base", "new")]
     facts["keeps_up"] = _shared(
         _growth(e["factor"], facts["operations"], section.growth(TOTAL, name, variant, last))
@@ -267,10 +277,7 @@ def time_lead(section: Section) -> Observation | None:
     verdicts = {speed.verdict for speed in total.values()}
     facts = {
         "p": section.symbol,
-        "first": values[0],
-        "last": values[-1],
         "lead": words.lead(total),
-        "leads": {key: words.lead(speeds[key]) for key in PASSES},
         "verdict": verdicts.pop() if len(verdicts) == 1 else "mixed",
         "range": {key: speed_span(each.values()) for key, each in speeds.items()},
         "ends": {key: [each[v].x for v in (values[0], values[-1])] for key, each in speeds.items()},
@@ -387,7 +394,7 @@ def rate_growth(section: Section) -> Observation | None:
     }
     changed = {role: rate[1] / rate[0] for role, rate in rates.items()}
     facts = {
-        **{"p": section.symbol, "first": at[0], "last": at[1], "base": names[0], "new": names[1]},
+        **{"base": names[0], "new": names[1]},
         **{"unit": section.benchmark.rate_unit, "rates": rates, "changed": changed},
         "equal_work": abs(work[at[1]] / work[at[0]] - 1) < 1e-9,
         "ceiling": matrix_ceiling(section),
@@ -445,7 +452,7 @@ def memory_growth(section: Section) -> Observation | None:
         return None
     facts: dict[str, Any] = {
         **{"p": section.symbol, "first": values[0], "last": values[-1]},
-        **{"base": names[0], "new": names[1], "sweep": values[-1] / values[0]},
+        **{"base": names[0], "new": names[1]},
     }
     added = []
     for role, name in zip(("base", "new"), names, strict=True):

@@ -23,6 +23,7 @@ from flashlab.story.attention.sweep import (
     PASSES,
     TOTAL,
     ends,
+    head_dims,
     is_switch,
     memory_growth,
     pair,
@@ -294,7 +295,7 @@ def line_of(section: Section, metric: str, unit: int = 1) -> dict[str, Any] | No
     share = slope * last / times[last]
     return {
         **{"intercept": intercept, "slope": slope * unit, "error": max(errors), "share": share},
-        **{"at": last, "unit": unit, "raw_slope": slope},
+        **{"at": last, "raw_slope": slope},
     }
 
 
@@ -316,7 +317,7 @@ def score_line(section: Section) -> Observation | None:
     if forward is None:
         return None
     facts: dict[str, Any] = {
-        **{"p": section.symbol, "base": section.baseline, "swept": swept},
+        **{"base": section.baseline, "swept": swept},
         **{"forward": forward, "backward": backward, "confirms": None},
     }
     if swept == "emb_dim":
@@ -382,7 +383,7 @@ def why_operators(section: Section) -> Observation | None:
         return None
     facts = {
         **{"p": section.symbol, "first": first, "last": last, "base": names[0], "new": names[1]},
-        **{"mask": is_switch(section), "ends": found, "swept": section.experiment.parameter.name},
+        **{"mask": is_switch(section), "ends": found},
         "saved": None,
     }
     saved = None if is_switch(section) else saved_of(section, variants[1], last)
@@ -522,14 +523,13 @@ def _best_d(section: Section, name: str) -> dict[str, Any]:
     """The values within 15% of the fastest, by the medians, and how far the slowest is."""
     times = section.medians(TOTAL, name, variant_of(section))
     best = min(times.values())
-    dims = {value: section.run(name, variant_of(section), value) for value in times}
+    dims = head_dims(section, variant_of(section))
     near = [v for v in times if times[v] / best <= 1.15]
     worst = max(times, key=times.__getitem__)
-    head_dims = {value: run["head_dim"] for value, run in dims.items() if run}
     return {
-        "near": sorted(head_dims[v] for v in near),
+        "near": sorted(dims[v] for v in near),
         "within": math.ceil(100 * (max(times[v] for v in near) / best - 1)) / 100,
-        "worst": head_dims[worst],
+        "worst": dims[worst],
         "slower_by": times[worst] / best - 1,
     }
 
