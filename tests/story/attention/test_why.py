@@ -195,6 +195,25 @@ def test_along_the_batch_size_arithmetic_alone_is_claimed(planter: Planter) -> N
     assert why.why_none(along_n) is None
 
 
+def test_a_lesson_of_passes_that_differ_says_of_each_where_it_pays(planter: Planter) -> None:
+    """Forward it is faster at every N, backward slower at the first and faster at the last."""
+    runs = {
+        "Pytorch": ((30, 30), (60, 60), (120, 120), (240, 240)),
+        "Flash2": ((10, 40), (20, 60), (40, 60), (80, 100)),
+    }
+    said = told(why.take(section_of(planter.experiment(runs, spread=0.001))))
+    assert said["en"] == (
+        "Take: Flash2 pays forward at every N, backward at N = 512, 1024 (slower at N = 128)."
+    )
+    assert said["zh_TW"] == (
+        "結論：Flash2 前向在每個 N 都值得用，反向在 N = 512、1024 值得用（N = 128 較慢）。"
+    )
+    runs["Flash2"] = ((10, 40), (20, 80), (40, 160), (80, 300))
+    said = told(why.take(section_of(planter.experiment(runs, spread=0.001))))
+    assert said["en"].endswith("backward at no N (slower at N = 128, 256, 512, 1024).")
+    assert said["zh_TW"].endswith("反向沒有一個 N 值得用（N = 128、256、512、1024 較慢）。")
+
+
 @pytest.mark.parametrize(
     ("flash2", "lesson"),
     [

@@ -22,6 +22,7 @@ from flashlab.story.attention.sweep import (
     ON,
     PASSES,
     TOTAL,
+    decided_of,
     ends,
     head_dims,
     is_switch,
@@ -468,8 +469,10 @@ def take(section: Section) -> Observation | None:
         return _take_mask(section, names, facts)
     speeds = passes_of(section, names[1], variant)
     if passes_differ(speeds):
-        faster = [key for key in PASSES if _all(speeds[key], FASTER)]
-        return Observation("take", section.name, {**facts, "lesson": "passes", "faster": faster})
+        decided = {key: decided_of(speeds[key]) for key in PASSES}
+        everywhere = [key for key in PASSES if _all(speeds[key], FASTER)]
+        facts |= {"lesson": "passes", "decided": decided, "everywhere": everywhere}
+        return Observation("take", section.name, facts)
     lead, memory = time_lead(section), memory_growth(section)
     if lead is None:
         return None
