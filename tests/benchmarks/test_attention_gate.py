@@ -280,10 +280,14 @@ def test_heads_that_share_keys_are_compared_together(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("form", "said"), [("packed", "packed in one tensor"), ("separate", "not in its TAKES")]
+    ("name", "form", "said"),
+    [
+        ("SdpaEfficient", "separate", "does not say that it TAKES num_kv_heads"),
+        ("Flash2", "packed", "num_kv_heads: separate q, k and v alone"),
+    ],
 )
-def test_what_does_not_take_shared_keys_is_unsupported(form: str, said: str) -> None:
-    kernel = load_kernel(find_implementations()["SdpaEfficient"].path)
+def test_what_does_not_take_shared_keys_is_unsupported(name: str, form: str, said: str) -> None:
+    kernel = load_kernel(find_implementations()[name].path)
     assert attention_of(kernel, form, replace(SHARED, num_kv_heads=6))
     with pytest.raises(NotImplementedError, match=said):
         attention_of(kernel, form, SHARED)

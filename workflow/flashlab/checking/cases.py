@@ -16,8 +16,7 @@ class Grid:
 
     `dtypes` and `seq_lens` are by kind of device: a simulator takes long for what a GPU does at
     once. Lengths are such as fill a kernel's tiles, and such as do not. `more` are shapes beside
-    the product of the others; `shared` are those in which heads of queries share keys, for kernels
-    that take that.
+    the product of the others; `beyond` are those that only some kernels take.
     """
 
     dtypes: Mapping[str, Sequence[str]]
@@ -27,7 +26,7 @@ class Grid:
     batch_size: int = 2
     num_heads: int = 3
     more: Sequence[Shape] = ()
-    shared: Sequence[Shape] = ()
+    beyond: Sequence[Shape] = ()
 
     def shapes(self, device: str, takes: Collection[str] = ()) -> list[Shape]:
         """Every head_dim, sequence length and mask, and what there is more.
@@ -40,7 +39,7 @@ class Grid:
                 self.head_dims, self.seq_lens[device], self.masks
             )
         ]
-        return [*product, *self.more, *(self.shared if "num_kv_heads" in takes else ())]
+        return [*product, *self.more, *(s for s in self.beyond if s.beyond <= {*takes})]
 
     def parse(self, text: str, device: str) -> list[Shape]:
         """The shapes that a text names; a dimension that it omits is the grid's.
@@ -57,8 +56,8 @@ class Grid:
         found = [shape for shape in shapes if shape.causal in self.masks]
         if not found:
             raise ShapeError(f"{text!r}: a step of the ladder has no mask; leave out causal")
-        if not self.shared and any(shape.group > 1 for shape in found):
-            raise ShapeError(f"{text!r}: a step of the ladder shares no keys; leave out KV")
+        if not self.beyond and any(shape.beyond for shape in found):
+            raise ShapeError(f"{text!r}: a step of the ladder takes B, N, H and D alone")
         return found
 
 
@@ -71,7 +70,7 @@ GRIDS = {
         head_dims=(32, 64, 128, 256),
         masks=(False, True),
         more=[Shape(5, 129, 12, 12 * 64, causal) for causal in (False, True)],
-        shared=[
+        beyond=[
             Shape(2, 129, 12, 12 * 64, causal, kv_heads)
             for kv_heads in (3, 1)
             for causal in (False, True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from flashlab.benchmarks.attention.shape import Shape
 
 FORM = "B16,N1024,H32,D64,causal"
-_SIZE = re.compile("(KV|[BNHDE])([1-9][0-9]*)", re.IGNORECASE | re.ASCII)
+_SIZE = re.compile("(?:H_(?=KV))?(KV|[BNHDE])([1-9][0-9]*)", re.IGNORECASE | re.ASCII)
 _RANGE = re.compile(r"([1-9][0-9]*):([1-9][0-9]*)", re.ASCII)
 _LIST = re.compile(r"[1-9][0-9]*(,[1-9][0-9]*)*", re.ASCII)
 _LETTERS = {
@@ -72,8 +72,8 @@ def parse_shapes(
     """The shapes that a text such as ``B16,N1024,H32,D64,causal`` stands for.
 
     The letters are those of the lab: B batch_size, N seq_len, H num_heads, and D head_dim or
-    E emb_dim, in any order; KV num_kv_heads is H where it is left out. Another size that the text
-    leaves out takes each of the values given here, and the mask both.
+    E emb_dim, in any order; KV num_kv_heads, or H_kv as runs are named, is H where it is left out.
+    Another size that the text leaves out takes each of the values given here, and the mask both.
 
     Raises:
         ShapeError: the text is malformed; the message shows the form.
@@ -116,6 +116,11 @@ def _swept_sizes(sweep: str) -> list[str]:
     return [f"{_LETTERS[name]}{size}" for size in sizes]
 
 
+def _letter(part: str) -> str:
+    """The letter of a size's part of a text."""
+    return part.rstrip("0123456789").upper().removeprefix("H_")
+
+
 def sweep_shape(text: str, sweep: str) -> list[str]:
     """A shape's text once for each size of a sweep, in place of the one that it has, if any.
 
@@ -128,5 +133,5 @@ def sweep_shape(text: str, sweep: str) -> list[str]:
     letter = _LETTERS[sweep.partition("=")[0]]
     replaced = ("D", "E") if letter in "DE" else (letter,)
     parts = [part.strip() for part in text.split(",")]
-    kept = [part for part in parts if part and part.rstrip("0123456789").upper() not in replaced]
+    kept = [part for part in parts if part and _letter(part) not in replaced]
     return [",".join([*kept, size]) for size in sizes]

@@ -211,11 +211,11 @@ def compare(
     wrong = [name for name, error in mine.items() if not error <= tolerance]
     if wrong:
         listed = ", ".join(f"{name} {mine[name]:.3g}" for name in wrong)
-        shared = f"num_kv_heads {shape.kv_heads}, " if shape.group > 1 else ""
+        more = "".join(f"{name} {shape.parameters[name]}, " for name in sorted(shape.beyond))
         raise IncorrectError(
             f"relative error against float64: {listed}; at most {tolerance:g} is "
             f"allowed (batch_size {shape.batch_size}, seq_len {shape.seq_len}, "
-            f"num_heads {shape.num_heads}, {shared}head_dim {shape.head_dim}, "
+            f"num_heads {shape.num_heads}, {more}head_dim {shape.head_dim}, "
             f"seed {compared['seed']})",
             compared,
         )

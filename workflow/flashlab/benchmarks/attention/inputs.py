@@ -21,20 +21,20 @@ Attention = Callable[..., torch.Tensor]
 def forms_of(kernel: ModuleType, shape: Shape) -> list[str]:
     """The forms of inputs that a kernel takes at a shape: packed wherever that can be, as well."""
     own = getattr(kernel, "INPUTS", (PACKED,))
-    return [*dict.fromkeys((PACKED, *own))] if shape.group == 1 else [SEPARATE]
+    return [SEPARATE] if shape.beyond else [*dict.fromkeys((PACKED, *own))]
 
 
 def attention_of(kernel: ModuleType, form: str | None, shape: Shape) -> Attention:
     """The function of a kernel that takes inputs of a form.
 
-    NotImplementedError where it does not take fewer heads of k and v than of q, as this shape has.
+    NotImplementedError where the shape has what the kernel's file does not say that it takes, with
+    separate inputs.
     """
-    if shape.group > 1 and form != SEPARATE:
-        raise NotImplementedError("q, k and v are packed in one tensor, so k and v have q's heads")
-    if shape.group > 1 and "num_kv_heads" not in getattr(kernel, "TAKES", {}):
-        raise NotImplementedError(
-            "it takes no fewer heads of k and v than of q (num_kv_heads is not in its TAKES)"
-        )
+    untaken = sorted(shape.beyond - {*getattr(kernel, "TAKES", {})})
+    if untaken:
+        raise NotImplementedError(f"its file does not say that it TAKES {', '.join(untaken)}")
+    if shape.beyond and form != SEPARATE:
+        raise NotImplementedError(f"{', '.join(sorted(shape.beyond))}: separate q, k and v alone")
     found: Attention = kernel.separate_attention if form == SEPARATE else kernel.attention
     return found
 

@@ -42,6 +42,13 @@ class Shape:
         return self.num_heads // self.kv_heads
 
     @property
+    def beyond(self) -> frozenset[str]:
+        """The parameters that not every kernel takes, of those that are not as by default."""
+        return frozenset(f.name for f in fields(self) if f.default is not MISSING) & {
+            *self.parameters
+        }
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """The sizes and the mask by name, without what is as by default."""
         values = asdict(self)
