@@ -6,16 +6,19 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.attention.shape import BEYOND, Shape
 
 FORM = "B16,N1024,H32,D64,causal"
-_SIZE = re.compile("(?:H_(?=KV))?(KV|[BNHDE])([1-9][0-9]*)", re.IGNORECASE | re.ASCII)
 _RANGE = re.compile(r"([1-9][0-9]*):([1-9][0-9]*)", re.ASCII)
 _LIST = re.compile(r"[1-9][0-9]*(,[1-9][0-9]*)*", re.ASCII)
 _LETTERS = {
     **{"batch_size": "B", "seq_len": "N", "num_heads": "H", "num_kv_heads": "KV"},
     **{"emb_dim": "E", "head_dim": "D"},
 }
+_SIZE = re.compile(
+    f"(?:H_(?=KV))?({'|'.join(sorted(_LETTERS.values(), key=len, reverse=True))})([1-9][0-9]*)",
+    re.IGNORECASE | re.ASCII,
+)
 _MASKS = {"full": False, "causal": True}
 
 
@@ -27,8 +30,10 @@ def shape_text(shape: Shape) -> str:
     """The shape as `parse_shapes` reads it."""
     s = shape
     mask = "causal" if s.causal else "full"
-    shared = f",KV{s.kv_heads}" if s.group > 1 else ""
-    return f"B{s.batch_size},N{s.seq_len},H{s.num_heads}{shared},D{s.head_dim},{mask}"
+    beyond = "".join(
+        f",{letter}{s.parameters[name]}" for name, letter in _LETTERS.items() if name in s.beyond
+    )
+    return f"B{s.batch_size},N{s.seq_len},H{s.num_heads}{beyond},D{s.head_dim},{mask}"
 
 
 def _parts(text: str) -> tuple[dict[str, list[int]], list[bool]]:
@@ -81,6 +86,11 @@ def parse_shapes(
     try:
         sizes, masks = _parts(text)
         dims = [0] if "E" in sizes else sizes.get("D", head_dim)
+        beyond = {
+            name: sizes[letter][0]
+            for name, letter in _LETTERS.items()
+            if name in BEYOND and letter in sizes
+        }
         shapes = []
         for b, n, h, d in itertools.product(
             sizes.get("B", batch_size), sizes.get("N", seq_len), sizes.get("H", num_heads), dims
@@ -91,7 +101,8 @@ def parse_shapes(
                 raise ShapeError(f"H{h} does not divide E{emb_dim}")
             if h % kv:
                 raise ShapeError(f"KV{kv} does not divide H{h}")
-            shapes += [Shape(b, n, h, emb_dim, mask, kv) for mask in masks or (False, True)]
+            for mask in masks or (False, True):
+                shapes.append(Shape(b, n, h, emb_dim, mask, **beyond))
     except (ShapeError, ValueError) as error:  # ValueError: more digits than Python reads
         raise ShapeError(f"{text!r}: {error}; the form is {FORM}") from None
     return shapes

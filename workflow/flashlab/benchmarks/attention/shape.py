@@ -44,9 +44,7 @@ class Shape:
     @property
     def beyond(self) -> frozenset[str]:
         """The parameters that not every kernel takes, of those that are not as by default."""
-        return frozenset(f.name for f in fields(self) if f.default is not MISSING) & {
-            *self.parameters
-        }
+        return BEYOND.intersection(self.parameters)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -64,3 +62,7 @@ class Shape:
                 if field.default is MISSING or field.name in parameters
             }
         )
+
+
+BEYOND = frozenset(field.name for field in fields(Shape) if field.default is not MISSING)
+"""The parameters that not every kernel takes: those with a default."""
