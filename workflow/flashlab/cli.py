@@ -79,8 +79,8 @@ LANGUAGE: Keywords = {
 }
 DTYPES = ("float16", "bfloat16", "float32")
 SIZES = (
-    "E2048 (emb_dim) may be given in place of D64 (head_dim), and KV8 (num_kv_heads) where keys are "
-    "shared; a size left out takes"
+    "E2048 (emb_dim) may be given in place of D64 (head_dim), and KV8 (num_kv_heads) where keys "
+    "are shared; a size left out takes"
 )
 SHAPE: Keywords = {
     **SEVERAL,
