@@ -14,6 +14,7 @@ LABEL = {"zh_TW": "FlashAttention-2", "en": "FlashAttention-2"}
 LABEL_CPU = {"zh_TW": "PyTorch 的 CPU flash 核心", "en": "PyTorch's CPU flash kernel"}
 PACKAGES = ("flash-attn", "torch")
 INPUTS = ("separate", "packed")
+TAKES = {"num_kv_heads": "in place"}
 PRELOADS = ("flash_attn",)
 
 try:
@@ -36,7 +37,8 @@ def separate_attention(
     """Attention from q, k and v.
 
     Args:
-        q, k, v: (B, N, H, D) each; float16 or bfloat16 on CUDA, float32 too on the CPU.
+        q: (B, N, H, D); float16 or bfloat16 on CUDA, float32 too on the CPU.
+        k, v: (B, N, H / G, D), each head for G of q.
         causal: whether position t is kept from seeing positions after t.
 
     Returns:
@@ -47,9 +49,11 @@ def separate_attention(
     """
     if q.is_cuda and flash_attn_func is not None:
         return flash_attn_func(q, k, v, causal=causal)  # (B, N, H, D)
-    q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # each (B, H, N, D)
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, H, N, D), (B, H / G, N, D)
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-        out = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)  # (B, H, N, D)
+        out = functional.scaled_dot_product_attention(
+            q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]
+        )  # (B, H, N, D)
     return out.transpose(1, 2)  # (B, N, H, D)
 
 

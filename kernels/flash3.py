@@ -13,6 +13,7 @@ NAME = "Flash3"
 LABEL = {"zh_TW": "FlashAttention-3", "en": "FlashAttention-3"}
 PACKAGES = ("flash-attn-3", "xformers", "torch")
 INPUTS = ("separate", "packed")
+TAKES = {"num_kv_heads": "in place"}
 
 CARRIERS = ("flash-attn-3", "xformers")
 """The packages that have the operators, the first one first."""
@@ -93,8 +94,9 @@ class _Attention(torch.autograd.Function):
 def separate_attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
 ) -> torch.Tensor:
-    """Attention from q, k and v, each (B, N, H, D) float16 or bfloat16 on CUDA, to (B, N, H, D).
+    """Attention from q (B, N, H, D), k and v (B, N, H / G, D), to (B, N, H, D).
 
+    float16 or bfloat16 on CUDA.
     NotImplementedError where there is no FlashAttention-3 or no Hopper GPU.
     """
     _refuse(q)

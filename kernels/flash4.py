@@ -11,6 +11,7 @@ NAME = "Flash4"
 LABEL = {"zh_TW": "FlashAttention-4", "en": "FlashAttention-4"}
 PACKAGES = ("flash-attn-4", "nvidia-cutlass-dsl", "torch")
 INPUTS = ("separate",)
+TAKES = {"num_kv_heads": "in place"}
 
 
 def provider(device: str) -> str:
@@ -21,8 +22,9 @@ def provider(device: str) -> str:
 def separate_attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
 ) -> torch.Tensor:
-    """Attention from q, k and v, each (B, N, H, D) float16 or bfloat16 on CUDA, to (B, N, H, D).
+    """Attention from q (B, N, H, D), k and v (B, N, H / G, D), to (B, N, H, D).
 
+    float16 or bfloat16 on CUDA.
     NotImplementedError where the package or the GPU is missing.
     """
     if not q.is_cuda:

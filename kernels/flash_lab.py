@@ -9,6 +9,7 @@ NAME = "FlashLab"
 LABEL = {"zh_TW": "本專案自行開發的 kernel", "en": "this project's own kernel"}
 PACKAGES = ("torch", "triton")
 INPUTS = ("separate", "packed")
+TAKES = {"num_kv_heads": "in place"}
 TUNED_ON = ("NVIDIA H200",)
 SOURCES = (
     "flashlab/cuda/sm90.cuh", "flashlab/cuda/tiles.cuh", "flashlab/cuda/forward.cu",
@@ -33,7 +34,7 @@ def provider(device: str) -> str:
 def separate_attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
 ) -> torch.Tensor:
-    """Attention from q, k and v, each (B, N, H, D) float16 or bfloat16 on a GPU.
+    """Attention from q (B, N, H, D), k and v (B, N, H / G, D), float16 or bfloat16 on a GPU.
 
     Returns (B, N, H, D). The gradient is computed in the fastest way, or with the same bits at each
     call where torch.use_deterministic_algorithms(True) asks for it. NotImplementedError where there

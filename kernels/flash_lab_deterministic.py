@@ -12,6 +12,7 @@ LABEL = {
 }
 PACKAGES = ("torch", "triton")
 INPUTS = ("separate", "packed")
+TAKES = {"num_kv_heads": "in place"}
 TUNED_ON = ("NVIDIA H200",)
 SOURCES = (
     "flashlab/cuda/sm90.cuh", "flashlab/cuda/tiles.cuh", "flashlab/cuda/forward.cu",
@@ -29,7 +30,7 @@ def provider(device: str) -> str:
 def separate_attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
 ) -> torch.Tensor:
-    """Attention from q, k and v, each (B, N, H, D) float16 or bfloat16 on a GPU.
+    """Attention from q (B, N, H, D), k and v (B, N, H / G, D), float16 or bfloat16 on a GPU.
 
     Returns (B, N, H, D); otherwise as FlashLab's kernel. No float32 dQ takes memory.
     """

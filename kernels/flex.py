@@ -13,6 +13,7 @@ NAME = "Flex"
 LABEL = {"zh_TW": "FlexAttention", "en": "FlexAttention"}
 PACKAGES = ("torch", "triton")
 INPUTS = ("separate",)
+TAKES = {"num_kv_heads": "in place"}
 
 # The backward pass is called again on one graph, so its buffers may not be reused.
 torch._functorch.config.donated_buffer = False
@@ -31,15 +32,15 @@ def _causal_mask(seq_len: int, device: torch.device) -> BlockMask:
 def separate_attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
 ) -> torch.Tensor:
-    """Attention from q, k and v, each (B, N, H, D), to (B, N, H, D).
+    """Attention from q (B, N, H, D), k and v (B, N, H / G, D), to (B, N, H, D).
 
     The block mask depends on seq_len alone and is made once for it, outside later calls.
     """
     if not q.is_cuda:
         raise NotImplementedError("flex_attention has no backward pass on the CPU")
     mask = _causal_mask(q.shape[1], q.device) if causal else None
-    q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # each (B, H, N, D)
-    out = compiled(q, k, v, block_mask=mask)  # (B, H, N, D)
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, H, N, D), (B, H / G, N, D)
+    out = compiled(q, k, v, block_mask=mask, enable_gqa=q.shape[1] != k.shape[1])  # (B, H, N, D)
     return out.transpose(1, 2)  # (B, N, H, D)
 
 

@@ -10,6 +10,7 @@ NAME = "Pytorch"
 LABEL = {"zh_TW": "Pytorch（直接實作）", "en": "Pytorch (naive)"}
 PACKAGES = ("torch",)
 INPUTS = ("separate", "packed")
+TAKES = {"num_kv_heads": "repeated"}
 STORES_SCORES = True
 
 
@@ -19,7 +20,8 @@ def separate_attention(
     """Attention from q, k and v.
 
     Args:
-        q, k, v: (B, N, H, D) each, any floating dtype.
+        q: (B, N, H, D), any floating dtype.
+        k, v: (B, N, H / G, D), each head repeated for G of q.
         causal: whether position t may see positions after t; the mask is made at each call and
             adds -10000, as in the course's script, so that memory and time are comparable to it.
 
@@ -27,6 +29,8 @@ def separate_attention(
         (B, N, H, D) in q's dtype.
     """
     B, N, H, D = q.shape
+    if k.shape[2] < H:
+        k, v = (x.repeat_interleave(H // k.shape[2], 2) for x in (k, v))  # each (B, N, H, D)
     q = q.transpose(1, 2).reshape(B * H, N, D)  # (B·H, T, D)
     k = k.permute(0, 2, 3, 1).reshape(B * H, D, N)  # (B·H, D, S)
     scores = torch.empty(B * H, N, N, dtype=q.dtype, device=q.device)

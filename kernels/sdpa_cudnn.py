@@ -11,19 +11,22 @@ NAME = "SdpaCudnn"
 LABEL = {"zh_TW": "SDPA cuDNN", "en": "SDPA cuDNN"}
 PACKAGES = ("torch",)
 INPUTS = ("separate",)
+TAKES = {"num_kv_heads": "in place"}
 
 
 def separate_attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
 ) -> torch.Tensor:
-    """Attention from q, k and v, each (B, N, H, D), to (B, N, H, D).
+    """Attention from q (B, N, H, D), k and v (B, N, H / G, D), to (B, N, H, D).
 
     RuntimeError "No available kernel" where the backend does not serve this device, dtype or
     head_dim; its reasons are warnings.
     """
-    q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # each (B, H, N, D)
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))  # (B, H, N, D), (B, H / G, N, D)
     with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-        out = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)  # (B, H, N, D)
+        out = functional.scaled_dot_product_attention(
+            q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]
+        )  # (B, H, N, D)
     return out.transpose(1, 2)  # (B, N, H, D)
 
 

@@ -126,6 +126,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("replicates", 21, "must be at most 20"),
     ("replicates", {"gpu": 3}, r"\(did you mean cuda\?\)"),
     (f"{CUDA}.emb_dim", 2000, "num_heads 32 does not divide 2000; .* such as 1984"),
+    (f"{CUDA}.num_kv_heads", 5, "5 does not divide num_heads 32; use 1, or another divisor"),
     (CUDA, block(num_heads=8), "give two of .* found only num_heads"),
     (CUDA, block(num_heads=8, emb_dim=2048, head_dim=128), "8 × 128 is 1024, not 2048; remove one"),
     (FIRST, sweep_of_head_dim(head_dim=[60], emb_dim=64), "head_dim 60 does not divide 64"),
@@ -277,6 +278,15 @@ def test_a_mistake_in_shared_implementations_is_reported_once_and_there() -> Non
 
 
 # What the documents say
+
+
+def test_shared_keys_are_recorded_as_their_own_file_has_them() -> None:
+    """Beside the experiments that the recording has anyway."""
+    own, recorded = (
+        yaml.safe_load((BUILT_IN / "config" / file).read_text(encoding="utf-8"))["experiments"]
+        for file in ("gqa.yaml", "record/attention.yaml")
+    )
+    assert [each for each in own if each not in recorded] == []
 
 
 def test_the_experiments_that_the_readme_shows_are_usable() -> None:

@@ -71,6 +71,14 @@ def test_a_kernel_is_given_separate_inputs_where_it_takes_them_and_packed_ones_b
     assert both.form(find_benchmark("training"), "sampled") is None
 
 
+def test_a_kernel_says_which_parameters_it_takes_beyond_those_of_all(tmp_path: Path) -> None:
+    plain = read_implementation(kernel(tmp_path, KERNEL))
+    line = 'TAKES = {"num_kv_heads": "in place"}; PACKAGES ='
+    sharing = read_implementation(kernel(tmp_path, KERNEL.replace("PACKAGES =", line), "s.py"))
+    assert (plain.takes, sharing.takes) == ({}, {"num_kv_heads": "in place"})
+    assert plain.digest != sharing.digest  # what was unsupported is measured
+
+
 def test_a_kernel_that_takes_both_forms_can_be_named_with_packed_inputs() -> None:
     found = implementations_of(ATTENTION)
     flash2, packed = found["Flash2"], found["Flash2Packed"]
@@ -94,6 +102,7 @@ def test_a_kernel_that_takes_both_forms_can_be_named_with_packed_inputs() -> Non
         ('("a_slow_library",)', '("one", 2)', "PRELOADS"),
         ("PACKAGES =", 'INPUTS = ("both",); PACKAGES =', "INPUTS"),
         ("PACKAGES =", 'INPUTS = ("separate",); PACKAGES =', "separate_attention"),
+        ("PACKAGES =", 'TAKES = ("num_kv_heads",); PACKAGES =', "TAKES must name parameters"),
     ],
 )
 def test_a_kernel_that_does_not_say_what_it_must_is_named(

@@ -162,7 +162,7 @@ def test_what_is_written_is_read_back_cell_by_cell(plan: dict[str, Any], tmp_pat
 
 def test_samples_are_found_by_their_run_and_metric(plan: dict[str, Any], run: Run) -> None:
     found = samples_by_run(tables_of(plan), ATTENTION)
-    key = tuple(run.to_json().values())
+    key = tuple(run.to_row().values())
     (forward,) = found[*key, "forward_time"]
     assert forward == pytest.approx([1e3 * second for second in FORWARD])
     assert set(found) == {(*key, "forward_time"), (*key, "backward_time")}

@@ -88,3 +88,27 @@ def test_one_sequence_or_one_head_needs_no_copies(shape: Shape, peak: int) -> No
 def test_where_the_memory_is_exact(shape: Shape, model: bool, flash2: bool, naive: bool) -> None:
     found = has_memory_model(shape), flash2_memory_is_exact(shape), naive_memory_is_exact(shape)
     assert found == (model, flash2, naive)
+
+
+# Heads of queries that share keys and values: 32 of them, 8 or 1 of keys and values.
+
+
+def test_shared_keys_cost_as_many_operations_and_fewer_bytes() -> None:
+    shared, tensor = replace(HEADLINE, num_kv_heads=8), 32 * 1024 * 2048 * 2
+    assert flops(shared) == flops(HEADLINE)
+    assert compulsory_bytes(shared, "float16") == {
+        **{"forward": 2 * tensor + 2 * tensor / 4, "backward": 3 * tensor + 4 * tensor / 4}
+    }
+
+
+@pytest.mark.parametrize("kv_heads", [8, 1])
+def test_memory_that_sharing_saves_is_that_of_k_and_v_and_their_gradients(kv_heads: int) -> None:
+    """Flash2 computes gradients of k and v for each head of q; the naive one repeats k and v."""
+    shared, tensor = replace(HEADLINE, num_kv_heads=kv_heads), 32 * 1024 * 2048 * 2
+    saved = tensor * (1 - kv_heads / 32)
+    assert flash2_memory_is_exact(shared) and naive_memory_is_exact(shared)
+    assert flash2_peak_memory(shared) == flash2_peak_memory(HEADLINE) - 4 * saved + 2 * tensor
+    assert naive_peak_memory(shared, 0) == naive_peak_memory(HEADLINE, 0) - 2 * saved
+    one, all_of_one = (replace(each, batch_size=1) for each in (shared, HEADLINE))
+    repeated = 2 * tensor / 32
+    assert naive_peak_memory(one, 0) == naive_peak_memory(all_of_one, 0) - saved / 16 + repeated

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -17,11 +18,12 @@ from flashlab.benchmarks.attention.gate import (
     heads_compared,
     reference_passes,
 )
+from flashlab.benchmarks.attention.inputs import attention_of
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.measuring.kernel import load_kernel
 
-Attention = Callable[[torch.Tensor, bool], torch.Tensor]
+Attention = Callable[..., torch.Tensor]
 
 
 def naive(qkv: torch.Tensor, causal: bool, scale: float | None = None) -> torch.Tensor:
@@ -223,3 +225,69 @@ def test_a_wrong_result_states_its_errors_as_data(wrong: str) -> None:
         assert compared["errors"] == {"out": None, "dqkv": None}
     else:
         assert max(compared["errors"].values()) > TOLERANCES["float32"]
+
+
+# Heads of queries that share keys and values
+
+SHARED = Shape(2, 37, 6, 6 * 16, True, num_kv_heads=2)
+
+
+def repeating(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    k, v = (x.repeat_interleave(q.shape[2] // x.shape[2], 2) for x in (k, v))
+    return naive(torch.stack((q, k, v), 2), causal)
+
+
+def interleaved(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    """Has every second head of q share one of k, not neighbours."""
+    k, v = (x.repeat(1, 1, q.shape[2] // x.shape[2], 1) for x in (k, v))
+    return naive(torch.stack((q, k, v), 2), causal)
+
+
+def first_of_each(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    """Forgets what all heads but the first of those that share keys add to their gradient."""
+    whole, group = repeating(q, k, v, causal), q.shape[2] // k.shape[2]
+    detached = repeating(q, k.detach(), v.detach(), causal)
+    is_first = (torch.arange(q.shape[2]) % group == 0)[:, None]
+    return torch.where(is_first, whole, detached)
+
+
+@pytest.mark.parametrize("kv_heads", [6, 3, 2, 1])
+@pytest.mark.parametrize("name", ["Pytorch", "Flash2", "SdpaMath"])
+def test_kernels_that_share_keys_are_held_against_repeated_ones(name: str, kv_heads: int) -> None:
+    shape = replace(SHARED, num_kv_heads=kv_heads)
+    kernel = load_kernel(find_implementations()[name].path)
+    attention = attention_of(kernel, "separate", shape)
+    errors = check_correctness(attention, shape, "float32", "cpu", "separate")["errors"]
+    assert max(errors.values()) < TOLERANCES["float32"] / 10
+
+
+@pytest.mark.parametrize(
+    ("attention", "said"), [(interleaved, "out .*dqkv"), (first_of_each, ": dqkv")]
+)
+def test_keys_shared_by_other_heads_or_gradients_not_summed_are_refused(
+    attention: Attention, said: str
+) -> None:
+    assert check_correctness(repeating, SHARED, "float32", "cpu", "separate")["heads"] == 12
+    with pytest.raises(IncorrectError, match=f"{said}.* num_kv_heads 2"):
+        check_correctness(attention, SHARED, "float32", "cpu", "separate")
+
+
+def test_heads_that_share_keys_are_compared_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "MAX_SCORES", {"cpu": 2 * 37**2})  # room for one head of q
+    assert check_correctness(repeating, SHARED, "float32", "cpu", "separate")["heads"] == 2 * 3
+    with pytest.raises(IncorrectError, match=": dqkv"):
+        check_correctness(first_of_each, SHARED, "float32", "cpu", "separate")
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "said"),
+    [
+        ("SdpaEfficient", "separate", "does not say that it TAKES num_kv_heads"),
+        ("Flash2", "packed", "num_kv_heads: separate q, k and v alone"),
+    ],
+)
+def test_what_does_not_take_shared_keys_is_unsupported(name: str, form: str, said: str) -> None:
+    kernel = load_kernel(find_implementations()[name].path)
+    assert attention_of(kernel, form, replace(SHARED, num_kv_heads=6))
+    with pytest.raises(NotImplementedError, match=said):
+        attention_of(kernel, form, SHARED)

@@ -195,7 +195,8 @@ def small_grid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_right_kernel_is_ok_at_the_whole_grid(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "Pytorch"]) == 0
     printed = capsys.readouterr().out
-    assert "\n12 cases: 12 ok\n" in printed
+    assert "\n20 cases: 20 ok\n" in printed
+    assert re.search(r"^float32 +B2,N129,H12,KV3,D64,causal .* ok$", printed, re.MULTILINE)
     for dtype in ("bfloat16", "float32"):
         for mask in ("full", "causal"):
             assert re.search(rf"^{dtype} +B2,N37,H3,D32,{mask} .* ok$", printed, re.MULTILINE)

@@ -303,6 +303,16 @@ def test_a_sweep_takes_the_place_of_the_size_in_the_shape(
     assert [(s.seq_len, s.emb_dim) for s in shapes_of([shape], sweep, "cpu")] == swept
 
 
+@pytest.mark.parametrize(
+    ("sweep", "kv_heads"),
+    [(None, [2]), ("num_kv_heads=1,4,8", [1, 4, 8]), ("seq_len=128:256", [2, 2])],
+)
+def test_heads_that_share_keys_are_part_of_a_shape(sweep: str | None, kv_heads: list[int]) -> None:
+    found = shapes_of(["B1,N64,H8,KV2,D16,causal"], sweep, "cpu")
+    assert [shape.kv_heads for shape in found] == kv_heads
+    assert {(shape.num_heads, shape.head_dim) for shape in found} == {(8, 16)}
+
+
 @pytest.mark.parametrize("sweep", ["seq_len", "seq_len=9:3", "seq_len=0:4", "mask=1:2"])
 def test_a_sweep_that_is_none_says_what_is_one(sweep: str) -> None:
     with pytest.raises(ShapeError, match="seq_len"):

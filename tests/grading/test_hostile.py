@@ -256,6 +256,8 @@ FORGED: dict[str, tuple[dict[str, Any], str, str]] = {
         {"batch_size": 4, "seq_len": 1024}, "identity", "identity.shape"
     ),
     "no shape": ({"num_heads": 0}, "form", "form.record"),
+    "keys shared, which the course does not": ({"num_kv_heads": 8}, "form", "form.record"),
+    "heads of keys that are none": ({"num_kv_heads": [8]}, "form", "form.record"),
 }  # fmt: skip
 
 

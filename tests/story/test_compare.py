@@ -30,7 +30,7 @@ def at(seq_len: int, emb_dim: int = 2048, causal: bool = False) -> Row:
     words = "causal" if causal else "full"
     sizes = {"batch_size": 16, "seq_len": seq_len, "num_heads": 32, "emb_dim": emb_dim}
     shape = f"B16 N{seq_len} H32 E{emb_dim} {words}"
-    given = {**sizes, "causal": causal, "head_dim": emb_dim // 32}
+    given = ATTENTION.all_parameters({**sizes, "causal": causal})
     return {**given, "shape": shape, "dtype": "float16", "device": "cuda"}
 
 

@@ -78,7 +78,10 @@ LANGUAGE: Keywords = {
     "help": "language of the output (zh_TW if LANG begins with zh, otherwise en)",
 }
 DTYPES = ("float16", "bfloat16", "float32")
-SIZES = "E2048 (emb_dim) may be given in place of D64 (head_dim); a size left out takes"
+SIZES = (
+    "E2048 (emb_dim) may be given in place of D64 (head_dim), and KV8 (num_kv_heads) where keys "
+    "are shared; a size left out takes"
+)
 SHAPE: Keywords = {
     **SEVERAL,
     "help": f"a shape such as {FORM}; {SIZES} a default, and the mask both; may be repeated",

@@ -41,6 +41,7 @@ def declared(experiment: Experiment) -> Experiment:
             "stores_scores": kernels[entry["name"]].stores_scores,
             "tuned_on": list(kernels[entry["name"]].tuned_on),
             "packed_of": kernels[entry["name"]].packed_of,
+            "takes": kernels[entry["name"]].takes,
         }
         for entry in experiment.plan["implementations"]
     ]

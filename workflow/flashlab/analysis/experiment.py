@@ -290,6 +290,11 @@ class Experiment:
         found = {entry["name"]: entry.get("packed_of") for entry in entries}
         return {name: of for name, of in found.items() if of in self.implementations}
 
+    @cached_property
+    def stated(self) -> tuple[Parameter, ...]:
+        """The parameters that say something of its runs, in order of declaration."""
+        return self.benchmark.stated(self.runs)
+
     @property
     def has_alternatives(self) -> bool:
         """Whether its runs are alternatives at one setting, which has a name and no size."""
@@ -332,9 +337,9 @@ class Experiment:
     def varying(self) -> list[Parameter]:
         """The sizes that take more than one value, derived ones too, in order of declaration.
 
-        Without names of sizes, unless the sweep is by name.
+        Without names of sizes, unless the sweep is by name, and without defaults.
         """
-        sizes = (p for p in self.benchmark.parameters if not p.is_variant and self._varies(p))
+        sizes = (p for p in self.stated if not p.is_variant and self._varies(p))
         return [p for p in sizes if p == self.parameter or not (p.derive and p.nominal)]
 
     @property
@@ -511,10 +516,15 @@ def _differ_in_one(one: Experiment, other: Experiment) -> bool:
     return sum(first[name] != second[name] for name in first) == 1
 
 
+def _given_in(experiment: Experiment) -> list[Parameter]:
+    """The given parameters that say something of an experiment's runs."""
+    return [p for p in experiment.benchmark.given if p in experiment.stated]
+
+
 def fixed_of(experiment: Experiment) -> dict[str, Value]:
     """The given parameters that have one value, with it; without any runs, none."""
     found = {}
-    for parameter in experiment.benchmark.given:
+    for parameter in _given_in(experiment):
         values = {row[parameter.name] for row in experiment.runs}
         if parameter != experiment.parameter and len(values) == 1:
             found[parameter.name] = values.pop()
@@ -523,7 +533,7 @@ def fixed_of(experiment: Experiment) -> dict[str, Value]:
 
 def _along(experiment: Experiment) -> set[tuple[Any, ...]]:
     """The values of the given parameters that vary along with the swept one."""
-    names = [p.name for p in experiment.benchmark.given if p.name not in fixed_of(experiment)]
+    names = [p.name for p in _given_in(experiment) if p.name not in fixed_of(experiment)]
     return {tuple(row[name] for name in names) for row in experiment.runs}
 
 

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,10 @@ class Implementation:
     `digest` covers everything that decides what the kernel computes: the file, what it imports
     below ``kernels/``, and the files that it names in ``SOURCES``. `sha256` identifies the file.
 
+    `takes` are the parameters that an attention kernel takes beyond those that every one does, and
+    how: of ``num_kv_heads`` whether it reads shared keys and values ``in place``, or has them
+    ``repeated``. Where another one is not as by default, its runs are unsupported.
+
     `stores_scores` is whether an attention kernel holds the N × N scores in memory. `tuned_on`
     names the devices by measurements on which this project chose its kernel's tiles; it is empty
     for the kernels of others.
@@ -73,6 +77,7 @@ class Implementation:
     idea: dict[str, str] | None = None
     inputs: tuple[str, ...] = ()
     packed_of: str | None = None
+    takes: Mapping[str, str] = field(default_factory=dict)
     stores_scores: bool = False
     tuned_on: tuple[str, ...] = ()
 
@@ -146,9 +151,9 @@ def read_implementation(
 
     NAME, LABEL (one for each language), LABEL_CPU (default: LABEL), PACKAGES (default: torch),
     PRELOADS, SOURCES and TUNED_ON (default: none), STORES_SCORES (default: False), INPUTS (default:
-    packed; another form has the function of `ENTRY_POINTS`); of a step beyond another one also
-    PREVIOUS, its name, and IDEA, a sentence for each language. `defaults` stand in for NAME and
-    LABEL.
+    packed; another form has the function of `ENTRY_POINTS`), TAKES (default: none); of a step
+    beyond another one also PREVIOUS, its name, and IDEA, a sentence for each language. `defaults`
+    stand in for NAME and LABEL.
 
     ImplementationError where one is missing, there is no function `entry_point`, such as
     ``attention(qkv, causal)``, or a file that the kernel imports or names cannot be read.
@@ -188,6 +193,9 @@ def read_implementation(
     check(is_step, "PREVIOUS must be the NAME of another step, or None")
     stores_scores = literals.get("STORES_SCORES", False)
     check(isinstance(stores_scores, bool), "STORES_SCORES must be True or False")
+    takes = literals.get("TAKES", {})
+    is_told = isinstance(takes, dict) and all(isinstance(t, str) for t in (*takes, *takes.values()))
+    check(is_told, 'TAKES must name parameters with how, such as {"num_kv_heads": "in place"}')
     check_function(entry_point)
     inputs = ()
     if entry_point == ENTRY_POINT:
@@ -212,6 +220,7 @@ def read_implementation(
         previous=previous,
         idea=literals.get("IDEA"),
         inputs=inputs,
+        takes=takes,
         stores_scores=stores_scores,
         tuned_on=words("TUNED_ON", ()),
     )

@@ -7,7 +7,7 @@ never name a benchmark, a parameter or a metric of their own.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -37,7 +37,9 @@ class Parameter:
     others, `derived_from` names those.
 
     `default` gives it, from the others, where a record or a configuration from before it does not
-    say: runs with that value are named and identified as they were. None where it must be given.
+    say: runs with that value are named and identified as they were, and a report says nothing of it
+    where all have that. None where it must be given. `divides` names a parameter that must be a
+    multiple of it.
 
     `stands_for` gives the values of the others that a value of a derived parameter stands for, None
     for a value that it does not have: a configuration may give such a parameter in their place. A
@@ -54,6 +56,7 @@ class Parameter:
     stands_for: Callable[[int], Parameters | None] | None = None
     nominal: bool = False
     default: Callable[[Parameters], Value] | None = None
+    divides: str | None = None
 
     @property
     def is_variant(self) -> bool:
@@ -467,6 +470,13 @@ class Benchmark:
         return frozenset(
             p.name for p in self.given if p.default and given[p.name] == p.default(given)
         )
+
+    def stated(self, runs: Iterable[Parameters]) -> tuple[Parameter, ...]:
+        """The parameters that say something of these runs: not those that all have by default."""
+        silent = {p.name for p in self.given if p.default}
+        for run in runs if silent else ():
+            silent &= self.defaulted(run)
+        return tuple(p for p in self.parameters if p.name not in silent)
 
 
 Named = TypeVar("Named", Parameter, Metric)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flashlab.benchmarks.attention.shape import Shape
@@ -16,7 +16,7 @@ class Grid:
 
     `dtypes` and `seq_lens` are by kind of device: a simulator takes long for what a GPU does at
     once. Lengths are such as fill a kernel's tiles, and such as do not. `more` are shapes beside
-    the product of the others.
+    the product of the others; `beyond` are those that only some kernels take.
     """
 
     dtypes: Mapping[str, Sequence[str]]
@@ -26,16 +26,20 @@ class Grid:
     batch_size: int = 2
     num_heads: int = 3
     more: Sequence[Shape] = ()
+    beyond: Sequence[Shape] = ()
 
-    def shapes(self, device: str) -> list[Shape]:
-        """Every head_dim, sequence length and mask, and what there is more."""
+    def shapes(self, device: str, takes: Collection[str] = ()) -> list[Shape]:
+        """Every head_dim, sequence length and mask, and what there is more.
+
+        `takes` are the parameters that the kernel takes beyond those that every one does.
+        """
         product = [
             Shape(self.batch_size, seq_len, self.num_heads, self.num_heads * head_dim, causal)
             for head_dim, seq_len, causal in itertools.product(
                 self.head_dims, self.seq_lens[device], self.masks
             )
         ]
-        return [*product, *self.more]
+        return [*product, *self.more, *(s for s in self.beyond if s.beyond <= {*takes})]
 
     def parse(self, text: str, device: str) -> list[Shape]:
         """The shapes that a text names; a dimension that it omits is the grid's.
@@ -52,6 +56,8 @@ class Grid:
         found = [shape for shape in shapes if shape.causal in self.masks]
         if not found:
             raise ShapeError(f"{text!r}: a step of the ladder has no mask; leave out causal")
+        if not self.beyond and any(shape.beyond for shape in found):
+            raise ShapeError(f"{text!r}: a step of the ladder takes B, N, H and D alone")
         return found
 
 
@@ -64,6 +70,11 @@ GRIDS = {
         head_dims=(32, 64, 128, 256),
         masks=(False, True),
         more=[Shape(5, 129, 12, 12 * 64, causal) for causal in (False, True)],
+        beyond=[
+            Shape(2, 129, 12, 12 * 64, causal, kv_heads)
+            for kv_heads in (3, 1)
+            for causal in (False, True)
+        ],
     ),
     "ladder": Grid(
         dtypes={"cuda": ("float32",), "cpu": ("float32",)},

@@ -9,7 +9,7 @@ import sys
 import textwrap
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from flashlab.benchmarks.implementations import (
     ImplementationError,
     describe_unknown,
     implementations_of,
+    read_kernel_file,
 )
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.model import Benchmark
@@ -64,6 +65,14 @@ def find_kernel(name: str) -> tuple[Path, Benchmark]:
     close = difflib.get_close_matches(name, [*kernels, *steps], n=1)
     meant = f" (did you mean {close[0]}?)" if close else ""
     raise ImplementationError(describe_unknown(name, meant, kernels, steps))
+
+
+def taken_by(kernel: Path) -> Collection[str]:
+    """The parameters that a kernel's file says it takes beyond those that every one does."""
+    try:
+        return read_kernel_file(kernel).takes
+    except ImplementationError:
+        return ()  # the check says what is wrong with it
 
 
 @contextmanager
@@ -176,6 +185,6 @@ def check_kernel(
     except (ImplementationError, ShapeError) as error:
         raise UsageError(str(error)) from error
     asked = dict.fromkeys(dtypes or grid.dtypes[device])
-    shapes_asked = dict.fromkeys(given or grid.shapes(device))
+    shapes_asked = dict.fromkeys(given or grid.shapes(device, taken_by(kernel)))
     cases = [Case(dtype, shape) for dtype in asked for shape in shapes_asked]
     return 0 if print_check(kernel, benchmark, device, cases, timeout_s, fail_fast) else 1

@@ -1,4 +1,4 @@
-"""A shape as text for a command line: ``B16,N1024,H32,D64,causal``."""
+"""A shape as text for a command line: ``B16,N1024,H32,D64,causal``; KV8 where keys are shared."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.attention.shape import BEYOND, Shape
 
 FORM = "B16,N1024,H32,D64,causal"
-_SIZE = re.compile("([BNHDE])([1-9][0-9]*)", re.IGNORECASE | re.ASCII)
 _RANGE = re.compile(r"([1-9][0-9]*):([1-9][0-9]*)", re.ASCII)
 _LIST = re.compile(r"[1-9][0-9]*(,[1-9][0-9]*)*", re.ASCII)
-_LETTERS = {"batch_size": "B", "seq_len": "N", "num_heads": "H", "emb_dim": "E", "head_dim": "D"}
+_LETTERS = {
+    **{"batch_size": "B", "seq_len": "N", "num_heads": "H", "num_kv_heads": "KV"},
+    **{"emb_dim": "E", "head_dim": "D"},
+}
+_SIZE = re.compile(
+    f"(?:H_(?=KV))?({'|'.join(sorted(_LETTERS.values(), key=len, reverse=True))})([1-9][0-9]*)",
+    re.IGNORECASE | re.ASCII,
+)
 _MASKS = {"full": False, "causal": True}
 
 
@@ -24,7 +30,10 @@ def shape_text(shape: Shape) -> str:
     """The shape as `parse_shapes` reads it."""
     s = shape
     mask = "causal" if s.causal else "full"
-    return f"B{s.batch_size},N{s.seq_len},H{s.num_heads},D{s.head_dim},{mask}"
+    beyond = "".join(
+        f",{letter}{s.parameters[name]}" for name, letter in _LETTERS.items() if name in s.beyond
+    )
+    return f"B{s.batch_size},N{s.seq_len},H{s.num_heads}{beyond},D{s.head_dim},{mask}"
 
 
 def _parts(text: str) -> tuple[dict[str, list[int]], list[bool]]:
@@ -68,8 +77,8 @@ def parse_shapes(
     """The shapes that a text such as ``B16,N1024,H32,D64,causal`` stands for.
 
     The letters are those of the lab: B batch_size, N seq_len, H num_heads, and D head_dim or
-    E emb_dim, in any order. A size that the text leaves out takes each of the values given here,
-    and the mask both.
+    E emb_dim, in any order; KV num_kv_heads, or H_kv as runs are named, is H where it is left out.
+    Another size that the text leaves out takes each of the values given here, and the mask both.
 
     Raises:
         ShapeError: the text is malformed; the message shows the form.
@@ -77,14 +86,23 @@ def parse_shapes(
     try:
         sizes, masks = _parts(text)
         dims = [0] if "E" in sizes else sizes.get("D", head_dim)
+        beyond = {
+            name: sizes[letter][0]
+            for name, letter in _LETTERS.items()
+            if name in BEYOND and letter in sizes
+        }
         shapes = []
         for b, n, h, d in itertools.product(
             sizes.get("B", batch_size), sizes.get("N", seq_len), sizes.get("H", num_heads), dims
         ):
             (emb_dim,) = sizes.get("E", [h * d])
+            (kv,) = sizes.get("KV", [h])
             if emb_dim % h:
                 raise ShapeError(f"H{h} does not divide E{emb_dim}")
-            shapes += [Shape(b, n, h, emb_dim, mask) for mask in masks or (False, True)]
+            if h % kv:
+                raise ShapeError(f"KV{kv} does not divide H{h}")
+            for mask in masks or (False, True):
+                shapes.append(Shape(b, n, h, emb_dim, mask, **beyond))
     except (ShapeError, ValueError) as error:  # ValueError: more digits than Python reads
         raise ShapeError(f"{text!r}: {error}; the form is {FORM}") from None
     return shapes
@@ -109,6 +127,11 @@ def _swept_sizes(sweep: str) -> list[str]:
     return [f"{_LETTERS[name]}{size}" for size in sizes]
 
 
+def _letter(part: str) -> str:
+    """The letter of a size's part of a text."""
+    return part.rstrip("0123456789").upper().removeprefix("H_")
+
+
 def sweep_shape(text: str, sweep: str) -> list[str]:
     """A shape's text once for each size of a sweep, in place of the one that it has, if any.
 
@@ -118,7 +141,8 @@ def sweep_shape(text: str, sweep: str) -> list[str]:
         ShapeError: the sweep is malformed; the message shows the form.
     """
     sizes = _swept_sizes(sweep)
-    replaced = "DE" if sizes[0][0] in "DE" else sizes[0][0]
+    letter = _LETTERS[sweep.partition("=")[0]]
+    replaced = ("D", "E") if letter in "DE" else (letter,)
     parts = [part.strip() for part in text.split(",")]
-    kept = [part for part in parts if part and part[0].upper() not in replaced]
+    kept = [part for part in parts if part and _letter(part) not in replaced]
     return [",".join([*kept, size]) for size in sizes]

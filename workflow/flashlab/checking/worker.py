@@ -24,7 +24,7 @@ import torch
 import torch.fx.experimental.symbolic_shapes
 
 from flashlab.benchmarks.attention import gate, measure
-from flashlab.benchmarks.attention.inputs import attention_of
+from flashlab.benchmarks.attention.inputs import attention_of, forms_of
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.ladder import gate as ladder_gate
 from flashlab.benchmarks.model import Benchmark
@@ -86,15 +86,15 @@ def _repeat(kernel: ModuleType, case: Case, device: str, form: str) -> None:
 
 
 def _check_attention(kernel: ModuleType, case: Case, device: str) -> dict[str, Any]:
-    """Each form of the inputs that the kernel takes, and the packed one, which the course gives.
+    """Each form of the inputs that the kernel takes (`forms_of`).
 
     Each pass is repeated as before a timing, and then compared again, with fresh inputs at last.
     Returns what was compared in the form with the largest error.
     """
     checked = []
     try:
-        for form in dict.fromkeys(("packed", *getattr(kernel, "INPUTS", ()))):
-            attention = attention_of(kernel, form)
+        for form in forms_of(kernel, case.shape):
+            attention = attention_of(kernel, form, case.shape)
             checked.append(gate.check_correctness(attention, case.shape, case.dtype, device, form))
             _repeat(kernel, case, device, form)
         return max(checked, key=lambda each: max(each["errors"].values()))

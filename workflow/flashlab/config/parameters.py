@@ -107,6 +107,19 @@ def _divisor_problems(product: Product, columns: Mapping[str, Sequence[int]]) ->
             )
 
 
+def _sharing_problems(benchmark: Benchmark, block: Mapping[str, Any]) -> Iterator[Problem]:
+    """Problems of values that do not divide those of the parameter that they must divide."""
+    for parameter in benchmark.parameters:
+        if (multiple := parameter.divides) is None or parameter.name not in block:
+            continue
+        runs = map(benchmark.complete, benchmark.combinations(block))
+        sizes = {(int(run[parameter.name]), int(run[multiple])) for run in runs}
+        for value, whole in sorted(sizes):
+            if whole % value:
+                text = f"{value} does not divide {multiple} {whole}; use 1, or another divisor"
+                yield (parameter.name,), text
+
+
 def block_problems(
     benchmark: Benchmark, block: Mapping[str, Any], sweep: str | None = None
 ) -> Iterator[Problem]:
@@ -137,8 +150,8 @@ def block_problems(
             )
             return
         columns[parameter.name] = column
-    for product in benchmark.products:
-        yield from _divisor_problems(product, columns)
+    undivided = [p for product in benchmark.products for p in _divisor_problems(product, columns)]
+    yield from undivided or _sharing_problems(benchmark, block)
 
 
 def _number(parameter: Parameter, named: str | int) -> int:

@@ -136,7 +136,7 @@ def _options(identified: Identification) -> list[Option]:
             (candidate.implementation, shape)
             for candidate in identified.fitting
             for shape in _members(candidate)
-            if fits(candidate, replace(said, **asdict(shape))) and not _differs(shape, said)
+            if fits(candidate, replace(said, **shape.parameters)) and not _differs(shape, said)
         }
     )
 
@@ -393,7 +393,7 @@ def _ask(places: Sequence[_Place], folder: CourseFolder, failed: Iterable[FoundR
 
 
 def _described_shape(shape: Shape) -> list[str]:
-    return Declaration("", **asdict(shape)).describe().split()
+    return Declaration("", **shape.parameters).describe().split()
 
 
 # The whole

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flashlab.benchmarks.attention.shape import Shape
@@ -140,7 +140,7 @@ def of_record(claim: Claim) -> Declaration:
     return Declaration(
         "record",
         run.implementation,
-        **asdict(Shape.of(run)),
+        **Shape.of(run).parameters,
         device_name=claim.device_name,
         gpu=run.device == "cuda" and run.dtype == COURSE_DTYPE and not substituted,
     )

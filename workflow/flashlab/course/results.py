@@ -302,6 +302,8 @@ def _read_run(document: Mapping[str, Any]) -> Run:
         raise ValueError("a size is not a whole number in range")
     if type(shape.causal) is not bool or shape.emb_dim % shape.num_heads:
         raise ValueError("the mask is not a boolean, or the heads do not divide emb_dim")
+    if any(parameter.default for parameter in ATTENTION.stated([run])):
+        raise ValueError("a parameter that the course's script lacks is not as by default")
     if not all(isinstance(text, str) for text in (run.implementation, run.dtype, run.device)):
         raise TypeError("a name is not text")
     return run

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course.words import CAUSAL, IMPLEMENTATIONS, MAX_SIZE, SIZES, column_of
 from flashlab.untrusted import UnsoundFileError, decoded
 
 RUNS_CSV = "runs.csv"
-RUNS_CSV_COLUMNS = ("file", "impl", *(parameter.name for parameter in ATTENTION.given))
+RUNS_CSV_COLUMNS = ("file", "impl", *SIZES, "causal")
 MAX_ROWS = 20_000
 MAX_COLUMNS = 100
 

@@ -58,7 +58,7 @@ def experiments_of(found: Found, device: str) -> dict[str, Any]:
         experiment: dict[str, Any] = {"use": name, "implementations": order}
         if shapes:
             varied = "seq_len" if name == "causal" else name
-            block = {**asdict(shapes[0]), varied: [getattr(shape, varied) for shape in shapes]}
+            block = {**shapes[0].parameters, varied: [getattr(shape, varied) for shape in shapes]}
             masks = {"causal": [False, True]} if name == "causal" else {}
             experiment[device] = {**block, **masks}
         if name == "causal" and not {NAIVE, FLASH2} <= names:  # the lab's figures are of these two
@@ -68,6 +68,6 @@ def experiments_of(found: Found, device: str) -> dict[str, Any]:
     base = max(found, key=lambda s: (s == HEADLINE, len(found[s]), often.count(s), s))
     return {
         "baseline": order[0],
-        "summary": {"cuda": asdict(base), "cpu": asdict(base), "implementations": order},
+        "summary": {"cuda": base.parameters, "cpu": base.parameters, "implementations": order},
         "experiments": experiments,
     }

@@ -97,7 +97,7 @@ def label_fixed(experiment: Experiment, languages: Sequence[str]) -> str:
     products = {product.whole for product in benchmark.products}
     fixed = [
         f"{parameter.symbol} = {row[parameter.name]}"
-        for parameter in benchmark.parameters
+        for parameter in experiment.stated
         if not parameter.is_variant
         and parameter not in (*experiment.varying, experiment.parameter)
         and parameter.name not in products

@@ -449,8 +449,13 @@ def _relation(implementation: Implementation) -> dict[str, Any]:
 
 
 def _declared(implementation: Implementation) -> dict[str, Any]:
-    """What tells an attention kernel's group: that it stores the scores, or is this project's."""
+    """What tells an attention kernel's group, and how it takes parameters that not every one does.
+
+    A group is that of those that store the scores, or of this project's own.
+    """
     found: dict[str, Any] = {}
+    if implementation.takes:
+        found["takes"] = dict(implementation.takes)
     if implementation.stores_scores:
         found["stores_scores"] = True
     if implementation.tuned_on:

@@ -88,6 +88,7 @@ def read_figures(benchmark: Benchmark) -> list[PublishedFigure]:
                 parameters={
                     p.name: row[p.name] == "true" if p.kind is bool else p.kind(row[p.name])
                     for p in given
+                    if p.name in row
                 },
                 metric=benchmark.metric(row["metric"]).name,
                 value=float(row["value"]),

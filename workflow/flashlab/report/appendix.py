@@ -63,7 +63,7 @@ def describe_method(data: ReportData) -> list[Tellable]:
 def list_symbols(data: ReportData) -> Table:
     """The letters and signs that the report uses."""
     rows = []
-    for parameter in data.benchmark.parameters:
+    for parameter in data.benchmark.stated(data.runs):
         if parameter.is_variant:
             continue
         meaning: Tellable = Label(parameter.labels)

@@ -130,7 +130,7 @@ def _settings(data: ReportData, group: Sequence[Experiment]) -> Tellable:
     experiment = group[0]
     rows = [row for each in group for row in each.runs]
     fixed, differing = [], []
-    for parameter in data.benchmark.parameters:
+    for parameter in data.benchmark.stated(rows):
         values = sorted({row[parameter.name] for row in rows})
         if parameter == experiment.parameter or parameter in experiment.covaried:
             continue

@@ -209,7 +209,7 @@ def _differing(
     """An experiment and its variant, by the parameters that tell it from others of its chapter."""
     several = len({variant for each in group for variant in each.variants}) > 1
     given: dict[str, Any] = {}
-    for parameter in data.benchmark.parameters:
+    for parameter in data.benchmark.stated([row for each in group for row in each.runs]):
         mine, *others = ({row[parameter.name] for row in e.runs} for e in (experiment, *group))
         if parameter.is_variant and several:
             given[parameter.name] = dict(variant)[parameter.name]

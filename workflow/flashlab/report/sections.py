@@ -42,8 +42,10 @@ def _setting(data: ReportData, experiment: Experiment) -> Tellable:
     others = experiment.covarying
     fixed = [
         f"{parameter.symbol} = {experiment.runs[0][parameter.name]}"
-        for parameter in data.benchmark.given
-        if not parameter.is_variant and parameter not in (experiment.parameter, *experiment.varying)
+        for parameter in experiment.stated
+        if parameter.derive is None
+        and not parameter.is_variant
+        and parameter not in (experiment.parameter, *experiment.varying)
     ]
     key = "setting" if fixed else "setting.alone"
     asked = say(

@@ -176,6 +176,19 @@ class Tables:
         return found.inverse if found else None
 
     @cached_property
+    def usual(self) -> pd.DataFrame:
+        """The comparisons at settings whose parameters with a default all have it.
+
+        What is chosen by other parameters alone is chosen from these.
+        """
+        table = self.comparisons
+        for parameter in self.benchmark.given:
+            if parameter.default is not None:
+                usual: Any = parameter.default
+                table = table[table[parameter.name] == usual(table)]
+        return table
+
+    @cached_property
     def settings(self) -> pd.DataFrame:
         """Every distinct setting at which two implementations are compared, both ways round.
 

@@ -254,11 +254,12 @@ def setting(parameter: Parameter, *values: Any) -> Setting:
 def settings(benchmark: Benchmark, given: Mapping[str, Any]) -> list[Setting]:
     """What is given of a run, in order of declaration: ``N = 128``, ``causal``.
 
-    A value may be a list of several.
+    A value may be a list of several. Of a whole run nothing is said that is as by default.
     """
+    whole = given.keys() >= {parameter.name for parameter in benchmark.given}
     return [
         setting(parameter, *(value if isinstance(value, list) else [value]))
-        for parameter in benchmark.parameters
+        for parameter in (benchmark.stated([given]) if whole else benchmark.parameters)
         if (value := given.get(parameter.name)) is not None
     ]
 

@@ -263,7 +263,8 @@ class Call:
         there = sum(self._root.joinpath(path).exists() for path in self._planned)
         if (others := min(there, len(self._planned) - self._total)) > 0:
             says += f"; {others} of {len(self._planned)} are measured already"
-        sizes = (p for p in self._benchmark.given if not p.is_variant)
+        stated = self._benchmark.stated(self._planned.values())
+        sizes = (p for p in stated if p.derive is None and not p.is_variant)
         metrics = (metric for metric in self._benchmark.compared if not metric.optional)
         headings = ((metric.part or metric.labels)["en"].lower() for metric in metrics)
         width = max((len(name) for name in self._names.values()), default=0)

@@ -67,11 +67,17 @@ def run_words(run: Run) -> list[str]:
 
 
 def aligned(runs: Iterable[Run]) -> dict[Run, str]:
-    """Each run's words, padded so that they form columns."""
-    words = {run: run_words(run) for run in runs}
-    widths = [max(map(len, column)) for column in zip(*words.values(), strict=True)]
+    """Each run's words, padded so that they form columns; blank where a run has a default."""
+    words: dict[Run, list[str]] = {}
+    for run in runs:
+        name, *said = run_words(run)
+        told = iter(said)
+        stated = ("" if parameter in run.defaulted else next(told) for parameter in run)
+        words[run] = [name, *stated]
+    columns = zip(*words.values(), strict=True)
+    widths = [max(map(len, column)) for column in columns]
     return {
-        run: " ".join(word.ljust(width) for word, width in zip(of, widths, strict=True))
+        run: " ".join(word.ljust(width) for word, width in zip(of, widths, strict=True) if width)
         for run, of in words.items()
     }
 

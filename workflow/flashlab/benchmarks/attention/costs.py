@@ -1,6 +1,7 @@
 """What a run costs: operations, compulsory bytes, and the exact memory of two implementations.
 
-B batch_size, N seq_len, H num_heads, E emb_dim, d = E / H throughout; memory in bytes.
+B batch_size, N seq_len, H num_heads, E emb_dim, d = E / H, H_kv num_kv_heads throughout; memory in
+bytes.
 """
 
 from __future__ import annotations
@@ -43,24 +44,32 @@ def flops(shape: Shape) -> dict[str, float]:
     return {"forward": forward, "backward": backward, "forward_backward": forward + backward}
 
 
+def elements(shape: Shape) -> tuple[int, int]:
+    """How many numbers q and the output have each, B·N·E, and k and v each, B·N·H_kv·d."""
+    rows = shape.batch_size * shape.seq_len
+    return rows * shape.emb_dim, rows * shape.kv_heads * shape.head_dim
+
+
 def compulsory_tensors(shape: Shape, dtype: str) -> dict[str, tuple[int, ...]]:
     """Bytes of each tensor that any implementation of a pass must read or write, once.
 
-    Forward: the packed q, k and v are read, the output O is written. Backward: q, k and v and the
+    Forward: q, k and v are read together, the output O is written. Backward: q, k and v and the
     output's gradient dO are read, the gradients of q, k and v are written. Backward needs neither
     O nor the softmax's statistics: FlashAttention-2 reads O to get D = rowsum(dO ∘ O), but D is
     also rowsum(P ∘ dP), which follows from q, k, v and dO; the naive implementation never uses O
     again.
     """
-    out = shape.batch_size * shape.seq_len * shape.emb_dim * ELEMENT_SIZE[dtype]
-    return {"forward": (3 * out, out), "backward": (3 * out, out, 3 * out)}
+    out, kv = (ELEMENT_SIZE[dtype] * count for count in elements(shape))
+    inputs = out + 2 * kv
+    return {"forward": (inputs, out), "backward": (inputs, out, inputs)}
 
 
 def compulsory_bytes(shape: Shape, dtype: str) -> dict[str, int]:
     """Bytes that any implementation of a pass must move: 4·B·N·E elements forward, 7 backward.
 
-    The sum of `compulsory_tensors`. What one implementation moves beyond that, such as the N × N
-    scores of the naive one, is not compulsory.
+    Those are of as many heads of k and v as of q; fewer are less. The sum of `compulsory_tensors`.
+    What one implementation moves beyond that, such as the N × N scores of the naive one, is not
+    compulsory.
     """
     tensors = compulsory_tensors(shape, dtype)
     return {name: sum(sizes) for name, sizes in tensors.items()}
@@ -110,9 +119,15 @@ def _are_allocated_exactly(sizes: Iterable[int]) -> bool:
 
 
 def _inputs_and_output(shape: Shape) -> tuple[int, int]:
-    """Bytes of the packed q, k and v, and of the output."""
-    out = 2 * shape.batch_size * shape.seq_len * shape.emb_dim
-    return 3 * out, out
+    """Bytes of q, k and v together, and of the output."""
+    out, kv = (2 * count for count in elements(shape))
+    return out + 2 * kv, out
+
+
+def _tensors(shape: Shape) -> tuple[int, ...]:
+    """Bytes of the inputs and the output as they are allocated; packed where they can be."""
+    out, kv = (2 * count for count in elements(shape))
+    return (3 * out, out) if shape.group == 1 else (out, kv)
 
 
 def _rounded_up(value: int, multiple: int) -> int:
@@ -134,12 +149,14 @@ def flash2_memory_parts(shape: Shape) -> dict[str, int]:
     """Bytes of what is alive at flash-attn 2's peak in float16 on CUDA.
 
     They add up to the peak, to the byte where `flash2_memory_is_exact`. Equal to results of an
-    RTX 3070 and an H200.
+    RTX 3070 and an H200. Where heads of q share those of k and v, the gradients of k and v are
+    computed for every head of q, and then summed up.
     """
     qkv, out = _inputs_and_output(shape)
+    unsummed = 0 if shape.group == 1 else 2 * out
     log_sum_exp, accumulator, softmax_d = _flash2_statistics(shape)
     return {
-        "inputs": 2 * qkv,
+        "inputs": 2 * qkv + unsummed,
         "output": 2 * out,
         "accumulator": accumulator,
         "statistics": log_sum_exp + softmax_d,
@@ -154,7 +171,7 @@ def flash2_peak_memory(shape: Shape) -> int:
 
 def flash2_memory_is_exact(shape: Shape) -> bool:
     """Whether `flash2_peak_memory` is right to the byte."""
-    sizes = (*_inputs_and_output(shape), *_flash2_statistics(shape))
+    sizes = (*_tensors(shape), *_flash2_statistics(shape))
     return has_memory_model(shape) and _are_allocated_exactly(sizes)
 
 
@@ -166,7 +183,7 @@ def naive_scores(shape: Shape) -> int:
 def naive_copies_inputs(shape: Shape) -> bool:
     """Whether the naive implementation copies q, k and v to bring a head's rows together.
 
-    With one sequence or one head, a reshape of the packed tensor is a view.
+    With one sequence or one head, a reshape is a view.
     """
     return shape.batch_size > 1 and shape.num_heads > 1
 
@@ -176,12 +193,14 @@ def naive_memory_parts(shape: Shape, workspaces: int) -> dict[str, int]:
 
     Four N × N score tensors, q, k and v, their copies if there are any, the output three times, and
     `workspaces`, the bytes of PyTorch's two cuBLAS workspaces (`devices`). They add up to the peak,
-    to the byte where `naive_memory_is_exact`. Equal to results of an RTX 3070 and an H200.
+    to the byte where `naive_memory_is_exact`. Equal to results of an RTX 3070 and an H200. Where
+    heads of q share those of k and v, these are repeated for every head of q.
     """
     qkv, out = _inputs_and_output(shape)
+    repeated = 0 if shape.group == 1 else 2 * out
     return {
         "scores": 4 * naive_scores(shape),
-        "inputs": 2 * qkv if naive_copies_inputs(shape) else qkv,
+        "inputs": qkv + (3 * out if naive_copies_inputs(shape) else repeated),
         "output": 3 * out,
         "workspaces": workspaces,
     }
@@ -198,6 +217,6 @@ def naive_memory_is_exact(shape: Shape) -> bool:
     A single head with a causal mask is left out: its mask, in float32, is as large as two score
     tensors, so that a long sequence has its peak in the forward pass.
     """
-    sizes = (*_inputs_and_output(shape), naive_scores(shape))
+    sizes = (*_tensors(shape), naive_scores(shape))
     masked_head = shape.causal and shape.batch_size * shape.num_heads == 1
     return has_memory_model(shape) and not masked_head and _are_allocated_exactly(sizes)

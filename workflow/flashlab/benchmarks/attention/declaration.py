@@ -1,12 +1,11 @@
 """The attention benchmark as declared: parameters, metrics, and what a run must cost.
 
-B batch_size, N seq_len, H num_heads, E emb_dim, d = E / H throughout.
+B batch_size, N seq_len, H num_heads, E emb_dim, d = E / H, H_kv num_kv_heads throughout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from flashlab.benchmarks.attention import costs
@@ -31,6 +30,13 @@ from flashlab.runs import Run
 BATCH_SIZE = Parameter("batch_size", "B", {"zh_TW": "批次大小", "en": "batch size"})
 SEQ_LEN = Parameter("seq_len", "N", {"zh_TW": "序列長度", "en": "sequence length"})
 NUM_HEADS = Parameter("num_heads", "H", {"zh_TW": "頭數", "en": "number of heads"})
+NUM_KV_HEADS = Parameter(
+    "num_kv_heads",
+    "H_kv",
+    {"zh_TW": "鍵與值的頭數", "en": "number of key and value heads"},
+    default=lambda given: given["num_heads"],
+    divides="num_heads",
+)
 EMB_DIM = Parameter("emb_dim", "E", {"zh_TW": "嵌入維度", "en": "embedding dimension"})
 CAUSAL = Parameter(
     "causal",
@@ -206,7 +212,7 @@ def course_keys(parameters: Parameters, metrics: Mapping[str, float | None]) -> 
 ATTENTION = Benchmark(
     name="attention",
     report="lab5",
-    parameters=(BATCH_SIZE, SEQ_LEN, NUM_HEADS, EMB_DIM, CAUSAL, HEAD_DIM),
+    parameters=(BATCH_SIZE, SEQ_LEN, NUM_HEADS, NUM_KV_HEADS, EMB_DIM, CAUSAL, HEAD_DIM),
     metrics=(
         _of_pass("forward", TIME, "時間", "time", work=_work("forward")),
         _of_pass("backward", TIME, "時間", "time", work=_work("backward")),
@@ -256,4 +262,4 @@ ATTENTION = Benchmark(
 def attention_run(implementation: str, shape: Shape, dtype: str, device: str) -> Run:
     """A run of attention at a shape."""
     names = {"implementation": implementation, "dtype": dtype, "device": device}
-    return Run.of(ATTENTION, {**names, **asdict(shape)})
+    return Run.of(ATTENTION, {**names, **shape.parameters})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,38 +32,50 @@ OVERWRITTEN = "{} is overwritten, which the model that calls the kernel still ne
 
 
 def heads_compared(shape: Shape, device: str, again: bool) -> slice:
-    """The heads of every batch whose results are compared: all, or as many as fit, at least one.
+    """The heads of k and v of every batch whose results are compared: as many as fit, at least one.
 
-    Where they begin is random. Fewer may be compared `again`.
+    Those of q that share them are compared with them. Where they begin is random. Fewer may be
+    compared `again`.
     """
     most_scores = (MAX_SCORES_AGAIN if again else MAX_SCORES)[device]
     fitting = most_scores // (shape.batch_size * shape.seq_len**2)
-    count = max(1, min(shape.num_heads, fitting))
-    first = int(torch.randint(shape.num_heads - count + 1, ()))
+    count = max(1, min(shape.kv_heads, fitting // shape.group))
+    first = int(torch.randint(shape.kv_heads - count + 1, ()))
     return slice(first, first + count)
 
 
-def _pick(tensors: Sequence[torch.Tensor], heads: slice) -> torch.Tensor:
-    """These heads of every batch of k tensors (B, N, H, D), copied: (k, C, N, D)."""
-    return torch.stack([x.detach()[:, :, heads].transpose(1, 2).flatten(0, 1) for x in tensors])
+def _pick(tensors: Sequence[torch.Tensor], heads: slice, kv_heads: int) -> list[torch.Tensor]:
+    """These heads of k and v of every batch, or those of q that share them, copied: (C, N, D) each.
+
+    `kv_heads` is how many k and v have, of which each tensor (B, N, H, D) has a multiple.
+    """
+    found = []
+    for x in tensors:
+        group = x.shape[2] // kv_heads
+        mine = x.detach()[:, :, heads.start * group : heads.stop * group].transpose(1, 2)
+        found.append(mine.clone(memory_format=torch.contiguous_format).flatten(0, 1))
+    return found
 
 
 def _reference(
-    heads: torch.Tensor, grads: torch.Tensor | None, causal: bool, dtype: torch.dtype
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Output (C, N, D) and gradient (3, C, N, D) of heads (3, C, N, D), as `reference_passes`.
+    inputs: Sequence[torch.Tensor], grads: torch.Tensor | None, causal: bool, dtype: torch.dtype
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Output (C, N, D) and gradients of q (C, N, D), k and v (C / G, N, D), as `reference_passes`.
 
-    Without the output's gradient (C, N, D), the gradient stays 0.
+    Each head of k and v is repeated for the G of q that share it. Without the output's gradient
+    (C, N, D), the gradients stay 0.
     """
-    _, C, N, D = heads.shape
-    scale = D**-0.5
-    out = torch.empty(C, N, D, dtype=torch.float64, device=heads.device)
-    gradient = torch.zeros(3, C, N, D, dtype=torch.float64, device=heads.device)
-    chunk = CHUNK_SCORES[heads.device.type]
+    C, N, D = inputs[0].shape
+    scale, device = D**-0.5, inputs[0].device
+    group = C // len(inputs[1])
+    heads = [x.repeat_interleave(C // len(x), 0) for x in inputs]  # each (C, N, D)
+    out = torch.empty(C, N, D, dtype=torch.float64, device=device)
+    gradient = torch.zeros(3, C, N, D, dtype=torch.float64, device=device)
+    chunk = CHUNK_SCORES[device.type]
     step, rows = max(1, chunk // N**2), min(N, max(1, chunk // N))
-    position = torch.arange(N, device=heads.device)
+    position = torch.arange(N, device=device)
     for i, row in itertools.product(range(0, C, step), range(0, N, rows)):
-        q, k, v = heads[:, i : i + step].to(dtype)  # each (C, N, D)
+        q, k, v = (x[i : i + step].to(dtype) for x in heads)  # each (C, N, D)
         block = slice(row, row + rows)
         q = q[:, block]  # (C, T, D)
         scores = q @ k.mT * scale  # (C, T, S)
@@ -79,7 +92,8 @@ def _reference(
         gradient[0, i : i + step, block] = ds @ k * scale
         gradient[1, i : i + step] += ds.mT @ q * scale
         gradient[2, i : i + step] += p.mT @ g
-    return out, gradient
+    dq, *shared = gradient
+    return out, [dq, *(x.unflatten(0, (-1, group)).sum(1) for x in shared)]
 
 
 def reference_passes(
@@ -92,13 +106,18 @@ def reference_passes(
     implementation does, with the softmax in float32 and all that is stored rounded.
     """
     B, N, _, H, D = qkv.shape
-    heads = qkv.detach().permute(2, 0, 3, 1, 4).reshape(3, B * H, N, D)
+    heads = [*qkv.detach().permute(2, 0, 3, 1, 4).reshape(3, B * H, N, D)]
     grads = grad.detach().transpose(1, 2).reshape(B * H, N, D)
     out, gradient = _reference(heads, grads, causal, dtype)
     return (
         out.view(B, H, N, D).transpose(1, 2),
-        gradient.view(3, B, H, N, D).permute(1, 3, 0, 2, 4),
+        torch.stack(gradient).view(3, B, H, N, D).permute(1, 3, 0, 2, 4),
     )
+
+
+def _joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """All numbers of some tensors."""
+    return torch.cat([x.flatten() for x in tensors])
 
 
 def relative_error(found: torch.Tensor, reference: torch.Tensor) -> float:
@@ -160,37 +179,43 @@ def compare(
     Raises:
         IncorrectError: an error above the tolerance, or NaN.
     """
-    results = {name: _pick(separated(tensors), heads) for name, tensors in found.items()}
-    qkv = _pick(separated(inputs), heads)
-    grads = None if grad is None else _pick((grad,), heads)[0]
-    dtype = str(qkv.dtype).removeprefix("torch.")
+    pick = partial(_pick, heads=heads, kv_heads=shape.kv_heads)
+    results = {name: pick(separated(tensors)) for name, tensors in found.items()}
+    qkv = pick(separated(inputs))
+    grads = None if grad is None else pick((grad,))[0]
+    dtype = qkv[0].dtype
+    tolerance = TOLERANCES[str(dtype).removeprefix("torch.")]
 
-    def errors(results: Mapping[str, torch.Tensor]) -> dict[str, float]:
-        return {name: relative_error(result, reference[name]) for name, result in results.items()}
+    def computed(dtype: torch.dtype) -> dict[str, Sequence[torch.Tensor]]:
+        out, gradients = _reference(qkv, grads, shape.causal, dtype)
+        return {"out": (out,), "dqkv": gradients}
 
-    names = ("out", "dqkv")
-    reference = dict(zip(names, _reference(qkv, grads, shape.causal, torch.float64), strict=True))
+    def errors(results: Mapping[str, Sequence[torch.Tensor]]) -> dict[str, float]:
+        both = ((name, results[name], reference[name]) for name in results)
+        return {name: relative_error(_joined(mine), _joined(right)) for name, mine, right in both}
+
+    reference = computed(torch.float64)
     mine = errors(results)
     compared: dict[str, Any] = {
         "reference": "float64",
         "batch_size": shape.batch_size,
         "seq_len": shape.seq_len,
         "num_heads": shape.num_heads,
-        "heads": qkv.shape[1],
+        "heads": len(qkv[0]),
         "seed": torch.initial_seed(),
-        "tolerance": TOLERANCES[dtype],
+        "tolerance": tolerance,
         "errors": {name: error if math.isfinite(error) else None for name, error in mine.items()},
     }
-    if qkv.dtype.itemsize == 2 and plainly:
-        plain = dict(zip(names, _reference(qkv, grads, shape.causal, qkv.dtype), strict=True))
-        compared["plain_errors"] = errors(plain)
-    wrong = [name for name, error in mine.items() if not error <= compared["tolerance"]]
+    if dtype.itemsize == 2 and plainly:
+        compared["plain_errors"] = errors(computed(dtype))
+    wrong = [name for name, error in mine.items() if not error <= tolerance]
     if wrong:
         listed = ", ".join(f"{name} {mine[name]:.3g}" for name in wrong)
+        more = "".join(f"{name} {shape.parameters[name]}, " for name in sorted(shape.beyond))
         raise IncorrectError(
-            f"relative error against float64: {listed}; at most {compared['tolerance']:g} is "
+            f"relative error against float64: {listed}; at most {tolerance:g} is "
             f"allowed (batch_size {shape.batch_size}, seq_len {shape.seq_len}, "
-            f"num_heads {shape.num_heads}, head_dim {shape.head_dim}, "
+            f"num_heads {shape.num_heads}, {more}head_dim {shape.head_dim}, "
             f"seed {compared['seed']})",
             compared,
         )

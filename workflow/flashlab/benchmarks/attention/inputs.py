@@ -9,7 +9,7 @@ import torch
 
 from flashlab.benchmarks.attention.shape import Shape
 
-SEPARATE = "separate"
+SEPARATE, PACKED = "separate", "packed"
 
 LARGE = 8.0
 """More than random numbers ever are."""
@@ -18,8 +18,23 @@ Attention = Callable[..., torch.Tensor]
 """Takes the inputs of its form, then whether there is a causal mask, and gives (B, N, H, D)."""
 
 
-def attention_of(kernel: ModuleType, form: str | None) -> Attention:
-    """The function of a kernel that takes inputs of a form."""
+def forms_of(kernel: ModuleType, shape: Shape) -> list[str]:
+    """The forms of inputs that a kernel takes at a shape: packed wherever that can be, as well."""
+    own = getattr(kernel, "INPUTS", (PACKED,))
+    return [SEPARATE] if shape.beyond else [*dict.fromkeys((PACKED, *own))]
+
+
+def attention_of(kernel: ModuleType, form: str | None, shape: Shape) -> Attention:
+    """The function of a kernel that takes inputs of a form.
+
+    NotImplementedError where the shape has what the kernel's file does not say that it takes, with
+    separate inputs.
+    """
+    untaken = sorted(shape.beyond - {*getattr(kernel, "TAKES", {})})
+    if untaken:
+        raise NotImplementedError(f"its file does not say that it TAKES {', '.join(untaken)}")
+    if shape.beyond and form != SEPARATE:
+        raise NotImplementedError(f"{', '.join(sorted(shape.beyond))}: separate q, k and v alone")
     found: Attention = kernel.separate_attention if form == SEPARATE else kernel.attention
     return found
 
@@ -27,9 +42,10 @@ def attention_of(kernel: ModuleType, form: str | None) -> Attention:
 def empty_inputs(
     shape: Shape, dtype: str, device: str, form: str | None
 ) -> tuple[torch.Tensor, ...]:
-    """Storage for q, k and v, each (B, N, H, D), or the packed qkv (B, N, 3, H, D): contiguous."""
+    """Storage for q (B, N, H, D), k and v (B, N, H_kv, D), or qkv (B, N, 3, H, D): contiguous."""
     B, N, H, D = shape.batch_size, shape.seq_len, shape.num_heads, shape.head_dim
-    sizes = [(B, N, H, D)] * 3 if form == SEPARATE else [(B, N, 3, H, D)]
+    kv = (B, N, shape.kv_heads, D)
+    sizes = [(B, N, H, D), kv, kv] if form == SEPARATE else [(B, N, 3, H, D)]
     return tuple(torch.empty(size, dtype=getattr(torch, dtype), device=device) for size in sizes)
 
 

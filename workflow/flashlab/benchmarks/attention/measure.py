@@ -32,7 +32,7 @@ NEW_FORWARDS = frozenset({0, 1, 3, 9, 27})
 def peak_memory(kernel: ModuleType, run: Mapping[str, Any]) -> int:
     """Peak bytes of both passes, inputs included."""
     shape, form = Shape.of(run), run.get("inputs")
-    attention = attention_of(kernel, form)
+    attention = attention_of(kernel, form, shape)
 
     def both_passes() -> None:
         inputs = random_inputs(shape, run["dtype"], run["device"], form)
@@ -47,7 +47,7 @@ class _Forward:
 
     def __init__(self, kernel: ModuleType, run: Mapping[str, Any]) -> None:
         self.shape, self.dtype, form = Shape.of(run), run["dtype"], run.get("inputs")
-        attention, causal = attention_of(kernel, form), self.shape.causal
+        attention, causal = attention_of(kernel, form, self.shape), self.shape.causal
         self.inputs = inputs = random_inputs(self.shape, self.dtype, run["device"], form)
         self.numbers = Renewal(self.shape, self.dtype, run["device"], form)
         self.given = self.numbers(inputs)
@@ -122,9 +122,9 @@ def prepare(kernel: ModuleType, run: Mapping[str, Any]) -> dict[str, Any]:
     Returns what the gate compared and the metric, as they stand in a record; raises what the
     implementation raises.
     """
-    form = run.get("inputs")
+    form, shape = run.get("inputs"), Shape.of(run)
     checked = gate.check_correctness(
-        attention_of(kernel, form), Shape.of(run), run["dtype"], run["device"], form
+        attention_of(kernel, form, shape), shape, run["dtype"], run["device"], form
     )
     peak = peak_memory(kernel, run)
     return {"gate": checked, "metrics": {"peak_memory": {"unit": "MiB", "value": peak / MIB}}}
@@ -132,11 +132,11 @@ def prepare(kernel: ModuleType, run: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_again(kernel: ModuleType, run: Mapping[str, Any], calls: int) -> dict[str, Any]:
     """Check fresh inputs after so many calls; what was compared, as a record's gate has it."""
-    form = run.get("inputs")
-    given = Shape.of(run), run["dtype"], run["device"], form
+    form, shape = run.get("inputs"), Shape.of(run)
+    given = shape, run["dtype"], run["device"], form
     _taken = empty_inputs(*given)  # the storage that was timed, which fresh inputs would get
     with right_before(calls):
-        compared = gate.check_correctness(attention_of(kernel, form), *given, again=True)
+        compared = gate.check_correctness(attention_of(kernel, form, shape), *given, again=True)
     return {"again": {"calls": calls, "heads": compared["heads"], "errors": compared["errors"]}}
 
 

@@ -29,6 +29,7 @@ from flashlab.story.attention.group_why import (
     why_no_matrix_units,
 )
 from flashlab.story.attention.groups import Chapter, groups_of
+from flashlab.story.attention.shared import is_shared, shared_bytes, shared_memory, shared_time
 from flashlab.story.attention.surprises import surprise
 from flashlab.story.attention.sweep import (
     memory_equal,
@@ -78,6 +79,10 @@ HALF: tuple[Callable[[Chapter], Observation | None], ...] = (groups_growth, lead
 PACKED: tuple[Callable[[Chapter], Observation | None], ...] = (groups_varies, packed)
 """What a chapter on packed inputs says."""
 
+SHARED: tuple[Callable[[Section], Observation | None], ...] = (
+    *(varies, shared_bytes, shared_memory, shared_time),
+)
+"""What a section on heads that share keys and values says, however many implementations it has."""
 
 ONCE = ("why_memory_model", "groups_traffic", "why_no_matrix_units", "why_launches")
 """What is told in the first chapter where it holds: it says no more of another one."""
@@ -101,6 +106,10 @@ def story(tables: Tables) -> Iterator[Observation]:
 
 def _section(section: Section) -> Iterator[Observation]:
     """A section on two implementations; what it draws as a lesson comes last."""
+    if is_shared(section):
+        told_of = (*(observe(section) for observe in SHARED), gaps([section]))
+        yield from (each for each in told_of if each is not None)
+        return
     *told, last = (observe(section) for observe in SECTION)
     yield from (
         each for each in (*told, odd_points([section]), gaps([section]), last) if each is not None
@@ -109,7 +118,8 @@ def _section(section: Section) -> Iterator[Observation]:
 
 def _chapter(chapter: Chapter) -> Iterator[Observation]:
     """A chapter of a report on three or more; as a section on two where only two have numbers."""
-    if len(chapter.sections) == 1 and pair(chapter.first) and not chapter.packed:
+    is_of_two = pair(chapter.first) and not chapter.packed
+    if len(chapter.sections) == 1 and (is_of_two or is_shared(chapter.first)):
         yield from _section(chapter.first)
         return
     *told, last = (observe(chapter) for observe in (PACKED if chapter.packed else CHAPTER))

@@ -8,6 +8,7 @@ from typing import Any
 
 from flashlab.story import words
 from flashlab.story.attention.gaps import failures
+from flashlab.story.attention.shared import is_shared, line_shared
 from flashlab.story.attention.sweep import (
     FORWARD,
     MASK,
@@ -207,7 +208,7 @@ def answer_where(tables: Tables) -> Observation | None:
             facts = {
                 "what": "sweep",
                 "p": section.symbol,
-                "swept": section.experiment.parameter.name,
+                "label": dict(section.experiment.parameter.labels),
                 "fixed": "E" if section.experiment.parameter.name == "num_heads" else None,
                 "at": at,
                 "x": [decided[value].x for value in at],
@@ -406,6 +407,7 @@ def page_one(tables: Tables) -> Iterator[Observation]:
             yield found
     for number, section in enumerate(tables.sections, start=1):
         line = line_switch if is_switch(section) else line_sweep
+        line = line_shared if is_shared(section) else line
         if (found := line(section, number)) is not None:
             yield found
     if (found := footnote_doubts(tables)) is not None:

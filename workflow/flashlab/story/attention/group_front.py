@@ -25,6 +25,7 @@ from flashlab.story.attention.groups import (
     stretches,
     where,
 )
+from flashlab.story.attention.shared import is_shared, line_shared
 from flashlab.story.attention.sweep import FORWARD, MASK, PASSES, TOTAL, matrix_ceiling
 from flashlab.story.observation import Observation
 from flashlab.story.tables import (
@@ -199,7 +200,7 @@ def answer_leaders(tables: Tables, groups: Groups) -> Observation | None:
     """Which of the fused ones to use, by stretches of N and d; the project's own left out."""
     if len(groups.others) < 2:
         return None
-    found = {use: leading(tables.comparisons, m, groups.others) for use, m in USES.items()}
+    found = {use: leading(tables.usual, m, groups.others) for use, m in USES.items()}
     uses = {use: each for use, each in found.items() if each is not None and each["clauses"]}
     if not uses:
         return None
@@ -235,7 +236,7 @@ def _device_name(tables: Tables) -> str | None:
 
 def _against_best(tables: Tables, mine: str, others: Sequence[str], metric: str) -> pd.DataFrame:
     """The speed of one over the best of the others at each setting, and who that is."""
-    ranked = choices.ranking(tables.comparisons, metric, others)
+    ranked = choices.ranking(tables.usual, metric, others)
     found = pd.concat([tables.against(mine, other, metric).assign(best=other) for other in others])
     sizes = choices.sizes_of(tables.comparisons)
     best = ranked[ranked.verdict == choices.BEST][[*sizes, "best"]]
@@ -310,7 +311,7 @@ def map_(tables: Tables, groups: Groups) -> Observation | None:
     masks = [False, True]
     charts: list[dict[str, Any]] = []
     for use, metric in USES.items():
-        ranked = choices.ranking(tables.comparisons, metric, groups.fused)
+        ranked = choices.ranking(tables.usual, metric, groups.fused)
         if ranked.empty:
             return None
         cells = choices.cells(ranked, [*PLACE, MASK])
@@ -452,6 +453,10 @@ def groups_page_one(tables: Tables, groups: Groups) -> Iterator[Observation]:
             yield found
     for number, chapter in enumerate(chapters_of(tables, groups), start=1):
         if chapter.packed:
+            continue
+        if is_shared(chapter.first):
+            found = line_shared(chapter.first, number)
+            yield from () if found is None else (found,)
             continue
         for line in (line_groups_switch, line_long, line_groups_sweep):
             if (found := line(chapter, number)) is not None:

@@ -84,7 +84,7 @@ def sizes_of(section: Section, variant: str) -> dict[str, Any]:
     rows = [run for run in experiment.runs if section_variant(section, run) == variant]
     along: dict[str, list[Any]] = {}
     fixed: dict[str, Any] = {}
-    for parameter in section.benchmark.parameters:
+    for parameter in experiment.stated:
         if parameter == experiment.parameter or parameter.name == MASK:
             continue
         by_value = {experiment.value_of(run): run[parameter.name] for run in rows}

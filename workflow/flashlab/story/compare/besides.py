@@ -109,7 +109,7 @@ def surprise(compared: Compared) -> Observation | None:
         (compared.speeds.implementation == top.implementation)
         & (compared.speeds.metric == top.metric)
     ]
-    given = [p for p in compared.benchmark.given if p.kind is int]
+    given = compared.sizes
     variants = [p.name for p in compared.benchmark.variants]
     for swept in given:
         others = [p.name for p in given if p is not swept] + variants

@@ -59,7 +59,7 @@ def mean_facts(row: pd.Series) -> dict[str, Any]:
 
 def _where(compared: Compared, rows: pd.DataFrame, of: pd.DataFrame) -> dict[str, Any] | None:
     """The swept size and the variants to which some of the rows are confined; None of none."""
-    sizes = [p for p in compared.benchmark.given if p.kind is int]
+    sizes = compared.sizes
     variants = [
         dict(variant.words[rows[variant.name].iloc[0]])
         for variant in compared.benchmark.variants

@@ -16,7 +16,7 @@ from flashlab.analysis.comparison_rows import DATASET, inverse_of
 from flashlab.analysis.comparisons import pooled_alike
 from flashlab.analysis.experiment import chosen_metrics
 from flashlab.benchmarks.implementations import PACKED_TWIN
-from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.benchmarks.model import Benchmark, Metric, Parameter
 from flashlab.story.tables import EQUAL, FASTER, SLOWER, SPEED_WORDS, UNDECIDED
 
 TIMES = ("s", "ms", "us", "ns")
@@ -139,6 +139,12 @@ class Compared:
         """Each run of both sides by each metric, packed twins left out."""
         of_runs = self.table[(self.table.compared == DATASET) & self.table["shape"].notna()]
         return of_runs[~of_runs.implementation.str.endswith(PACKED_TWIN)]
+
+    @cached_property
+    def sizes(self) -> list[Parameter]:
+        """The given sizes that say something of these runs."""
+        stated = self.benchmark.stated(records_of(self.single))
+        return [p for p in stated if p.derive is None and p.kind is int]
 
     @cached_property
     def times(self) -> list[Metric]:

@@ -1,0 +1,147 @@
+"""On a real GPU: heads of queries that share keys and values, in every kernel that takes that.
+
+Run by hand on a GPU host: python -m pytest tests/gpu/test_gqa.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from flashlab import machine
+from flashlab.benchmarks.attention import gate
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run, exact_peak_memory
+from flashlab.benchmarks.attention.inputs import SEPARATE, attention_of
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import find_implementations
+from flashlab.measuring.failures import IncorrectError, describe_failure
+from flashlab.measuring.kernel import load_kernel
+from flashlab.measuring.supervise import measure_run
+from flashlab.records import Record
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        not machine.gpus() or not machine.torch_has_cuda(), reason="needs a GPU and torch for CUDA"
+    ),
+]
+
+KERNELS = {name: each for name, each in find_implementations().items() if each.takes}
+COMPILED = ("Flex", "Flash4")
+"""What compiles for each problem, for seconds, and so has few."""
+
+H = 8
+SHORT = {"name": "sampled", "relative_interval": 0.5, "max_seconds": 0.02, "timeout_s": 120}
+LAB = Shape(16, 1024, 32, 2048, causal=True)
+
+
+def shapes_of(name: str, dtype: str) -> list[Shape]:
+    """Numbers of heads of keys, odd lengths, both masks, and a second head dimension."""
+    if name in COMPILED:
+        masks = (True,) if dtype == "bfloat16" else (False, True)
+        return [Shape(2, 129, H, H * 64, causal, 2) for causal in masks]
+    sizes = [(64, 1), (64, 129), (64, 1000), (128, 1000)]
+    return [
+        Shape(2, length, H, H * dim, causal, kv)
+        for (dim, length), kv, causal in itertools.product(sizes, (8, 2, 1), (False, True))
+    ]
+
+
+@cache
+def kernel_of(name: str) -> ModuleType:
+    """A kernel's module, loaded once."""
+    return load_kernel(KERNELS[name].path)
+
+
+def outcome(name: str, shape: Shape, dtype: str) -> tuple[str, str]:
+    """The status of a comparison of both passes with float64, and why, as a record has them."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            attention = attention_of(kernel_of(name), SEPARATE, shape)
+            gate.check_correctness(attention, shape, dtype, "cuda", SEPARATE)
+        except Exception as error:
+            return describe_failure(error, [str(each.message) for each in caught])
+    return "ok", ""
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_both_passes_agree_with_repeated_keys_in_float64(name: str, dtype: str) -> None:
+    """A length that a kernel does not take at all, shared keys or not, is no fault of sharing."""
+    found = {shape: outcome(name, shape, dtype) for shape in shapes_of(name, dtype)}
+    refused = {shape for shape, (status, _) in found.items() if status == "unsupported"}
+    if len(refused) == len(found):
+        pytest.skip(f"{name} {dtype}: {next(iter(found.values()))[1][:300]}")
+    unshared = {shape for shape in refused if shape.group == 1}
+    wrong = {
+        str(shape): (status, message[:300])
+        for shape, (status, message) in found.items()
+        if status != "ok" and replace(shape, num_kv_heads=0) not in unshared
+    }
+    assert not wrong
+
+
+def measured(folder: Path, name: str, shape: Shape) -> Record:
+    run = attention_run(name, shape, "float16", "cuda")
+    implementation = find_implementations()[name]
+    return measure_run(ATTENTION, run, SHORT, implementation, {}, folder / "record.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "kv_heads", "batch_size"),
+    [
+        *(("Flash2", 8, 16), ("Flash2", 1, 16), ("Pytorch", 8, 16), ("Pytorch", 1, 16)),
+        ("Pytorch", 8, 1),  # whose repeated keys are views
+    ],
+)
+def test_peak_memory_equals_the_model_to_the_byte(
+    tmp_path: Path, name: str, kv_heads: int, batch_size: int
+) -> None:
+    shape = replace(LAB, num_kv_heads=kv_heads, batch_size=batch_size)
+    record = measured(tmp_path, name, shape)
+    assert record.status == "ok", record.message
+    provider = record.environment["provider"]
+    model = exact_peak_memory(record.run, provider, record.environment["device_name"])
+    if model is None:
+        pytest.skip(f"no exact model of {provider}")
+    assert record.metrics["peak_memory"].value == model
+
+
+def test_what_does_not_say_that_it_shares_keys_is_unsupported(tmp_path: Path) -> None:
+    record = measured(tmp_path, "SdpaEfficient", replace(LAB, num_kv_heads=8))
+    assert record.status == "unsupported"
+    assert "does not say that it TAKES num_kv_heads" in str(record.message)
+
+
+def test_shared_keys_take_no_more_memory_where_they_are_read_in_place(tmp_path: Path) -> None:
+    """FlashLab keeps no copy of k and v or of their gradients for each head of q."""
+    peaks = [
+        measured(tmp_path, "FlashLab", replace(LAB, num_kv_heads=kv)).metrics["peak_memory"].value
+        for kv in (32, 1)
+    ]
+    tensor = 16 * 1024 * 2048 * 2 / 2**20
+    assert peaks[0] - peaks[1] == pytest.approx(4 * tensor * (1 - 1 / 32), abs=2)
+
+
+def test_the_gate_finds_a_gradient_that_is_not_summed_over_a_group() -> None:
+    shape = Shape(2, 129, H, H * 64, True, 2)
+
+    def first_alone(
+        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
+    ) -> torch.Tensor:
+        kernel = kernel_of("Pytorch")
+        whole = kernel.separate_attention(q, k, v, causal)
+        without = kernel.separate_attention(q, k.detach(), v.detach(), causal)
+        is_first = torch.arange(H, device=q.device) % shape.group == 0
+        return torch.where(is_first[:, None], whole, without)
+
+    with pytest.raises(IncorrectError, match="dqkv"):
+        gate.check_correctness(first_alone, shape, "float16", "cuda", SEPARATE)
