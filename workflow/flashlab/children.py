@@ -1,0 +1,327 @@
+"""Child processes: a function in a fork of a server that has its imports, or in a new interpreter.
+
+A fork has imported what takes most of a short job's time in a new interpreter (`forks`). A child
+dies with its caller, however that ends. It may answer by JSON lines on a channel; it ends with an
+exit status or by a signal. What calls a server does without installed packages (``python -S``) and
+without most of Python's own, whose imports would be most of its time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+POLL_SECONDS = 0.2
+START_SECONDS = 120.0
+"""How long to wait for a server to import what it needs before doing without."""
+
+MOST_FILES = 4
+"""Standard input, output and error of a fork, and its end of the channel to the caller."""
+
+
+def send(connection: socket.socket, message: Mapping[str, object]) -> None:
+    """Send a JSON object as one line."""
+    connection.sendall(json.dumps(message).encode() + b"\n")
+
+
+def receive(connection: socket.socket) -> dict[str, Any] | None:
+    """The next line as a JSON object; None where the other end closed first."""
+    line = b""
+    while not line.endswith(b"\n"):
+        seen = connection.recv(2**16, socket.MSG_PEEK)  # what follows the line is another message
+        if not seen:
+            return None
+        line += connection.recv(seen.find(b"\n") + 1 or len(seen))
+    message: dict[str, Any] = json.loads(line)
+    return message
+
+
+def call(function: str, arguments: Sequence[object]) -> int | None:
+    """The status that a function gives, by its name as ``module:function``."""
+    import importlib
+
+    module, _, name = function.partition(":")
+    status: int | None = getattr(importlib.import_module(module), name)(*arguments)
+    return status
+
+
+def end_with(file: int) -> None:
+    """End this process, with status 1, as soon as the other end of a pipe or socket is closed."""
+    import threading
+
+    def wait() -> None:
+        closed = select.poll()
+        closed.register(file, 0)  # that it is closed is told in any case
+        closed.poll()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+# The caller's side
+
+
+class Child:
+    """A child process, and a channel of JSON lines to the function in it, if there is one."""
+
+    def __init__(self, channel: socket.socket | None) -> None:
+        self._channel = channel
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        """The exit status (negative: the signal), None while it runs on after `seconds`."""
+        return self._wait(seconds)
+
+    def kill(self) -> None:
+        """End it, if it still runs, and wait until it is gone."""
+        self._kill()
+        if self._channel is not None:
+            self._channel.close()
+
+    def _wait(self, seconds: float | None) -> int | None:
+        raise NotImplementedError
+
+    def _kill(self) -> None:
+        raise NotImplementedError
+
+    def say(self, message: Mapping[str, object]) -> None:
+        """Send a message to the function; one that has ended is met by `answer`."""
+        assert self._channel is not None
+        with contextlib.suppress(OSError):
+            send(self._channel, message)
+
+    def answer(self, seconds: float) -> dict[str, Any] | None:
+        """The function's next message; None where it has ended, or closed the channel, without one.
+
+        TimeoutError where there is none within `seconds`.
+        """
+        deadline = time.monotonic() + seconds
+        while not self._is_readable(POLL_SECONDS):
+            # Looks again after a while: what the child left behind may hold its end open.
+            if self.wait(0.001) is not None and not self._is_readable(0.0):
+                return None
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"no answer within {seconds:g} s")
+        assert self._channel is not None
+        self._channel.settimeout(max(0.001, deadline - time.monotonic()))
+        try:
+            return receive(self._channel)
+        except ConnectionResetError:
+            return None
+
+    def _is_readable(self, seconds: float) -> bool:
+        assert self._channel is not None
+        return bool(select.select([self._channel], [], [], seconds)[0])
+
+
+class Program(Child):
+    """A program of its own; with `leads`, in a session with whatever it starts, and ends with."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        output: int | None = None,
+        leads: bool = True,
+        has_channel: bool = False,
+    ) -> None:
+        """Start it; with a channel, the number of that is the last argument."""
+        import subprocess
+
+        ours, theirs = socket.socketpair() if has_channel else (None, None)
+        super().__init__(ours)
+        passed = [theirs.fileno()] if theirs is not None else []
+        self._leads = leads
+        self._process = subprocess.Popen(
+            [*command, *map(str, passed)],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=passed,
+            start_new_session=leads,
+        )
+        self.pid = self._process.pid
+        if theirs is not None:
+            theirs.close()
+
+    def _wait(self, seconds: float | None) -> int | None:
+        import subprocess
+
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def _kill(self) -> None:
+        if self._leads:
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # nothing of it is left
+                os.killpg(self.pid, signal.SIGKILL)
+        else:
+            self._process.kill()
+        self._process.wait()
+
+
+def interpreter(
+    function: str, arguments: Sequence[object], environment: Mapping[str, str], output: int
+) -> Program:
+    """Call a function (`module:name`) in a new interpreter, with the channel as last argument."""
+    command = [sys.executable, "-m", __name__, function, json.dumps(arguments)]
+    return Program(command, environment, output, has_channel=True)
+
+
+class Fork(Child):
+    """A fork of a server, by the connection to its keeper."""
+
+    def __init__(self, connection: socket.socket, channel: socket.socket | None) -> None:
+        super().__init__(channel)
+        self._connection = connection
+        self._status: int | None = None
+
+    def _wait(self, seconds: float | None) -> int | None:
+        if self._status is None:
+            self._connection.settimeout(seconds)
+            try:
+                ended = receive(self._connection)
+            except TimeoutError:
+                return None
+            # Without a last word the keeper itself was killed, and the child with it.
+            self._status = int(ended["status"]) if ended else -signal.SIGKILL
+        return self._status
+
+    def interrupt(self) -> None:
+        """Interrupt it as from the keyboard."""
+        with contextlib.suppress(OSError):  # it has just ended, and its status is on the way
+            self._connection.sendall(b"\n")
+
+    def _kill(self) -> None:
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_WR)  # the keeper kills the child
+            self._connection.settimeout(None)
+            while self._connection.recv(64):  # and is gone when it has buried it
+                pass
+        self._connection.close()
+
+
+def request(
+    connection: socket.socket,
+    function: str,
+    arguments: Sequence[object],
+    environment: Mapping[str, str],
+    streams: Sequence[int],
+    version: str = "",
+    has_channel: bool = False,
+) -> Fork | None:
+    """Have a server call a function (`module:name`) in a fork, in this process's folder.
+
+    None where it does not: it has ended, or has another `version` of what the function needs. The
+    fork has this environment and these standard streams; with a channel, its function has that as
+    last argument.
+    """
+    ours, theirs = socket.socketpair() if has_channel else (None, None)
+    files = [*streams, *([theirs.fileno()] if theirs is not None else [])]
+    asked = {
+        "function": function,
+        "arguments": arguments,
+        "environment": dict(environment),
+        "folder": os.getcwd(),
+        "version": version,
+    }
+    try:
+        socket.send_fds(connection, [b"\n"], files)
+        send(connection, asked)
+        is_accepted = receive(connection) is not None
+    except OSError:  # the server has ended
+        is_accepted = False
+    if theirs is not None:
+        theirs.close()
+    # Where it is accepted a fork may be at work: what becomes of it starts no second one.
+    if is_accepted:
+        return Fork(connection, ours)
+    connection.close()
+    return None
+
+
+def address(pid: int, server: str) -> str:
+    """Where the server of this module listens that serves a process."""
+    import tempfile
+
+    name = f"flashlab-{os.getuid()}-{pid}-{server.rpartition('.')[2]}"
+    return os.path.join(tempfile.gettempdir(), name, "warm")
+
+
+def _connect(path: str) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(path)
+    except OSError:
+        connection.close()
+        return None
+    return connection
+
+
+def connect(
+    path: str, caller: int, server: str, environment: Mapping[str, str]
+) -> socket.socket | None:
+    """A connection to the server of a module for a process, at its `address`.
+
+    It is started if there is none yet; None where it does not start. OSError where its folder
+    cannot be made, or is not this user's alone.
+    """
+    import fcntl
+
+    folder = os.path.dirname(path)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    status = os.lstat(folder)
+    if status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise PermissionError(f"{folder} is not this user's alone")
+    with open(f"{folder}/lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _connect(path) or _start(path, caller, server, environment)
+
+
+def _start(
+    path: str, caller: int, server: str, environment: Mapping[str, str]
+) -> socket.socket | None:
+    import subprocess
+
+    if os.path.lexists(path):
+        os.unlink(path)
+    with open(f"{os.path.dirname(path)}/log", "ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", server, path, str(caller)],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        if connection := _connect(path):
+            return connection
+        time.sleep(0.02)
+    return None
+
+
+def main() -> None:
+    """Call the function that the command line names (`interpreter`)."""
+    function, arguments, file = sys.argv[1:]
+    end_with(int(file))
+    channel = socket.socket(fileno=int(file))
+    sys.exit(call(function, [*json.loads(arguments), channel]))
+
+
+if __name__ == "__main__":
+    main()
