@@ -53,7 +53,7 @@ STAGES = (
 """Commands of the package that run in a fork, beside those of `flashlab.stage`."""
 WITH_TORCH = (
     *("flashlab.measuring.warm", "flashlab.children flashlab.measuring"),
-    "flashlab.checking.worker",
+    "flashlab.children flashlab.checking",
 )
 """What of the package imports torch, and runs in a fork that has it: how its arguments begin."""
 

@@ -47,6 +47,12 @@ def receive(connection: socket.socket) -> dict[str, Any] | None:
     return message
 
 
+def signal_name(status: int) -> str:
+    """The name of the signal of a negative exit status, such as SIGKILL; else its number."""
+    known = -status in set(signal.Signals)
+    return signal.Signals(-status).name if known else str(-status)
+
+
 def call(function: str, arguments: Sequence[object]) -> int | None:
     """The status that a function gives, by its name as ``module:function``."""
     import importlib
@@ -195,6 +201,8 @@ class Fork(Child):
                 ended = receive(self._connection)
             except TimeoutError:
                 return None
+            except ConnectionError:
+                ended = None
             # Without a last word the keeper itself was killed, and the child with it.
             self._status = int(ended["status"]) if ended else -signal.SIGKILL
         return self._status

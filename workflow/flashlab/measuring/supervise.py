@@ -25,7 +25,7 @@ from flashlab import machine, nsight
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
 from flashlab.calls.watching import WorkflowGoneError, has_ended, workflow_process
-from flashlab.children import POLL_SECONDS, Child
+from flashlab.children import POLL_SECONDS, Child, signal_name
 from flashlab.files import write_json
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.start import counters_log, start, start_counting
@@ -78,8 +78,7 @@ def ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict[
         MeasuringError: what ended it was not the kernel.
     """
     if returncode < 0:
-        known = -returncode in set(signal.Signals)
-        name = signal.Signals(-returncode).name if known else str(-returncode)
+        name = signal_name(returncode)
         if name == "SIGKILL" and oom_kills:
             return {"status": "oom", "message": "killed by the system for lack of memory (SIGKILL)"}
         if -returncode in OWN_SIGNALS:
