@@ -17,9 +17,10 @@ from measuring.conftest import RUN, Kernel, Measured
 from waiting import PATIENCE, wait_until
 
 from flashlab.benchmarks.implementations import Implementation
-from flashlab.calls.watching import WORKFLOW_PID, has_ended
+from flashlab.calls.watching import has_ended
 from flashlab.measuring.start import fingerprint
 from flashlab.measuring.warm import open_devices, preload
+from flashlab.stage import WORKFLOW_PID
 
 SUPERVISOR = """
 import json, sys

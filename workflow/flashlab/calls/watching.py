@@ -11,8 +11,7 @@ import time
 
 import psutil
 
-WORKFLOW_PID = "FLASHLAB_WORKFLOW_PID"
-"""Environment variable with the process id of the Snakemake call that a job belongs to."""
+from flashlab.stage import WORKFLOW_PID
 
 POLL_SECONDS = 0.2
 
