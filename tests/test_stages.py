@@ -149,7 +149,7 @@ def test_a_fork_that_ends_as_the_interrupt_comes_is_waited_for_all_the_same() ->
         with keeper:
             for message in said:
                 children.send(keeper, message)
-        fork = children.Fork(connection, None)
+        fork = children.Fork(connection, socket.socket())
         fork.interrupt()
         assert fork.wait() == (3 if said else -signal.SIGKILL)
         fork.kill()

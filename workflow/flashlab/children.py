@@ -26,7 +26,10 @@ POLL_SECONDS = 0.2
 START_SECONDS = 120.0
 """How long to wait for a server to import what it needs before doing without."""
 
-MOST_FILES = 4
+CHANNEL = "{channel}"
+"""In a program's command: where the number of its end of the channel to the caller stands."""
+
+FILES = 4
 """Standard input, output and error of a fork, and its end of the channel to the caller."""
 
 
@@ -79,9 +82,9 @@ def end_with(file: int) -> None:
 
 
 class Child:
-    """A child process, and a channel of JSON lines to the function in it, if there is one."""
+    """A child process, and a channel of JSON lines to the function in it."""
 
-    def __init__(self, channel: socket.socket | None) -> None:
+    def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
 
     def wait(self, seconds: float | None = None) -> int | None:
@@ -91,8 +94,7 @@ class Child:
     def kill(self) -> None:
         """End it, if it still runs, and wait until it is gone."""
         self._kill()
-        if self._channel is not None:
-            self._channel.close()
+        self._channel.close()
 
     def _wait(self, seconds: float | None) -> int | None:
         raise NotImplementedError
@@ -102,7 +104,6 @@ class Child:
 
     def say(self, message: Mapping[str, object]) -> None:
         """Send a message to the function; one that has ended is met by `answer`."""
-        assert self._channel is not None
         with contextlib.suppress(OSError):
             send(self._channel, message)
 
@@ -118,7 +119,6 @@ class Child:
                 return None
             if time.monotonic() >= deadline:
                 raise TimeoutError(f"no answer within {seconds:g} s")
-        assert self._channel is not None
         self._channel.settimeout(max(0.001, deadline - time.monotonic()))
         try:
             return receive(self._channel)
@@ -126,7 +126,6 @@ class Child:
             return None
 
     def _is_readable(self, seconds: float) -> bool:
-        assert self._channel is not None
         return bool(select.select([self._channel], [], [], seconds)[0])
 
 
@@ -139,27 +138,23 @@ class Program(Child):
         environment: Mapping[str, str],
         output: int | None = None,
         leads: bool = True,
-        has_channel: bool = False,
     ) -> None:
-        """Start it; with a channel, the number of that is the last argument."""
         import subprocess
 
-        ours, theirs = socket.socketpair() if has_channel else (None, None)
+        ours, theirs = socket.socketpair()
         super().__init__(ours)
-        passed = [theirs.fileno()] if theirs is not None else []
         self._leads = leads
-        self._process = subprocess.Popen(
-            [*command, *map(str, passed)],
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            pass_fds=passed,
-            start_new_session=leads,
-        )
+        with theirs:
+            self._process = subprocess.Popen(
+                [str(theirs.fileno()) if part == CHANNEL else part for part in command],
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=[theirs.fileno()],
+                start_new_session=leads,
+            )
         self.pid = self._process.pid
-        if theirs is not None:
-            theirs.close()
 
     def _wait(self, seconds: float | None) -> int | None:
         import subprocess
@@ -182,14 +177,14 @@ def interpreter(
     function: str, arguments: Sequence[object], environment: Mapping[str, str], output: int
 ) -> Program:
     """Call a function (`module:name`) in a new interpreter, with the channel as last argument."""
-    command = [sys.executable, "-m", __name__, function, json.dumps(arguments)]
-    return Program(command, environment, output, has_channel=True)
+    command = [sys.executable, "-m", __name__, function, json.dumps(arguments), CHANNEL]
+    return Program(command, environment, output)
 
 
 class Fork(Child):
     """A fork of a server, by the connection to its keeper."""
 
-    def __init__(self, connection: socket.socket, channel: socket.socket | None) -> None:
+    def __init__(self, connection: socket.socket, channel: socket.socket) -> None:
         super().__init__(channel)
         self._connection = connection
         self._status: int | None = None
@@ -228,16 +223,13 @@ def request(
     environment: Mapping[str, str],
     streams: Sequence[int],
     version: str = "",
-    has_channel: bool = False,
 ) -> Fork | None:
     """Have a server call a function (`module:name`) in a fork, in this process's folder.
 
     None where it does not: it has ended, or has another `version` of what the function needs. The
-    fork has this environment and these standard streams; with a channel, its function has that as
-    last argument.
+    fork has this environment and these standard streams; the channel is its last argument.
     """
-    ours, theirs = socket.socketpair() if has_channel else (None, None)
-    files = [*streams, *([theirs.fileno()] if theirs is not None else [])]
+    ours, theirs = socket.socketpair()
     asked = {
         "function": function,
         "arguments": arguments,
@@ -245,18 +237,14 @@ def request(
         "folder": os.getcwd(),
         "version": version,
     }
-    try:
-        socket.send_fds(connection, [b"\n"], files)
+    with theirs, contextlib.suppress(OSError):  # where the server has ended
+        socket.send_fds(connection, [b"\n"], [*streams, theirs.fileno()])
         send(connection, asked)
-        is_accepted = receive(connection) is not None
-    except OSError:  # the server has ended
-        is_accepted = False
-    if theirs is not None:
-        theirs.close()
-    # Where it is accepted a fork may be at work: what becomes of it starts no second one.
-    if is_accepted:
-        return Fork(connection, ours)
+        if receive(connection) is not None:
+            # A fork may be at work from here on: what becomes of it starts no second one.
+            return Fork(connection, ours)
     connection.close()
+    ours.close()
     return None
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import psutil
 
 from flashlab.calls.watching import has_ended
-from flashlab.children import MOST_FILES, POLL_SECONDS, call, end_with, receive, send
+from flashlab.children import FILES, POLL_SECONDS, call, end_with, receive, send
 
 Request = Mapping[str, Any]
 Accept = Callable[[Request], Callable[[], None] | None]
@@ -63,14 +63,16 @@ def forked(function: Callable[..., int | None], *arguments: Any) -> ForkProcess:
 def _serve(connection: socket.socket, request: Request, files: Sequence[int]) -> int | None:
     """Take on what the caller gives, and call its function."""
     connection.close()  # the keeper's
-    channel = [socket.socket(fileno=file) for file in files[3:]]
-    for target, stream in enumerate(files[:3]):
+    *streams, last = files
+    channel = socket.socket(fileno=last)
+    channel.set_inheritable(False)
+    for target, stream in enumerate(streams):
         os.dup2(stream, target)
         os.close(stream)
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
-    return call(request["function"], [*request["arguments"], *channel])
+    return call(request["function"], [*request["arguments"], channel])
 
 
 def _keep(connection: socket.socket, request: Request, files: Sequence[int]) -> None:
@@ -99,7 +101,7 @@ def _take(
     files: list[int] = []
     with connection, suppress(ConnectionError):  # of a caller that has gone
         try:
-            _, files, _, _ = socket.recv_fds(connection, 1, MOST_FILES)
+            _, files, _, _ = socket.recv_fds(connection, 1, FILES)
             request = receive(connection)
             afterwards = accept(request) if request is not None else None
             if request is None or afterwards is None:

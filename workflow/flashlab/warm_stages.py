@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -55,7 +56,7 @@ def _prepare() -> Callable[[Mapping[str, Any]], Callable[[], None]]:
     return accept
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str], _channel: socket.socket) -> int:
     """Run ``python -m flashlab`` with these arguments in a fork, to its end."""
     from flashlab import cli
 

@@ -166,15 +166,14 @@ def start(
         if workflow is not None and sys.platform == "linux":
             streams = (nothing.fileno(), output.fileno(), output.fileno())
             try:
-                connection = _connect(workflow.pid)
-                warm = connection and children.request(
-                    connection, ANSWER, [order, str(answer), True], environment, streams,
-                    version=fingerprint(), has_channel=True,
-                )  # fmt: skip
+                if (connection := _connect(workflow.pid)) is not None:
+                    arguments = [order, str(answer), True]
+                    warm = children.request(
+                        connection, ANSWER, arguments, environment, streams, fingerprint()
+                    )
+                    if warm is not None:
+                        return warm
             except OSError as error:
                 print(f"no warm start: {error}", file=sys.stderr)
-                warm = None
-            if warm:
-                return warm
         arguments = [order, str(answer), False]
         return children.interpreter(ANSWER, arguments, environment, output.fileno())
