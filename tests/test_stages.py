@@ -144,11 +144,10 @@ def test_an_interrupt_from_the_keyboard_is_the_forks_too(start: Start) -> None:
 
 
 def test_a_fork_that_ends_as_the_interrupt_comes_is_waited_for_all_the_same() -> None:
-    for said in ([], [{"status": 3}]):
+    for said in (b"", b"3\n"):
         connection, keeper = socket.socketpair()
         with keeper:
-            for message in said:
-                children.send(keeper, message)
+            keeper.sendall(said)
         fork = children.Fork(connection, socket.socket())
         fork.interrupt()
         assert fork.wait() == (3 if said else -signal.SIGKILL)

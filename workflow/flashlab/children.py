@@ -9,7 +9,7 @@ without most of Python's own, whose imports would be most of its time.
 from __future__ import annotations
 
 import contextlib
-import json
+import marshal
 import os
 import select
 import signal
@@ -35,19 +35,29 @@ FILES = 4
 
 def send(connection: socket.socket, message: Mapping[str, object]) -> None:
     """Send a JSON object as one line."""
+    import json
+
     connection.sendall(json.dumps(message).encode() + b"\n")
 
 
 def receive(connection: socket.socket) -> dict[str, Any] | None:
     """The next line as a JSON object; None where the other end closed first."""
+    import json
+
+    line = read_line(connection)
+    message: dict[str, Any] | None = None if line is None else json.loads(line)
+    return message
+
+
+def read_line(connection: socket.socket) -> bytes | None:
+    """The next line; None where the other end closed first."""
     line = b""
     while not line.endswith(b"\n"):
         seen = connection.recv(2**16, socket.MSG_PEEK)  # what follows the line is another message
         if not seen:
             return None
         line += connection.recv(seen.find(b"\n") + 1 or len(seen))
-    message: dict[str, Any] = json.loads(line)
-    return message
+    return line
 
 
 def signal_name(status: int) -> str:
@@ -177,6 +187,8 @@ def interpreter(
     function: str, arguments: Sequence[object], environment: Mapping[str, str], output: int
 ) -> Program:
     """Call a function (`module:name`) in a new interpreter, with the channel as last argument."""
+    import json
+
     command = [sys.executable, "-m", __name__, function, json.dumps(arguments), CHANNEL]
     return Program(command, environment, output)
 
@@ -193,13 +205,13 @@ class Fork(Child):
         if self._status is None:
             self._connection.settimeout(seconds)
             try:
-                ended = receive(self._connection)
+                ended = read_line(self._connection)
             except TimeoutError:
                 return None
             except ConnectionError:
                 ended = None
             # Without a last word the keeper itself was killed, and the child with it.
-            self._status = int(ended["status"]) if ended else -signal.SIGKILL
+            self._status = int(ended) if ended else -signal.SIGKILL
         return self._status
 
     def interrupt(self) -> None:
@@ -239,8 +251,8 @@ def request(
     }
     with theirs, contextlib.suppress(OSError):  # where the server has ended
         socket.send_fds(connection, [b"\n"], [*streams, theirs.fileno()])
-        send(connection, asked)
-        if receive(connection) is not None:
+        connection.sendall(marshal.dumps(asked))
+        if read_line(connection) is not None:
             # A fork may be at work from here on: what becomes of it starts no second one.
             return Fork(connection, ours)
     connection.close()
@@ -274,27 +286,28 @@ def connect(
     It is started if there is none yet; None where it does not start. OSError where its folder
     cannot be made, or is not this user's alone.
     """
-    import fcntl
-
     folder = os.path.dirname(path)
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
     status = os.lstat(folder)
     if status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise PermissionError(f"{folder} is not this user's alone")
-    with open(f"{folder}/lock", "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return _connect(path) or _start(path, caller, server, environment)
+    return _connect(path) or _start(path, caller, server, environment)
 
 
 def _start(
     path: str, caller: int, server: str, environment: Mapping[str, str]
 ) -> socket.socket | None:
+    import fcntl
     import subprocess
 
-    if os.path.lexists(path):
-        os.unlink(path)
-    with open(f"{os.path.dirname(path)}/log", "ab") as log:
+    folder = os.path.dirname(path)
+    with open(f"{folder}/lock", "a") as lock, open(f"{folder}/log", "ab") as log:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if connection := _connect(path):  # of a server that another process has started
+            return connection
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
         process = subprocess.Popen(
             [sys.executable, "-m", server, path, str(caller)],
             env=dict(environment),
@@ -303,16 +316,18 @@ def _start(
             stderr=log,
             start_new_session=True,
         )
-    deadline = time.monotonic() + START_SECONDS
-    while process.poll() is None and time.monotonic() < deadline:
-        if connection := _connect(path):
-            return connection
-        time.sleep(0.02)
+        deadline = time.monotonic() + START_SECONDS
+        while process.poll() is None and time.monotonic() < deadline:
+            if connection := _connect(path):
+                return connection
+            time.sleep(0.02)
     return None
 
 
 def main() -> None:
     """Call the function that the command line names (`interpreter`)."""
+    import json
+
     function, arguments, file = sys.argv[1:]
     end_with(int(file))
     channel = socket.socket(fileno=int(file))

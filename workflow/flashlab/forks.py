@@ -8,6 +8,7 @@ how that ended, and kills it if the caller goes.
 from __future__ import annotations
 
 import gc
+import marshal
 import multiprocessing
 import multiprocessing.popen_fork  # else each fork would import it
 import os
@@ -25,7 +26,7 @@ from typing import Any
 import psutil
 
 from flashlab.calls.watching import has_ended
-from flashlab.children import FILES, POLL_SECONDS, call, end_with, receive, send
+from flashlab.children import FILES, POLL_SECONDS, call, end_with
 
 Request = Mapping[str, Any]
 Accept = Callable[[Request], Callable[[], None] | None]
@@ -91,7 +92,7 @@ def _keep(connection: socket.socket, request: Request, files: Sequence[int]) -> 
             else:
                 child.kill()
                 child.join()
-    send(connection, {"status": child.exitcode})
+    connection.sendall(f"{child.exitcode}\n".encode())
 
 
 def _take(
@@ -99,15 +100,16 @@ def _take(
 ) -> Callable[[], None] | None:
     """Read a request and fork its keeper; what to do meanwhile, None where it is refused."""
     files: list[int] = []
-    with connection, suppress(ConnectionError):  # of a caller that has gone
+    with connection, suppress(ConnectionError, EOFError):  # of a caller that has gone
         try:
             _, files, _, _ = socket.recv_fds(connection, 1, FILES)
-            request = receive(connection)
-            afterwards = accept(request) if request is not None else None
-            if request is None or afterwards is None:
+            with connection.makefile("rb") as sent:
+                request = marshal.load(sent)
+            afterwards = accept(request)
+            if afterwards is None:
                 return None
             gc.freeze()  # a fork's collections skip what it has from here: 0.15 s each otherwise
-            send(connection, {"accepted": True})
+            connection.sendall(b"accepted\n")
             if os.fork() == 0:
                 try:
                     listener.close()

@@ -9,7 +9,6 @@ and ends as the fork does.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -36,8 +35,8 @@ def place(listening: str) -> str:
     """
     mounted = os.readlink("/proc/self/ns/mnt") if sys.platform == "linux" else ""
     # One Python has several names in its folder: python, python3.
-    python = [os.path.dirname(sys.executable), sys.hexversion]
-    return json.dumps([listening, os.uname().nodename, mounted, *python, SOURCES])
+    python = [os.path.dirname(sys.executable), hex(sys.hexversion)]
+    return "\n".join([listening, os.uname().nodename, mounted, *python, SOURCES])
 
 
 def place_of_call() -> str:
@@ -71,11 +70,11 @@ def run_in_fork(arguments: Sequence[str]) -> int | None:
     None where there is no server for it, so that this process runs it. A fork that was killed by a
     signal ends this process by the same one; an interrupt from the keyboard is the fork's as well.
     """
-    given, pid = os.environ.get(PLACE), os.environ.get(WORKFLOW_PID)
-    listening = json.loads(given)[:1] if given else []
-    if not listening or given != place(listening[0]) or not pid or sys.platform != "linux":
+    given, pid = os.environ.get(PLACE, ""), os.environ.get(WORKFLOW_PID)
+    listening = given.partition("\n")[0]
+    if given != place(listening) or not pid or sys.platform != "linux":
         return None
-    fork = _start(listening[0], int(pid), arguments)
+    fork = _start(listening, int(pid), arguments)
     if fork is None:
         return None
     try:

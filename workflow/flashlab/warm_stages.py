@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import os
 import socket
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -48,7 +49,8 @@ def _prepare() -> Callable[[Mapping[str, Any]], Callable[[], None]]:
     def accept(request: Mapping[str, Any]) -> Callable[[], None]:
         """Import what a command needs; afterwards, what the next stage does."""
         if _states(files) != states:
-            os._exit(0)  # and leaves the folder, in which the next job may be starting a server
+            os.unlink(sys.argv[1])  # where it listens: the next job starts another server
+            os._exit(0)
         name = next(iter(request["arguments"][0]), "")
         get_ready(name)
         return partial(get_ready, NEXT.get(name, name))
