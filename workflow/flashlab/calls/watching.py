@@ -11,9 +11,8 @@ import time
 
 import psutil
 
+from flashlab.children import POLL_SECONDS
 from flashlab.stage import WORKFLOW_PID
-
-POLL_SECONDS = 0.2
 
 
 class WorkflowGoneError(Exception):
