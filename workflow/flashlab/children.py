@@ -228,100 +228,105 @@ class Fork(Child):
         self._connection.close()
 
 
-def request(
-    connection: socket.socket,
-    function: str,
-    arguments: Sequence[object],
-    environment: Mapping[str, str],
-    streams: Sequence[int],
-    version: str = "",
-) -> Fork | None:
-    """Have a server call a function (`module:name`) in a fork, in this process's folder.
-
-    None where it does not: it has ended, or has another `version` of what the function needs. The
-    fork has this environment and these standard streams; the channel is its last argument.
-    """
-    ours, theirs = socket.socketpair()
-    asked = {
-        "function": function,
-        "arguments": arguments,
-        "environment": dict(environment),
-        "folder": os.getcwd(),
-        "version": version,
-    }
-    with theirs, contextlib.suppress(OSError):  # where the server has ended
-        socket.send_fds(connection, [b"\n"], [*streams, theirs.fileno()])
-        connection.sendall(marshal.dumps(asked))
-        if read_line(connection) is not None:
-            # A fork may be at work from here on: what becomes of it starts no second one.
-            return Fork(connection, ours)
-    connection.close()
-    ours.close()
-    return None
-
-
-def address(pid: int, server: str) -> str:
-    """Where the server of this module listens that serves a process."""
+def _address(module: str, caller: int) -> str:
     import tempfile
 
-    name = f"flashlab-{os.getuid()}-{pid}-{server.rpartition('.')[2]}"
+    name = f"flashlab-{os.getuid()}-{caller}-{module.rpartition('.')[2]}"
     return os.path.join(tempfile.gettempdir(), name, "warm")
 
 
-def _connect(path: str) -> socket.socket | None:
-    connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.connect(path)
-    except OSError:
-        connection.close()
+class Server:
+    """The server of a module (`forks.serve`) for a process, at a path in a folder of this user."""
+
+    def __init__(
+        self, module: str, caller: int, environment: Mapping[str, str], path: str = ""
+    ) -> None:
+        self.path = path or _address(module, caller)
+        self._command = [sys.executable, "-m", module, self.path, str(caller)]
+        self._environment = dict(environment)
+
+    def call(
+        self,
+        function: str,
+        arguments: Sequence[object],
+        environment: Mapping[str, str],
+        streams: Sequence[int],
+        version: str = "",
+    ) -> Fork | None:
+        """Have it call a function (`module:name`) in a fork, in this process's folder.
+
+        None where it does not start, or has another `version` of what the function needs. The fork
+        has this environment and these standard streams; the channel is its last argument.
+        """
+        asked = {
+            "function": function,
+            "arguments": arguments,
+            "environment": dict(environment),
+            "folder": os.getcwd(),
+            "version": version,
+        }
+        for _ in range(2):  # a server may end at the first request after a source was edited
+            connection = self.connect()
+            if connection is None:
+                return None
+            ours, theirs = socket.socketpair()
+            with theirs, contextlib.suppress(ConnectionError):  # where the server has ended
+                socket.send_fds(connection, [b"\n"], [*streams, theirs.fileno()])
+                connection.sendall(marshal.dumps(asked))
+                if read_line(connection) is not None:
+                    # A fork may be at work: what becomes of it starts no second one.
+                    return Fork(connection, ours)
+            connection.close()
+            ours.close()
         return None
-    return connection
 
+    def connect(self) -> socket.socket | None:
+        """A connection to it; it is started if it does not run. None, and a word, if it cannot."""
+        folder = os.path.dirname(self.path)
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(folder, 0o700)
+            status = os.lstat(folder)
+            if status.st_uid != os.getuid() or status.st_mode & 0o077:
+                raise PermissionError(f"{folder} is not this user's alone")
+            return self._reach() or self._start(folder)
+        except OSError as error:
+            print(f"no warm start: {error}", file=sys.stderr)
+            return None
 
-def connect(
-    path: str, caller: int, server: str, environment: Mapping[str, str]
-) -> socket.socket | None:
-    """A connection to the server of a module for a process, at its `address`.
+    def _reach(self) -> socket.socket | None:
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(self.path)
+        except OSError:
+            connection.close()
+            return None
+        return connection
 
-    It is started if there is none yet; None where it does not start. OSError where its folder
-    cannot be made, or is not this user's alone.
-    """
-    folder = os.path.dirname(path)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder, 0o700)
-    status = os.lstat(folder)
-    if status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise PermissionError(f"{folder} is not this user's alone")
-    return _connect(path) or _start(path, caller, server, environment)
+    def _start(self, folder: str) -> socket.socket | None:
+        import fcntl
+        import subprocess
 
-
-def _start(
-    path: str, caller: int, server: str, environment: Mapping[str, str]
-) -> socket.socket | None:
-    import fcntl
-    import subprocess
-
-    folder = os.path.dirname(path)
-    with open(f"{folder}/lock", "a") as lock, open(f"{folder}/log", "ab") as log:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if connection := _connect(path):  # of a server that another process has started
-            return connection
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-        process = subprocess.Popen(
-            [sys.executable, "-m", server, path, str(caller)],
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-        deadline = time.monotonic() + START_SECONDS
-        while process.poll() is None and time.monotonic() < deadline:
-            if connection := _connect(path):
+        with open(f"{folder}/lock", "a") as lock, open(f"{folder}/log", "ab") as log:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if connection := self._reach():  # another process has started it
                 return connection
-            time.sleep(0.02)
-    return None
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path)
+            process = subprocess.Popen(
+                self._command,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+            deadline = time.monotonic() + START_SECONDS
+            while process.poll() is None and time.monotonic() < deadline:
+                if connection := self._reach():
+                    return connection
+                time.sleep(0.02)
+        return None
 
 
 def main() -> None:

@@ -36,32 +36,12 @@ def place(listening: str) -> str:
     mounted = os.readlink("/proc/self/ns/mnt") if sys.platform == "linux" else ""
     # One Python has several names in its folder: python, python3.
     python = [os.path.dirname(sys.executable), hex(sys.hexversion)]
-    return "\n".join([listening, os.uname().nodename, mounted, *python, SOURCES])
+    return "|".join([listening, os.uname().nodename, mounted, *python, SOURCES])
 
 
 def place_of_call() -> str:
     """The `place` of the call that is this process."""
-    return place(children.address(os.getpid(), SERVER))
-
-
-def _start(listening: str, pid: int, arguments: Sequence[str]) -> children.Fork | None:
-    """A fork of the call's server, which is started if there is none; None where that refuses."""
-    # Libraries that it imports start no threads, which no fork would have.
-    alone = {name: "1" for name in os.environ if name.endswith("_NUM_THREADS")}
-    alone |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    try:
-        for _ in range(2):  # a server ends at the first request after a source was edited
-            connection = children.connect(listening, pid, SERVER, {**os.environ, **alone})
-            if connection is None:
-                return None
-            fork = children.request(
-                connection, f"{SERVER}:run", [list(arguments)], os.environ, streams=(0, 1, 2)
-            )
-            if fork is not None:
-                return fork
-    except OSError as error:
-        print(f"no warm start: {error}", file=sys.stderr)
-    return None
+    return place(children.Server(SERVER, os.getpid(), {}).path)
 
 
 def run_in_fork(arguments: Sequence[str]) -> int | None:
@@ -71,10 +51,14 @@ def run_in_fork(arguments: Sequence[str]) -> int | None:
     signal ends this process by the same one; an interrupt from the keyboard is the fork's as well.
     """
     given, pid = os.environ.get(PLACE, ""), os.environ.get(WORKFLOW_PID)
-    listening = given.partition("\n")[0]
+    listening = given.partition("|")[0]
     if given != place(listening) or not pid or sys.platform != "linux":
         return None
-    fork = _start(listening, int(pid), arguments)
+    # Libraries that it imports start no threads, which no fork would have.
+    alone = {name: "1" for name in os.environ if name.endswith("_NUM_THREADS")}
+    alone |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    server = children.Server(SERVER, int(pid), {**os.environ, **alone}, listening)
+    fork = server.call(f"{SERVER}:run", [list(arguments)], os.environ, streams=(0, 1, 2))
     if fork is None:
         return None
     try:

@@ -5,11 +5,9 @@ Both ways give the same record but for ``started_warm``. Nothing here imports to
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import socket
 import sys
 import threading
 from collections.abc import Mapping
@@ -84,16 +82,15 @@ def fingerprint() -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _connect(caller: int) -> socket.socket | None:
-    """A connection to the warm parent of a process, started if there is none yet."""
-    return children.connect(children.address(caller, SERVER), caller, SERVER, job_environment())
+def _warm_parent(caller: int) -> children.Server:
+    return children.Server(SERVER, caller, job_environment())
 
 
 def start_warm_parent() -> None:
     """Start the warm parent of the Snakemake call that this process belongs to, if it has none."""
     workflow = workflow_process()
     if workflow is not None and sys.platform == "linux":
-        connection = _connect(workflow.pid)
+        connection = _warm_parent(workflow.pid).connect()
         if connection is not None:
             connection.close()
 
@@ -105,11 +102,9 @@ def start_own_parent() -> None:
     """
 
     def start_it() -> None:
-        # Without one, what is measured starts cold, and says why.
-        with contextlib.suppress(OSError):
-            connection = _connect(os.getpid())
-            if connection is not None:
-                connection.close()
+        connection = _warm_parent(os.getpid()).connect()
+        if connection is not None:
+            connection.close()
 
     if sys.platform == "linux":
         threading.Thread(target=start_it, daemon=True).start()
@@ -165,15 +160,10 @@ def start(
         # macOS's own libraries do not survive a fork without an exec.
         if workflow is not None and sys.platform == "linux":
             streams = (nothing.fileno(), output.fileno(), output.fileno())
-            try:
-                if (connection := _connect(workflow.pid)) is not None:
-                    arguments = [order, str(answer), True]
-                    warm = children.request(
-                        connection, ANSWER, arguments, environment, streams, fingerprint()
-                    )
-                    if warm is not None:
-                        return warm
-            except OSError as error:
-                print(f"no warm start: {error}", file=sys.stderr)
+            warm = _warm_parent(workflow.pid).call(
+                ANSWER, [order, str(answer), True], environment, streams, fingerprint()
+            )
+            if warm is not None:
+                return warm
         arguments = [order, str(answer), False]
         return children.interpreter(ANSWER, arguments, environment, output.fileno())
