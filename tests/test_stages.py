@@ -148,7 +148,9 @@ def test_a_fork_that_ends_as_the_interrupt_comes_is_waited_for_all_the_same() ->
         connection, keeper = socket.socketpair()
         with keeper:
             keeper.sendall(said)
-        fork = children.Fork(connection, socket.socket())
+        channel, fork_channel = socket.socketpair()
+        fork_channel.close()
+        fork = children.Fork(connection, channel)
         fork.interrupt()
         assert fork.wait() == (3 if said else -signal.SIGKILL)
         fork.kill()

@@ -26,6 +26,9 @@ POLL_SECONDS = 0.2
 START_SECONDS = 120.0
 """How long to wait for a server to import what it needs before doing without."""
 
+END_SECONDS = 5.0
+"""How long to wait for a child to close its channel once its keeper was killed."""
+
 CHANNEL = "{channel}"
 """In a program's command: where the number of its end of the channel to the caller stands."""
 
@@ -210,7 +213,11 @@ class Fork(Child):
                 return None
             except ConnectionError:
                 ended = None
-            # Without a last word the keeper itself was killed, and the child with it.
+            if not ended:  # the keeper itself was killed, and the child dies with it
+                with contextlib.suppress(OSError):
+                    self._channel.settimeout(END_SECONDS)
+                    while self._channel.recv(2**16):
+                        pass
             self._status = int(ended) if ended else -signal.SIGKILL
         return self._status
 
