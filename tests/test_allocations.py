@@ -11,9 +11,8 @@ import pytest
 
 from flashlab.calls import allocations
 from flashlab.calls.allocations import ALLOCATION, SLURM_JOB, own_jobs
-from flashlab.calls.stages import PLACE
-from flashlab.calls.watching import WORKFLOW_PID
 from flashlab.measuring.start import fingerprint
+from flashlab.stage import PLACE, WORKFLOW_PID
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def test_a_call_loads_no_more_than_it_needs(
 def test_a_job_loads_next_to_nothing_before_a_fork_takes_over(root: Path) -> None:
     loaded = _loaded(root, "flashlab.stage", "-S")
     ours = {name for name in loaded if name.startswith("flashlab")}
-    assert ours == {"flashlab", "flashlab.calls", "flashlab.calls.stages", "flashlab.stage"}
+    assert ours == {"flashlab", "flashlab.children", "flashlab.stage"}
     assert len(loaded) <= 75
 
 

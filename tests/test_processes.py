@@ -9,7 +9,8 @@ from pathlib import Path
 
 import psutil
 
-from flashlab.calls.watching import WORKFLOW_PID, has_ended
+from flashlab.calls.watching import has_ended
+from flashlab.stage import WORKFLOW_PID
 
 JOB = (
     "import sys, time; from flashlab.calls.watching import end_with_workflow\n"

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,11 +17,11 @@ import psutil
 import pytest
 from waiting import wait_until
 
-from flashlab.calls import forks, stages
-from flashlab.calls.stages import PLACE, place, place_of_call
-from flashlab.calls.watching import WORKFLOW_PID, has_ended
+from flashlab import children, stage
+from flashlab.calls.watching import has_ended
+from flashlab.stage import PLACE, WORKFLOW_PID, place
 
-PACKAGE = ("__init__.py", "stage.py", "warm_stages.py", "calls")
+PACKAGE = ("__init__.py", "children.py", "forks.py", "stage.py", "warm_stages.py", "calls")
 COMMANDS = """\
 import importlib, json, os, signal, sys, time
 
@@ -143,10 +144,16 @@ def test_an_interrupt_from_the_keyboard_is_the_forks_too(start: Start) -> None:
 
 
 def test_a_fork_that_ends_as_the_interrupt_comes_is_waited_for_all_the_same() -> None:
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    for identity in (str(ended.pid).encode(), b""):
-        stages._interrupt(identity)
+    for said in (b"", b"3\n"):
+        connection, keeper = socket.socketpair()
+        with keeper:
+            keeper.sendall(said)
+        channel, fork_channel = socket.socketpair()
+        fork_channel.close()
+        fork = children.Fork(connection, channel)
+        fork.interrupt()
+        assert fork.wait() == (3 if said else -signal.SIGKILL)
+        fork.kill()
 
 
 def test_no_process_outlives_its_job_or_its_call(
@@ -161,12 +168,6 @@ def test_no_process_outlives_its_job_or_its_call(
     assert not has_ended(server)
     workflow.kill()
     wait_until(lambda: has_ended(server) and not os.listdir(folder), "the server's end")
-
-
-def test_a_call_says_where_its_server_listens(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", folder)
-    listening = forks._socket_path(psutil.Process(), stages.SERVER)
-    assert json.loads(place_of_call())[0] == str(listening)
 
 
 def test_one_python_is_the_same_place_by_each_of_its_names(
@@ -185,4 +186,4 @@ def test_elsewhere_a_stage_runs_cold(monkeypatch: pytest.MonkeyPatch, given: str
     if given:
         monkeypatch.setenv(PLACE, given)
     monkeypatch.setenv(WORKFLOW_PID, str(os.getpid()))
-    assert stages.run_in_fork(["tables"]) is None
+    assert stage.run_in_fork(["tables"]) is None

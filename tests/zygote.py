@@ -51,8 +51,11 @@ STAGES = (
     *("comparison", "comparison-figures", "comparison-pdf", "check", "bench"),
 )
 """Commands of the package that run in a fork, beside those of `flashlab.stage`."""
-WITH_TORCH = ("flashlab.measuring.warm", "flashlab.measuring.child", "flashlab.checking.worker")
-"""What of the package imports torch, and runs in a fork that has it."""
+WITH_TORCH = (
+    *("flashlab.measuring.warm", "flashlab.children flashlab.measuring"),
+    "flashlab.children flashlab.checking",
+)
+"""What of the package imports torch, and runs in a fork that has it: how its arguments begin."""
 
 
 def _parse_in_advance(files: Iterable[Path]) -> None:
@@ -93,7 +96,7 @@ def _run(request: dict[str, Any]) -> int:
             sys.modules.pop("sitecustomize", None)
             importlib.import_module("sitecustomize")
             break
-    if module.startswith("flashlab.measuring."):
+    if "flashlab.measuring." in " ".join([module, *arguments[:1]]):
         _measure_ceilings_on_little()
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)

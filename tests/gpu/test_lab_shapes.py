@@ -21,12 +21,12 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
-from flashlab.calls.watching import WORKFLOW_PID
 from flashlab.devices import find_device
 from flashlab.measuring.protocols import Pass, sampled
 from flashlab.measuring.start import job_environment
 from flashlab.measuring.supervise import measure_run
 from flashlab.records import Record
+from flashlab.stage import WORKFLOW_PID
 
 pytestmark = [
     pytest.mark.gpu,

@@ -16,10 +16,10 @@ import pytest
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import Implementation, read_implementation
-from flashlab.calls.watching import WORKFLOW_PID
 from flashlab.measuring.supervise import measure_run
 from flashlab.records import Record, read_record
 from flashlab.runs import Run
+from flashlab.stage import WORKFLOW_PID
 
 RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
 Kernel = Callable[[str], Implementation]

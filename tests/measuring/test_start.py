@@ -17,9 +17,10 @@ from measuring.conftest import RUN, Kernel, Measured
 from waiting import PATIENCE, wait_until
 
 from flashlab.benchmarks.implementations import Implementation
-from flashlab.calls.watching import WORKFLOW_PID, has_ended
+from flashlab.calls.watching import has_ended
 from flashlab.measuring.start import fingerprint
 from flashlab.measuring.warm import open_devices, preload
+from flashlab.stage import WORKFLOW_PID
 
 SUPERVISOR = """
 import json, sys
@@ -198,11 +199,13 @@ def test_a_library_that_touches_a_device_is_not_preloaded(monkeypatch: pytest.Mo
 def test_a_job_in_another_environment_is_started_cold(
     measure: Measured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert measure("return naive(qkv, causal)").environment["started_warm"]
     before = fingerprint()
     monkeypatch.setenv("MKL_CBWR", "X")
     assert fingerprint() != before
     body = "import os; assert os.environ['MKL_CBWR'] == 'X'; return naive(qkv, causal)"
-    assert measure(body).status == "ok"
+    record = measure(body)
+    assert (record.status, record.environment["started_warm"]) == ("ok", False)
 
 
 def test_the_fingerprint_knows_no_threads_of_snakemakes(monkeypatch: pytest.MonkeyPatch) -> None:

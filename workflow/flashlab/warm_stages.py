@@ -1,4 +1,4 @@
-"""The server whose forks are a call's jobs (`calls.stages`): it has imported what they need.
+"""The server whose forks are a call's jobs (`stage`): it has imported what they need.
 
 It ends as soon as one of the package's files is no longer what it was when the server began: its
 forks would not do what a new process does.
@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import gc
-import json
 import os
-import signal
 import socket
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-import psutil
-
-from flashlab.calls import forks
-from flashlab.calls.forks import Work, send_message
-from flashlab.calls.stages import FILES, SOURCES
+from flashlab.forks import serve
+from flashlab.stage import SOURCES
 
 NEXT = {
     **{"tables": "figures", "figures": "observations"},
@@ -39,70 +35,38 @@ def _states(files: Sequence[Path]) -> list[tuple[int, ...]] | None:
     return [(one.st_mtime_ns, one.st_ctime_ns, one.st_size, one.st_ino) for one in found]
 
 
-def _serve(path: Path, workflow: psutil.Process) -> None:
+def _prepare() -> Callable[[Mapping[str, Any]], Callable[[], None]]:
     files = sorted(Path(SOURCES).rglob("*.py"))
     states = _states(files)  # before anything more is imported
 
     from flashlab import cli
-
-    server = os.getpid()
 
     def get_ready(name: str) -> None:
         """Have what a command needs; its fork itself says what is missing or wrong."""
         with contextlib.suppress(Exception):
             cli.get_ready(name)
 
-    @dataclass(frozen=True)
-    class Stage(Work):
-        """A command in a fork, beside which the server imports what the next stage needs."""
-
-        name: str = ""
-
-        def close(self) -> None:
-            super().close()
-            if os.getpid() == server:
-                get_ready(NEXT.get(self.name, self.name))
-
-    def accept(connection: socket.socket) -> Work | None:
-        """Read a request to run a command, and import what it needs; what the fork does."""
-        _, given, _, _ = socket.recv_fds(connection, 1, FILES)
-        with connection.makefile("rb") as received:
-            line = received.readline()
+    def accept(request: Mapping[str, Any]) -> Callable[[], None]:
+        """Import what a command needs; afterwards, what the next stage does."""
         if _states(files) != states:
-            os._exit(0)  # and leaves the folder, in which the next job may be starting a server
-        if not line:
-            for file in given:
-                os.close(file)
-            return None
-        request = json.loads(line)
-        name = next(iter(request["arguments"]), "")
+            os.unlink(sys.argv[1])  # where it listens: the next job starts another server
+            os._exit(0)
+        name = next(iter(request["arguments"][0]), "")
         get_ready(name)
-        gc.freeze()  # a fork's collections need not go through what is imported
-        send_message(connection, {"accepted": True})
+        return partial(get_ready, NEXT.get(name, name))
 
-        def run(_lifeline: int) -> int:
-            *streams, identity = given
-            for target, stream in enumerate(streams):
-                os.dup2(stream, target)
-                os.close(stream)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            os.write(identity, str(os.getpid()).encode())
-            os.close(identity)
-            os.chdir(request["folder"])
-            os.environ.clear()
-            os.environ.update(request["environment"])
-            try:
-                return cli.main(request["arguments"])
-            except SystemExit as ended:
-                return int(ended.code or 0)
-            finally:
-                atexit._run_exitfuncs()
+    return accept
 
-        return Stage(run, given, name)
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's is for the jobs
-    forks.listen(path, workflow, accept)
+def run(arguments: Sequence[str], _channel: socket.socket) -> int:
+    """Run ``python -m flashlab`` with these arguments in a fork, to its end."""
+    from flashlab import cli
+
+    try:
+        return cli.main(arguments)
+    finally:
+        atexit._run_exitfuncs()
 
 
 if __name__ == "__main__":
-    forks.serve(_serve)
+    serve(_prepare)

@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import pickle
 import resource
-import subprocess
 import sys
 import time
 from collections import deque
@@ -22,6 +21,8 @@ from typing import Any
 
 import psutil
 
+from flashlab.children import Program
+from flashlab.forks import forked
 from flashlab_grading.grade import CheckedSubmission, check_alone
 from flashlab_grading.model import Line, Submission
 from flashlab_grading.submissions import read_submission
@@ -43,8 +44,6 @@ def _check_in_child(output: Connection, nonce: str | None, *submission: Any) -> 
         output.send_bytes(pickle.dumps(checked, pickle.HIGHEST_PROTOCOL))
     except MemoryError:
         pass  # the parent reads nothing, and says so
-    output.close()
-    os._exit(0)  # nothing is left to clean up, and nothing of the parent's may be flushed here
 
 
 class _Child:
@@ -53,10 +52,7 @@ class _Child:
     def __init__(self, folder: str, name: str, device: str | None, nonce: str | None) -> None:
         self.name = name
         self.input, output = multiprocessing.Pipe(duplex=False)
-        context = multiprocessing.get_context("fork")
-        given = output, nonce, folder, name, device
-        self.process = context.Process(target=_check_in_child, args=given, daemon=True)
-        self.process.start()
+        self.process = forked(_check_in_child, output, nonce, folder, name, device)
         output.close()
         self.ends = time.monotonic() + MAX_SECONDS
 
@@ -115,29 +111,28 @@ def run_within_limits(
     LimitError if it takes more than `most_bytes` of memory or `most_seconds`, or is killed.
     """
     until = time.monotonic() + most_seconds
-    with subprocess.Popen(command) as child:
-        process = psutil.Process(child.pid)
-        family = [process]
-        try:
-            while child.poll() is None:
-                if time.monotonic() > until:
-                    raise LimitError(f"it took more than {most_seconds:g} s, as no report does")
-                taken = 0
-                with suppress(psutil.NoSuchProcess):
-                    family = [process, *process.children(recursive=True)]
-                    taken = sum(own.memory_info().rss for own in family)
-                if taken > most_bytes:
-                    most = f"{most_bytes / 1024**2:g} MiB of memory"
-                    raise LimitError(f"it took more than {most}, as no report does")
-                with suppress(subprocess.TimeoutExpired):
-                    child.wait(POLL_SECONDS)
-        finally:
-            for own in reversed(family):
-                with suppress(psutil.NoSuchProcess):
-                    own.kill()
-    if child.returncode < 0:
-        raise LimitError(f"it was ended by signal {-child.returncode}")
-    return child.returncode
+    child = Program(command, os.environ, leads=False)
+    family: list[psutil.Process] = []
+    try:
+        while (status := child.wait(POLL_SECONDS)) is None:
+            if time.monotonic() > until:
+                raise LimitError(f"it took more than {most_seconds:g} s, as no report does")
+            taken = 0
+            with suppress(psutil.NoSuchProcess):
+                process = psutil.Process(child.pid)
+                family = [process, *process.children(recursive=True)]
+                taken = sum(own.memory_info().rss for own in family)
+            if taken > most_bytes:
+                most = f"{most_bytes / 1024**2:g} MiB of memory"
+                raise LimitError(f"it took more than {most}, as no report does")
+    finally:
+        for own in reversed(family):
+            with suppress(psutil.NoSuchProcess):
+                own.kill()
+        child.kill()
+    if status < 0:
+        raise LimitError(f"it was ended by signal {-status}")
+    return status
 
 
 def verify_within_limits(pdf: Path | None, order: Path | None) -> int:

@@ -12,8 +12,8 @@ import socket
 
 import psutil
 
-from flashlab.calls.stages import PLACE
-from flashlab.calls.watching import WORKFLOW_PID, has_ended
+from flashlab.calls.watching import has_ended
+from flashlab.stage import PLACE, WORKFLOW_PID
 
 SLURM_JOB = "SLURM_JOB_ID"
 ALLOCATION = "FLASHLAB_ALLOCATION"

@@ -23,7 +23,6 @@ from flashlab.benchmarks.implementations import ImplementationError
 from flashlab.calls.exclusive import FolderClaim
 from flashlab.calls.prepare import INTACT, Prepared, prepare, prepare_description
 from flashlab.calls.remaking import ASKED_FOR, MISSING
-from flashlab.calls.stages import PLACE, place_of_call
 from flashlab.config import ConfigError, Layer
 from flashlab.files import json_text, open_atomically, write_json, write_json_if_changed
 from flashlab.machine import MachineError
@@ -31,6 +30,7 @@ from flashlab.plan.datasets import DatasetError
 from flashlab.plan.importing import OpenRunsError
 from flashlab.plan.planning import PlanError
 from flashlab.plan.published import ClaimsError
+from flashlab.stage import PLACE, place_of_call
 
 PREPARATION_ERRORS = (
     ClaimsError,

@@ -11,10 +11,8 @@ import time
 
 import psutil
 
-WORKFLOW_PID = "FLASHLAB_WORKFLOW_PID"
-"""Environment variable with the process id of the Snakemake call that a job belongs to."""
-
-POLL_SECONDS = 0.2
+from flashlab.children import POLL_SECONDS
+from flashlab.stage import WORKFLOW_PID
 
 
 class WorkflowGoneError(Exception):

@@ -5,25 +5,19 @@ Nothing here imports torch.
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
-import subprocess
-import sys
 import tempfile
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.model import Benchmark
-from flashlab.calls.forks import START_SECONDS, read_message, send_message
 from flashlab.checking.cases import Case, Outcome
+from flashlab.children import START_SECONDS, interpreter, signal_name
 from flashlab.measuring.start import job_environment
 
 END_SECONDS = 5.0
-"""How long a process that has closed its connection may take to exit."""
+"""How long a process that has closed its channel may take to exit."""
 
 
 class KernelError(Exception):
@@ -41,24 +35,13 @@ class _Worker:
         self, kernel: Path, benchmark: Benchmark, device: str, variables: Mapping[str, str]
     ) -> None:
         self._kernel = kernel
-        self._connection, theirs = socket.socketpair()
-        read_end, self._lifeline = os.pipe()  # closed however this process ends
-        self._trace = tempfile.TemporaryFile()  # noqa: SIM115, `end` closes it
-        descriptors = (theirs.fileno(), read_end, self._trace.fileno())
-        with theirs:
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "flashlab.checking.worker"),
-                    *(str(kernel), benchmark.name, device),
-                    *map(str, descriptors),
-                ],
-                env={**job_environment(), **benchmark.variables.get(device, {}), **variables},
-                stdin=subprocess.DEVNULL,
-                stdout=2,  # what a kernel prints is not part of the table
-                pass_fds=descriptors,
-                start_new_session=True,
-            )
-        os.close(read_end)
+        self._trace = tempfile.NamedTemporaryFile()  # noqa: SIM115, `end` closes it
+        self._process = interpreter(
+            "flashlab.checking.worker:follow",
+            [str(kernel), benchmark.name, device, self._trace.name],
+            {**job_environment(), **benchmark.variables.get(device, {}), **variables},
+            output=2,  # what a kernel prints is not part of the table
+        )
 
     def load(self, timeout_s: float) -> None:
         """Wait until the kernel is imported; KernelError if it cannot be."""
@@ -83,9 +66,7 @@ class _Worker:
     def compare(self, case: Case, timeout_s: float) -> Outcome:
         """The outcome of a case, even if the process does not answer."""
         try:
-            with suppress(BrokenPipeError):  # then the wait below finds it ended
-                order = {"dtype": case.dtype, "shape": asdict(case.shape)}
-                send_message(self._connection, order)
+            self._process.say({"dtype": case.dtype, "shape": asdict(case.shape)})
             return Outcome(**self._receive(timeout_s))
         except TimeoutError:
             return Outcome("error", f"timed out after {timeout_s:g} s", fatal=True)
@@ -94,42 +75,30 @@ class _Worker:
 
     def end(self) -> None:
         """Kill the process and whatever it has started, and wait until it is gone."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._connection.close()
+        self._process.kill()
         self._trace.close()
-        os.close(self._lifeline)
 
     def _receive(self, seconds: float) -> dict[str, Any]:
         """Its next message. Raises TimeoutError, or _EndedError if it ended without one."""
-        self._connection.settimeout(seconds)
-        try:
-            message = read_message(self._connection)
-        except ConnectionResetError:
-            message = None
-        except TimeoutError:
-            raise TimeoutError(f"no answer within {seconds:g} s") from None
+        message = self._process.answer(seconds)
         if message is None:
             raise _EndedError(self._ending())
         return message
 
     def _ending(self) -> str:
         """How it ended."""
-        try:
-            returncode = self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
+        status = self._process.wait(END_SECONDS)
+        if status is None:
             return "the kernel closed its process's connection to the check"
-        if returncode >= 0:
-            return f"the kernel ended its process with status {returncode}"
-        known = -returncode in set(signal.Signals)
-        name = signal.Signals(-returncode).name if known else str(-returncode)
+        if status >= 0:
+            return f"the kernel ended its process with status {status}"
+        name = signal_name(status)
         memory = ", perhaps for lack of memory" if name == "SIGKILL" else ""
         return f"crashed: ended by signal {name}{memory}"
 
     def _fatal(self) -> str:
         """The fault handler's traceback of a crash, if any, to the last line about the kernel."""
-        lines = os.pread(self._trace.fileno(), 2**20, 0).decode(errors="replace").splitlines()
+        lines = Path(self._trace.name).read_text(errors="replace").splitlines()
         own = [i for i, line in enumerate(lines) if f'"{self._kernel}"' in line]
         return "\n".join(lines[: own[-1] + 1] if own else lines[:1])
 

@@ -1,14 +1,13 @@
 """The checking process: imports torch and the kernel once, then compares case by case.
 
 It sends ``started`` when torch is imported, then ``ready`` or ``failed`` for the kernel, then the
-outcome of each case. It dies with the process that started it.
+outcome of each case.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import socket
-import sys
 import traceback
 import warnings
 from collections.abc import Mapping
@@ -29,8 +28,8 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.ladder import gate as ladder_gate
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.calls.forks import die_with_parent, read_message, send_message
 from flashlab.checking.cases import Case, Outcome
+from flashlab.children import receive, send
 from flashlab.hw4.program import Parts, Step
 from flashlab.measuring.failures import IncorrectError, describe_failure
 from flashlab.measuring.kernel import load_kernel
@@ -189,21 +188,18 @@ def _loaded(path: Path, benchmark: Benchmark) -> tuple[ModuleType | None, dict[s
     return kernel, {"ready": True}
 
 
-def main() -> None:
-    """Compare the cases that arrive on the socket until it closes."""
-    path, benchmark, device = Path(sys.argv[1]), find_benchmark(sys.argv[2]), sys.argv[3]
-    connection_fd, lifeline, trace = map(int, sys.argv[4:])
-    die_with_parent(lifeline)
-    faulthandler.enable(trace, all_threads=False)
-    with socket.socket(fileno=connection_fd) as connection:
-        send_message(connection, {"started": True})
+def follow(file: str, name: str, device: str, trace: str, channel: socket.socket) -> None:
+    """Compare the cases that arrive on the channel until it closes.
+
+    The kernel is in `file`; the traceback of a crash goes to the file `trace`.
+    """
+    path, benchmark = Path(file), find_benchmark(name)
+    with open(trace, "wb") as traced:
+        faulthandler.enable(traced, all_threads=False)
+        send(channel, {"started": True})
         before = relied_on()
         kernel, message = _loaded(path, benchmark)
-        send_message(connection, message)
-        while kernel is not None and (order := read_message(connection)) is not None:
+        send(channel, message)
+        while kernel is not None and (order := receive(channel)) is not None:
             case = Case(order["dtype"], Shape(**order["shape"]))
-            send_message(connection, asdict(compare(kernel, benchmark, case, device, path, before)))
-
-
-if __name__ == "__main__":
-    main()
+            send(channel, asdict(compare(kernel, benchmark, case, device, path, before)))

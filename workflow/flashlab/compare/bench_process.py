@@ -6,11 +6,10 @@ Nothing here imports torch.
 from __future__ import annotations
 
 import json
-import socket
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ import psutil
 
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
-from flashlab.calls.forks import POLL_SECONDS, START_SECONDS, send_message
-from flashlab.files import socket_address
+from flashlab.children import START_SECONDS
 from flashlab.measuring.start import start
 from flashlab.measuring.supervise import count_oom_kills, ended_without_answer
 from flashlab.records import INTERLEAVED, time_out_message
@@ -85,10 +83,6 @@ class Worker(ExitStack):
         folder = Path(self.enter_context(tempfile.TemporaryDirectory(prefix="flashlab-bench-")))
         self._answer, self._errors = folder / "answer.json", folder / "errors"
         self._errors.touch()
-        self._listener = self.enter_context(socket.socket(socket.AF_UNIX))
-        with socket_address(folder / "socket") as address:
-            self._listener.bind(address)
-        self._listener.listen()
         self._oom_kills = count_oom_kills()
         order = {
             "run": {**run.to_row(), "inputs": implementation.form(benchmark, INTERLEAVED)},
@@ -96,53 +90,35 @@ class Worker(ExitStack):
             "kernel": str(implementation.path),
             "preloads": implementation.preloads,
             "part": WORKER,
-            "socket": str(folder / "socket"),
         }
         # This process takes the place of a Snakemake call: the warm parent ends with it.
-        self._started = start(psutil.Process(), order, variables, self._answer, self._errors)
-        self.callback(self._started.kill)
+        self._process = start(psutil.Process(), order, variables, self._answer, self._errors)
+        self.callback(self._process.kill)
 
     def connect(self) -> None:
         """Wait until the kernel is imported. Raises EndedError if it cannot be."""
-        limit = self._patience.limit("import")
-        deadline = time.monotonic() + START_SECONDS + limit
-        self._listener.settimeout(POLL_SECONDS)
-        while True:
-            with suppress(TimeoutError):
-                self._connection = self.enter_context(self._listener.accept()[0])
-                break
-            if self._started.wait(0.001) is not None:
-                raise EndedError(self._ending(limit))
-            if time.monotonic() > deadline:
-                raise EndedError(_timed_out(limit))
-        self._replies = self.enter_context(self._connection.makefile("r", encoding="utf-8"))
-        self._reply(limit)
+        self._reply(self._patience.limit("import"), START_SECONDS)
 
     def command(self, do: str, **parts: Any) -> dict[str, Any]:
         """Its reply to a command (`flashlab.measuring.turns`). Raises EndedError if it ended."""
         limit, begun = self._patience.limit(do), time.monotonic()
-        with suppress(OSError):  # then there is no reply
-            send_message(self._connection, {"do": do, **parts})
+        self._process.say({"do": do, **parts})
         reply = self._reply(limit)
         self._patience.note(do, time.monotonic() - begun)
         return reply
 
-    def _reply(self, limit: float) -> dict[str, Any]:
-        self._connection.settimeout(limit)
+    def _reply(self, limit: float, to_start: float = 0.0) -> dict[str, Any]:
         try:
-            line = self._replies.readline()
+            reply = self._process.answer(to_start + limit)
         except TimeoutError as error:
             raise EndedError(_timed_out(limit)) from error
-        except OSError:
-            line = ""
-        if not line:
+        if reply is None:
             raise EndedError(self._ending(limit))
-        reply: dict[str, Any] = json.loads(line)
         return reply
 
     def _ending(self, limit: float) -> dict[str, Any]:
         """What the process answered as it ended, or how it ended without an answer."""
-        returncode = self._started.wait(END_SECONDS)
+        returncode = self._process.wait(END_SECONDS)
         if self._answer.exists():
             found: dict[str, Any] = json.loads(self._answer.read_text(encoding="utf-8"))
             return found
@@ -152,8 +128,7 @@ class Worker(ExitStack):
 
     def end(self) -> dict[str, Any]:
         """Tell it to end; its answer. Raises EndedError if it gave none."""
-        with suppress(OSError):
-            send_message(self._connection, {"do": "end"})
+        self._process.say({"do": "end"})
         found = self._ending(END_SECONDS)
         if found["status"] != "ok":
             raise EndedError(found)

@@ -1,7 +1,7 @@
 """The process that measures one run: imports torch, the kernel and the benchmark's measuring.
 
 It is given an order (the run, its protocol, the kernel's file, the benchmark's module) and answers
-with the measured part of a record. It dies with the process that started it.
+with the measured part of a record.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.metadata
-import json
 import os
 import signal
-import sys
+import socket
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
@@ -22,7 +21,6 @@ from typing import Any
 
 import torch
 
-from flashlab.calls.forks import die_with_parent
 from flashlab.files import write_json
 from flashlab.measuring import ceilings, environment, supervised
 from flashlab.measuring.failures import IncorrectError, describe_failure, is_of_the_machine
@@ -96,30 +94,27 @@ def measure(order: Mapping[str, Any]) -> dict[str, Any]:
     return attempt(order, part)
 
 
-def answer(order: Mapping[str, Any], path: Path, started_warm: bool) -> None:
-    """Measure an order and write the answer to `path`, atomically.
+def answer(
+    order: Mapping[str, Any],
+    path: str,
+    started_warm: bool,
+    channel: socket.socket | None = None,
+) -> None:
+    """Measure an order and write the answer to the file `path`, atomically.
 
     An order is a run with its protocol, its kernel's file and the module that measures its
-    benchmark, or ``{"ceilings": device}``. Where it is not the kernel that failed, the process
-    ends with the status `os.EX_OSERR`.
+    benchmark, or ``{"ceilings": device}``. Its ``part`` may talk with the caller on the `channel`.
+    Where it is not the kernel that failed, the process ends with the status `os.EX_OSERR`.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # it ends the process as other signals do
     try:
-        found = ceilings.measure(order["ceilings"]) if "ceilings" in order else measure(order)
+        if "ceilings" in order:
+            found = ceilings.measure(order["ceilings"])
+        else:
+            found = measure({**order, "channel": channel})
         found["environment"]["started_warm"] = started_warm
-        write_json(path, found)
+        write_json(Path(path), found)
     except Exception:
         with contextlib.suppress(OSError):  # there may be no room for this either
             traceback.print_exc()
         os._exit(os.EX_OSERR)
-
-
-def main() -> None:
-    """Measure the order on the command line."""
-    order, path, lifeline = sys.argv[1:]
-    die_with_parent(int(lifeline))
-    answer(json.loads(order), Path(path), started_warm=False)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -38,7 +37,7 @@ def main() -> None:
     order, path = sys.argv[1:]
     end_with_workflow()
     counting = {**json.loads(order), "part": "flashlab.measuring.counters"}
-    child.answer(counting, Path(path), started_warm=False)
+    child.answer(counting, path, started_warm=False)
 
 
 if __name__ == "__main__":

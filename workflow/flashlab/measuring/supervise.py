@@ -24,11 +24,11 @@ import psutil
 from flashlab import machine, nsight
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
-from flashlab.calls.forks import POLL_SECONDS
 from flashlab.calls.watching import WorkflowGoneError, has_ended, workflow_process
+from flashlab.children import POLL_SECONDS, Child, signal_name
 from flashlab.files import write_json
 from flashlab.measuring.devices import claimed
-from flashlab.measuring.start import Started, counters_log, start, start_counting
+from flashlab.measuring.start import counters_log, start, start_counting
 from flashlab.measuring.supervised import Sections, refused
 from flashlab.measuring.surroundings import surroundings
 from flashlab.proof import NONCE, SEAL, seal_of
@@ -47,7 +47,7 @@ CEILINGS_TIMEOUT_SECONDS = 300.0
 OPERATORS = "flashlab.measuring.operators"
 """The module that counts on a CPU what Nsight Compute counts on a GPU."""
 
-Begin = Callable[[psutil.Process | None, Mapping[str, Any], Mapping[str, str], Path, Path], Started]
+Begin = Callable[[psutil.Process | None, Mapping[str, Any], Mapping[str, str], Path, Path], Child]
 """What starts a measuring process, as `flashlab.measuring.start.start` does."""
 
 
@@ -78,8 +78,7 @@ def ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict[
         MeasuringError: what ended it was not the kernel.
     """
     if returncode < 0:
-        known = -returncode in set(signal.Signals)
-        name = signal.Signals(-returncode).name if known else str(-returncode)
+        name = signal_name(returncode)
         if name == "SIGKILL" and oom_kills:
             return {"status": "oom", "message": "killed by the system for lack of memory (SIGKILL)"}
         if -returncode in OWN_SIGNALS:
@@ -99,7 +98,7 @@ def ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict[
     return {"status": "error", "message": f"ended with status {returncode}: {text}"}
 
 
-def _wait(started: Started, workflow: psutil.Process | None, timeout_s: float) -> int | None:
+def _wait(started: Child, workflow: psutil.Process | None, timeout_s: float) -> int | None:
     """Exit status of a measuring process, None where it took too long; it is gone in any case."""
     deadline = time.monotonic() + timeout_s
     try:

@@ -10,14 +10,12 @@ import itertools
 import json
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 from time import perf_counter
 from types import ModuleType
 from typing import Any
 
 import torch
 
-from flashlab.files import socket_address
 from flashlab.measuring import environment
 from flashlab.measuring.protocols import (
     BATCH,
@@ -63,7 +61,7 @@ class _Turns:
 
 
 def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> dict[str, Any]:
-    """Follow the commands that arrive on the order's socket until ``end``, or until it closes.
+    """Follow the commands that arrive on the order's channel until ``end``, or until it closes.
 
     Commands and replies are JSON, one a line; an empty reply says that the kernel is imported and
     the device is set up.
@@ -81,33 +79,31 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> d
     passes: Iterator[tuple[str, Pass]] = iter(())
     turns: _Turns | None = None
     calls = 0
-    with socket.socket(socket.AF_UNIX) as connection:
-        with socket_address(Path(order["socket"])) as address:
-            connection.connect(address)
-        commands = connection.makefile("r", encoding="utf-8")
-        reply: dict[str, Any] = {}
-        while True:
-            connection.sendall(json.dumps(reply).encode() + b"\n")
-            command = json.loads(commands.readline() or '{"do": "end"}')
-            reply = {}
-            match command["do"]:
-                case "prepare":
-                    reply = found = benchmark.prepare(kernel, run)
-                case "passes":
-                    passes = benchmark.passes(kernel, run)
-                case "pass":
-                    calls += turns.end() if turns else 0
-                    turns = None  # with the tensors of its pass
-                    name = command["name"]
-                    turns = _Turns(next(p for reached, p in passes if reached == name), device)
-                case "batch" if turns:
-                    reply = {"samples": turns.batch()}
-                case "check" if turns:
-                    calls += turns.end()
-                    turns, passes = None, iter(())
-                    reply = benchmark.check_again(kernel, run, calls)
-                case "end":
-                    break
+    channel: socket.socket = order["channel"]
+    commands = channel.makefile("r", encoding="utf-8")
+    reply: dict[str, Any] = {}
+    while True:
+        channel.sendall(json.dumps(reply).encode() + b"\n")
+        command = json.loads(commands.readline() or '{"do": "end"}')
+        reply = {}
+        match command["do"]:
+            case "prepare":
+                reply = found = benchmark.prepare(kernel, run)
+            case "passes":
+                passes = benchmark.passes(kernel, run)
+            case "pass":
+                calls += turns.end() if turns else 0
+                turns = None  # with the tensors of its pass
+                name = command["name"]
+                turns = _Turns(next(p for reached, p in passes if reached == name), device)
+            case "batch" if turns:
+                reply = {"samples": turns.batch()}
+            case "check" if turns:
+                calls += turns.end()
+                turns, passes = None, iter(())
+                reply = benchmark.check_again(kernel, run, calls)
+            case "end":
+                break
     states += environment.gpu_states(device)
     # The other processes on the device are the bench's own.
     alone = [{**state, "other_processes": 0} for state in states]

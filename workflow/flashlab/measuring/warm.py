@@ -7,20 +7,16 @@ that only this user can reach, and ends with that call, however it ends.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-import gc
 import importlib
 import os
-import socket
 import subprocess
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-import psutil
-
-from flashlab.calls import forks
-from flashlab.calls.forks import Work, read_message, send_message
-from flashlab.measuring import child
+from flashlab.forks import serve
+from flashlab.measuring import child  # noqa: F401, which imports torch
 from flashlab.measuring.start import fingerprint
 
 LAZY = ("torch._dynamo",)
@@ -71,45 +67,26 @@ def preload(modules: Iterable[str]) -> None:
             importlib.import_module(name)
     if touched := open_devices():
         raise RuntimeError(f"importing {', '.join(modules)} has opened {', '.join(touched)}")
-    gc.freeze()  # a fork's collections skip what it has from here: 0.15 s each otherwise
 
 
-def _accept(connection: socket.socket, mine: str) -> Work | None:
-    """Read a request to measure, and import what it needs; what the fork does."""
-    request = read_message(connection)
-    if request is None:
-        return None
-    if request["fingerprint"] != mine:
-        send_message(connection, {"refused": "sources or environment differ"})
-        return None
-    order = request["order"]
-    preload([*filter(None, [order.get("measure")]), *order.get("preloads", ())])
-    send_message(connection, {"accepted": True})
-
-    def measure(lifeline: int) -> int:
-        """Take on the job's environment and measure its order."""
-        forks.die_with_parent(lifeline)
-        os.environ.update(request["environment"])
-        with open(request["errors"], "ab") as errors:
-            os.dup2(errors.fileno(), 1)
-            os.dup2(errors.fileno(), 2)
-        child.answer(order, Path(request["answer"]), started_warm=True)
-        return 0
-
-    return Work(measure)
-
-
-def serve(path: Path, workflow: psutil.Process) -> None:
-    """Fork a measuring process for each request until the workflow has ended."""
+def _prepare() -> Callable[[Mapping[str, Any]], Callable[[], None] | None]:
+    """Import PyTorch, and hold the GPUs for as long as this process runs."""
     mine = fingerprint()
     holder = hold_gpus()
-    try:
-        preload(LAZY)
-        forks.listen(path, workflow, lambda connection: _accept(connection, mine))
-    finally:
-        if holder is not None:
-            holder.kill()
+    if holder is not None:
+        atexit.register(holder.kill)
+    preload(LAZY)
+
+    def accept(request: Mapping[str, Any]) -> Callable[[], None] | None:
+        """Import what an order needs; None where this process has other sources or environment."""
+        if request["version"] != mine:
+            return None
+        order = request["arguments"][0]
+        preload([*filter(None, [order.get("measure")]), *order.get("preloads", ())])
+        return lambda: None
+
+    return accept
 
 
 if __name__ == "__main__":
-    forks.serve(serve)
+    serve(_prepare)

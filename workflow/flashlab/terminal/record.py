@@ -29,11 +29,11 @@ try:
         seconds_left,
     )
     from flashlab.calls.remaking import BLOCKS
-    from flashlab.calls.watching import WORKFLOW_PID
     from flashlab.config import merged, parse_override
     from flashlab.plan.datasets import MANIFEST, DatasetError
     from flashlab.plan.packing import pack, packed_file
     from flashlab.plan.source import DATA
+    from flashlab.stage import WORKFLOW_PID
     from flashlab.terminal.call import duration
     from flashlab.terminal.outcomes import read_outcome
 except KeyboardInterrupt:
