@@ -478,7 +478,7 @@ def test_a_figure_opens_large_and_zooms_by_buttons_wheel_keyboard_and_dragging(
     assert not tab.locator("dialog").is_visible()
 
 
-# Marks: the roofline, the heat map, the map of choices
+# Marks: the heat map, the map of choices
 
 
 def find_mark(tab: Tab, field: str, mark: str) -> tuple[float, float]:
@@ -494,36 +494,12 @@ def find_mark(tab: Tab, field: str, mark: str) -> tuple[float, float]:
     return x, y
 
 
-def test_a_mark_of_the_roofline_tells_its_value_interval_run_and_record(
-    open_page: Callable[..., Tab], page: Path
+def test_marks_are_reached_with_the_keyboard_alone(
+    results: Any, open_page: Callable[..., Tab]
 ) -> None:
-    tab = open_page(language="en")
-    field, tip = "figure svg:has([data-at])", tab.locator(".marks-tip")
-    x, y = find_mark(tab, field, "[data-at]")
-    tab.mouse.move(x, y)
-    text = " ".join(tip.inner_text().split())
-    tab.mouse.move(x, y - 300)
-    assert not tip.is_visible()
-    tab.mouse.click(x, y)
-    assert not tab.locator("dialog").is_visible()
-    run, record = tip.locator("a").all()
-    named = page.parent / str(record.get_attribute("href"))
-    of = json.loads(named.read_text("utf-8"))["record"]["run"]
-    row = rows_of(page, "*", metric="forward_time", **of)[0]
-    assert text.startswith(row["implementation"]) and "FLOP/byte" in text
-    told = float(re.search(r"Forward time ([\d.]+) ms", text)[1])  # type: ignore[index]
-    assert told == pytest.approx(float(row["value"]), rel=0.06)  # in the digits that it has
-    for column in ("low", "high"):
-        assert f"{float(row[column]):.4g}" in text
-    run.click()
-    assert tab.evaluate("document.querySelector(':target a').getAttribute('href')") == (
-        record.get_attribute("href")
-    )
-
-
-def test_marks_are_reached_with_the_keyboard_alone(open_page: Callable[..., Tab]) -> None:
-    tab = open_page(language="en")
-    field = tab.locator("figure svg:has([data-at])")
+    results.add_implementations(["Flex", "SdpaMath"])
+    tab = open_page(results.write_page(), language="en")
+    field = tab.locator(".heat table")
     field.scroll_into_view_if_needed()
     field.focus()
     middle = "(({left, right}) => (left + right) / 2)(details.mark.getBoundingClientRect())"
@@ -531,13 +507,13 @@ def test_marks_are_reached_with_the_keyboard_alone(open_page: Callable[..., Tab]
     first = tab.evaluate(middle)
     tab.keyboard.press("ArrowRight")
     assert tab.evaluate(middle) > first
-    said = tab.locator("figure .said").text_content()
+    said = tab.locator("section .said").text_content()
     assert said and "Forward time" in said and "span of the processes" in said
     tab.keyboard.press("Enter")
     assert tab.evaluate("document.activeElement.hash").startswith("#run-")
     tab.keyboard.press("Escape")
     assert not tab.locator(".marks-tip").is_visible()
-    assert field.evaluate("(svg) => document.activeElement === svg")
+    assert field.evaluate("(table) => document.activeElement === table")
 
 
 def test_places_of_the_map_of_choices_and_of_the_heat_map_lead_to_their_runs(

@@ -402,25 +402,10 @@ def scale_logarithmically(axis: Axis, low: float, high: float, most: int) -> Non
 # The SVG
 
 
-def name_artists(
-    implementation: str,
-    drawn: Iterable[Artist],
-    metric: str = "",
-    records: Iterable[str] = (),
-    places: Iterable[Sequence[float]] | None = None,
-) -> None:
-    """Name what is drawn of an implementation; `save` numbers the names.
-
-    Each artist that shows runs by marks (a line of markers, or a single patch) is named by the
-    metric too, and by the marks' `records` in their order, with the place of each, in the units of
-    its axes, where that does not follow from the metric's value.
-    """
-    names = [Path(record).name for record in records]
-    ats = places if places is not None else [()] * len(names)
-    marks = [" ".join([n, *(f"{v:.4g}" for v in at)]) for n, at in zip(names, ats, strict=True)]
-    of = f":{metric}={','.join(marks)}" if marks else ""
+def name_artists(implementation: str, drawn: Iterable[Artist]) -> None:
+    """Name what is drawn of an implementation; `save` numbers the names."""
     for artist in drawn:
-        artist.set_gid(f"implementation:{implementation}{of}")
+        artist.set_gid(f"implementation:{implementation}")
 
 
 @contextmanager

@@ -281,13 +281,12 @@ class Front:
 
 @dataclass(frozen=True)
 class Implementations:
-    """All implementations side by side, the kernels that they launch, and the roofline."""
+    """All implementations side by side, the kernels that they launch, and figures of them."""
 
     table: Table
     kernels: Table | None
     profile: Table | None
-    rooflines: Sequence[FigureEntry]
-    others: Sequence[FigureEntry]
+    figures: Sequence[FigureEntry]
 
 
 @dataclass(frozen=True)
@@ -310,13 +309,10 @@ class Exploration:
 
     `metrics` and `charts` are what the page's script reads (`report.exploration`), but for words
     that are yet to be told.
-    `runs` are the runs' numbers by the file names of their records, for the marks of those figures.
     """
 
     metrics: Sequence[Mapping[str, Any]]
     charts: Sequence[Mapping[str, Any]]
-    baseline: str
-    runs: dict[str, int]
     figure_texts: Sequence[Tellable]
 
 
