@@ -93,7 +93,7 @@ def test_the_summary_names_its_quantities_setting_and_implementations(of_four: P
         *("Pytorch", "Flash2", "Flex", "記憶體不足 out of memory"),
     ):
         assert said in texts(svg)
-    assert width_mm(svg) == pytest.approx(174, abs=0.1)
+    assert width_mm(svg) == pytest.approx(180, abs=0.1)
 
 
 def summary(

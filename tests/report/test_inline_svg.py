@@ -60,7 +60,7 @@ def test_a_figure_keeps_what_is_drawn_and_names_whose_it_is(tmp_path: Path) -> N
     styles: Styles = {}
     drawn = inline(FigureEntry("figure-1", path, "", ""), styles, LANGUAGES, "Time & rate", count())
     assert re.sub(r"\s+", " ", drawn) == (
-        '<svg viewBox="0 0 247.1 100" style="width: 50.1%" role="img" '
+        '<svg viewBox="0 0 247.1 100" style="width: 48.4%" role="img" '
         'aria-label="Time &amp; rate">'
         '<path d="M1.2 -0.5L2 2" clip-path="url(#m0)" id="m1" class="f0" '
         'data-of="Flash2" />'

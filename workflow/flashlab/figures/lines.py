@@ -48,7 +48,7 @@ from flashlab.figures.style import (
     write,
 )
 
-VALUED_INCHES = 1.2
+VALUED_INCHES = 1.4
 """The height of such a panel."""
 
 PANELS_INCHES, GAP_INCHES = 1.25, 0.2

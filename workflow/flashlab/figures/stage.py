@@ -15,7 +15,9 @@ from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, ladder_of, read_experiment
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.curves import draw_curves
+from flashlab.figures.forms import is_of_many
 from flashlab.figures.lines import draw_lines
+from flashlab.figures.many import draw_bands, draw_groups, draw_marks
 from flashlab.figures.speedups import draw_speedups
 from flashlab.figures.steps import draw_clocks, draw_profile, draw_split, draw_steps
 from flashlab.figures.style import drawing, save
@@ -32,8 +34,9 @@ def draw(
 ) -> Figure:
     """One figure of an experiment: of a curve, or a panel for each metric of its quantity.
 
-    The panels hold bars where the runs are alternatives at one setting, else lines. `product` is
-    the ceiling of rates in the runs' number format, if it was measured.
+    The panels hold bars where the runs are alternatives at one setting, lines, or of many
+    implementations what `figures.many` has. `product` is the ceiling of rates in the runs' number
+    format, if it was measured.
 
     Raises:
         UnknownNameError: the benchmark has no such quantity.
@@ -45,7 +48,14 @@ def draw(
     metrics = experiment.benchmark.panels(quantity)
     if experiment.has_alternatives:
         return draw_bars(experiment, languages, names, metrics)
-    return draw_lines(experiment, languages, names, metrics, product)
+    if not is_of_many(experiment, names):
+        return draw_lines(experiment, languages, names, metrics, product)
+    quantity = metrics[0].quantity
+    if quantity.exact:
+        return draw_bands(experiment, languages, names, metrics[0])
+    if quantity.logarithmic:
+        return draw_marks(experiment, languages, names, metrics)
+    return draw_groups(experiment, languages, names, metrics, product)
 
 
 def product_of(experiments: Sequence[Experiment], ceilings_file: Path | None) -> Ceiling | None:

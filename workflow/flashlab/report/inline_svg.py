@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from flashlab.report.document import FigureEntry
 
-TEXT_POINTS = 6.85 * 72
+TEXT_POINTS = 180 / 25.4 * 72
 """Width of the text in the PDF, which figures are drawn for."""
 
 XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
