@@ -259,7 +259,7 @@ def draw_groups(
         text_inches(str(each.get_label()), SMALL_POINTS) + SQUARE_INCHES for each in handles
     )
     draw_legend(figure, handles, math.ceil(len(handles) / math.ceil(beside / width)))
-    lay_out(figure, GROUPS_INCHES)
+    lay_out(figure, GROUPS_INCHES * (1 if width == PAGE_INCHES else 0.75))
     remove_covered(figure, numbers)
     return figure
 

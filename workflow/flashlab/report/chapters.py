@@ -113,7 +113,7 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
                 table_caption=_table_caption(data, group, table, told) if table else None,
                 sections=members,
                 beside=beside and table is not None,
-                density=_density(data, story),
+                density=_density(data, story, len(group)),
             )
         )
         for experiment in group if table else ():
@@ -123,11 +123,16 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
     return found
 
 
-def _density(data: ReportData, story: Sequence[Sentence]) -> int:
-    """By its letters in the first language, of which a Chinese one takes the room of two."""
+def _density(data: ReportData, story: Sequence[Sentence], experiments: int) -> int:
+    """By its letters in the first language, of which a Chinese one takes the room of two.
+
+    Several experiments have a table and figures of each, and so the smallest type.
+    """
+    if experiments > 1:
+        return len(DENSE)
     text = "".join(data.told(sentence.text)[0] for sentence in story)
     width = sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
-    return 1 if width < SHORT else bisect_left(DENSE, width)
+    return len(DENSE) if width < SHORT else bisect_left(DENSE, width)
 
 
 def _table_caption(
