@@ -81,6 +81,7 @@ def test_bars_stand_in_one_order_with_their_numbers_and_failures() -> None:
         first = sorted(bars, key=lambda bar: bar.get_x())[: len(NAMES)]
         assert [bar.get_height() for bar in first] == [TIMES[name][0] for name in NAMES]
         assert sum(text.get_text() == "×" for text in axes.texts) == 1
+        assert len([text for text in axes.texts if text.get_text() != "×"]) == len(bars)
     assert len({*shades}) == len(NAMES)
     assert shades[:2] == list(COLOURS[:2])
 

@@ -233,12 +233,13 @@ def draw_groups(
     for axes, metric in zip(panels[:, 0], metrics, strict=True):
         of_metric = data[data["metric"] == metric.name]
         highest = of_metric["value"].max() if of_metric["value"].notna().any() else 1.0
-        is_turned = room < text_inches("888", BAR_POINTS, bold=True)
+        texts = map(_on_bar, of_metric["value"].dropna())
+        is_turned = any(text_inches(text, BAR_POINTS, bold=True) > room for text in texts)
         for position, name in enumerate(order):
             mine = of_metric[of_metric["implementation"] == name]
             places = mine["size"].map(values.index) + (position - (len(order) - 1) / 2) * step
             numbers += _draw_bars(axes, mine.assign(place=places), looks[name], step, is_turned)
-        axes.set_ylim(0, highest * (1.25 if is_turned else 1.15))
+        axes.set_ylim(0, highest * (1.6 if is_turned else 1.15))
         draw_ceiling(axes, product, metric, highest, languages)
         scale_linearly(axes.yaxis, 4)
         axes.set_xlim(-0.5, len(values) - 0.5)
@@ -264,6 +265,11 @@ def draw_groups(
     return figure
 
 
+def _on_bar(value: float) -> str:
+    """The number on a bar, which has no room for more: ``424``, ``8.7``."""
+    return f"{value:.0f}" if value >= 9.95 else f"{value:.2g}"
+
+
 def _draw_bars(
     axes: Axes, data: pd.DataFrame, look: Look, step: float, is_turned: bool
 ) -> list[Annotation]:
@@ -283,10 +289,9 @@ def _draw_bars(
         if row["high"] > row["low"]:
             drawn.append(axes.vlines(at, row["low"], row["high"], color=INK, linewidth=0.7))
             end = max(end, row["high"])
-        said = f"{row['value']:.0f}" if row["value"] >= 9.95 else f"{row['value']:.2g}"
         weight = "bold" if row["is_best"] else "normal"
         turned: Style = {"rotation": 90 if is_turned else 0, "fontweight": weight}
-        numbers.append(write(axes, said, (at, end), (0, 1.5), **text, **turned))
+        numbers.append(write(axes, _on_bar(row["value"]), (at, end), (0, 1.5), **text, **turned))
         name_artists(row["implementation"], [*drawn, numbers[-1]])
     return numbers
 
