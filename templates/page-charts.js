@@ -20,7 +20,7 @@ function styleColours() {
   const probe = document.createElement("span");
   probe.hidden = true;
   document.body.append(probe);
-  const found = [0, 1, 2, 3, 4, 5, 6, 7].map((number) => {
+  const found = [0, 1, 2, 3, 4, 5, 6, 7, 8].map((number) => {
     probe.className = `style-${number}`;
     const { backgroundColor } = getComputedStyle(probe);
     return ROOT.dataset.theme === "dark" ? `oklch(from ${backgroundColor} max(l, 0.7) c h)` : backgroundColor;

@@ -1,11 +1,9 @@
-// Figures that are shown as they were drawn, and the map of choices: each mark of a run tells what is
-// known of it. The pointer or the arrow keys go to a mark; a click, or Enter, keeps its details open
-// for their links.
+// The heat map and the map of choices: each mark of a run tells what is known of it. The pointer or the
+// arrow keys go to a mark; a click, or Enter, keeps its details open for their links.
 "use strict";
 
-const MARK_UNITS = ["FLOP/byte", "TFLOP/s"]; // of a mark's place in the roofline
 const FINGER = 16; // pixels between a tap and a mark that it is meant for
-const FIELDS = "figure svg:has([data-run]), .stage svg:has([data-run]), .map:has([data-runs]), .heat table";
+const FIELDS = ".map:has([data-runs]), .heat table";
 const MARKS = "[data-run], [data-runs]";
 
 // The charts' points by the numbers of their runs.
@@ -24,12 +22,6 @@ function metricOf(mark) {
 }
 const runsOf = (mark) => (mark.dataset.run ?? mark.dataset.runs).split(" ").map(Number);
 
-// The run of the baseline that the heat map compares a run with.
-function baselineOf({ chart, line, point }) {
-  const other = chart.lines.find((each) => each.implementation === DATA.baseline && each.position === line.position);
-  return other?.points.find((each) => each.at === point.at);
-}
-
 // What is known of each run of a mark: its implementation, its experiment, and terms with their texts.
 function describe(mark) {
   const metric = metricOf(mark);
@@ -42,13 +34,6 @@ function describe(mark) {
     }
     const { chart, line, point } = known;
     const facts = pointFacts(chart, point, metric);
-    const place = mark.dataset.at?.split(" ") ?? [];
-    place.forEach((value, axis) => facts.push([MARK_UNITS[axis], number(Number(value), 4)]));
-    const baseline = mark.closest(".heat, [data-relative]") ? baselineOf(known) : null;
-    if (baseline?.values[metric]) {
-      const { unit, digits } = DATA.metrics[metric];
-      facts.push([DATA.baseline, `${number(baseline.values[metric][0], digits)} ${unit}`]);
-    }
     const name = line.variant ? `${line.implementation} ${inWords(line.variant)}` : line.implementation;
     entries.push({ headings: [name, inWords(chart.title)], facts, run });
   }
@@ -75,7 +60,7 @@ const details = {
       detailsOf(facts, run, entries.length === 1), // of several, the runs lead to the records
     ]);
     this.tip.replaceChildren(close, ...parts);
-    const host = mark.closest("dialog, figure, section");
+    const host = mark.closest("section");
     host.append(this.tip, this.said);
     this.tip.hidden = false;
     const box = mark.getBoundingClientRect();
@@ -171,7 +156,6 @@ function onMarkKey(event) {
 
 function exploreMarks(field) {
   field.setAttribute("tabindex", 0);
-  if (field.matches("svg")) field.setAttribute("role", "application");
   field.addEventListener("keydown", onMarkKey);
 }
 

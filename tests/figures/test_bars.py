@@ -14,7 +14,6 @@ from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
 from flashlab.analysis.experiment import Experiment, step_metric
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.training.declaration import TRAINING
-from flashlab.figures.bars import INNER
 from flashlab.figures.steps import LOOKS, draw_clocks, draw_steps
 
 
@@ -47,7 +46,7 @@ def test_an_implausible_value_stands_in_place_of_its_bar() -> None:
     assert {f"× 速率不合理 implausible rate ({value})" for value in ("0.002", "0.003")} <= set(said)
 
 
-def test_within_the_bar_of_a_time_stands_how_long_the_gpu_was_busy() -> None:
+def test_the_bar_of_a_time_is_split_into_when_the_gpu_was_busy_and_idle() -> None:
     without = training(Pytorch=120.0, Flash2=80.0)
     assert "GPU 忙碌 GPU busy" not in texts_of(drawn(without, "time"))
     row = next(row for row in without.metrics if row["implementation"] == "Flash2")
@@ -55,12 +54,10 @@ def test_within_the_bar_of_a_time_stands_how_long_the_gpu_was_busy() -> None:
     measured = replace(without, benchmark=TRAINING, metrics=[*without.metrics, told])
     figure = drawn(measured, "time")
     bars = [bar for bar in figure.axes[0].patches if isinstance(bar, Rectangle)]
-    inner = [bar for bar in bars if bar.get_height() == pytest.approx(INNER["height"])]
-    assert [bar.get_width() for bar in inner] == [32.0]
-    outer = next(bar for bar in bars if bar.get_width() == 80.0)
-    middle = outer.get_y() + outer.get_height() / 2
-    assert inner[0].get_y() + inner[0].get_height() / 2 == pytest.approx(middle)
-    assert "GPU 忙碌 GPU busy" in texts_of(figure)
+    whole, busy = (next(bar for bar in bars if bar.get_width() == width) for width in (80.0, 32.0))
+    assert (busy.get_x(), busy.get_y()) == (whole.get_x(), whole.get_y())
+    assert (whole.get_alpha() or whole.get_facecolor()[3]) < busy.get_facecolor()[3] == 1
+    assert {"GPU 忙碌 GPU busy", "GPU 閒置 GPU idle", "80 未編譯 Eager"} <= set(texts_of(figure))
 
 
 def test_whole_problems_stand_side_by_side_with_no_line_between_them() -> None:

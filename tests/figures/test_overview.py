@@ -1,18 +1,17 @@
-"""The figures across experiments: page one's summary, the roofline."""
+"""The figures across experiments, and page one's summary."""
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from figures.drawn import BOTH, SVG, experiment_of, marks_of, texts, texts_of, width_mm
+from figures.drawn import BOTH, experiment_of, marks_of, texts, texts_of, width_mm
 from matplotlib.figure import Figure
 from planted.experiments import SIZES, Planter
-from planted.records import counters_of, record_of
+from planted.records import record_of
 
 from flashlab.analysis.ceilings import Ceiling, read_ceilings
 from flashlab.analysis.estimates import Estimates
@@ -34,30 +33,20 @@ CEILINGS = {
 """2 TFLOP/s and 100 GB/s."""
 
 
-def overview(
-    folder: Path,
-    *names: str,
-    ceilings: bool = True,
-    counted: int = 0,
-    status: str = "ok",
-    impossible: int = 0,
-) -> Path:
+def overview(folder: Path, *names: str, status: str = "ok") -> Path:
     """Draws the overview of one experiment with Pytorch and these implementations.
 
-    Flash2 runs out of memory at the last length; `counted` runs have counters. Pytorch's rates are
-    impossible at the length `impossible`.
+    Flash2 runs out of memory at the last length.
     """
-    device = "cuda" if counted else "cpu"
     records = [
         record_of(
-            attention_run(name, Shape(2, size, 4, 64, False), "float32", device),
+            attention_run(name, Shape(2, size, 4, 64, False), "float32", "cpu"),
             "oom" if (name, size) == ("Flash2", 1024) else status,
-            **({"forward": [1e-9] * 12} if (name, size) == ("Pytorch", impossible) else {}),
         )
         for name in ("Pytorch", *names)
         for size in SIZES
     ]
-    plan = Planter(folder).write_plan(records, counters=[*map(counters_of, records[:counted])])
+    plan = Planter(folder).write_plan(records)
     write_json(folder / "ceilings.json", CEILINGS)
     make_tables(folder, CLAIMS, folder / "ceilings.json", folder / "tables")
     languages = folder / "languages.json"
@@ -66,7 +55,7 @@ def overview(
         [plan],
         folder / "tables",
         folder / "comparisons.csv",
-        folder / "ceilings.json" if ceilings else None,
+        folder / "ceilings.json",
         languages,
         folder / "overview",
     )
@@ -81,14 +70,14 @@ def ids(folder: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def of_four(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of four implementations, and two counted runs of the first. To be read."""
+    """Of four implementations. To be read."""
     folder = tmp_path_factory.mktemp("overview")
-    return overview(folder, "Flash2", "Flex", "Flash4", counted=2)
+    return overview(folder, "Flash2", "Flex", "Flash4")
 
 
 def test_what_is_drawn_is_what_there_is_to_compare(of_four: Path, tmp_path: Path) -> None:
-    assert ids(of_four) == ["summary", "roofline-float32"]
-    of_two = overview(tmp_path / "a", "Flash2", ceilings=False)
+    assert ids(of_four) == ["summary"]
+    of_two = overview(tmp_path / "a", "Flash2")
     assert ids(of_two) == ["summary", "speedups-seq_len"]
     assert ids(overview(tmp_path / "b", status="oom")) == []
 
@@ -99,12 +88,12 @@ def test_what_is_drawn_is_what_there_is_to_compare(of_four: Path, tmp_path: Path
 def test_the_summary_names_its_quantities_setting_and_implementations(of_four: Path) -> None:
     svg = of_four / "summary.svg"
     for said in (
-        *("前向速率 Forward rate (TFLOP/s)", "反向速率 Backward rate (TFLOP/s)"),
+        *("前向速率 Forward rate (GFLOP/s)", "反向速率 Backward rate (GFLOP/s)"),
         *("峰值記憶體 Peak memory (MiB)", "B = 2, H = 4, d = 16, 無遮罩 Full", "N", "1024"),
         *("Pytorch", "Flash2", "Flex", "記憶體不足 out of memory"),
     ):
         assert said in texts(svg)
-    assert width_mm(svg) == pytest.approx(174, abs=0.1)
+    assert width_mm(svg) == pytest.approx(180, abs=0.1)
 
 
 def summary(
@@ -146,51 +135,3 @@ def test_experiments_that_go_on_from_one_another_are_one_line() -> None:
     longest = longest_experiment([apart, short, further])
     assert longest.values == [128, 256, 512]
     assert len(longest.runs) == 6
-
-
-# The roofline
-
-
-def faces(svg: Path, implementation: str) -> Counter[bool]:
-    """How many groups of an implementation's points are hollow, in the panels."""
-    groups = [
-        node
-        for node in ElementTree.parse(svg).iter(f"{SVG}g")
-        if node.get("id", "").startswith(f"implementation:{implementation}:")
-        and "=" in node.get("id", "")
-    ]
-    looks = [[use.get("style", "") for use in group.iter(f"{SVG}use")] for group in groups]
-    return Counter("fill: #ffffff" in look[0] for look in looks)
-
-
-def test_points_by_counted_bytes_are_filled_and_those_by_the_least_bytes_hollow(
-    of_four: Path,
-) -> None:
-    svg = of_four / "roofline-float32.svg"
-    assert faces(svg, "Pytorch") == {True: 2, False: 2}  # in both panels
-    assert faces(svg, "Flash2") == {True: 2}
-    said = " ".join(texts(svg))
-    assert "counted bytes" in said and "least bytes" in said
-
-
-def test_the_roofline_says_what_its_roofs_are_and_speaks_of_no_bytes_that_were_not_counted(
-    tmp_path: Path,
-) -> None:
-    drawn = overview(tmp_path, "Flash2")
-    assert ids(drawn) == ["summary", "speedups-seq_len", "roofline-float32"]
-    svg = drawn / "roofline-float32.svg"
-    said = " ".join(texts(svg))
-    for words in ("Matrix product 2,000 GFLOP/s", "100 GB/s", "運算強度 Arithmetic intensity"):
-        assert words in said
-    assert faces(svg, "Pytorch") == faces(svg, "Flash2") == {True: 2}
-    assert "counted bytes" not in said
-
-
-def test_an_impossible_rate_is_marked_at_the_edge_of_the_roofline(tmp_path: Path) -> None:
-    svg, plain = (
-        overview(tmp_path / name, "Flash2", impossible=size) / "roofline-float32.svg"
-        for name, size in (("beyond", 128), ("plain", 0))
-    )
-    told = "速率不合理 implausible rate"
-    assert told in texts(svg) and told not in texts(plain)
-    assert faces(svg, "Pytorch") == faces(plain, "Pytorch")

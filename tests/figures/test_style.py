@@ -106,7 +106,7 @@ def draw(tmp_path: Path, planned: Callable[..., Any]) -> Callable[..., dict[str,
         write_json(plan, document)
         write_json(languages, BOTH)
         tabulate(plan, plan, tmp_path / "tables")
-        draw_figures(plan, tmp_path / "tables", languages, tmp_path / "figures")
+        draw_figures(plan, tmp_path / "tables", None, languages, tmp_path / "figures")
         return {path.stem: path for path in tmp_path.glob("figures/*.svg")}
 
     return drawn
@@ -128,7 +128,8 @@ def test_the_files_are_text_in_the_reports_own_font_and_the_same_in_another_proc
     code = (
         "import sys; from pathlib import Path; from flashlab.figures.stage import draw_figures\n"
         "folder, output = map(Path, sys.argv[1:])\n"
-        "draw_figures(folder / 'plan.json', folder / 'tables', folder / 'languages.json', output)"
+        "plan, tables = folder / 'plan.json', folder / 'tables'\n"
+        "draw_figures(plan, tables, None, folder / 'languages.json', output)"
     )
     elsewhere = {"PYTHONHASHSEED": "7", "TZ": "Asia/Taipei", "LC_ALL": "C"}
     environment = {**os.environ, "PYTHONPATH": str(root / "workflow"), **elsewhere}

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import chdir
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 from golden.planted_verdicts import planted_verdicts
 from golden.verdicts import verdicts_of
 from markupsafe import Markup
+from pages import Pages, measure
 from planted import ladder, sorting, training
 from planted.results import PlantedReport
 
@@ -33,6 +34,7 @@ from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
 from flashlab.analysis.stage import make_tables
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
+from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import write_json
 from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.plan.published import CLAIMS
@@ -59,6 +61,7 @@ class Made:
     comparisons: Sequence[Comparison]
     claims: Mapping[str, str]
     html: str
+    pages: Pages | None = None
 
     def texts(self) -> dict[str, str]:
         """What the page says, by language."""
@@ -88,8 +91,8 @@ class Recorded:
     drawn: Sequence[str] = ()
     data: Path = ROOT / "data"
 
-    def make(self) -> Made:
-        """The report by the stages from the records on."""
+    def make(self, *, with_pages: bool = False) -> Made:
+        """The report by the stages from the records on; `with_pages` its figures are drawn too."""
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
             Path("data").symlink_to(self.data)
             prepared = prepare(*self._layers())
@@ -97,7 +100,11 @@ class Recorded:
             _write_results(prepared, self.drawn)
             config = prepared.documents[f"{prepared.home}/plan/config.json"]
             ceilings = Path(prepared.ceilings) if prepared.ceilings else None
-            return _made(compose(config, home, ceilings, ()), home)
+            made = _made(compose(config, home, ceilings, ()), home)
+            if not with_pages:
+                return made
+            _draw(prepared, home, ceilings)
+            return replace(made, pages=measure(compose(config, home, ceilings, ()), home))
 
     def _layers(self) -> tuple[Layer, list[Layer]]:
         own = [read_layer(ROOT / "config" / file) for file in self.own]
@@ -112,20 +119,21 @@ class Planted:
     report: PlantedReport
     drawn: Sequence[str] = ()
 
-    def make(self) -> Made:
-        """The report by the stages from the records on."""
+    def make(self, *, with_pages: bool = False) -> Made:
+        """The report by the stages from the records on; its pages are not laid out."""
+        assert not with_pages
         with tempfile.TemporaryDirectory() as folder, chdir(folder), self.report.declared():
             home = self.report.write(Path("results", "local"), self.drawn)
             return _made(self.report.compose(home), home)
 
 
 GOLDEN: Sequence[Recorded | Planted] = (
-    Recorded("attention", "config.yaml", drawn=("summary", "roofline-float16")),
-    Recorded("lab5", "config.yaml", own=("config.yaml",), drawn=("summary", "roofline-float16")),
+    Recorded("attention", "config.yaml", drawn=("summary",)),
+    Recorded("lab5", "config.yaml", own=("config.yaml",), drawn=("summary",)),
     Recorded(
         "ladder",
         "ladder.yaml",
-        drawn=("clocks", "steps", "split", "profile", "roofline-float32"),
+        drawn=("clocks", "steps", "split", "profile"),
     ),
     Recorded("training", "training.yaml", drawn=("summary",)),
     Recorded(
@@ -133,7 +141,7 @@ GOLDEN: Sequence[Recorded | Planted] = (
         "config.yaml",
         keys={"dataset": "cpu"},
         data=FOLDER / "data",
-        drawn=("summary", "roofline-float32"),
+        drawn=("summary",),
     ),
     Planted("planted-sorting", sorting.REPORT, drawn=("summary",)),
     Planted("planted-ladder", ladder.ON_GPU, drawn=("clocks", "steps", "split")),
@@ -168,6 +176,18 @@ def _write_results(prepared: Prepared, drawn: Sequence[str]) -> None:
     plans = [experiment_file(home, experiment) for experiment in prepared.experiments]
     observe(plans, home / "tables", CLAIMS, ceilings, home / OBSERVATIONS)
     write_json(home / "overview" / "drawn.json", list(drawn))
+
+
+def _draw(prepared: Prepared, home: Path, ceilings: Path | None) -> None:
+    """Draw all figures, as the rules do."""
+    languages, tables = Path("languages.json"), home / "tables"
+    config = prepared.documents[f"{prepared.home}/plan/config.json"]
+    write_json(languages, config["languages"])
+    for name in prepared.drawn:
+        plan = experiment_file(home, name)
+        draw_figures(plan, tables, ceilings, languages, home / "figures" / name)
+    plans = [experiment_file(home, experiment["name"]) for experiment in config["experiments"]]
+    draw_overview(plans, tables, home / COMPARISONS, ceilings, languages, home / "overview")
 
 
 def _made(report: Report, home: Path) -> Made:

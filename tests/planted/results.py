@@ -74,7 +74,8 @@ class PlantedReport:
         make_tables(folder, self.claims, None, tables)
         for each, plan_file in zip(experiments, plans, strict=True):
             if each.figures and drawn is None:
-                draw_figures(plan_file, tables, languages, folder / "figures" / each.name)
+                figures = folder / "figures" / each.name
+                draw_figures(plan_file, tables, None, languages, figures)
         overview = folder / "overview"
         observe(plans, tables, self.claims, None, folder / OBSERVATIONS)
         if drawn is None:

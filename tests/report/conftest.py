@@ -213,7 +213,7 @@ class Results:
         tables, names = self.local / "tables", self.names[1:]
         plans = [experiment_file(self.local, name) for name in names]
         for name, plan in zip(names, plans, strict=True) if of_experiments else ():
-            draw_figures(plan, tables, chosen, self.local / "figures" / name)
+            draw_figures(plan, tables, self.ceilings, chosen, self.local / "figures" / name)
         comparisons, overview = self.local / "comparisons.csv", self.local / "overview"
         draw_overview(plans, tables, comparisons, self.ceilings, chosen, overview)
 

@@ -198,7 +198,7 @@ def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) ->
     drawn = set(read_json(results.local / "overview" / "drawn.json")) - {"summary"}
     all_ = report.implementations
     beside = [figure for row in report.front.experiments for figure in row.figures]
-    shown = [*all_.rooflines, *all_.others, *beside]
+    shown = [*all_.figures, *beside]
     assert sorted(figure.path.stem for figure in shown) == sorted(drawn)
 
 

@@ -1,12 +1,10 @@
-"""The heat map of comparisons: what its cells say, in which colours, and what is on paper."""
+"""The heat map: what its cells say, in which colours, and what is on paper."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-import pytest
 from figures.drawn import experiment_of
 
 from flashlab.analysis.comparison_rows import between_implementations, read_comparisons
@@ -15,35 +13,38 @@ from flashlab.report.document import HeatBlock
 from flashlab.report.heat_map import ROWS_OF_MANY, blocks_of, printed_blocks, render_heat_map, shade
 
 ADDED = ["Flex", "SdpaMath"]
+NAMES = ["Pytorch", "Flash2", *ADDED]
 
 
 def test_of_two_implementations_there_is_none(results: Any) -> None:
     assert results.compose().heat_map is None
 
 
-def test_each_cell_has_the_ratio_of_its_comparison(results: Any) -> None:
-    """Bold where it is decided; each names the run that it shows."""
+def test_each_cell_has_its_share_of_the_best_of_its_row(results: Any) -> None:
+    """Bold where it is not shown to be slower; each names the run that it shows."""
     results.add_implementations(ADDED)
     heat_map = results.compose().heat_map
-    assert heat_map.implementations == ["Flash2", *ADDED]
-    assert [*heat_map.metrics] == ["forward_time", "backward_time"]
-    rows = read_comparisons(results.local / "comparisons.csv")
-    found = between_implementations(rows)
-    sizes = dict(heat_map.blocks[0].rows)
-    assert sizes
-    for size, (_, backward) in sizes.items():
-        cell, value = backward[1], int(size.removeprefix("N = "))
-        key = ("seq_len", "causal=false", "backward_time", "Flex", "Pytorch", value)
-        expected = found[key].gain(higher_is_better=False)
-        assert cell.implementation == "Flex"
-        assert float(cell.text.replace(",", "")) == pytest.approx(expected.ratio, rel=0.006)
-        assert cell.is_decided == (expected.verdict in ("above", "below"))
+    assert heat_map.implementations == ["Pytorch", "Flash2", *ADDED]
+    assert [*heat_map.metrics] == ["forward_time", "forward_backward_time"]
+    data = ReportData(results.config, results.local, results.ceilings)
+    experiment = data.experiment("seq_len")
+    found = between_implementations(read_comparisons(results.local / "comparisons.csv"))
+    for size, (cells, _) in dict(heat_map.blocks[0].rows).items():
+        value = int(size.removeprefix("N = "))
+        runs = [experiment.run_at(name, experiment.variants[0], value) for name in NAMES]
+        times = [experiment.metric_row(run, "forward_time")["value"] for run in runs]
+        assert [int(cell.text) for cell in cells] == [round(100 * min(times) / t) for t in times]
+        best = NAMES[times.index(min(times))]
+        for name, cell in zip(NAMES, cells, strict=True):
+            key = ("seq_len", "causal=false", "forward_time", best, name, value)
+            is_slower = name != best and found[key].gain(higher_is_better=False).verdict == "above"
+            assert cell.is_level != is_slower
+            assert cell.colour == shade(min(times) / times[NAMES.index(name)])[0]
     runs = [cell.run for _, row in heat_map.blocks[0].rows for cell in row[0]]
     assert len({*runs}) == len(runs) and None not in runs
 
 
 def test_what_has_no_result_is_marked_and_titles_stand_once(results: Any) -> None:
-    """A cross for a run without a result; a dash where only the baseline has none."""
     results.add_implementations(ADDED)
 
     def fail(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -51,31 +52,20 @@ def test_what_has_no_result_is_marked_and_titles_stand_once(results: Any) -> Non
         return rows
 
     results.edit_table("seq_len", "runs", fail)
-    table = results.local / "comparisons.csv"
-    rows = pd.read_csv(table, dtype=str, keep_default_na=False)
-    rows.loc[rows.experiment == "seq_len", "value"] = "7"  # where no run is
-    rows.to_csv(table, index=False)
     heat_map = render_heat_map(ReportData(results.config, results.local, results.ceilings))
     assert heat_map is not None
     _, first = heat_map.blocks[0].rows[0]
-    assert [[cell.text for cell in cells] for cells in first] == [["–", "–", "×"]] * 2
+    assert [cells[-1].text for cells in first] == ["×", "×"]
+    assert all("100" in {cell.text for cell in cells} for cells in first)
     titles = [len(block.titles) for block in heat_map.blocks]
     assert titles[0] == 1 and all(0 < count <= 2 for count in titles)
 
 
-def test_blue_is_better_and_orange_worse() -> None:
-    def channels(ratio: float) -> tuple[int, int, int]:
-        red, green, blue = bytes.fromhex(shade(ratio)[0][1:])
-        return red, green, blue
-
-    assert len({*channels(1.0)}) == 1
-    for better, worse in ((1.5, 1 / 1.5), (4.0, 0.25), (100.0, 0.01)):
-        assert channels(better)[2] > channels(better)[0]
-        assert channels(worse)[0] > channels(worse)[2]
-    assert shade(8.0) == shade(100.0)
-    assert [shade(ratio)[1] for ratio in (0.1, 0.5, 1.0, 2.0, 10.0)] == [
-        True, False, False, False, True
-    ]  # fmt: skip
+def test_the_nearer_to_the_best_the_darker() -> None:
+    lightness = [sum(bytes.fromhex(shade(share / 20)[0][1:])) for share in range(21)]
+    assert lightness == sorted(lightness, reverse=True)
+    assert len({*lightness}) == 21 and lightness[0] == 3 * 255
+    assert [shade(share)[1] for share in (0.0, 0.5, 0.7, 1.0)] == [False, False, True, True]
 
 
 def test_an_experiment_whose_runs_another_has_is_not_there_again() -> None:

@@ -54,31 +54,13 @@ def test_what_is_in_no_language_belongs_to_all() -> None:
         assert LANGUAGES.split(text) == [(text, "")]
 
 
-def test_each_mark_of_a_run_has_its_number_and_its_place(tmp_path: Path) -> None:
-    path = tmp_path / "roofline.svg"
-    marks = "a.json 64 6.7,b.json 128 10"
-    path.write_text(
-        f"""<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt" version="1.1">
- <g id="implementation:Flash2:forward_time={marks}:3"><defs><path id="m" d="M 0 0"/></defs>
- <g clip-path="url(#m)"><use x="1"/><use x="2"/></g></g></svg>""",
-        encoding="utf-8",
-    )
-    figure = FigureEntry("figure-1", path, "It", "It")
-    drawn = inline(figure, {}, LANGUAGES, {"a.json": 7, "b.json": 9}, "It", count())
-    assert 'data-metric="forward_time" data-of="Flash2"' in drawn
-    found = re.findall('data-run="(.*?)" data-at="(.*?)"', drawn)
-    assert found == [("7", "64 6.7"), ("9", "128 10")]
-
-
 def test_a_figure_keeps_what_is_drawn_and_names_whose_it_is(tmp_path: Path) -> None:
     path = tmp_path / "time.svg"
     path.write_text(SVG, encoding="utf-8")
     styles: Styles = {}
-    drawn = inline(
-        FigureEntry("figure-1", path, "", ""), styles, LANGUAGES, {}, "Time & rate", count()
-    )
+    drawn = inline(FigureEntry("figure-1", path, "", ""), styles, LANGUAGES, "Time & rate", count())
     assert re.sub(r"\s+", " ", drawn) == (
-        '<svg viewBox="0 0 247.1 100" style="width: 50.1%" role="img" '
+        '<svg viewBox="0 0 247.1 100" style="width: 48.4%" role="img" '
         'aria-label="Time &amp; rate">'
         '<path d="M1.2 -0.5L2 2" clip-path="url(#m0)" id="m1" class="f0" '
         'data-of="Flash2" />'
@@ -101,7 +83,7 @@ def test_only_what_reaches_out_of_a_clip_is_clipped(tmp_path: Path) -> None:
         '<svg xmlns="http://www.w3.org/2000/svg" width="10pt" height="10pt" version="1.1">'
         f'<g id="implementation:A">{line}{line}</g>{moved}{out}{clip}</svg>'
     )
-    drawn = inline(FigureEntry("f", path, "", ""), {}, LANGUAGES, {}, "", count())
+    drawn = inline(FigureEntry("f", path, "", ""), {}, LANGUAGES, "", count())
     assert '<g data-of="A"><path d="M1 1L2.9 2" /><path d="M1 1L2.9 2" /></g>' in drawn
     assert '<path d="M1 1L7 2" clip-path="url(#m0)" />' in drawn
     assert drawn.count("clip-path=") == 2  # what is moved is not judged
@@ -116,7 +98,7 @@ def test_neighbours_of_one_implementation_say_it_once(tmp_path: Path) -> None:
         '<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt" version="1.1">'
         f"{groups}</svg>"
     )
-    drawn = inline(FigureEntry("f", path, "", ""), {}, LANGUAGES, {}, "", count())
+    drawn = inline(FigureEntry("f", path, "", ""), {}, LANGUAGES, "", count())
     assert (
         '<g data-of="A"><path d="M0 0" /><path d="M0 1" /></g><path d="M0 2" data-of="B" />'
     ) in drawn
@@ -147,7 +129,7 @@ def test_marks_that_look_alike_have_their_look_from_their_group(
         '<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt" version="1.1">'
         f'<g clip-path="url(#c)">{uses}</g><clipPath id="c"/></svg>'
     )
-    drawn = inline(FigureEntry("f", path, "", ""), {}, LANGUAGES, {}, "", count())
+    drawn = inline(FigureEntry("f", path, "", ""), {}, LANGUAGES, "", count())
     assert expected in drawn.replace(' clip-path="url(#m0)"', "")
 
 
@@ -155,6 +137,6 @@ def test_no_two_figures_of_a_page_share_an_id(tmp_path: Path) -> None:
     path, styles, numbers = tmp_path / "time.svg", Styles(), count()
     path.write_text(SVG, encoding="utf-8")
     figures = [FigureEntry(name, path, "", "") for name in ("figure-1", "figure-2")]
-    drawn = [inline(each, styles, LANGUAGES, {}, "", numbers) for each in figures]
+    drawn = [inline(each, styles, LANGUAGES, "", numbers) for each in figures]
     first, second = (set(re.findall(' id="(.*?)"', svg)) for svg in drawn)
     assert len(first) == len(second) == 2 and not first & second

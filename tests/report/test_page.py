@@ -16,6 +16,7 @@ from pdf import pages
 from playwright.sync_api import Browser, sync_playwright
 from playwright.sync_api import Page as Tab
 from programs import CHROMIUM, reason
+from report.conftest import read_cells
 from report.reading import elements
 
 AXE = str(files("axe_playwright_python") / "axe.min.js")
@@ -478,7 +479,7 @@ def test_a_figure_opens_large_and_zooms_by_buttons_wheel_keyboard_and_dragging(
     assert not tab.locator("dialog").is_visible()
 
 
-# Marks: the roofline, the heat map, the map of choices
+# Marks: the heat map, the map of choices
 
 
 def find_mark(tab: Tab, field: str, mark: str) -> tuple[float, float]:
@@ -494,36 +495,12 @@ def find_mark(tab: Tab, field: str, mark: str) -> tuple[float, float]:
     return x, y
 
 
-def test_a_mark_of_the_roofline_tells_its_value_interval_run_and_record(
-    open_page: Callable[..., Tab], page: Path
+def test_marks_are_reached_with_the_keyboard_alone(
+    results: Any, open_page: Callable[..., Tab]
 ) -> None:
-    tab = open_page(language="en")
-    field, tip = "figure svg:has([data-at])", tab.locator(".marks-tip")
-    x, y = find_mark(tab, field, "[data-at]")
-    tab.mouse.move(x, y)
-    text = " ".join(tip.inner_text().split())
-    tab.mouse.move(x, y - 300)
-    assert not tip.is_visible()
-    tab.mouse.click(x, y)
-    assert not tab.locator("dialog").is_visible()
-    run, record = tip.locator("a").all()
-    named = page.parent / str(record.get_attribute("href"))
-    of = json.loads(named.read_text("utf-8"))["record"]["run"]
-    row = rows_of(page, "*", metric="forward_time", **of)[0]
-    assert text.startswith(row["implementation"]) and "FLOP/byte" in text
-    told = float(re.search(r"Forward time ([\d.]+) ms", text)[1])  # type: ignore[index]
-    assert told == pytest.approx(float(row["value"]), rel=0.06)  # in the digits that it has
-    for column in ("low", "high"):
-        assert f"{float(row[column]):.4g}" in text
-    run.click()
-    assert tab.evaluate("document.querySelector(':target a').getAttribute('href')") == (
-        record.get_attribute("href")
-    )
-
-
-def test_marks_are_reached_with_the_keyboard_alone(open_page: Callable[..., Tab]) -> None:
-    tab = open_page(language="en")
-    field = tab.locator("figure svg:has([data-at])")
+    results.add_implementations(["Flex", "SdpaMath"])
+    tab = open_page(results.write_page(), language="en")
+    field = tab.locator(".heat table")
     field.scroll_into_view_if_needed()
     field.focus()
     middle = "(({left, right}) => (left + right) / 2)(details.mark.getBoundingClientRect())"
@@ -531,13 +508,13 @@ def test_marks_are_reached_with_the_keyboard_alone(open_page: Callable[..., Tab]
     first = tab.evaluate(middle)
     tab.keyboard.press("ArrowRight")
     assert tab.evaluate(middle) > first
-    said = tab.locator("figure .said").text_content()
+    said = tab.locator("section:has(> .heat) > .said").text_content()
     assert said and "Forward time" in said and "span of the processes" in said
     tab.keyboard.press("Enter")
     assert tab.evaluate("document.activeElement.hash").startswith("#run-")
     tab.keyboard.press("Escape")
     assert not tab.locator(".marks-tip").is_visible()
-    assert field.evaluate("(svg) => document.activeElement === svg")
+    assert field.evaluate("(table) => document.activeElement === table")
 
 
 def test_places_of_the_map_of_choices_and_of_the_heat_map_lead_to_their_runs(
@@ -563,12 +540,12 @@ def test_places_of_the_map_of_choices_and_of_the_heat_map_lead_to_their_runs(
     tab.mouse.move(*find_mark(tab, ".heat", "[data-run]"))
     told = " ".join(tab.locator(".marks-tip").inner_text().split())
     assert told.startswith(tab.evaluate("details.mark.dataset.of"))
-    own, baseline = (
-        float(re.search(rf"{term} ([\d.]+) ms", told)[1])  # type: ignore[index]
-        for term in ("Forward time", "Pytorch")
-    )
-    factor = float(tab.evaluate("details.mark.textContent"))
-    assert baseline / own == pytest.approx(factor, rel=0.02)
+    own = float(re.search(r"Forward time ([\d.]+) ms", told)[1])  # type: ignore[index]
+    at = tab.evaluate("details.mark.parentNode.querySelector('[scope=row]').textContent")
+    table = read_cells(results.local / "tables" / "seq_len" / "metrics.csv")
+    mine = table[(table.metric == "forward_time") & (table.seq_len == at.removeprefix("N = "))]
+    share = float(tab.evaluate("details.mark.textContent"))
+    assert share == pytest.approx(100 * mine.value.astype(float).min() / own, abs=1.5)
 
 
 # Every reader
@@ -584,9 +561,6 @@ def test_on_a_phone_nothing_is_cut_and_rows_are_cards(open_page: Callable[..., T
     assert cut == []
     cell = tab.locator("#table-seq_len tbody td").nth(2)
     assert cell.get_attribute("data-label") == "前向 (ms) Forward (ms)"
-    wide = "document.querySelector('.drawing:has([data-at])')"
-    tab.locator(".drawing:has([data-at])").scroll_into_view_if_needed()
-    wait_until(tab, f"{wide}.scrollWidth > {wide}.clientWidth && {wide}.tabIndex === 0")
     menu, contents = tab.locator(".menu"), tab.locator(".contents")
     assert menu.is_visible() and not contents.is_visible()
     menu.press("Enter")
@@ -609,7 +583,7 @@ def test_without_scripts_every_figure_is_there_and_nothing_that_needs_one(
 ) -> None:
     tab = open_page(java_script_enabled=False)
     figures = tab.locator("figure svg")
-    assert figures.count() == 20 and all(figure.is_visible() for figure in figures.all())
+    assert figures.count() == 19 and all(figure.is_visible() for figure in figures.all())
     assert tab.locator(".contents").is_visible()
     assert not any(part.is_visible() for part in tab.locator(".scripted, .explorer, button").all())
 

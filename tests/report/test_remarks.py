@@ -152,7 +152,7 @@ def test_images_of_a_remark_are_in_the_pdf_within_its_pages_and_in_the_html_page
             for image in page.get_objects([pdfium_c.FPDF_PAGEOBJ_IMAGE]):
                 filters[image.get_px_size()] = image.get_filters()
                 left, bottom, right, top = image.get_bounds()
-                assert right - left <= 174 * mm and top - bottom <= (297 - 33) * mm
+                assert right - left <= 180 * mm and top - bottom <= (297 - 25) * mm
     assert filters.keys() == {(1600, 300), (300, 3000)}
     assert filters[300, 3000] == ["DCTDecode"]  # as it was, not coded again
     with pikepdf.open(results.pdf) as pdf:

@@ -171,6 +171,7 @@ def make_parser() -> argparse.ArgumentParser:
     option = add("figures", "Draw an experiment's figures as SVG.")
     option("--plan", **PATH, help="plan/experiments/<experiment>.json")
     option("--tables", **PATH, help="folder of all CSV tables")
+    option("--ceilings", **CEILINGS)
     option("--languages", **PATH, help="languages.json")
     option("--output", **PATH, help="folder to draw into")
 

@@ -50,11 +50,12 @@ rule figures:
         CONDA
     params:
         tables=f"{HOME}/tables",
+        ceilings=CEILINGS,
     message:
         "Drawing {wildcards.experiment}"
     shell:
         "python -S -m flashlab.stage figures --plan {input.plan:q} --tables {params.tables:q} "
-        "--languages {input.languages:q} --output {output:q} > {log:q} 2>&1"
+        "{params.ceilings} --languages {input.languages:q} --output {output:q} > {log:q} 2>&1"
 
 
 rule overview:

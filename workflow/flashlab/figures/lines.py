@@ -13,25 +13,29 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
+from flashlab.analysis.ceilings import Ceiling
 from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.model import Metric
-from flashlab.figures.labels import capitalised, covaried, in_languages, title_with_unit
+from flashlab.figures.forms import FEW
+from flashlab.figures.labels import capitalised, in_languages, title_with_unit
 from flashlab.figures.panel import (
     GROUND,
     LINE,
+    draw_ceiling,
     draw_panel,
     explain_missing,
     line_frame,
+    sizes_of,
+    ticks_of,
     value_limits,
+    write_symbols,
 )
-from flashlab.figures.placement import POINTS, text_inches
+from flashlab.figures.placement import POINTS
 from flashlab.figures.style import (
-    GREY,
     HALF_INCHES,
     LINE_POINTS,
     PAGE_INCHES,
     RATIO,
-    SMALL_POINTS,
     Look,
     Style,
     draw_legend,
@@ -43,9 +47,8 @@ from flashlab.figures.style import (
     three_digits,
     write,
 )
-from flashlab.figures.widths import FEW
 
-VALUED_INCHES = 1.2
+VALUED_INCHES = 1.4
 """The height of such a panel."""
 
 PANELS_INCHES, GAP_INCHES = 1.25, 0.2
@@ -57,14 +60,17 @@ COINCIDE = 1.12
 """Lines that are nowhere further apart than by this factor are one line on a logarithmic axis."""
 
 
+def are_alike(one: pd.Series[float], other: pd.Series[float]) -> bool:
+    """Whether two lines, by the values of the sweep, cannot be told apart anywhere."""
+    apart = np.abs(np.log((one / other).dropna().to_numpy()))
+    return apart.size > 1 and bool(apart.max() <= math.log(COINCIDE))
+
+
 def _coincide(data: pd.DataFrame) -> bool:
-    """Whether two lines cannot be told apart anywhere."""
+    """Whether any two lines cannot be told apart."""
     lines = data.pivot_table(index="size", columns=LINE, values="value")
-    apart = [
-        np.abs(np.log((lines[one] / lines[other]).dropna().to_numpy()))
-        for one, other in itertools.combinations(lines.columns, 2)
-    ]
-    return any(len(steps) > 1 and steps.max() <= math.log(COINCIDE) for steps in apart)
+    pairs = itertools.combinations(lines.columns, 2)
+    return any(are_alike(lines[one], lines[other]) for one, other in pairs)
 
 
 def _relative_to_least(data: pd.DataFrame) -> pd.DataFrame:
@@ -82,6 +88,7 @@ def _draw_along(
     data: pd.DataFrame,
     titles: Mapping[str, Sequence[str]],
     width: float,
+    product: Ceiling | None,
     **panel: Any,
 ) -> Figure:
     """Lines along a sweep, in a panel for each metric that has a title, one below the other."""
@@ -94,33 +101,27 @@ def _draw_along(
     stack = lines * LINE_POINTS / POINTS if panel["labelled"] else 0.0
     height = max(inner / len(titles), stack, LEAST_PANEL_INCHES)
     ratios = _ratios_below(experiment, data) if is_valued else {}
-    sizes = {experiment.parameter.symbol: experiment.values, **covaried(experiment)}
-    if experiment.is_of_problems:  # whose sizes are many, and in a table
-        sizes = {experiment.parameter.symbol: experiment.values}
-    ticks = ["\n".join(map(str, each)) for each in zip(*sizes.values(), strict=True)]
+    ticks = ticks_of(experiment)
     numbers: list[Annotation] = []
     if is_valued:
         height, width = VALUED_INCHES, width if len(titles) == 1 else PAGE_INCHES
-        panel["limits"] = _with_room(panel["limits"], panel["logarithmic"])
+        panel["limits"] = with_room(panel["limits"], panel["logarithmic"])
         figure, panels = new_panels(width, 1, len(titles))
     else:
         figure, panels = new_panels(width, len(titles), sharex=True)
-    left = max(4.0, POINTS * text_inches(ticks[0], SMALL_POINTS) / 2 - 1)  # clear of the first
-    every = list(panels.flat)
+    every, highest = list(panels.flat), data["value"].max()
     for axes, (metric, title) in zip(every, titles.items(), strict=True):
         of_metric, rows = data[data["metric"] == metric], int(data["level"].nunique())
         draw_panel(
             axes, experiment, of_metric, looks, title, height, ticks=ticks, rows=rows, **panel
         )
+        draw_ceiling(axes, product, experiment.benchmark.metric(metric), highest, languages)
         if is_valued:
             numbers += print_values(axes, of_metric, looks)
         if axes is every[-1] or is_valued:
-            for row, symbol in enumerate(sizes):
-                head: Style = {"ha": "right", "va": "top", "color": GREY}
-                below = -3.8 - row * LINE_POINTS
-                write(axes, symbol, (0, 0), (-left, below), "axes fraction", **head)
+            left = write_symbols(axes, experiment)
         if ratios:
-            below = -3.8 - len(sizes) * LINE_POINTS
+            below = -3.8 - len(sizes_of(experiment)) * LINE_POINTS
             numbers += _write_ratios(axes, ratios[metric], below, left)
     if not is_valued:
         label = in_languages(capitalised(experiment.parameter.labels), languages)
@@ -131,7 +132,7 @@ def _draw_along(
     return figure
 
 
-def _with_room(limits: tuple[float, float] | None, logarithmic: bool) -> tuple[float, float] | None:
+def with_room(limits: tuple[float, float] | None, logarithmic: bool) -> tuple[float, float] | None:
     """The limits of an axis with room for a number above the highest and below the lowest."""
     if limits is None:
         return None
@@ -204,11 +205,13 @@ def draw_lines(
     languages: Sequence[str],
     names: Sequence[str],
     metrics: Sequence[Metric],
+    product: Ceiling | None = None,
     width: float = HALF_INCHES,
 ) -> Figure:
     """A line for each implementation and variant, in a panel for each metric of a quantity.
 
-    Where lines of an exact quantity coincide, its values are multiples of the least.
+    Where lines of an exact quantity coincide, its values are multiples of the least. `product` is
+    the ceiling of rates, if it was measured.
     """
     quantity = metrics[0].quantity
     data = line_frame(experiment, names, metrics, languages)
@@ -221,6 +224,7 @@ def draw_lines(
         data,
         {metric.name: title_with_unit(metric, languages, relative) for metric in metrics},
         width,
+        product,
         logarithmic=quantity.logarithmic,
         limits=value_limits(data, quantity.logarithmic),
         labelled=names,

@@ -22,14 +22,17 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
+from flashlab.analysis.ceilings import Ceiling
 from flashlab.analysis.experiment import IMPLAUSIBLE, Experiment
 from flashlab.benchmarks.model import Metric
-from flashlab.figures.labels import in_words, label_variant
-from flashlab.figures.placement import POINTS, spread
+from flashlab.figures.forms import ceiling_bounds, has_room
+from flashlab.figures.labels import covaried, in_words, label_product, label_variant
+from flashlab.figures.placement import POINTS, spread, text_inches
 from flashlab.figures.style import (
     DASHES,
     GREY,
     LINE_POINTS,
+    SMALL_POINTS,
     TICK_INCHES,
     Look,
     Style,
@@ -119,6 +122,30 @@ def line_frame(
         label=words.where(alone, (shown + " " + words).str.strip()),
         level=data[data["status"] != "ok"].groupby(LINE, sort=False).ngroup(),
     )
+
+
+def sizes_of(experiment: Experiment) -> dict[str, list[Any]]:
+    """What stands below the values of a sweep, by its symbol: these, and what varies along.
+
+    Of whole problems, whose sizes are many and in a table, the values alone.
+    """
+    along = {} if experiment.is_of_problems else covaried(experiment)
+    return {experiment.parameter.symbol: experiment.values, **along}
+
+
+def ticks_of(experiment: Experiment) -> list[str]:
+    """The labels of a sweep's values, a line for each of `sizes_of`."""
+    return ["\n".join(map(str, each)) for each in zip(*sizes_of(experiment).values(), strict=True)]
+
+
+def write_symbols(axes: Axes, experiment: Experiment) -> float:
+    """Write before each line of the ticks what it is of; how far to the left, in points."""
+    left = max(4.0, POINTS * text_inches(ticks_of(experiment)[0], SMALL_POINTS) / 2 - 1)
+    for row, symbol in enumerate(sizes_of(experiment)):
+        head: Style = {"ha": "right", "va": "top", "color": GREY}
+        below = -3.8 - row * LINE_POINTS
+        write(axes, symbol, (0, 0), (-left, below), "axes fraction", **head)  # clear of the first
+    return left
 
 
 def _places_of(experiment: Experiment) -> list[int]:
@@ -296,6 +323,21 @@ def _label_ends(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look], heigh
         style = {"color": look.text, "fontweight": "bold" if look.stands_out else "normal"}
         label = write(axes, end["label"], (1, y), (2, 0), "axes fraction", **style)
         name_artists(end["implementation"], [label, *drawn])
+
+
+def draw_ceiling(
+    axes: Axes, product: Ceiling | None, metric: Metric, highest: float, languages: Sequence[str]
+) -> None:
+    """A line at the measured ceiling of a rate, or a band of its states, if there is room for it.
+
+    `highest` is the greatest of the rates that are drawn (`figures.forms.has_room`).
+    """
+    bounds = ceiling_bounds(product, metric)
+    if product is None or bounds is None or not has_room(bounds, highest):
+        return
+    low, high = bounds
+    axes.set_ylim(top=max(axes.get_ylim()[1], 1.1 * high))  # with room for its words
+    draw_reference(axes, high, label_product(product, metric.unit, languages), low)
 
 
 def draw_reference(axes: Axes, value: float, text: str = "", low: float | None = None) -> None:

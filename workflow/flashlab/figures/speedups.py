@@ -24,7 +24,7 @@ from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import said
 from flashlab.figures.style import GREY, RATIO, SMALL_POINTS, Style, name_artists, three_digits
 
-WIDTH_MM, ROW_MM = 106.0, 3.9
+WIDTH_MM, ROW_MM = 110.0, 3.9
 LABELS_MM, NUMBER_MM = 11.0, 13.5
 HEADS_MM, AXIS_MM, EDGE_MM = 6.5, 4.5, 1.0
 MM = 1 / 25.4

@@ -9,14 +9,15 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from flashlab.analysis.ceilings import Ceilings, read_ceilings
+from flashlab.analysis.ceilings import Ceiling, read_ceilings
 from flashlab.analysis.comparisons import read_comparisons
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, ladder_of, read_experiment
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.curves import draw_curves
+from flashlab.figures.forms import is_of_many
 from flashlab.figures.lines import draw_lines
-from flashlab.figures.roofline import draw_rooflines
+from flashlab.figures.many import draw_bands, draw_groups, draw_marks
 from flashlab.figures.speedups import draw_speedups
 from flashlab.figures.steps import draw_clocks, draw_profile, draw_split, draw_steps
 from flashlab.figures.style import drawing, save
@@ -25,10 +26,17 @@ from flashlab.files import read_json, write_json
 from flashlab.telling.glyphs import legible_plan
 
 
-def draw(experiment: Experiment, languages: Sequence[str], figure: Mapping[str, Any]) -> Figure:
+def draw(
+    experiment: Experiment,
+    languages: Sequence[str],
+    figure: Mapping[str, Any],
+    product: Ceiling | None = None,
+) -> Figure:
     """One figure of an experiment: of a curve, or a panel for each metric of its quantity.
 
-    The panels hold bars where the runs are alternatives at one setting, else lines.
+    The panels hold bars where the runs are alternatives at one setting, lines, or of many
+    implementations what `figures.many` has. `product` is the ceiling of rates in the runs' number
+    format, if it was measured.
 
     Raises:
         UnknownNameError: the benchmark has no such quantity.
@@ -37,11 +45,34 @@ def draw(experiment: Experiment, languages: Sequence[str], figure: Mapping[str, 
     for curve in experiment.benchmark.curves:
         if curve.name == quantity:
             return draw_curves(experiment, languages, names, curve)
-    draw_panels = draw_bars if experiment.has_alternatives else draw_lines
-    return draw_panels(experiment, languages, names, experiment.benchmark.panels(quantity))
+    metrics = experiment.benchmark.panels(quantity)
+    if experiment.has_alternatives:
+        return draw_bars(experiment, languages, names, metrics)
+    if not is_of_many(experiment, names):
+        return draw_lines(experiment, languages, names, metrics, product)
+    quantity = metrics[0].quantity
+    if quantity.exact:
+        return draw_bands(experiment, languages, names, metrics[0])
+    if quantity.logarithmic:
+        return draw_marks(experiment, languages, names, metrics)
+    return draw_groups(experiment, languages, names, metrics, product)
 
 
-def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Path) -> None:
+def product_of(experiments: Sequence[Experiment], ceilings_file: Path | None) -> Ceiling | None:
+    """The measured matrix product in the one number format of some experiments' runs."""
+    dtypes = {row["dtype"] for experiment in experiments for row in experiment.runs}
+    if ceilings_file is None or len(dtypes) != 1:
+        return None
+    return read_ceilings(read_json(ceilings_file), Estimates()).matrix.get(dtypes.pop())
+
+
+def draw_figures(
+    plan_file: Path,
+    tables: Path,
+    ceilings_file: Path | None,
+    languages_file: Path,
+    output: Path,
+) -> None:
     """Draw the figures of the experiment planned in `plan_file` as ``output/<id>.svg``.
 
     A label is drawn as `legible_plan` gives it;
@@ -49,10 +80,11 @@ def draw_figures(plan_file: Path, tables: Path, languages_file: Path, output: Pa
     experiments' tables.
     """
     experiment = read_experiment(legible_plan(read_json(plan_file)), tables)
-    languages = read_json(languages_file)
+    languages, product = read_json(languages_file), product_of([experiment], ceilings_file)
     with drawing():
         for figure in experiment.plan["figures"]:
-            save(draw(experiment, languages, figure), output / f"{figure['id']}.svg")
+            drawn = draw(experiment, languages, figure, product)
+            save(drawn, output / f"{figure['id']}.svg")
 
 
 def draw_overview(
@@ -69,16 +101,15 @@ def draw_overview(
     speed-ups (``speedups-<experiment>``). Where implementations are steps, there are their times by
     every clock (``clocks``) and bar charts of them (``steps``, both unless a simulator ran them)
     and of where a time goes
-    (``split``); where ceilings were measured, a roofline (``roofline-float16``, …). What stands out
-    is the baseline, the headline's, and what each experiment emphasises.
+    (``split``). What stands out is the baseline, the headline's, and what each experiment
+    emphasises.
     """
     plans = [legible_plan(read_json(path)) for path in plan_files]
     experiments = [s for plan in plans if not (s := read_experiment(plan, tables)).is_of_claims]
-    ceilings = read_ceilings(read_json(ceilings_file), Estimates()) if ceilings_file else None
     names = []
     with drawing():
         for name, figure in _across(
-            experiments, comparisons_file, ceilings, read_json(languages_file)
+            experiments, comparisons_file, ceilings_file, read_json(languages_file)
         ):
             save(figure, output / f"{name}.svg")
             names.append(name)
@@ -88,7 +119,7 @@ def draw_overview(
 def _across(
     experiments: Sequence[Experiment],
     comparisons_file: Path,
-    ceilings: Ceilings | None,
+    ceilings_file: Path | None,
     languages: Sequence[str],
 ) -> Iterator[tuple[str, Figure]]:
     """The figures across experiments, by their ids."""
@@ -96,8 +127,7 @@ def _across(
     headline = (s.implementations for s in experiments if s.is_summary)
     named = ([s.baseline for s in experiments], *headline, *(s.plan["emphasised"] for s in swept))
     emphasised = list(dict.fromkeys(itertools.chain(*named)))
-    dtypes = {row["dtype"] for experiment in swept for row in experiment.runs}
-    product = ceilings.matrix.get(dtypes.pop()) if ceilings and len(dtypes) == 1 else None
+    product = product_of(swept, ceilings_file)
     alone = [experiment for experiment in swept if not experiment.packed]
     if alone and (summary := draw_summary(alone, emphasised, product, languages)):
         yield "summary", summary
@@ -114,5 +144,3 @@ def _across(
             if profile is not None:
                 yield "profile", profile
                 break
-    if ceilings:
-        yield from draw_rooflines(experiments, ceilings, emphasised, languages)

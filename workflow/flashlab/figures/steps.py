@@ -81,7 +81,7 @@ PROFILED = {"%": ("%", 1.0), "B": ("GB/s", 1e6)}
 Bytes are drawn per second: those of a millisecond in millions are those of a second in billions.
 """
 
-PROFILE_INCHES = 0.75
+PROFILE_INCHES = 0.8
 
 
 def _values_at(

@@ -42,11 +42,12 @@ from flashlab.files import open_atomically
 from flashlab.telling.glyphs import FONTS
 
 COLOURS = (
-    *("#AB1700", "#0061E0", "#6A8549", "#E880DC", "#29A385", "#D9BA77", "#240A66", "#750C59"),
+    *("#AB1700", "#0061E0", "#D0CAEA", "#AD6771", "#07ACFC", "#DC7242", "#D8B530", "#4B005F"),
+    "#383D34",
 )
 """Apart in lightness too: in greyscale, and under the common colour-vision deficiencies."""
 
-MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*")
+MARKERS = ("s", "o", "^", "D", "v", "P", "X", "*", "p")
 DASHES: tuple[Any, ...] = ("", (3, 1.5), (1, 1), (5, 1, 1, 1))
 
 TEXT_LIGHTNESS = 0.32
@@ -58,10 +59,10 @@ DARKER = 0.6
 MUTED_LIGHTNESS = 0.58
 """The most that a muted colour may have, for a thin line to be seen."""
 
-PAGE_INCHES = 174 / 25.4
+PAGE_INCHES = 180 / 25.4
 """Width of the text on A4."""
 
-HALF_INCHES = 84 / 25.4
+HALF_INCHES = 88 / 25.4
 """Width of a figure of which two stand side by side."""
 
 LABEL_POINTS = 7.0
@@ -88,7 +89,7 @@ GREY = "#555555"
 RATIO = "#0B3D62"
 """The colour of ratios below an axis: that of what the report concludes."""
 
-MOST_EMPHASISED = 5
+MOST_EMPHASISED = 3
 
 Style = dict[str, Any]
 """Properties of artists."""
@@ -170,7 +171,7 @@ def looks_of(
 ) -> dict[str, Look]:
     """The look of each implementation of a plan, by its name.
 
-    Of more than `MOST_EMPHASISED`, only the first of those `emphasised` stand out. The ninth style
+    Of more than `MOST_EMPHASISED`, only the first of those `emphasised` stand out. The tenth style
     has the colour of the first, darker, and so the next marker.
     """
     entries, looks = list(entries), {}
@@ -353,6 +354,7 @@ def draw_legend(figure: Figure, handles: Sequence[Artist], columns: int | None =
     widest = max(text_inches(str(entry.get_label()), SMALL_POINTS) for entry in handles)
     most = max(1, int(width / (widest + LEGEND_HANDLE_INCHES)))
     columns = columns or min(len(handles), most)
+    handles = [each for first in range(columns) for each in handles[first::columns]]  # by rows
     legend = figure.legend(handles=list(handles), loc="outside lower center", ncols=columns)
     drawn = zip(handles, legend.legend_handles, legend.get_texts(), strict=True)
     for entry, sample, text in drawn:
@@ -402,25 +404,10 @@ def scale_logarithmically(axis: Axis, low: float, high: float, most: int) -> Non
 # The SVG
 
 
-def name_artists(
-    implementation: str,
-    drawn: Iterable[Artist],
-    metric: str = "",
-    records: Iterable[str] = (),
-    places: Iterable[Sequence[float]] | None = None,
-) -> None:
-    """Name what is drawn of an implementation; `save` numbers the names.
-
-    Each artist that shows runs by marks (a line of markers, or a single patch) is named by the
-    metric too, and by the marks' `records` in their order, with the place of each, in the units of
-    its axes, where that does not follow from the metric's value.
-    """
-    names = [Path(record).name for record in records]
-    ats = places if places is not None else [()] * len(names)
-    marks = [" ".join([n, *(f"{v:.4g}" for v in at)]) for n, at in zip(names, ats, strict=True)]
-    of = f":{metric}={','.join(marks)}" if marks else ""
+def name_artists(implementation: str, drawn: Iterable[Artist]) -> None:
+    """Name what is drawn of an implementation; `save` numbers the names."""
     for artist in drawn:
-        artist.set_gid(f"implementation:{implementation}{of}")
+        artist.set_gid(f"implementation:{implementation}")
 
 
 @contextmanager

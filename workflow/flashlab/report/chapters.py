@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
+from unicodedata import east_asian_width
 
 from flashlab.analysis.experiment import Experiment
+from flashlab.figures.forms import FEW
 from flashlab.report.compact import compact_table, records_of
 from flashlab.report.data import BETTER, ReportData
-from flashlab.report.document import Chapter, FigureEntry, Section, Table
+from flashlab.report.document import Chapter, FigureEntry, Section, Sentence, Table
 from flashlab.report.sections import values_along
 from flashlab.report.story import section_story
 from flashlab.telling.values import (
@@ -26,6 +29,12 @@ from flashlab.telling.values import (
 
 _WORD = re.compile(r"[A-Za-z0-9]{2}")
 """The end of what is shared and what follows, within a word."""
+
+DENSE = (700, 1400)
+"""The letters of a story, beyond which it is set in smaller type to leave room for figures."""
+
+SHORT = 450
+"""A story of fewer letters is set in smaller type too, to share a page."""
 
 _BRACKETS = {")": "(", "）": "（"}
 
@@ -87,7 +96,9 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
     for number, group in data.chapters:
         members = sections[first - 1 : first - 1 + len(group)]
         figures = _printed_figures(data, group, members)
-        beside = sum(not figure.wide for figure in figures) == 1 < len(figures)
+        is_single = len(figures) == 1 and len(group[0].implementations) <= FEW
+        beside = sum(not figure.wide for figure in figures) == 1 and not is_single
+        story = section_story(data, group)
         table = compact_table(data, group, told, narrow=beside)
         found.append(
             Chapter(
@@ -95,20 +106,33 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
                 number=number,
                 title=_title(data, group),
                 setting=members[0].setting if len(group) == 1 else _settings(data, group),
-                story=section_story(data, group),
+                story=story,
                 figures=figures,
                 table=table and replace(table, caption=None),
                 table_label=say("table", number=number),
                 table_caption=_table_caption(data, group, table, told) if table else None,
                 sections=members,
                 beside=beside and table is not None,
+                density=_density(data, story, len(group)),
             )
         )
-        for experiment in group:
+        for experiment in group if table else ():
             for variant in experiment.variants:
                 told.setdefault(records_of(experiment, variant), number)
         first += len(group)
     return found
+
+
+def _density(data: ReportData, story: Sequence[Sentence], experiments: int) -> int:
+    """By its letters in the first language, of which a Chinese one takes the room of two.
+
+    Several experiments have a table and figures of each, and so the smallest type.
+    """
+    if experiments > 1:
+        return len(DENSE)
+    text = "".join(data.told(sentence.text)[0] for sentence in story)
+    width = sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+    return len(DENSE) if width < SHORT else bisect_left(DENSE, width)
 
 
 def _table_caption(

@@ -11,11 +11,16 @@ import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from flashlab.analysis.comparison_rows import Comparison
-from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics, metrics_of
+from flashlab.analysis.experiment import (
+    Experiment,
+    Variant,
+    chosen_metrics,
+    ladder_of,
+    metrics_of,
+)
 from flashlab.analysis.experiment import Row as RunRow
 from flashlab.analysis.ratios import exceeds_margin
 from flashlab.benchmarks.model import Metric
@@ -240,64 +245,38 @@ def _is_beyond(value: float, best: float) -> bool:
     )
 
 
-def _alternatives_table(data: ReportData, experiment: Experiment) -> Table:
-    """Of alternatives at one setting: a row an implementation and variant.
-
-    What is derived from one metric tells nothing more of runs that do the same work, and is left
-    out.
-    """
-    variants = experiment.varying_variants
-    metrics = [
-        metric
-        for metric in experiment.benchmark.metrics
-        if not (metric.derived and len(metric.derived.of) == 1)
-        and any(r["value"] is not None for r in experiment.metrics if r["metric"] == metric.name)
-    ]
-    columns = [
-        say("column.implementation"),
-        *(heading(variant.labels) for variant in variants),
-        *(with_unit(metric, data.panel(metric)) for metric in metrics),
-    ]
-    rows = grouped(
-        Row(
-            [
-                run["implementation"],
-                *(setting(p, run[p.name]) for p in variants),
-                *data.metric_cells(run, metrics, partial(printed_value, data, experiment)),
-            ],
-            implementation=run["implementation"],
-        )
-        for run in experiment.ordered
-    )
-    numeric = range(1 + len(variants), len(columns))
-    caption = _caption(data, metrics, rows, "caption.compact.bold.best")
-    return Table(columns, rows, numeric=numeric, caption=caption)
-
-
 def _several_table(
-    data: ReportData, group: Sequence[Experiment], shown: Sequence[tuple[Experiment, Variant]]
+    data: ReportData,
+    group: Sequence[Experiment],
+    shown: Sequence[tuple[Experiment, Variant]],
+    *,
+    narrow: bool,
 ) -> Table:
     """A row for each experiment, variant and implementation; the sweep's values are columns."""
-    values, symbol = group[0].values, group[0].parameter.symbol
+    every, symbol = group[0].values, group[0].parameter.symbol
     metrics = [*chosen_metrics(data.benchmark)[-1:], *metrics_of(data.benchmark, exact=True)]
-    if len(values) * len(metrics) > 2 * MOST_VALUES:
-        metrics = metrics[:1]
+    values = [every[-1:] if narrow and metric.exact else every for metric in metrics]
+    if not narrow and len(every) * len(metrics) > 2 * MOST_VALUES:
+        metrics, values = metrics[:1], values[:1]
     several = len(shown) > 1
     columns: list[Tellable] = [
         *([say("column.setting")] if several else []),
         say("column.implementation"),
-        *map(str, values * len(metrics)),
+        *(str(value) for of_metric in values for value in of_metric),
     ]
     groups: list[tuple[Tellable, int]] = [("", 1 + several)]
-    groups += [(Listed([with_unit(m), f", {symbol} ="], ""), len(values)) for m in metrics]
+    groups += [
+        (m.unit if narrow and m.exact else Listed([with_unit(m), f", {symbol} ="], ""), len(of))
+        for m, of in zip(metrics, values, strict=True)
+    ]
     rows = []
     for experiment, variant in shown:
         label = [_differing(data, group, experiment, variant)] if several else []
         bests = [_best(experiment, variant, metric) for metric in metrics]
         for name in experiment.implementations:
             cells: list[Cell | Tellable] = [*label, name]
-            for metric, best in zip(metrics, bests, strict=True):
-                for value in experiment.values:
+            for metric, best, of_metric in zip(metrics, bests, values, strict=True):
+                for value in of_metric:
                     run = experiment.run_at(name, variant, value)
                     cell = printed_value(data, experiment, run, metric)
                     cells.append(replace(cell, strong=name in best.get(value, ())))
@@ -317,14 +296,19 @@ def compact_table(
 ) -> Table | None:
     """The table of a chapter, with its caption; None where nothing gave numbers.
 
-    A `narrow` one, of two implementations, has the total and the exact metrics alone. A variant
+    Nor have alternatives one, and all steps of a ladder, which are a table on page one.
+
+    A `narrow` one has the total and the exact metrics alone; of more than two implementations these
+    at the last value. A variant
     whose runs an earlier chapter's table holds (`told`, sets of record names) is left out where
     another one remains.
     """
+    ladder = ladder_of(data.experiments)
+    is_ladder = ladder is not None and group == [ladder] and not ladder.is_simulated
+    if group[0].has_alternatives or is_ladder:
+        return None
     if all(run["status"] != "ok" for experiment in group for run in experiment.runs):
         return None
-    if group[0].has_alternatives:
-        return _aligned(_alternatives_table(data, group[0]))
     every = [(experiment, variant) for experiment in group for variant in experiment.variants]
     fresh = [pair for pair in every if records_of(*pair) not in told] or every
     names = [name for name in group[0].implementations if name == data.baseline]
@@ -333,7 +317,7 @@ def compact_table(
         metrics = _metrics_of_pair(group[0], narrow=narrow)
         variants = [variant for _, variant in fresh]
         return _aligned(_pair_table(data, group[0], names, variants, metrics))
-    return _aligned(_several_table(data, group, fresh))
+    return _aligned(_several_table(data, group, fresh, narrow=narrow))
 
 
 def records_of(experiment: Experiment, variant: Variant) -> frozenset[str]:

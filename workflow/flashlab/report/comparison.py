@@ -59,11 +59,9 @@ def render_implementations(data: ReportData) -> Implementations:
     """The section on the implementations."""
     shown_before = (SUMMARY_FIGURE, STEPS_FIGURE)
     figures = [f for id, f in overview_figures(data).items() if not id.startswith(shown_before)]
-    rooflines = [figure for figure in figures if figure.path.stem.startswith("roofline")]
     return Implementations(
         table=_table(data),
         kernels=render_kernels(data),
         profile=render_profile(data),
-        rooflines=rooflines,
-        others=[figure for figure in figures if figure not in rooflines],
+        figures=figures,
     )

@@ -59,9 +59,6 @@ from flashlab.telling.values import (
 SAMPLED_DIGITS = 4
 EXACT_DIGITS = 6
 
-FIGURES_OF_MANY = 2
-"""Figures of an experiment that are printed where its implementations are too many for all."""
-
 MOST_RUNS = 2000
 """Runs of a report beyond which paper has one figure of each section."""
 
@@ -240,21 +237,23 @@ class ReportData:
     def printed_figures(self, group: Sequence[Experiment]) -> list[tuple[str, str]]:
         """The figures of a section that are on paper, by experiment and id.
 
-        All of one experiment with the headline's implementations alone, or of alternatives; the
-        first ones of another; of several experiments the first one of each. One of each section
+        All of one experiment but its curves; of several the first one of each. One of each section
         where there are many runs.
         """
+        curves = {curve.name for curve in self.benchmark.curves}
         figures = [
-            [(experiment.name, figure["id"]) for figure in experiment.plan["figures"]]
+            [
+                (experiment.name, figure["id"])
+                for figure in experiment.plan["figures"]
+                if figure["quantity"] not in curves
+            ]
             for experiment in group
         ]
         if len(self.runs) > MOST_RUNS:
             return next((each[:1] for each in figures if each), [])
         if len(group) > 1:
             return [figure for each in figures for figure in each[:1]]
-        if set(self.implementations) <= set(self.headline) or group[0].has_alternatives:
-            return figures[0]
-        return figures[0][:FIGURES_OF_MANY]
+        return figures[0]
 
     @cached_property
     def chapters(self) -> list[tuple[int, list[Experiment]]]:

@@ -141,7 +141,8 @@ class Section:
 class Chapter:
     """Neighbouring experiments together: what is printed of them; `sections` are the details.
 
-    Its table may stand `beside` the only figure that is not wide.
+    Its table may stand `beside` the only figure that is not wide. One that has much to say is set
+    in smaller type, by its `density`: 0, 1 or 2.
     """
 
     id: str
@@ -155,6 +156,7 @@ class Chapter:
     table_caption: Tellable | None
     sections: Sequence[Section]
     beside: bool = False
+    density: int = 0
 
     @property
     def rows(self) -> list[list[FigureEntry]]:
@@ -183,7 +185,7 @@ class ExperimentRow:
 class HeatCell:
     """A place of the heat map: its text, whose it is, its run's number, and its colour.
 
-    `is_deep` is a colour on which text is white; `is_decided` text is bold.
+    `is_deep` is a colour on which text is white; `is_level` text is bold.
     """
 
     text: str = ""
@@ -191,7 +193,7 @@ class HeatCell:
     run: int | None = None
     colour: str = ""
     is_deep: bool = False
-    is_decided: bool = False
+    is_level: bool = False
 
 
 @dataclass(frozen=True)
@@ -204,14 +206,10 @@ class HeatBlock:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """Ratios by size, metric and implementation.
-
-    `printed` are the blocks on paper, `short` the caption there.
-    """
+    """Shares of the best by size, metric and implementation; `printed` are the blocks on paper."""
 
     label: Tellable
     caption: Tellable
-    short: Tellable
     implementations: Sequence[str]
     metrics: Mapping[str, Tellable]
     blocks: Sequence[HeatBlock]
@@ -281,13 +279,12 @@ class Front:
 
 @dataclass(frozen=True)
 class Implementations:
-    """All implementations side by side, the kernels that they launch, and the roofline."""
+    """All implementations side by side, the kernels that they launch, and figures of them."""
 
     table: Table
     kernels: Table | None
     profile: Table | None
-    rooflines: Sequence[FigureEntry]
-    others: Sequence[FigureEntry]
+    figures: Sequence[FigureEntry]
 
 
 @dataclass(frozen=True)
@@ -310,13 +307,10 @@ class Exploration:
 
     `metrics` and `charts` are what the page's script reads (`report.exploration`), but for words
     that are yet to be told.
-    `runs` are the runs' numbers by the file names of their records, for the marks of those figures.
     """
 
     metrics: Sequence[Mapping[str, Any]]
     charts: Sequence[Mapping[str, Any]]
-    baseline: str
-    runs: dict[str, int]
     figure_texts: Sequence[Tellable]
 
 

@@ -7,7 +7,6 @@ without scripts show, are drawn by `flashlab.figures`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.experiment import Experiment, Row
@@ -34,8 +33,6 @@ def explore(data: ReportData, sections: Sequence[Section]) -> Exploration:
             _chart(data, experiment, section)
             for experiment, section in zip(data.experiments, sections, strict=True)
         ],
-        baseline=data.baseline,
-        runs={Path(run["record"]).name: data.number_of(run) for run in data.runs},
         figure_texts=list(_figure_texts(data)),
     )
 

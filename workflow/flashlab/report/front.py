@@ -42,7 +42,6 @@ from flashlab.telling.values import (
     Tellable,
     clauses,
     heading,
-    in_turn,
     say,
     settings,
 )
@@ -61,13 +60,12 @@ MAP_SIGNS = {"level": "≈", "changes": "/"}
 
 OVERVIEW = {
     "summary": ("summary.label", "caption.summary"),
-    "roofline": ("roofline.label", "caption.roofline", "caption.roofline.short"),
     "clocks": ("clocks.label", "caption.clocks"),
     "steps": ("steps.label", "caption.steps"),
     "split": ("split.label", "caption.split"),
     "profile": ("profile.label", "caption.profile.sizes"),
 }
-"""The label of each kind of figure across experiments, its caption, and that in short."""
+"""The label of each figure across experiments, and its caption."""
 
 SUMMARY_FIGURE = "summary"
 STEPS_FIGURE = "clocks"
@@ -83,34 +81,16 @@ SIGNS = {"above": "▲", "below": "▼", "equal": "=", "inconclusive": "○"}
 def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
     """The figures across experiments that were drawn, by id, in their order.
 
-    An id is the kind of figure, and what tells several of a kind apart: ``roofline-float16``.
+    Those of page one's lines are left out.
     """
-    folder, ceilings, found = data.results / "overview", data.measured_ceilings, {}
+    folder, found = data.results / "overview", {}
     for figure in read_json(folder / "drawn.json"):
-        kind, _, dtype = figure.partition("-")
-        if kind == SPEEDUPS:
-            continue  # beside the lines of page one
-        label, *captions = OVERVIEW[kind]
-        product = ceilings.matrix.get(dtype) if ceilings and kind == "roofline" else None
-        if kind == "roofline" and not _are_bytes_counted(data):
-            captions[-1] = "caption.roofline.short.uncounted"
-        told: list[Tellable] = [say(key, baseline=data.baseline) for key in captions]
-        if product is not None and product.sustained is not None:
-            told = [in_turn([each, say("caption.roofline.fallen")]) for each in told]
-        path = folder / f"{figure}.svg"
-        found[figure] = FigureEntry(f"figure-{figure}", path, say(label), told[0], told[-1])
+        if not figure.startswith(SPEEDUPS):
+            label, caption = map(say, OVERVIEW[figure])
+            found[figure] = FigureEntry(
+                f"figure-{figure}", folder / f"{figure}.svg", label, caption
+            )
     return found
-
-
-def _are_bytes_counted(data: ReportData) -> bool:
-    """Whether the counters tell how many bytes any run moved."""
-    return any(
-        "dram_bytes" in experiment.counters_of(run, metric.name)
-        for experiment in data.experiments
-        for run in experiment.runs
-        for metric in data.benchmark.metrics
-        if metric.work
-    )
 
 
 def shortened(front: Front) -> Front | None:

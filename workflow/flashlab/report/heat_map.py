@@ -1,44 +1,43 @@
-"""The heat map of comparisons: a row for each size, a column for each metric and implementation.
+"""The heat map: how near each implementation comes to the best, in percent of its speed.
 
-The ratios are those of comparisons.csv, so that the table and the sentences agree.
+A row for each setting, a column for each use and implementation. Whether one is slower than the
+best is decided in comparisons.csv, so that the table and the sentences agree.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Experiment, Variant, ladder_of
+from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics, ladder_of
 from flashlab.benchmarks.model import Metric
 from flashlab.report.data import MOST_RUNS, ReportData
 from flashlab.report.document import HeatBlock, HeatCell, HeatMap
 from flashlab.telling.values import Label, heading, say
 
-LEAST_IMPLEMENTATIONS = 3
-"""From how many compared implementations on it says more than lines."""
+LEAST_IMPLEMENTATIONS = 4
+"""From how many implementations on it says more than lines."""
 
 ROWS_OF_MANY = 60
 """The rows on paper where there are many runs, up to the end of an experiment."""
 
-DOUBLINGS = 3.0
-"""Where the colours end: 8 times and an eighth."""
+SHADES = ("#FFFFFF", "#CFE0EF", "#7FB0D8", "#2F74B3", "#0B3D62")
+"""From nothing to the best: of one hue, so that lightness alone tells them apart."""
 
-SHADES = ("#A6500A", "#E9A86A", "#F7F7F7", "#7FB3D9", "#10538A")
-"""Orange for worse and blue for better, which the colour-vision deficiencies leave apart."""
+SPREAD = 1.35
+"""The power of a share by which its colour is chosen, which tells the higher ones apart."""
 
 DEEP = 0.66
-"""From which part of the way to the last shade on text is white."""
+"""The share from which on text is white."""
 
 
-def shade(ratio: float) -> tuple[str, bool]:
-    """The colour of a ratio, between two of `SHADES` by its logarithm; whether it is a deep one."""
-    place = max(-1.0, min(1.0, math.log2(ratio) / DOUBLINGS))
-    at = (place + 1) / 2 * (len(SHADES) - 1)
+def shade(share: float) -> tuple[str, bool]:
+    """The colour of a share of the best, between two of `SHADES`; whether it is a deep one."""
+    at = share**SPREAD * (len(SHADES) - 1)
     first = min(int(at), len(SHADES) - 2)
     channels = zip(*(bytes.fromhex(each[1:]) for each in SHADES[first : first + 2]), strict=True)
     mixed = (round(low + (high - low) * (at - first)) for low, high in channels)
-    return f"#{bytes(mixed).hex()}", abs(place) > DEEP
+    return f"#{bytes(mixed).hex()}", share > DEEP
 
 
 def blocks_of(experiments: list[Experiment]) -> Iterator[tuple[Experiment, Variant]]:
@@ -56,36 +55,57 @@ def blocks_of(experiments: list[Experiment]) -> Iterator[tuple[Experiment, Varia
             known |= keys
 
 
-def _cell(
-    data: ReportData, at: tuple[Experiment, Variant, int], metric: Metric, name: str
-) -> HeatCell:
-    """A ratio, bold where it is decided; × where the run has no result, – where the baseline's."""
+def _cells(
+    data: ReportData,
+    at: tuple[Experiment, Variant, int],
+    metric: Metric,
+    names: Sequence[str],
+) -> list[HeatCell]:
+    """Each implementation's share of the best, bold where it is not shown to be slower.
+
+    × where the run has no result; nothing where there is no run.
+    """
     experiment, variant, value = at
-    run = experiment.run_at(name, variant, value)
-    if run is None:
-        return HeatCell(implementation=name)
-    number = data.number_of(run)
-    found = data.gain(experiment, variant, metric, (name, data.baseline), value)
-    if found is None:
-        return HeatCell("–" if run["status"] == "ok" else "×", name, number)
-    colour, is_deep = shade(found.ratio)
-    is_decided = found.verdict in ("above", "below")
-    return HeatCell(data.measured(found.ratio), name, number, colour, is_deep, is_decided)
+    runs = {name: experiment.run_at(name, variant, value) for name in names}
+    found = {
+        name: row["value"]
+        for name, run in runs.items()
+        if run is not None
+        and run["status"] == "ok"
+        and (row := experiment.metric_row(run, metric.name))["value"] is not None
+    }
+    choose = max if metric.higher_is_better else min
+    best = choose(found, key=lambda name: found[name], default="")
+    cells = []
+    for name, run in runs.items():
+        if run is None:
+            cells.append(HeatCell(implementation=name))
+        elif name not in found:
+            cells.append(HeatCell("×", name, data.number_of(run)))
+        else:
+            ratio = found[name] / found[best]
+            share = ratio if metric.higher_is_better else 1 / ratio
+            behind = data.gain(experiment, variant, metric, (best, name), value)
+            is_level = name == best or (behind is not None and behind.verdict != "above")
+            text, number = f"{100 * share:.0f}", data.number_of(run)
+            cells.append(HeatCell(text, name, number, *shade(share), is_level))
+    return cells
 
 
 def render_heat_map(data: ReportData) -> HeatMap | None:
-    """Each sampled metric against the baseline: a block of rows an experiment and variant.
+    """What one chooses by, of one pass and of all: a block of rows an experiment and variant.
 
     None where few implementations are compared, and of steps and alternatives, which are bars.
     """
     compared = [each for each in data.experiments if each.name in data.compared]
     experiments = [each for each in compared if not each.packed]
     every = (name for experiment in experiments for name in experiment.implementations)
-    names = [name for name in dict.fromkeys(every) if name != data.baseline]
+    names = list(dict.fromkeys(every))
     is_of_bars = any(each.has_alternatives for each in data.experiments)
     if len(names) < LEAST_IMPLEMENTATIONS or is_of_bars or ladder_of(data.experiments):
         return None
-    metrics = [metric for metric in data.benchmark.compared if not metric.exact]
+    chosen = chosen_metrics(data.benchmark)
+    metrics = chosen[:1] if len(chosen) == 1 else [chosen[0], chosen[-1]]
     blocks, titled = list[HeatBlock](), set[str]()
     for experiment, variant in blocks_of(experiments):
         titles = [] if experiment.name in titled else [Label(experiment.plan["title"])]
@@ -96,20 +116,19 @@ def render_heat_map(data: ReportData) -> HeatMap | None:
         rows = [
             (
                 ", ".join(f"{size.symbol} = {at[value][size.name]}" for size in sizes),
-                [
-                    [_cell(data, (experiment, variant, value), m, name) for name in names]
-                    for m in metrics
-                ],
+                [_cells(data, (experiment, variant, value), m, names) for m in metrics],
             )
             for value in experiment.values
         ]
         blocks.append(HeatBlock([*titles, *varied], rows))
+    uses = {
+        metric.name: say("use", metric.name, metric=heading(metric.labels)) for metric in metrics
+    }
     return HeatMap(
         label=say("heat.label"),
-        caption=say("caption.heat", baseline=data.baseline),
-        short=say("caption.heat.short", baseline=data.baseline),
+        caption=say("caption.heat"),
         implementations=names,
-        metrics={metric.name: heading(metric.part or metric.labels) for metric in metrics},
+        metrics=uses,
         blocks=blocks,
         printed=printed_blocks(blocks) if len(data.runs) > MOST_RUNS else blocks,
     )

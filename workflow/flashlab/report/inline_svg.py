@@ -13,14 +13,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from flashlab.report.document import FigureEntry
 
-TEXT_POINTS = 6.85 * 72
+TEXT_POINTS = 180 / 25.4 * 72
 """Width of the text in the PDF, which figures are drawn for."""
 
 XLINK_HREF = "{http://www.w3.org/1999/xlink}href"
 WHITE = "fill: #ffffff"
 """The style of the paper behind a figure and its panels, which the page has already."""
-
-WHOSE = ("data-metric", "data-of")
 
 HAIR = 0.1
 """By how many points a path may reach out of a clip that cuts nothing off."""
@@ -90,14 +88,12 @@ def inline(
     figure: FigureEntry,
     styles: Styles,
     languages: FigureLanguages,
-    runs: Mapping[str, int],
     alt: str,
     numbers: Iterator[int],
 ) -> str:
     """The figure as an ``<svg>`` element, its width a share of the page.
 
-    A mark that is a run's carries its number, from `runs` by the file names of the records. Its
-    ids have `numbers` that no other figure of the page has.
+    Its ids have `numbers` that no other figure of the page has.
     """
     root = ElementTree.fromstring(figure.path.read_bytes())
     for node in root.iter():
@@ -115,7 +111,6 @@ def inline(
     )
     names = {old: f"m{next(numbers)}" for old in dict.fromkeys(referenced)}
     for node in root.iter():
-        _name_marks(node, runs)
         _shorten(node, names, styles)
     for text in list(root.iter("text")):
         _take_apart(text, languages)
@@ -151,20 +146,6 @@ def _drop_idle_clips(root: Element) -> None:
                 and max(down) <= bottom + HAIR
             ):
                 del path.attrib["clip-path"]
-
-
-def _name_marks(group: Element, runs: Mapping[str, int]) -> None:
-    """Give each mark in a group the number of its run, and where it is (`figures.style`)."""
-    metric, is_named, marks = group.get("id", "").rpartition(":")[0].rpartition("=")
-    if not is_named:
-        return
-    group.set("data-metric", metric.rpartition(":")[2])
-    drawn = [node for node in group.iter() if node.tag in ("use", "path") and not node.get("id")]
-    for node, mark in zip(drawn, marks.split(","), strict=True):
-        record, *place = mark.split(" ")
-        node.set("data-run", str(runs[record]))
-        if place:
-            node.set("data-at", " ".join(place))
 
 
 def _shorten(node: Element, names: Mapping[str, str], styles: Styles) -> None:
@@ -212,8 +193,8 @@ def _take_apart(text: Element, languages: FigureLanguages) -> None:
 def _collapse(parent: Element, inherited: Collection[str]) -> None:
     """Put the children of a group that says nothing in its place, and one for the group itself.
 
-    Neighbours of the same metric and implementation become a group that says it once. Children of
-    one look have it from their group, if its class is one of those `inherited`.
+    Neighbours of the same implementation become a group that says it once. Children of one look
+    have it from their group, if its class is one of those `inherited`.
     """
     children: list[Element] = []
     for child in parent:
@@ -229,9 +210,7 @@ def _collapse(parent: Element, inherited: Collection[str]) -> None:
             children.append(child[0])
         else:
             children.append(child)
-    grouped = itertools.groupby(
-        children, lambda node: {k: node.attrib[k] for k in WHOSE if k in node.attrib}
-    )
+    grouped = itertools.groupby(children, lambda node: node.get("data-of", ""))
     parent[:] = [node for whose, near in grouped for node in _said_once(whose, list(near))]
     look, *others = {child.get("class", "") for child in parent} or {""}
     is_group = parent.tag == "g" and len(parent) > 1 and "class" not in parent.attrib
@@ -241,13 +220,12 @@ def _collapse(parent: Element, inherited: Collection[str]) -> None:
             del child.attrib["class"]
 
 
-def _said_once(whose: dict[str, str], near: list[Element]) -> list[Element]:
+def _said_once(whose: str, near: list[Element]) -> list[Element]:
     """Neighbours in a group that says whose they are, if there are several and it is known."""
     if not whose or len(near) == 1:
         return near
-    group = ElementTree.Element("g", whose)
+    group = ElementTree.Element("g", {"data-of": whose})
     for node in near:
-        for key in whose:
-            del node.attrib[key]
+        del node.attrib["data-of"]
         group.extend([node] if node.attrib or node.tag != "g" else node)
     return [group]

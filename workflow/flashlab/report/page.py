@@ -107,7 +107,6 @@ class Page:
             "titles": self._plain(self._report.front.title),
             "words": {key.removeprefix(WORDS): self._plain(say(key)) for key in keys},
             "metrics": self._plain(shown.metrics),
-            "baseline": shown.baseline,
             "charts": self._plain(shown.charts),
         }
         packed = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
@@ -133,8 +132,7 @@ class Page:
     def svg(self, figure: FigureEntry) -> Markup:
         """A figure as part of the page."""
         alt = " ".join(dict.fromkeys(self._in_all(figure.caption).values()))
-        runs = self._report.exploration.runs
-        return Markup(inline(figure, self._styles, self._languages, runs, alt, self._numbers))
+        return Markup(inline(figure, self._styles, self._languages, alt, self._numbers))
 
     def complete(self, html: str) -> str:
         """The rendered page with the styles that its figures turned out to have, and no filling.

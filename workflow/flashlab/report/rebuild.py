@@ -138,7 +138,8 @@ def _run_stages(
     make_tables(results, CLAIMS, ceilings, tables)
     for experiment, plan_file in zip(experiments, plans, strict=True):
         if experiment.figures:
-            draw_figures(plan_file, tables, languages, results / "figures" / experiment.name)
+            figures = results / "figures" / experiment.name
+            draw_figures(plan_file, tables, ceilings, languages, figures)
     observe(plans, tables, CLAIMS, ceilings, results / OBSERVATIONS)
     draw_overview(plans, tables, results / COMPARISONS, ceilings, languages, results / "overview")
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.experiment import Row as RunRow
 from flashlab.benchmarks.model import Metric, Parameter
-from flashlab.figures.widths import is_wide
+from flashlab.figures.forms import ceiling_bounds, has_room, is_wide
 from flashlab.remarks import Remark
 from flashlab.report.compact import printed_value
 from flashlab.report.data import BETTER, ReportData, with_unit
@@ -21,6 +21,7 @@ from flashlab.telling.values import (
     Label,
     Listed,
     ParameterName,
+    Range,
     Run,
     Tellable,
     heading,
@@ -133,6 +134,26 @@ def _see(data: ReportData, experiment: Experiment, figure: Mapping[str, Any]) ->
     return [say("see", symbol=experiment.parameter.symbol, at=at, ranges=joined)]
 
 
+def _ceiling(
+    data: ReportData, experiment: Experiment, names: Sequence[str], metrics: Sequence[Metric]
+) -> list[Tellable]:
+    """The measured ceiling of rates, where the figure has no room for it."""
+    dtypes = {run["dtype"] for run in experiment.runs}
+    if data.measured_ceilings is None or len(dtypes) != 1:
+        return []
+    bounds = ceiling_bounds(data.measured_ceilings.matrix.get(dtypes.pop()), metrics[0])
+    shown = {metric.name for metric in metrics}
+    rates = [
+        row["value"]
+        for row in experiment.metrics
+        if row["metric"] in shown and row["implementation"] in names and row["status"] == "ok"
+    ]
+    if bounds is None or not rates or has_room(bounds, max(rates)):
+        return []
+    ends = Range(*(data.number(end, 3) for end in bounds))
+    return [say("caption.ceiling", rates=ends, unit=metrics[0].unit)]
+
+
 def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any]) -> FigureEntry:
     number = data.figure_numbers[experiment.name, figure["id"]]
     names = figure["implementations"]
@@ -140,7 +161,7 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
     told: Tellable = count if len(names) > 2 else Listed(names, "and")
     curve = next((c for c in data.benchmark.curves if c.name == figure["quantity"]), None)
     shown: set[str] = set()
-    wide = False
+    wide, ceiling = False, list[Tellable]()
     if curve is not None:
         first = data.variant(experiment.variants[0])  # what the lower panel is relative to
         if len(experiment.values) > 1:
@@ -158,6 +179,7 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
         panels = data.benchmark.panels(figure["quantity"])
         quantity, shown = panels[0].quantity, {metric.name for metric in panels}
         wide = not experiment.has_alternatives and is_wide(experiment, names, panels)
+        ceiling = _ceiling(data, experiment, names, panels)
         caption = [
             say(
                 "caption.quantity.alternatives"
@@ -178,8 +200,8 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
         id=f"figure-{number}",
         path=data.results / "figures" / experiment.name / f"{figure['id']}.svg",
         label=say("figure", number=number),
-        caption=in_turn(caption),
-        short=caption[0],
+        caption=in_turn([*caption, *ceiling]),
+        short=in_turn([caption[0], *ceiling]),
         wide=wide,
     )
 

@@ -1,0 +1,374 @@
+"""The figures of many implementations along a sweep, which as lines would be a thicket.
+
+Times are marks on a logarithmic axis: a panel for each value of the sweep, a row for each
+implementation. Rates are bars from zero, a group for each value. Both have their numbers, bold
+within the margin of the best, and the implementations in one order throughout. Of exact values,
+lines that cannot be told apart are one band.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Annotation
+from matplotlib.ticker import FixedFormatter, FixedLocator
+
+from flashlab.analysis.ceilings import Ceiling
+from flashlab.analysis.experiment import Experiment
+from flashlab.analysis.ratios import exceeds_margin
+from flashlab.benchmarks.model import Metric
+from flashlab.figures.forms import FEW, is_wide
+from flashlab.figures.labels import in_words, said, title_metric, title_with_unit
+from flashlab.figures.lines import are_alike, print_values, with_room
+from flashlab.figures.panel import (
+    GROUND,
+    MARK,
+    draw_ceiling,
+    draw_panel,
+    explain_missing,
+    line_frame,
+    run_frame,
+    ticks_of,
+    value_limits,
+    write_symbols,
+)
+from flashlab.figures.placement import text_inches
+from flashlab.figures.style import (
+    GREY,
+    HALF_INCHES,
+    PAGE_INCHES,
+    SMALL_POINTS,
+    Look,
+    Style,
+    draw_legend,
+    handle,
+    lay_out,
+    looks_of,
+    name_artists,
+    name_rows,
+    new_panels,
+    remove_covered,
+    scale_linearly,
+    scale_logarithmically,
+    text_colour,
+    three_digits,
+    title_panel,
+    write,
+)
+
+INK = "#1C1C1C"
+"""The edges of marks and bars, for light ones to be seen on white, and intervals."""
+
+ROW_INCHES, GROUPS_INCHES, BANDS_INCHES = 0.143, 0.58, 1.2
+"""The heights of a row of marks, of a panel of bars, and of a panel of bands."""
+
+NUMBER_INCHES = 0.38
+"""What a number beside a mark takes."""
+
+BAR_POINTS = 6.2
+"""The size of the numbers on bars, of which dozens stand side by side."""
+
+GROUP_SHARE = 0.92
+"""What the bars of a group take of its width."""
+
+SQUARE_INCHES = 0.32
+"""What an entry of the legend of bars takes besides its text."""
+
+BAND = "#5F7F9C"
+
+
+def _order(experiment: Experiment, names: Sequence[str]) -> list[str]:
+    return [name for name in experiment.implementations if name in names]
+
+
+def _looks(experiment: Experiment, names: Sequence[str]) -> dict[str, Look]:
+    return looks_of([e for e in experiment.plan["implementations"] if e["name"] in names])
+
+
+def _settings(experiment: Experiment) -> list[str]:
+    """The values of the sweep, each with what varies along: ``E = 512, d = 16``."""
+    at = {experiment.value_of(run): run for run in experiment.runs}
+    along = [] if experiment.is_of_problems else experiment.covarying
+    return [
+        ", ".join(f"{p.symbol} = {at[value][p.name]}" for p in (experiment.parameter, *along))
+        for value in experiment.values
+    ]
+
+
+def _judged(
+    experiment: Experiment, names: Sequence[str], metrics: Sequence[Metric]
+) -> pd.DataFrame:
+    """The runs (`run_frame`) with the ``best`` value at their setting; ``is_best`` is near it."""
+    data = run_frame(experiment, names, metrics)
+    by_setting = data.groupby(["metric", "size"])["value"]
+    best = by_setting.transform("max" if metrics[0].higher_is_better else "min")
+    apart = np.abs(np.log((data["value"] / best).to_numpy(dtype=float)))
+    is_best = [not exceeds_margin(each) for each in np.exp(np.nan_to_num(apart, nan=1.0))]
+    return data.assign(best=best, is_best=is_best)
+
+
+def _explain_failures(data: pd.DataFrame, languages: Sequence[str]) -> list[Line2D]:
+    statuses = [each for each in data["status"].unique() if each not in ("ok", "absent")]
+    return [handle(in_words(status, languages), color=GREY, **MARK) for status in statuses]
+
+
+# Marks
+
+
+def draw_marks(
+    experiment: Experiment,
+    languages: Sequence[str],
+    names: Sequence[str],
+    metrics: Sequence[Metric],
+) -> Figure:
+    """A mark for each metric, the first filled, joined: a panel for each value of the sweep."""
+    data, order = _judged(experiment, names, metrics), _order(experiment, names)
+    looks, values = _looks(experiment, names), experiment.values
+    width = PAGE_INCHES if is_wide(experiment, names, metrics) else HALF_INCHES
+    figure, (panels,) = new_panels(width, 1, len(values), sharey=True)
+    beside = max(text_inches(name, SMALL_POINTS, bold=True) for name in order)
+    share = min(0.35, NUMBER_INCHES * len(values) / (width - beside))
+    for axes, value, title in zip(panels, values, _settings(experiment), strict=True):
+        shown = data[data["size"] == value]
+        name_rows(axes, order)
+        axes.spines["left"].set_visible(False)
+        _scale_marks(axes, shown, share, len(metrics))
+        for row, name in enumerate(order):
+            mine = shown[shown["implementation"] == name]
+            _draw_row(axes, row + 0.5, mine, looks[name], metrics[0].name)
+        for best in shown.groupby("metric")["best"].first().dropna():
+            axes.axvline(best, color=GREY, linewidth=0.5, linestyle=(0, (2, 2)), zorder=0.9)
+        title_panel(axes, [f"{title} ({metrics[0].unit})"])
+    for name, tick in zip(order, panels[0].yaxis.get_major_ticks(), strict=True):
+        tick.label1.set(color=looks[name].text, fontweight="bold")
+    circle: Style = {"marker": "o", "markersize": 4.2, "markeredgecolor": INK, "linestyle": "none"}
+    faces = [GREY, *["white"] * (len(metrics) - 1)] if len(metrics) > 1 else []
+    handles = [
+        handle(title_metric(metric, languages), markerfacecolor=face, **circle)
+        for metric, face in zip(metrics, faces, strict=False)
+    ]
+    draw_legend(figure, [*handles, *_explain_failures(data, languages)])
+    lay_out(figure, ROW_INCHES * len(order))
+    return figure
+
+
+def _scale_marks(axes: Axes, data: pd.DataFrame, share: float, metrics: int) -> None:
+    """Scale a panel with room for a number at one end or, of two metrics, at both."""
+    values = data["value"].dropna()
+    if values.empty:
+        axes.set_xticks([])
+        return
+    low, high = math.log10(values.min()), math.log10(values.max())
+    before = share if metrics > 1 else 0.06
+    decades = max(high - low, 0.7) / (1 - before - share)
+    middle = (low + high) / 2 + decades * (share - before) / 2
+    scale_logarithmically(
+        axes.xaxis, 10 ** (middle - decades / 2), 10 ** (middle + decades / 2), most=3
+    )
+
+
+def _draw_row(axes: Axes, y: float, data: pd.DataFrame, look: Look, first: str) -> None:
+    """The marks of an implementation at a setting, with intervals and numbers; × for a failure."""
+    if data.empty:
+        return
+    shown, drawn = data[data["value"].notna()], list[Any]()
+    if shown.empty:
+        beyond = data["beyond"].dropna()
+        text = " ".join(["×", *(three_digits(each) for each in beyond)])
+        is_measured = data["status"].iloc[0] != "absent"
+        at, coords = (0.5, y), axes.get_yaxis_transform()
+        drawn += [write(axes, text, at, (0, 0), coords, color=look.text, ha="center")] * is_measured
+    else:
+        ends = shown["value"].min(), shown["value"].max()
+        drawn += axes.plot(ends, [y, y], color=look.shade, linewidth=1.6, zorder=1.4)
+        ordered = shown.sort_values("value", kind="stable").to_dict("records")
+        for row in ordered:
+            face = look.shade if row["metric"] == first else "white"
+            drawn += _draw_mark(axes, y, row, face, is_left=row is ordered[0] is not ordered[-1])
+    name_artists(str(data["implementation"].iloc[0]), drawn)
+
+
+def _draw_mark(
+    axes: Axes, y: float, row: Mapping[Any, Any], face: str, *, is_left: bool
+) -> list[Any]:
+    """A mark with its interval and, on its left or right, its number."""
+    style: Style = {"marker": "o", "markersize": 4.2, "markeredgewidth": 0.5, "zorder": 2}
+    style |= {"markerfacecolor": face, "markeredgecolor": INK, "linestyle": "none"}
+    drawn: list[Any] = axes.plot([row["value"]], [y], **style)
+    if row["high"] > row["low"]:
+        drawn.append(axes.hlines(y, row["low"], row["high"], color=INK, linewidth=0.8, zorder=3))
+    text: Style = {"ha": "right" if is_left else "left", "va": "center_baseline", "bbox": GROUND}
+    text |= {"fontweight": "bold" if row["is_best"] else "normal", "zorder": 1.5}
+    offset = (-3.5 if is_left else 3.5, 0)
+    drawn.append(write(axes, three_digits(row["value"]), (row["value"], y), offset, **text))
+    return drawn
+
+
+# Bars
+
+
+def draw_groups(
+    experiment: Experiment,
+    languages: Sequence[str],
+    names: Sequence[str],
+    metrics: Sequence[Metric],
+    product: Ceiling | None,
+) -> Figure:
+    """A panel for each metric, one below the other; a group of bars for each value of the sweep."""
+    data, order = _judged(experiment, names, metrics), _order(experiment, names)
+    looks, values = _looks(experiment, names), experiment.values
+    width = PAGE_INCHES if is_wide(experiment, names, metrics) else HALF_INCHES
+    figure, panels = new_panels(width, len(metrics), sharex=True)
+    step = GROUP_SHARE / len(order)
+    room = width * 0.9 * step / len(values)
+    numbers: list[Annotation] = []
+    for axes, metric in zip(panels[:, 0], metrics, strict=True):
+        of_metric = data[data["metric"] == metric.name]
+        highest = of_metric["value"].max() if of_metric["value"].notna().any() else 1.0
+        texts = map(_on_bar, of_metric["value"].dropna())
+        is_turned = any(text_inches(text, BAR_POINTS, bold=True) > room for text in texts)
+        for position, name in enumerate(order):
+            mine = of_metric[of_metric["implementation"] == name]
+            places = mine["size"].map(values.index) + (position - (len(order) - 1) / 2) * step
+            numbers += _draw_bars(axes, mine.assign(place=places), looks[name], step, is_turned)
+        axes.set_ylim(0, highest * (1.6 if is_turned else 1.15))
+        draw_ceiling(axes, product, metric, highest, languages)
+        scale_linearly(axes.yaxis, 4)
+        axes.set_xlim(-0.5, len(values) - 0.5)
+        axes.xaxis.set_major_locator(FixedLocator(range(len(values))))
+        axes.xaxis.set_major_formatter(FixedFormatter(_settings(experiment)))
+        axes.tick_params(axis="x", length=0)
+        axes.grid(False, axis="x")
+        for edge in range(1, len(values)):
+            axes.axvline(edge - 0.5, color="#D0D0D0", linewidth=0.5, zorder=0.6)
+        title_panel(axes, title_with_unit(metric, languages))
+    square: Style = {"marker": "s", "markersize": 5, "linestyle": "none", "markeredgecolor": INK}
+    handles = [
+        handle(name, name, markerfacecolor=looks[name].shade, markeredgewidth=0.3, **square)
+        for name in order
+    ]
+    handles += _explain_failures(data, languages)
+    beside = sum(
+        text_inches(str(each.get_label()), SMALL_POINTS) + SQUARE_INCHES for each in handles
+    )
+    draw_legend(figure, handles, math.ceil(len(handles) / math.ceil(beside / width)))
+    lay_out(figure, GROUPS_INCHES * (1 if width == PAGE_INCHES else 0.75))
+    remove_covered(figure, numbers)
+    return figure
+
+
+def _on_bar(value: float) -> str:
+    """The number on a bar, which has no room for more: ``424``, ``8.7``."""
+    return f"{value:.0f}" if value >= 9.95 else f"{value:.2g}"
+
+
+def _draw_bars(
+    axes: Axes, data: pd.DataFrame, look: Look, step: float, is_turned: bool
+) -> list[Annotation]:
+    """The bars of an implementation with intervals and numbers, which are returned."""
+    numbers: list[Annotation] = []
+    text: Style = {"ha": "center", "va": "bottom", "fontsize": BAR_POINTS, "color": INK}
+    for row in data.to_dict("records"):
+        at, drawn = row["place"], list[Any]()
+        if row["status"] not in ("ok", "absent"):
+            number = write(axes, "×", (at, 0), (0, 1), **text | {"color": look.text})
+            name_artists(row["implementation"], [number])
+        if not row["value"] >= 0:
+            continue
+        style: Style = {"color": look.shade, "edgecolor": INK, "linewidth": 0.3}
+        drawn += axes.bar(at, row["value"], 0.94 * step, **style)
+        end = row["value"]
+        if row["high"] > row["low"]:
+            drawn.append(axes.vlines(at, row["low"], row["high"], color=INK, linewidth=0.7))
+            end = max(end, row["high"])
+        weight = "bold" if row["is_best"] else "normal"
+        turned: Style = {"rotation": 90 if is_turned else 0, "fontweight": weight}
+        numbers.append(write(axes, _on_bar(row["value"]), (at, end), (0, 1.5), **text, **turned))
+        name_artists(row["implementation"], [*drawn, numbers[-1]])
+    return numbers
+
+
+# Bands
+
+
+def _together(data: pd.DataFrame, order: Sequence[str]) -> list[list[str]]:
+    """The implementations in groups: each cannot be told apart from another one of its group."""
+    lines = data.pivot_table(index="size", columns="implementation", values="value")
+    groups: list[list[str]] = []
+    for name in (each for each in order if each in lines):
+        near = [g for g in groups if any(are_alike(lines[name], lines[each]) for each in g)]
+        joined = [*itertools.chain(*near), name]
+        groups = [*(g for g in groups if g not in near), joined]
+    return groups
+
+
+def draw_bands(
+    experiment: Experiment, languages: Sequence[str], names: Sequence[str], metric: Metric
+) -> Figure:
+    """A line for each implementation, and one for those that cannot be told apart, as a band."""
+    data = line_frame(experiment, names, [metric], languages)
+    looks, is_logarithmic = _looks(experiment, names), metric.quantity.logarithmic
+    groups = [g for g in _together(data, _order(experiment, names)) if len(g) > 1]
+    within = {name: ", ".join(group) for group in groups for name in group}
+    band_of = data["implementation"].map(within)
+    is_single = band_of.isna() | data["value"].isna()
+    bands = (
+        data[~is_single]
+        .assign(implementation=band_of)
+        .groupby(["implementation", "size", "place"], sort=False)["value"]
+        .agg(["min", "max"])
+        .reset_index()
+    )
+    for group in groups:
+        looks[within[group[0]]] = Look(True, BAND, "o")
+    several = {", ".join(g): _label_band(g, languages) for g in groups}
+    middles = bands.assign(
+        value=np.sqrt(bands["min"] * bands["max"]),
+        label=bands["implementation"].map(several),
+        metric=metric.name,
+        status="ok",
+        variant=0,
+    )
+    lines = pd.concat([data[is_single], middles], ignore_index=True)
+    figure, ((axes,),) = new_panels(HALF_INCHES)
+    draw_panel(
+        axes,
+        experiment,
+        lines,
+        looks,
+        title_with_unit(metric, languages),
+        BANDS_INCHES,
+        ticks=ticks_of(experiment),
+        limits=with_room(value_limits(lines, is_logarithmic), is_logarithmic),
+        logarithmic=is_logarithmic,
+        labelled=[*looks],
+        rows=int(data["level"].nunique()),
+    )
+    write_symbols(axes, experiment)
+    numbers = print_values(axes, data[is_single], looks)
+    for _, band in bands.groupby("implementation", sort=False):
+        places = band["place"], band["min"], band["max"]
+        axes.fill_between(*places, color=BAND, linewidth=0, zorder=1.9)
+        for place, low, high in zip(*places, strict=True):
+            text = "–".join(dict.fromkeys(map(three_digits, (low, high))))
+            style: Style = {"ha": "center", "va": "top", "color": text_colour(BAND), "bbox": GROUND}
+            numbers.append(write(axes, text, (place, low), (0, -3.5), **style))
+    draw_legend(figure, explain_missing(data, experiment, looks, languages), columns=1)
+    lay_out(figure, BANDS_INCHES)
+    remove_covered(figure, numbers)
+    return figure
+
+
+def _label_band(group: Sequence[str], languages: Sequence[str]) -> str:
+    """The names of two, or how many there are."""
+    if len(group) <= FEW:
+        return ", ".join(group)
+    return " ".join(said("several", languages, count=dict.fromkeys(languages, str(len(group)))))
