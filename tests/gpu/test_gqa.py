@@ -75,7 +75,7 @@ def outcome(name: str, shape: Shape, dtype: str) -> tuple[str, str]:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_both_passes_agree_with_repeated_keys_in_float64(name: str, dtype: str) -> None:
-    """What a kernel, or this build of it, cannot do without sharing either is no fault of sharing."""
+    """What a build of a kernel cannot do without sharing either is no fault of sharing."""
     found = {shape: outcome(name, shape, dtype) for shape in shapes_of(name, dtype)}
     unshared = {s for s, (status, _) in found.items() if s.group == 1 and status != "ok"}
     if unshared == {shape for shape in found if shape.group == 1}:
