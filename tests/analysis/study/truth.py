@@ -78,8 +78,10 @@ class Truth:
         elif row["compared"] in (PREVIOUS, FIRST):
             times = self.along(row["subject"], causal, metric)
             return times[int(row["value"])] / times[int(row["reference_value"])]
-        else:
+        elif row["compared"] == "causal":
             mine, theirs = (self.along(row["subject"], mask, metric) for mask in (True, False))
+        else:
+            raise ValueError(f"what is planted says nothing of {row['compared']}")
         ratios = {size: mine[size] / theirs[size] for size in mine.keys() & theirs.keys()}
         if math.isnan(row["value"]):
             return geometric_mean(ratios.values())

@@ -114,8 +114,8 @@ class Quantity:
 class Derived:
     """How a metric follows from others: element by element, from the run's parameters and those.
 
-    `of` names one metric, or several measured ones. `compute` is monotonic in each argument, so
-    that intervals carry over.
+    `of` names one metric, or several measured ones. `compute` takes the parameters, without dtype
+    and device, and the values; it is monotonic in each value, so that intervals carry over.
     """
 
     of: tuple[str, ...]

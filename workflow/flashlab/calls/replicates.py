@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.comparison_rows import (
-    ALTERNATIVES,
-    FIRST,
     IMPLEMENTATIONS,
-    PREVIOUS,
     Comparison,
     read_comparisons,
     variant_words,
@@ -20,9 +17,6 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.files import read_json
 from flashlab.plan.planning import PlannedExperiment, PlannedRun, value_on
 from flashlab.runs import Run
-
-OTHERS = (IMPLEMENTATIONS, ALTERNATIVES, PREVIOUS, FIRST)
-"""What is compared where it is not a variant that is switched."""
 
 MOST_ADDED = 8
 """Processes of a run from which on none is added to decide a verdict."""
@@ -93,7 +87,8 @@ def undecided(
         if row.compared == IMPLEMENTATIONS:
             at = (row.experiment, row.variant, row.metric, row.value)
             pairs.setdefault(at, []).append(row)
-    asked = [row for row in single if row.compared not in OTHERS]
+    switches = {parameter.name for parameter in benchmark.variants}
+    asked = [row for row in single if row.compared in switches]
     for rows in pairs.values():
         best = _rivals(rows, benchmark.metric(rows[0].metric).higher_is_better) | {baseline}
         for row in rows:
