@@ -175,6 +175,17 @@ def test_a_mistake_in_shared_implementations_is_reported_once_and_there() -> Non
     assert first.startswith("  --config: implementations[1]: unknown implementation Flash3 (did y")
 
 
+def test_implementations_that_replace_others_are_named_alone_and_a_conflict_with_the_last() -> None:
+    first, second = (Layer(f"{name}.yaml", {"implementations": given})
+                     for name, given in (("first", ["Flash2"]), ("second", "Pytorch")))  # fmt: skip
+    (line,) = lines_of_error(DEFAULT, first, second)
+    assert line.startswith("  second.yaml: implementations: must be a list")
+    second = Layer("second.yaml", {"implementations": ["Pytorch"]})
+    (line,) = lines_of_error(DEFAULT, first, second)
+    assert line.startswith("  config.yaml: experiments[1].figures[0].implementations (changed by ")
+    assert "(changed by second.yaml: implementations): Flash2 is not measured" in line
+
+
 # What the documents say
 
 

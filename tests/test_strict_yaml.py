@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flashlab.config.strict_yaml import StrictYamlError, line_of, parse_yaml, read_yaml
+from flashlab.config.strict_yaml import StrictYamlError, line_of, parse_yaml
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 
@@ -33,7 +33,7 @@ def test_a_mistake_is_named_with_its_place_and_a_remedy(tmp_path: Path, mistake:
     file = tmp_path / "own.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(StrictYamlError) as caught:
-        read_yaml(file)
+        parse_yaml(file.read_bytes())
     assert str(caught.value) == expected
 
 
@@ -44,7 +44,7 @@ def test_what_is_sound_is_read_as_yaml_reads_it(tmp_path: Path) -> None:
     assert parse_yaml("a: &x {b: 1}\nc: {<<: *x, d: *x}\n")["c"] == {"b": 1, "d": {"b": 1}}
     marked = tmp_path / "marked.yaml"
     marked.write_text("a: 1\n", encoding="utf-8-sig")
-    assert read_yaml(marked) == {"a": 1}
+    assert parse_yaml(marked.read_bytes()) == {"a": 1}
 
 
 @given(st.text(alphabet="ab1 \n\t:-[]{},'\"&*!|>%@#?<~.\\\x00é", max_size=30))
