@@ -134,7 +134,7 @@ class _File:
 
     @property
     def status(self) -> str:
-        """How the run ended in this process, as far as it is plausible."""
+        """The record's status, or `IMPLAUSIBLE` where a rate is beyond the device's."""
         return IMPLAUSIBLE if self.implausible else self.record.status
 
 
@@ -150,7 +150,7 @@ class _Measured:
 
     @property
     def status(self) -> str:
-        """How the run ended."""
+        """The status of the run over all processes."""
         return status_of([file.status for file in self.files])
 
     @property
@@ -163,7 +163,7 @@ class _Measured:
 
 @dataclass(frozen=True)
 class _Estimate:
-    """A metric of a run by its own records alone, and what is behind it: cells of the table.
+    """A metric of a run by its own records alone, as cells of the metric table.
 
     `deviation` is the standard deviation of the logarithm between its processes.
     """
@@ -195,7 +195,7 @@ def _estimate(benchmark: Benchmark, metric: Metric, measured: _Measured) -> _Est
 
 
 def _value(metric: Metric, record: Record) -> float:
-    """What a record gives of a metric, as a number alone."""
+    """A metric's value in a record, in the metric's unit, without interval."""
     if metric.derived is None:
         return record.metrics[metric.name].value
     values = (record.metrics[base].value for base in metric.derived.of)
@@ -219,7 +219,7 @@ def _plain_estimate(metric: Metric, measured: _Measured) -> _Estimate:
 
 
 def _sampled_estimate(metric: Metric, measured: _Measured, samples: Sequence[Samples]) -> _Estimate:
-    """The geometric mean of the processes' medians, and what the intervals of their calls span.
+    """The geometric mean of the processes' medians, and the span of the intervals of their calls.
 
     That is no interval of the mean: how much processes differ, one run alone cannot tell.
     """
@@ -282,7 +282,7 @@ def _estimated_row(benchmark: Benchmark, metric: Metric, measured: _Measured) ->
 
 
 def _tells_of(counted: Record, record: Record) -> bool:
-    """Whether counters are of a run's device, provider and form of the inputs."""
+    """True if counters are of a record's device, provider and form of the inputs."""
     return counted.sources.get("inputs") == record.sources.get("inputs") and all(
         counted.environment.get(key) == record.environment.get(key)
         for key in ("device_name", "provider")
@@ -318,7 +318,7 @@ def _samples(
 
 
 def _is_source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> bool:
-    """Whether a kernel's source differs from the one that a record was measured with."""
+    """True if a kernel's source differs from the one that a record was measured with."""
     kept, digest = recorded.get("implementation_digest"), now.get("digest")
     return None not in (kept, digest) and kept != digest
 

@@ -54,7 +54,7 @@ class Layer:
         return f"{self.origin}{f', line {line}' if line else ''}: {key_text(whole)}"
 
     def depth(self, path: KeyPath) -> int:
-        """How many of the leading parts of a path the keys have, a list as a whole."""
+        """The number of leading parts of a path that the keys have; a list ends it."""
         value: Any = self.keys
         for i, part in enumerate(path):
             if not isinstance(value, Mapping) or part not in value:
@@ -132,7 +132,7 @@ _Experiment = tuple[Layer, ...]
 
 
 def _place_in(experiment: _Experiment, path: KeyPath) -> str:
-    """Where the value at a path was given, and where the experiment was changed, if elsewhere."""
+    """Origin, line and key of the layer that gives a path, and of the last change if elsewhere."""
     first, *changes = (part for part in experiment if part.path)
     if path == ("name",) and changes and "name" not in changes[-1].keys:
         return changes[-1].place_of()  # which takes an experiment by that name
@@ -212,9 +212,9 @@ class MergedConfig:
         return MergedConfig([read_layer(file)])._known
 
     def place_of(self, path: KeyPath) -> str:
-        """Where the value at a path of `keys` was given: in which layer, and at which of its keys.
+        """Origin, line and key of the last layer that gives the value at a path of `keys`.
 
-        For a missing value, where the longest part of its path was given last.
+        For a missing value, of the last that gives the longest part of its path.
         """
         if path[:1] == ("experiments",) and len(path) > 1 and isinstance(path[1], int):
             return _place_in(self._experiments[path[1]], path[2:])

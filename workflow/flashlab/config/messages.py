@@ -79,7 +79,7 @@ def nearest(word: str, known: Collection[str]) -> str:
 
 
 def _remedy(value: Any, wanted: str) -> str:
-    """How to give a value of the wanted type, where that is easy to state."""
+    """The end of a message: how to write a value of the wanted type; empty if that is long."""
     match value:
         case int() | float() | date() if wanted == "text":
             return "; put text in quotes"
@@ -105,7 +105,7 @@ def mistyped(value: Any, wanted: str, or_form: str = "", remedy: str = "") -> st
 
 
 def _unknown_key(key: str, known: Collection[str], *, alone: bool) -> str:
-    """What is wrong with a key, which stands `alone` where it is an item of a list in braces."""
+    """The message for an unknown key, which is `alone` where it has no value, as in ``{a, b}``."""
     before, colon, _ = key.partition(":")
     if colon and before in known:
         return f"put a space after the colon of {before}"

@@ -52,7 +52,7 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 def _reworded(error: yaml.MarkedYAMLError) -> StrictYamlError:
-    """The parser's error, and where what it belongs to begins, if that is on another line."""
+    """A parser's error with the line on which the enclosing collection begins, and a remedy."""
     at, begun = error.problem_mark or error.context_mark, error.context_mark
     message = error.problem or error.context or "not YAML"
     assert at, message
