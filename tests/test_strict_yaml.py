@@ -9,36 +9,22 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flashlab.config.strict_yaml import StrictYamlError, line_of, parse_yaml, read_yaml
+from flashlab.config.strict_yaml import StrictYamlError, line_of, parse_yaml
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 
 MISTAKES = {
-    "a tab for indentation": ("a:\n\tb: 1\n", "line 2, column 1: a tab; replace it with spaces"),
-    "a list not closed": (
-        "a: 1\nb: [x, y\nc: 2\n",
-        "line 3, column 2: expected ',' or ']', but got ':' (while parsing a flow sequence that "
-        "begins on line 2)",
-    ),
-    "a quotation mark not closed": ("a: 'x\nb: 1\n", "begins on line 1)"),
-    "a colon within text": ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),
-    "keys not aligned": ("a:\n  b: 1\n c: 2\n", "line 3, column 2: expected <block end>"),
-    "text that begins with %": ("a: %x\n", "put text that holds : # * & ! or quotation marks in q"),
-    "a date that is none": ("a: 2026-02-30\n", "line 1, column 4: neither a date nor a number"),
-    "a list for a key": ("? [a]\n: 1\n", "line 1, column 3: a key is text, not a list"),
-    "a control character": ("a: 1\nb: \x01\n", "line 2, column 4: a control character"),
-    "a key given twice": (
-        "a:\n  b: 3\n  b: 4\n",
-        "line 3, column 3: the key b is given twice (first on line 2); keep one of them",
-    ),
-    "a value within itself": ("a: &a [*a]\n", "line 1, column 8: this alias (*) is part of the va"),
-    "too many levels": ("[" * 5000, "nested too deeply"),
+    "too many levels": ("[" * 5000, "lists or mappings are nested too deeply"),
     "bytes that are no text": (
         "author:\n  name: 王".encode() + b"\xff\n",
         "line 2, column 10: not UTF-8 text; save the file as UTF-8",
     ),
-    "another encoding": ("a: 1\n".encode("utf-16"), "line 1, column 1: not UTF-8 text"),
+    "another encoding": (
+        "a: 1\n".encode("utf-16"),
+        "line 1, column 1: not UTF-8 text; save the file as UTF-8",
+    ),
 }
+"""Those that tests/config_mistakes.toml cannot hold."""
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -47,9 +33,8 @@ def test_a_mistake_is_named_with_its_place_and_a_remedy(tmp_path: Path, mistake:
     file = tmp_path / "own.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(StrictYamlError) as caught:
-        read_yaml(file)
-    assert expected in str(caught.value)
-    assert "\n" not in str(caught.value)
+        parse_yaml(file.read_bytes())
+    assert str(caught.value) == expected
 
 
 def test_what_is_sound_is_read_as_yaml_reads_it(tmp_path: Path) -> None:
@@ -59,7 +44,7 @@ def test_what_is_sound_is_read_as_yaml_reads_it(tmp_path: Path) -> None:
     assert parse_yaml("a: &x {b: 1}\nc: {<<: *x, d: *x}\n")["c"] == {"b": 1, "d": {"b": 1}}
     marked = tmp_path / "marked.yaml"
     marked.write_text("a: 1\n", encoding="utf-8-sig")
-    assert read_yaml(marked) == {"a": 1}
+    assert parse_yaml(marked.read_bytes()) == {"a": 1}
 
 
 @given(st.text(alphabet="ab1 \n\t:-[]{},'\"&*!|>%@#?<~.\\\x00é", max_size=30))

@@ -19,7 +19,7 @@ from flashlab.files import write_json
 from flashlab.plan.planning import PlannedExperiment, PlannedRun, stage_documents
 from flashlab.records import Measurement, write_record
 from flashlab.runs import Run
-from flashlab.terminal.call import MEASURE, STAGES, UNPLANNED, Call, Job, duration, quantity
+from flashlab.terminal.call import MEASURE, STAGES, UNPLANNED, CallProgress, Job, duration, quantity
 
 COMMAND = "snakemake --cores 1 report/lab5.pdf"
 
@@ -46,8 +46,8 @@ class Lab:
     def path(self, run: Run) -> str:
         return f"results/{self.dataset}/records/{run.slug}-0123456789ab.json"
 
-    def call(self, dry_run: bool = False, command: str = COMMAND, **counts: int) -> Call:
-        call = Call(self.root, dry_run, clock=lambda: self.seconds)
+    def call(self, dry_run: bool = False, command: str = COMMAND, **counts: int) -> CallProgress:
+        call = CallProgress(self.root, dry_run, clock=lambda: self.seconds)
         call.begins(command, self.prepared)
         call.plans({**counts, "total": sum(counts.values())})
         return call
@@ -58,7 +58,7 @@ class Lab:
     def record(self, run: Run, status: str = "ok", **inner: Any) -> None:
         write_record(self.root / self.path(run), self.record_of(run, status, **inner))
 
-    def measure(self, call: Call, run: Run, status: str = "ok", **inner: Any) -> list[str]:
+    def measure(self, call: CallProgress, run: Run, status: str = "ok", **inner: Any) -> list[str]:
         """The lines from a job that takes ten seconds."""
         job = self.job(run)
         lines = call.starts(job)
@@ -232,7 +232,7 @@ def test_nothing_to_do_still_names_what_is_not_ok(lab: Lab) -> None:
     for run in RUNS:
         lab.record(run, "oom" if run is RUNS[0] else "ok")
     lab.report()
-    call = Call(lab.root)
+    call = CallProgress(lab.root)
     call.begins(COMMAND, lab.prepared)
     call.nothing_to_do = True
     said = text(call.ends())
@@ -339,7 +339,7 @@ def test_every_rule_that_is_silent_has_a_title(root: Path) -> None:
 
 
 def test_a_call_without_a_plan_loses_no_line(tmp_path: Path, lab: Lab) -> None:
-    call = Call(tmp_path / "empty")
+    call = CallProgress(tmp_path / "empty")
     call.begins(COMMAND, None)
     call.plans({"measure": 1, "total": 1})
     assert call.starts(lab.job(RUNS[0]))[1] == "Measuring 1 run."
@@ -373,7 +373,7 @@ def replicated(lab: Lab) -> Lab:
     return lab
 
 
-def measure_second(lab: Lab, call: Call, run: Run, status: str = "ok") -> list[str]:
+def measure_second(lab: Lab, call: CallProgress, run: Run, status: str = "ok") -> list[str]:
     path = lab.path(run).replace("-0123", "-process1-0123")
     lines = call.starts(Job(50 + RUNS.index(run), "measure", "", (path,)))
     write_record(lab.root / path, lab.record_of(run, status, sources={"process": 1}))

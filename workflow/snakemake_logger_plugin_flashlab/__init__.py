@@ -33,10 +33,10 @@ class LogHandler(LogHandlerBase):
     writes_to_file = has_filter = has_formatter = needs_rulegraph = False
 
     def __post_init__(self) -> None:
-        from flashlab.terminal.call import Call
+        from flashlab.terminal.call import CallProgress
         from flashlab.terminal.display import Display
 
-        self._call = Call(Path(), self.common_settings.dryrun)
+        self._call = CallProgress(Path(), self.common_settings.dryrun)
         stream = sys.stdout if self.common_settings.stdout else sys.stderr
         self._display = Display(stream, self.common_settings.nocolor)
         self._withheld: list[str] = []

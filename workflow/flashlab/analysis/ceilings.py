@@ -38,7 +38,7 @@ JUDGED_BY_JUMP = 10 * MIN_SAMPLES
 
 
 def is_implausible(share: float, device: str) -> bool:
-    """Whether a rate is more than a kind of device can do, as a share of the measured ceiling."""
+    """True if a rate, as a share of the measured ceiling, is more than the device can do."""
     return share > BEYOND[device]
 
 
@@ -60,7 +60,7 @@ class Ceiling:
 
     @property
     def state(self) -> str:
-        """Which state `time` is of: ``initial`` where there is another, else ``measured``."""
+        """The clock state of `time`: ``initial`` beside a sustained one, else ``measured``."""
         return "initial" if self.sustained else "measured"
 
     @property

@@ -1,4 +1,4 @@
-"""Which implementation to use at a setting: queries on the table of comparisons."""
+"""The implementation to use at a setting: queries on the table of comparisons."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def ranking(table: pd.DataFrame, metric: str, names: Collection[str]) -> pd.Data
 
 
 def cells(ranked: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """A map of a ranking: what to use at the settings that share these parameters.
+    """The implementations to use over the settings that share the parameters `by`.
 
     Returns:
         A row for each group of settings, indexed by `by`: ``names``, ``state`` and ``lead``.
@@ -94,7 +94,7 @@ def cells(ranked: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def _cell(group: pd.DataFrame) -> dict[str, Any]:
-    """What to use at a few settings, as `cells` has it."""
+    """A row of `cells`: the implementations to use over a few settings, state and lead."""
     columns = list(group.columns)
     sizes = columns[: columns.index("name")]
     settings = group.groupby(sizes).ngroups

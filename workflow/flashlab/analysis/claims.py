@@ -52,7 +52,7 @@ UNTESTED = "device"
 
 @dataclass(frozen=True)
 class _Dataset:
-    """What claims are judged by: each run by protocol, with the first experiment that has it."""
+    """The runs that claims are judged by: by run and protocol, with the first experiment."""
 
     benchmark: Benchmark
     runs: Mapping[tuple[Run, str], tuple[Experiment, Row]]
@@ -60,7 +60,7 @@ class _Dataset:
     estimates: Estimates
 
     def lacking(self, runs: Collection[Run], protocol: str) -> list[str]:
-        """What cannot be compared of these runs, each with what became of it."""
+        """``run: status`` of each of these runs that has no numbers, or ``run: missing``."""
         statuses = {
             run: self.runs[run, protocol][1]["status"]
             if (run, protocol) in self.runs
@@ -83,18 +83,18 @@ def _amounts(a: Floats, b: Floats, c: Floats, d: Floats) -> Floats:
 
 
 def _rises(before: Estimate, after: Estimate) -> bool:
-    """Whether there is a rise to divide by, interval included where there is one."""
+    """True if a value rises, by its interval's lower end where there is one."""
     least, _ = function_interval(np.subtract, (after, before)) or (after.median - before.median, 0)
     return least > 0
 
 
 def _digits(claim: Mapping[str, Any]) -> int:
-    """How many significant digits of a claim's figure are compared."""
+    """The number of significant digits in which a claim's figure is compared."""
     return ABSOLUTE_DIGITS if len(claim["test"]["terms"]) == 1 else SIGNIFICANT_DIGITS
 
 
 def wanted_range(claim: Mapping[str, Any]) -> dict[str, float]:
-    """Where a claim's ratio must lie: as its test says, or its figure give or take the tolerance.
+    """The bounds ``least`` and ``most`` of a claim's ratio: the test's, or its figure ± tolerance.
 
     A tolerance of 0.25 lets a figure f stand for f / 1.25 to f · 1.25.
     """
@@ -130,7 +130,7 @@ def _of_whole_work(benchmark: Benchmark, rate: str, runs: Sequence[Run], found: 
 def _figure(
     dataset: _Dataset, metric: str, runs: Sequence[Run], compare: str, protocol: str
 ) -> Ratio | None:
-    """What a test asks for, with its interval; None where nothing rises to divide by.
+    """The ratio of a test with its interval; None where a difference to divide by is not above 0.
 
     `compare` is ``times`` (a / b over c / d), ``amounts`` (a - b over c - d), or of two rates
     ``whole_work`` (a / b, with as many operations counted of a as of b).
@@ -151,7 +151,7 @@ def _figure(
 
 
 def _ways(test: Mapping[str, Any]) -> list[str]:
-    """How a test's terms are compared, the document's most likely sense first."""
+    """A test's ways to compare its terms, the document's most likely sense first."""
     ways = test.get("compare", "times")
     return [ways] if isinstance(ways, str) else list(ways)
 
@@ -175,7 +175,7 @@ def _figures(
 
 
 def _verdict(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What the comparisons amount to: of each way by itself, then of all ways together."""
+    """The verdict on a claim: decided in each way to compare, then in all of them together."""
     decided = set()
     for compare in dict.fromkeys(row["compare"] for row in rows):
         held = {row["holds"] for row in rows if row["compare"] == compare}

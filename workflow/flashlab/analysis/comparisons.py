@@ -52,7 +52,7 @@ def _row(found: Ratio, doubts: Sequence[str], **named: Any) -> dict[str, Any]:
 
 
 def _doubts(subject: Series, reference: Series, value: int, reference_value: int) -> list[str]:
-    """The codes of the warnings on both runs, and of what differs between them."""
+    """The codes of the warnings on both runs and on their differences in inputs, card, sitting."""
     experiment = subject.experiment
     runs: list[Row] = [
         run
@@ -109,7 +109,7 @@ def variant_pairs(experiment: Experiment) -> Iterator[tuple[str, Variant, Varian
 
 
 def compared_metrics(benchmark: Benchmark) -> list[Metric]:
-    """What runs are compared by: what one chooses by, and the time that others are part of."""
+    """The compared metrics: those that rank implementations, and the time that others split."""
     whole = benchmark.split.whole if benchmark.split else None
     held = [metric for metric in benchmark.metrics if metric.name == whole]
     return [*chosen_metrics(benchmark), *held]

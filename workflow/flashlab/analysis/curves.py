@@ -1,4 +1,4 @@
-"""Whether curves differ by more than chance: against the spread of the naive implementation's.
+"""Curves against chance: their distances beside the spread of the naive implementation's.
 
 Runs of the naive implementation that differ only in a nominal parameter, such as the seed, show by
 how much curves of the same problem differ. A curve with the same seed that is farther from the
@@ -26,7 +26,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class CurveDistance:
-    """How far a run's curve is from the naive implementation's with the same seed.
+    """The distance of a run's curve from the naive implementation's with the same seed.
 
     Attributes:
         experiment: the experiment of the run.
@@ -46,12 +46,12 @@ class CurveDistance:
 
     @property
     def is_judged(self) -> bool:
-        """Whether there are enough naive ones to tell chance by."""
+        """True if at least `FEWEST` naive curves give the spread."""
         return self.spread is not None and self.count >= FEWEST
 
     @property
     def differs(self) -> bool:
-        """Whether the curve is farther away than chance puts one."""
+        """True if the distance exceeds the naive curves' spread."""
         return self.is_judged and self.spread is not None and self.distance > self.spread
 
 
@@ -62,7 +62,7 @@ def distance(one: Sequence[float], other: Sequence[float], steps: int) -> float:
 
 
 def _problem(benchmark: Benchmark, run: Row) -> Key:
-    """What two runs must have in common for their curves to be of the same problem."""
+    """The key of a run's problem: its sizes without nominal parameters, dtype and device."""
     sizes = (p.name for p in benchmark.given if not p.is_variant and not p.nominal)
     return (*(run[name] for name in sizes), run["dtype"], run["device"])
 
@@ -73,7 +73,7 @@ def _names(benchmark: Benchmark, run: Row) -> Key:
 
 
 def _is_reference(benchmark: Benchmark, run: Row) -> bool:
-    """Whether a run is of the naive implementation in its plainest variant."""
+    """True if a run is of the naive implementation in its plainest variant."""
     plain = all(run[p.name] in (False, *list(p.words)[:1]) for p in benchmark.variants)
     return run["implementation"] == benchmark.naive and plain
 

@@ -103,7 +103,7 @@ def _bounds(step: Ratio) -> tuple[float, float]:
 
 
 def jumps_alone(step: Ratio, others: Sequence[Ratio]) -> bool:
-    """Whether a step is a jump and none of the others is, each with its whole interval.
+    """True if a step's whole interval is a jump, and that of none of the others is.
 
     It lies off theirs by more than the margin: else identical code on both sides of the factor of
     a jump would be told apart.
@@ -165,7 +165,7 @@ def _dipping(
 def doubts(
     experiments: Sequence[Experiment], estimates: Estimates
 ) -> dict[tuple[Any, ...], list[dict[str, str]]]:
-    """The warnings that only the samples give, by what distinguishes a run.
+    """The warnings derived from samples, by the run's key (`Experiment.key_of`).
 
     That the halves of its calls differ (``halves_differ``, once a metric), and that it is slower
     than the sizes on both sides leave room for (``dips``, in each experiment in which it is).

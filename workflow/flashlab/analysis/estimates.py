@@ -47,7 +47,7 @@ class Estimates:
         self._runs: dict[str, dict[Key, Processes]] = {}
 
     def of(self, key: tuple[Hashable, ...], samples: Sequence[float]) -> Estimate:
-        """The estimate of these samples; `key` is what tells them from all others."""
+        """The median of samples with its 95% interval, kept under `key`, which must be unique."""
         return self._kept(key, partial(estimate_median, samples))
 
     def _kept(self, key: tuple[Hashable, ...], estimate: Callable[[], Estimate]) -> Estimate:

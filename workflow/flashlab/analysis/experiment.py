@@ -168,7 +168,7 @@ exact values differ."""
 
 
 def status_of(statuses: Sequence[str]) -> str:
-    """How a run ended whose processes ended so.
+    """The status of a run from those of its processes.
 
     A run that is incorrect once is incorrect, and one that is implausible once is implausible. Else
     it has the numbers of the processes that have any, or the status of the first.
@@ -222,7 +222,7 @@ def _with_exact_differences(benchmark: Benchmark, runs: list[Row], metrics: list
 def with_warnings(
     benchmark: Benchmark, runs: Iterable[Row], added: Mapping[tuple[Any, ...], Sequence[Any]]
 ) -> list[Row]:
-    """The runs with these warnings, by what distinguishes a run, beside those that they have."""
+    """The runs with the `added` warnings, by run key, after the warnings that they have."""
     found = []
     for run in runs:
         more = added.get(tuple(run[column] for column in run_keys(benchmark)))
@@ -258,12 +258,12 @@ class Experiment:
 
     @property
     def is_summary(self) -> bool:
-        """Whether this is the headline's one set of parameters, where nothing is swept."""
+        """True for the headline: one set of parameters, where nothing is swept."""
         return not self.plan["sweep"] and not self.is_of_claims
 
     @property
     def is_of_claims(self) -> bool:
-        """Whether these are the records that only published claims are about."""
+        """True for the records that only published claims are about."""
         return self.name.startswith(CLAIMS_PREFIX)
 
     @cached_property
@@ -275,12 +275,12 @@ class Experiment:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether something may grow along the sweep; nothing does where nothing is swept."""
+        """True if the swept values are sizes, along which metrics may grow."""
         return bool(self.plan["sweep"]) and not self.parameter.nominal
 
     @property
     def is_of_problems(self) -> bool:
-        """Whether the values of the sweep name whole problems, each of which stands by itself."""
+        """True if the values of the sweep name whole problems, each of which stands by itself."""
         return self.parameter.stands_for is not None
 
     @cached_property
@@ -297,7 +297,7 @@ class Experiment:
 
     @property
     def has_alternatives(self) -> bool:
-        """Whether its runs are alternatives at one setting, which has a name and no size."""
+        """True if its runs are alternatives at one setting, which has a name and no size."""
         is_named = self.parameter.nominal and not self.is_of_problems
         return not self.is_summary and is_named and len(self.values) == 1
 
@@ -320,7 +320,7 @@ class Experiment:
 
     @property
     def is_simulated(self) -> bool:
-        """Whether a simulator ran the implementations, so that times are compared with nothing."""
+        """True if a simulator ran the implementations, so that times are compared with nothing."""
         return any(row["device"] in self.benchmark.simulated for row in self.runs)
 
     @cached_property
@@ -353,7 +353,7 @@ class Experiment:
         return [p for p in self.benchmark.variants if self._varies(p)]
 
     def telling(self, variant: Variant) -> dict[str, Value]:
-        """What of a variant tells it from the others that were asked for."""
+        """A variant's values of the parameters that vary among the requested variants."""
         several = {parameter.name for parameter in self.varying_variants}
         return {name: value for name, value in variant if name in several}
 
@@ -388,7 +388,7 @@ class Experiment:
         return run_keys(self.benchmark)
 
     def key_of(self, row: Row) -> tuple[Any, ...]:
-        """What distinguishes the run of a row from all others."""
+        """A run's key: implementation, given parameters, dtype and device."""
         return tuple([row[column] for column in self._key_columns])
 
     @cached_property
@@ -505,7 +505,7 @@ def ladder_of(experiments: Iterable[Experiment]) -> Experiment | None:
 
 
 def _differ_in_one(one: Experiment, other: Experiment) -> bool:
-    """Whether two experiments are the same but for one fixed parameter."""
+    """True if two experiments differ in one fixed parameter alone."""
     if one.is_summary or other.is_summary or one.plan["sweep"] != other.plan["sweep"]:
         return False
     if one.implementations != other.implementations or one.values != other.values:
@@ -564,15 +564,14 @@ def warning_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
 
 
 def is_imported(record: Row) -> bool:
-    """Whether a run was measured elsewhere, at a time that is not known."""
+    """True if a record was converted from an imported file, so that its time is not known."""
     return any(warning["code"] == "imported" for warning in record["warnings"] or ())
 
 
 def comparison_doubts(compared: Iterable[Iterable[Row]], exact: bool = False) -> list[str]:
-    """The warnings on runs that are compared with one another, where they are known to differ.
+    """The codes of known differences between compared runs: inputs, cards or sittings.
 
-    In what they were given as inputs, and, but for an `exact` metric, in their GPUs, or on the same
-    ones in their sittings.
+    Cards and sittings do not matter to an `exact` metric; sittings differ on the same cards only.
     """
     found = set()
     for runs in map(list, compared):
@@ -604,12 +603,12 @@ def metrics_of(benchmark: Benchmark, exact: bool) -> list[Metric]:
 
 
 def chosen_metrics(benchmark: Benchmark) -> list[Metric]:
-    """What one chooses by: the measured sampled metrics, and their totals."""
+    """The metrics that rank implementations: the measured sampled ones, and their totals."""
     return [*metrics_of(benchmark, exact=False), *benchmark.totals]
 
 
 def step_metric(experiment: Experiment) -> Metric:
-    """What steps are measured by: the metric that one chooses by."""
+    """The metric in which a ladder's steps are compared: the last that ranks implementations."""
     return chosen_metrics(experiment.benchmark)[-1]
 
 

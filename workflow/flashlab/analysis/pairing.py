@@ -36,7 +36,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Place:
-    """Where and when a process ran."""
+    """The card of a process and the times between which it ran."""
 
     card: str
     started: datetime
@@ -49,7 +49,7 @@ class Place:
 
 
 def place_of(record: Row) -> Place | None:
-    """Where and when a record was measured: None where it does not say, or was imported.
+    """The card and times of a record; None where it does not say them, or was imported.
 
     The card of a CPU is its system between two boots.
     """
@@ -77,7 +77,7 @@ def pair_up(ones: Sequence[Place | None], others: Sequence[Place | None]) -> lis
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run: what one metric is in each, and where and when it ran."""
+    """The processes of a run: a metric's estimate in each, with its card and times."""
 
     estimates: Sequence[Estimate]
     places: Sequence[Place | None]
@@ -140,7 +140,7 @@ def _inverse(found: Replicated) -> Replicated:
 
 @dataclass(frozen=True)
 class RunEstimate(Estimate):
-    """The estimate of a metric of a run, which knows what processes it is of.
+    """The estimate of a metric of a run, with the pairings of its processes.
 
     `looks` is how many processes were added to the run to decide a verdict.
     """

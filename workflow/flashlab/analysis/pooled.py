@@ -67,7 +67,7 @@ def _mean_log_ratio(*medians: Floats) -> Floats:
 
 
 def _within_processes(ones: Sequence[Estimate], others: Sequence[Estimate]) -> float:
-    """Half of the mean's interval by what the calls of each process tell; 0 where they do not."""
+    """The half-width of the log mean's interval by the calls within processes; 0 without one."""
     found = function_estimate(_mean_log_ratio, [*ones, *others])
     ends = interval_of(found)
     return max(abs(math.log(end / found.median)) for end in ends) if ends else 0.0

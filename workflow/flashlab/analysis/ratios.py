@@ -1,4 +1,4 @@
-"""Ratios of medians, the margin that judges them, and what several of them amount to."""
+"""Ratios of medians with their intervals, verdicts by the margin, and printed digits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVIDENCE_DIGITS = 9
 
 
 def rounded(value: float, digits: int = SIGNIFICANT_DIGITS) -> float:
-    """To a number of significant digits: what is printed."""
+    """A number as printed: to so many significant digits."""
     return float(f"{value:.{digits}g}")
 
 
@@ -28,7 +28,7 @@ ROUNDING_ERROR = 1e-12
 
 
 def exceeds_margin(ratio: float, margins: int = 1) -> bool:
-    """Whether a ratio is above 1 by more than so many margins, which multiply.
+    """True if a ratio is above 1 by more than so many margins, which multiply.
 
     It is below 1 by more than the margin where its inverse exceeds it. So the margin is symmetric
     in the logarithm, and to exchange two names exchanges "above" and "below".
@@ -39,7 +39,7 @@ def exceeds_margin(ratio: float, margins: int = 1) -> bool:
 def verdict_of(
     low: float | None, high: float | None, margin: float | None = None
 ) -> Literal["above", "below", "equal", "inconclusive"]:
-    """What the 95% interval of a ratio says: wholly above or below the margin, or wholly within.
+    """The verdict of a ratio's 95% interval: wholly above or below the margin, or wholly within.
 
     The interval itself decides, not what is printed of it; without one, nothing does. The margin,
     `flashlab.statistics.MARGIN` unless another is given, is symmetric in the logarithm, so that to
@@ -61,7 +61,7 @@ def rounded_off_margin(ratio: float) -> float:
 
 
 def _is_same_side(value: float, printed: float, ends: Sequence[float]) -> bool:
-    """Whether a number as it is printed is above and below the same ends, and on the same ones."""
+    """True if a printed number is above, below and on the same ends as its value."""
     return all((printed > end, printed < end) == (value > end, value < end) for end in ends)
 
 

@@ -63,7 +63,7 @@ implementations differed by up to 11% (`docs/measuring.md`)."""
 
 @dataclass(frozen=True)
 class Replicated:
-    """What is known of a run from all of its processes.
+    """The estimate of a run from all of its processes, and their number.
 
     `spread` is that between processes by which the interval was computed; None where no run of the
     kind was measured in several.
@@ -75,7 +75,7 @@ class Replicated:
 
 
 def tells_spread(processes: Iterable[int]) -> bool:
-    """Whether runs of so many processes each tell how much processes differ."""
+    """True if runs with these numbers of processes suffice to estimate the spread between them."""
     counts = [count for count in processes if count > 1]
     several = max(counts, default=0) >= MIN_PROCESSES
     return several or sum(count - 1 for count in counts) >= MIN_FREEDOM
@@ -126,7 +126,7 @@ def agreed_value(medians: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class _Judged:
-    """By what spread to judge a run: the pooled one, or its own if that `is_greater`.
+    """The spread that a run's interval uses: the pooled one, or its own if that `is_greater`.
 
     `of_others` is that of all other runs.
     """
@@ -137,11 +137,11 @@ class _Judged:
 
 
 def _judge(logs: Sequence[Floats], unreplicated: Spread | None) -> list[_Judged]:
-    """By what to judge each run of a kind.
+    """The spread for the interval of each run of a kind.
 
-    By its own spread where that exceeds that of all others by an F test (`GREATER_LEVEL`); one that
-    does so beyond doubt (`ODD_LEVEL`) is not pooled. One that is smaller may be so by chance, as of
-    processes that go between two states. `unreplicated` takes the place of what too few tell.
+    It is the run's own where that exceeds that of all others by an F test (`GREATER_LEVEL`); one
+    that does so at `ODD_LEVEL` is not pooled. A smaller one may be so by chance, as of processes
+    that go between two states. `unreplicated` stands in where too few runs have processes.
     """
     own = {i: _own_spread(medians) for i, medians in enumerate(logs) if len(medians) > 1}
     is_known = tells_spread(map(len, logs))

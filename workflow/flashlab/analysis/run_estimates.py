@@ -1,4 +1,4 @@
-"""What the estimators know of each run by itself, as one plain table: estimates.csv.
+"""The estimate of each run by itself, as one plain table: estimates.csv.
 
 The intervals rest on the spread between processes that the runs of an implementation share over the
 whole dataset, as verdicts do; those of an experiment's metrics.csv on the run's own calls.
@@ -35,7 +35,7 @@ Warnings = Mapping[tuple[Any, ...], Sequence[Mapping[str, Any]]]
 
 
 def _estimated(benchmark: Benchmark) -> dict[str, Metric]:
-    """The metrics that are sampled, those that are only shown among them, and their totals."""
+    """The sampled metrics and their totals, by name."""
     shown = [metric for metric in benchmark.measured if not metric.exact]
     return {metric.name: metric for metric in (*chosen_metrics(benchmark), *shown)}
 
@@ -90,7 +90,7 @@ class RunEstimates:
 
     @cached_property
     def warnings(self) -> Warnings:
-        """The warnings that only the samples give, by what distinguishes a run."""
+        """The warnings derived from samples, by the run's key (`Experiment.key_of`)."""
         found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
         for (*key, _), row in self._rows.items():
             if row["warnings"]:

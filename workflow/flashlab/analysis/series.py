@@ -32,7 +32,7 @@ class Series:
 
     @property
     def medians(self) -> dict[int, float]:
-        """What the table has of it, by value of the sweep."""
+        """Its medians in the metric's unit, by value of the sweep."""
         return {self.experiment.value_of(row): row["value"] for row in self.measured_rows}
 
 

@@ -12,7 +12,7 @@ from flashlab.benchmarks.model import Benchmark, Metric
 
 @dataclass(frozen=True)
 class Setting:
-    """What a run is given, and the run of each implementation that has numbers there."""
+    """Given parameters, dtype and device, and each implementation's run that has numbers there."""
 
     key: tuple[Any, ...]
     runs: Mapping[str, tuple[Experiment, Row]]

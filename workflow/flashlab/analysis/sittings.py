@@ -26,12 +26,12 @@ class Sitting:
 
     @property
     def first(self) -> str:
-        """When the first process was started."""
+        """The start of the first process, as ISO 8601."""
         return str(self.records[0]["started"])
 
     @property
     def last(self) -> str:
-        """When the last process was started."""
+        """The start of the last process, as ISO 8601."""
         return str(self.records[-1]["started"])
 
 

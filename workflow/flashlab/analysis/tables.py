@@ -64,8 +64,8 @@ NEGLIGIBLE = 1e-4
 
 
 @dataclass(frozen=True)
-class Series:
-    """The samples of a metric in one process, or the steps of a curve: by far the most rows.
+class ProcessSamples:
+    """A metric's samples in one process, or a curve's steps: by far the most rows.
 
     `cells` are those that all of its rows have in common, up to the ``index``.
     """
@@ -75,13 +75,13 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Tables:
-    """The tables of an experiment, as rows of column → cell; of samples and curves, as series."""
+class TableRows:
+    """Rows of column → cell of the run and metric tables, and samples and curves by process."""
 
     runs: list[dict[str, Any]]
     metrics: list[dict[str, Any]]
-    samples: list[Series]
-    curves: list[Series]
+    samples: list[ProcessSamples]
+    curves: list[ProcessSamples]
 
 
 def _cell(value: Any) -> str:
@@ -104,19 +104,19 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
         writer.writerows([_cell(row[column]) for column in columns] for row in rows)
 
 
-def write_series(path: Path, keys: Sequence[str], samples: Iterable[Series]) -> None:
+def write_samples(path: Path, keys: Sequence[str], samples: Iterable[ProcessSamples]) -> None:
     """Write a row for each value as CSV, atomically."""
     *common, _index, _value = columns = (*keys, *SAMPLE_COLUMNS)
     with open_atomically(path) as file:
         csv.writer(file, lineterminator="\n").writerow(columns)
-        for series in samples:
-            cells = [_cell(series.cells[column]) for column in common]
+        for process in samples:
+            cells = [_cell(process.cells[column]) for column in common]
             start = io.StringIO()
             csv.writer(start, lineterminator=",").writerow(cells)
             before = start.getvalue()
             file.writelines(
                 f"{before}{index},{value:.{SAMPLE_DIGITS}g}\n"
-                for index, value in enumerate(series.values)
+                for index, value in enumerate(process.values)
             )
 
 
@@ -134,7 +134,7 @@ class _File:
 
     @property
     def status(self) -> str:
-        """How the run ended in this process, as far as it is plausible."""
+        """The record's status, or `IMPLAUSIBLE` where a rate is beyond the device's."""
         return IMPLAUSIBLE if self.implausible else self.record.status
 
 
@@ -150,7 +150,7 @@ class _Measured:
 
     @property
     def status(self) -> str:
-        """How the run ended."""
+        """The status of the run over all processes."""
         return status_of([file.status for file in self.files])
 
     @property
@@ -163,7 +163,7 @@ class _Measured:
 
 @dataclass(frozen=True)
 class _Estimate:
-    """A metric of a run by its own records alone, and what is behind it: cells of the table.
+    """A metric of a run by its own records alone, as cells of the metric table.
 
     `deviation` is the standard deviation of the logarithm between its processes.
     """
@@ -195,7 +195,7 @@ def _estimate(benchmark: Benchmark, metric: Metric, measured: _Measured) -> _Est
 
 
 def _value(metric: Metric, record: Record) -> float:
-    """What a record gives of a metric, as a number alone."""
+    """A metric's value in a record, in the metric's unit, without interval."""
     if metric.derived is None:
         return record.metrics[metric.name].value
     values = (record.metrics[base].value for base in metric.derived.of)
@@ -219,7 +219,7 @@ def _plain_estimate(metric: Metric, measured: _Measured) -> _Estimate:
 
 
 def _sampled_estimate(metric: Metric, measured: _Measured, samples: Sequence[Samples]) -> _Estimate:
-    """The geometric mean of the processes' medians, and what the intervals of their calls span.
+    """The geometric mean of the processes' medians, and the span of the intervals of their calls.
 
     That is no interval of the mean: how much processes differ, one run alone cannot tell.
     """
@@ -282,7 +282,7 @@ def _estimated_row(benchmark: Benchmark, metric: Metric, measured: _Measured) ->
 
 
 def _tells_of(counted: Record, record: Record) -> bool:
-    """Whether counters are of a run's device, provider and form of the inputs."""
+    """True if counters are of a record's device, provider and form of the inputs."""
     return counted.sources.get("inputs") == record.sources.get("inputs") and all(
         counted.environment.get(key) == record.environment.get(key)
         for key in ("device_name", "provider")
@@ -300,21 +300,25 @@ def _counter_rows(record: Record, counted: Record, benchmark: Benchmark) -> list
     ]
 
 
-def _series(record: Record, name: str, values: Sequence[float]) -> Series:
-    return Series({**record.run.to_row(), "process": record.process, "metric": name}, values)
+def _process_samples(record: Record, name: str, values: Sequence[float]) -> ProcessSamples:
+    return ProcessSamples(
+        {**record.run.to_row(), "process": record.process, "metric": name}, values
+    )
 
 
-def _samples(record: Record, benchmark: Benchmark, recorded: Collection[str]) -> Iterator[Series]:
+def _samples(
+    record: Record, benchmark: Benchmark, recorded: Collection[str]
+) -> Iterator[ProcessSamples]:
     """The samples of each metric, or the mean of calls that were timed together."""
     for name, metric in record.metrics.items():
         if name in recorded:
-            yield _series(record, name, metric.samples)
+            yield _process_samples(record, name, metric.samples)
             if not (metric.samples or benchmark.metric(name).exact):
-                yield _series(record, MEAN.format(metric=name), [metric.value])
+                yield _process_samples(record, MEAN.format(metric=name), [metric.value])
 
 
 def _is_source_changed(recorded: Mapping[str, Any], now: Mapping[str, str]) -> bool:
-    """Whether a kernel's source differs from the one that a record was measured with."""
+    """True if a kernel's source differs from the one that a record was measured with."""
     kept, digest = recorded.get("implementation_digest"), now.get("digest")
     return None not in (kept, digest) and kept != digest
 
@@ -442,7 +446,7 @@ def _read(
 
 def tables_of(
     plan: Mapping[str, Any], ceilings: Ceilings | None = None, known: KnownRuns | None = None
-) -> Tables:
+) -> TableRows:
     """The tables of an experiment, from the records that its plan names (`plan.records_document`).
 
     Args:
@@ -454,7 +458,7 @@ def tables_of(
         RecordError: a record is missing, malformed, of another run, or not the manifest's.
     """
     declared, known = find_benchmark(plan["benchmark"]), {} if known is None else known
-    tables = Tables([], [], [], [])
+    tables = TableRows([], [], [], [])
     is_anonymous = plan.get("anonymous", False)
     measured = [_read(declared, entry, ceilings, is_anonymous, known) for entry in plan["records"]]
     held = {name for each in measured for record in each.with_numbers for name in record.metrics}
@@ -473,27 +477,28 @@ def tables_of(
         for file in each.files:
             tables.samples.extend(_samples(file.record, benchmark, recorded))
             tables.curves.extend(
-                _series(file.record, name, curve) for name, curve in file.record.curves.items()
+                _process_samples(file.record, name, curve)
+                for name, curve in file.record.curves.items()
             )
     return tables
 
 
-def samples_by_run(tables: Tables, benchmark: Benchmark) -> dict[SampleKey, Samples]:
+def samples_by_run(tables: TableRows, benchmark: Benchmark) -> dict[SampleKey, Samples]:
     """The samples of each metric of each run, process by process, by the run's keys."""
     keys = (*run_keys(benchmark), "metric")
     found: dict[SampleKey, dict[int, Sequence[float]]] = {}
-    for series in tables.samples:
-        if series.values:
-            key = tuple([series.cells[column] for column in keys])
-            found.setdefault(key, {})[series.cells["process"]] = series.values
+    for process in tables.samples:
+        if process.values:
+            key = tuple([process.cells[column] for column in keys])
+            found.setdefault(key, {})[process.cells["process"]] = process.values
     return {key: [of[number] for number in sorted(of)] for key, of in found.items()}
 
 
-def write_tables(tables: Tables, benchmark: Benchmark, folder: Path) -> None:
+def write_tables(tables: TableRows, benchmark: Benchmark, folder: Path) -> None:
     """Write the CSV files of an experiment into its `folder`."""
     keys = run_keys(benchmark)
-    write_series(folder / "samples.csv", keys, tables.samples)
+    write_samples(folder / "samples.csv", keys, tables.samples)
     if benchmark.curves:
-        write_series(folder / "curves.csv", keys, tables.curves)
+        write_samples(folder / "curves.csv", keys, tables.curves)
     write_csv(folder / "metrics.csv", (*keys, *METRIC_COLUMNS), tables.metrics)
     write_csv(folder / "runs.csv", (*parameter_columns(benchmark), *RUN_COLUMNS), tables.runs)

@@ -1,4 +1,4 @@
-"""Which verdicts differ between a new report and the one before it.
+"""The verdicts that differ between a new report and the one before it.
 
 After an upgrade, or when runs were measured again, verdicts may differ. A reader of the old report
 is told which comparisons no longer stand as they did.
@@ -24,7 +24,7 @@ MOST_LISTED = 20
 
 
 def _about(row: Comparison) -> str:
-    """What a comparison is of: ``seq_len causal=false forward_time at 128: Flash2 / Pytorch``."""
+    """A comparison in words: ``seq_len causal=false forward_time at 128: Flash2 / Pytorch``."""
     at = "pooled" if row.value is None else f"at {row.value}"
     whose = [row.experiment or "all", row.variant, row.metric, at]
     sides = f"{row.subject} / {row.reference}"
@@ -34,7 +34,7 @@ def _about(row: Comparison) -> str:
 
 
 def verdicts_of(rows: Iterable[Comparison]) -> dict[str, str]:
-    """The verdicts by what they are about."""
+    """The verdicts by the words of their comparisons."""
     return {_about(row): row.verdict for row in rows}
 
 

@@ -118,7 +118,7 @@ class BusyError(Exception):
 
 
 @dataclass(frozen=True)
-class Call:
+class BegunCall:
     """A call that has begun: what it prepared, and the files of its plan."""
 
     prepared: Prepared
@@ -139,11 +139,11 @@ class Call:
         os.environ[PLACE] = place_of_call()
 
 
-begun: Call | None = None
+begun: BegunCall | None = None
 """The call that this process has begun."""
 
 
-def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: bool) -> Call:
+def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: bool) -> BegunCall:
     """Claim the folder unless the run is `dry`, prepare the call, and write its plan's files.
 
     Raises:
@@ -181,5 +181,5 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
     surprising = {f: why for f, why in prepared.remade.items() if why not in (MISSING, ASKED_FOR)}
     for notice in [*prepared.upgrades, *(f"{file} {why}" for file, why in surprising.items())]:
         print(f"{'To be made' if dry else 'Made'} again: {notice}", file=sys.stderr)
-    begun = Call(prepared, files, claim)
+    begun = BegunCall(prepared, files, claim)
     return begun

@@ -26,7 +26,7 @@ RESERVED_EXPERIMENT_NAMES = ("summary", "claims-lab5", "claims-sampled")
 
 
 def _takes_text(key: str) -> bool:
-    """Whether the value of a top-level key is text, or one of some words; so of an unknown key."""
+    """True if a top-level key's value is text or one of a few words, or the key is unknown."""
     field = Configuration.model_fields.get(key)
     kind: Any = field.annotation if field else str
     return kind is str or get_origin(kind) is Literal

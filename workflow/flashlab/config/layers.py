@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
-from flashlab.config.messages import KeyPath, key_text, nearest, shown
+from flashlab.benchmarks.settings import EACH
+from flashlab.config.messages import KeyPath, key_text, mistyped, nearest, shown
 from flashlab.config.parameters import superseded_parameters
-from flashlab.config.strict_yaml import StrictYamlError, line_of, read_yaml
+from flashlab.config.strict_yaml import StrictYamlError, line_of, parse_yaml
 
 BUILT_IN = Path(__file__).parents[3]
 """The folder of whose configuration files the experiments can be taken by name if no layer below
@@ -36,10 +38,29 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True)
 class Layer:
-    """Keys from one place, which messages call `origin`: a file, or ``--config``."""
+    """Keys from one place, which messages call `origin`: a file, or ``--config``.
+
+    The keys of an item of its list of experiments have the item's `path`.
+    """
 
     origin: str
     keys: Mapping[str, Any]
+    path: KeyPath = ()
+
+    def place_of(self, path: KeyPath = ()) -> str:
+        """Origin, line and whole path of a path of the keys, as messages begin."""
+        whole = (*self.path, *path)
+        line = line_of(Path(self.origin), whole)
+        return f"{self.origin}{f', line {line}' if line else ''}: {key_text(whole)}"
+
+    def depth(self, path: KeyPath) -> int:
+        """The number of leading parts of a path that the keys have; a list ends it."""
+        value: Any = self.keys
+        for i, part in enumerate(path):
+            if not isinstance(value, Mapping) or part not in value:
+                return i
+            value = value[part]
+        return len(path)
 
 
 def read_config(file: Path) -> dict[str, Any]:
@@ -49,7 +70,7 @@ def read_config(file: Path) -> dict[str, Any]:
         ConfigError: there is no such file, or it is not a mapping in YAML; with line and column.
     """
     try:
-        document = read_yaml(file)
+        document = parse_yaml(file.read_bytes())
     except StrictYamlError as error:
         raise ConfigError(f"{file}: {error}") from error
     except OSError as error:
@@ -71,7 +92,7 @@ def named_benchmark(layers: Sequence[Layer]) -> str:
         for key in ("benchmark", *BENCHMARKS)
         if key in layer.keys
     ]
-    name = named[-1] if named else DEFAULT.name
+    name = [DEFAULT.name, *named][-1]
     return name if isinstance(name, str) and name in BENCHMARKS else DEFAULT.name
 
 
@@ -95,148 +116,106 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where in which layer something is."""
-
-    origin: str
-    path: KeyPath
-
-    def __str__(self) -> str:
-        line = line_of(Path(self.origin), self.path)
-        place = f"{self.origin}, line {line}" if line else self.origin
-        return f"{place}: {key_text(self.path)}"
+def _keys_of(layers: Sequence[Layer]) -> dict[str, Any]:
+    return reduce(merged, (layer.keys for layer in layers), {})
 
 
-def _places(keys: Mapping[str, Any], at: Place) -> dict[KeyPath, Place]:
-    """The place of each key at any depth, by its path; what is in a list has none of its own."""
-    found: dict[KeyPath, Place] = {}
-    for key, value in keys.items():
-        here = Place(at.origin, (*at.path, key))
-        found[(key,)] = here
-        if isinstance(value, Mapping):
-            found |= {(key, *path): place for path, place in _places(value, here).items()}
-    return found
+def _giver(layers: Sequence[Layer], path: KeyPath) -> Layer | None:
+    """The last layer with a path, or with the longest part of it; None where none has any."""
+    giver = max(reversed(layers), key=lambda layer: layer.depth(path))
+    return giver if giver.depth(path) else None
 
 
-@dataclass(frozen=True)
-class _Given:
-    """Keys, of one layer or merged from several, and by their paths the places where they are.
-
-    `keys` may be anything else for an item of the list of experiments. `changed` is where an
-    experiment was taken by name or given other implementations.
-    """
-
-    keys: Any
-    places: Mapping[KeyPath, Place]
-    changed: Place | None = None
-
-    def with_keys(self, over: Mapping[str, Any], at: Place) -> _Given:
-        """With the keys of a mapping that is at a place."""
-        return replace(
-            self, keys=merged(self.keys, over), places={**self.places, **_places(over, at)}
-        )
-
-    def with_implementations(self, layer: Layer) -> _Given:
-        """An experiment with a layer's `implementations`."""
-        if not isinstance(self.keys, Mapping):
-            return self
-        shared = {"implementations": layer.keys["implementations"]}
-        changed = self.changed or Place(layer.origin, ("implementations",))
-        return replace(self.with_keys(shared, Place(layer.origin, ())), changed=changed)
-
-    def place_of(self, path: KeyPath) -> str:
-        """Where the value at a path was given, and where the experiment was changed, if elsewhere.
-
-        For a missing value, where the longest part of its path was given last.
-        """
-        length = next(n for n in range(len(path), -1, -1) if path[:n] in self.places)
-        found = self.places[path[:length]]
-        text = str(Place(found.origin, (*found.path, *path[length:])))
-        if self.changed is None or self.changed.origin == found.origin:
-            return text
-        return f"{text} (changed by {self.changed})"
+_Experiment = tuple[Layer, ...]
+"""An experiment as the layers that make it: its definition, changes to it, and the shared
+`implementations`, which have no path."""
 
 
-def _by_name(experiments: Sequence[_Given]) -> dict[str, _Given]:
-    """The experiments that have a name, which others can take them by."""
-    mappings = (each for each in experiments if isinstance(each.keys, Mapping))
-    return {each.keys["name"]: each for each in mappings if isinstance(each.keys.get("name"), str)}
+def _place_in(experiment: _Experiment, path: KeyPath) -> str:
+    """Origin, line and key of the layer that gives a path, and of the last change if elsewhere."""
+    first, *changes = (part for part in experiment if part.path)
+    if path == ("name",) and changes and "name" not in changes[-1].keys:
+        return changes[-1].place_of()  # which takes an experiment by that name
+    giver, last = _giver(experiment, path) or first, experiment[-1]
+    if last is first or last.origin == giver.origin:
+        return giver.place_of(path)
+    changed = last.place_of(() if last.path else tuple(last.keys))
+    return f"{giver.place_of(path)} (changed by {changed})"
 
 
 class MergedConfig:
     """The layers merged into one configuration, and where each of its keys was given.
 
     `keys` is the configuration. Unusable items of its list of experiments are left out; `unusable`
-    has a line for each.
-
-    Raises:
-        ConfigError: the built-in experiments are needed and cannot be read.
+    has a line of a ConfigError for each.
     """
 
     def __init__(self, layers: Sequence[Layer]) -> None:
-        self._whole = _Given({}, {(): Place(layers[0].origin, ())})
-        self._benchmark = named_benchmark(layers)
-        self._experiments: list[_Given] = []
-        self._known: dict[str, _Given] = {}
-        self.unusable: list[str] = []
-        shared: Layer | None = None
+        self._layers = layers
+        self._experiments: list[_Experiment] = []
+        self._known: dict[str, _Experiment] = {}
+        self.keys, self.unusable = _keys_of(layers), list[str]()
+        shared: _Experiment = ()
         for layer in layers:
-            self._whole = self._whole.with_keys(layer.keys, Place(layer.origin, ()))
-            if "implementations" in layer.keys:
-                shared = layer
+            given = {key: layer.keys[key] for key in ("implementations",) if key in layer.keys}
+            beside = (Layer(layer.origin, given),) if given else ()
+            shared = beside or shared
             if isinstance(items := layer.keys.get("experiments"), list):
-                found = [self._experiment(layer, i, item, shared) for i, item in enumerate(items)]
-                self._experiments = [each for each in found if isinstance(each, _Given)]
-                self.unusable = [each for each in found if isinstance(each, str)]
-            elif shared is layer:
-                self._experiments = [e.with_implementations(layer) for e in self._experiments]
-            self._known |= _by_name(self._experiments)
-        self.keys: dict[str, Any] = self._whole.keys
+                self._experiments, self.unusable = [], []
+                for i, item in enumerate(items):
+                    try:
+                        self._experiments.append(self._experiment(layer, i, item, shared, beside))
+                    except ConfigError as error:
+                        self.unusable.append(str(error))
+            else:
+                self._experiments = [(*each, *beside) for each in self._experiments]
+            self._known |= {
+                name: each
+                for each in self._experiments
+                if isinstance(name := _keys_of(each).get("name"), str)
+            }
         if isinstance(self.keys.get("experiments"), list):
-            self.keys = {**self.keys, "experiments": [each.keys for each in self._experiments]}
+            self.keys["experiments"] = [_keys_of(each) for each in self._experiments]
 
-    def _experiment(self, layer: Layer, i: int, item: Any, shared: Layer | None) -> _Given | str:
-        """What an item of a layer's list stands for; a line of a ConfigError if it is unusable.
+    def _experiment(
+        self, layer: Layer, i: int, item: Any, shared: _Experiment, beside: _Experiment
+    ) -> _Experiment:
+        """The experiment of an item of a layer's list; ConfigError if the item is unusable.
 
-        `shared` gives the implementations of an experiment that gives none of its own, and of one
-        that is taken by name if it is the same layer.
+        One that gives no `implementations` has those of `shared`; one that is taken by name, only
+        those `beside` the list.
         """
-        here = Place(layer.origin, ("experiments", i))
+        here = Layer(layer.origin, {}, ("experiments", i))
         item = {"use": item} if isinstance(item, str) else item
         if not isinstance(item, Mapping):
-            return _Given(item, {(): here})
-        if "use" not in item:
-            own = _Given(item, {(): here, **_places(item, here)})
-            if shared is None or "implementations" in item:
-                return own
-            return replace(own.with_implementations(shared), changed=None)
-        changes = {key: value for key, value in item.items() if key != "use"}
-        name, known = item["use"], self._known or self._built_in()
-        if not isinstance(name, str) or name not in known:
-            found = f"{name}{nearest(name, known)}" if isinstance(name, str) else shown(name)
-            names = ", ".join(known) or "none"
-            return f"{here}: there is no experiment {found}; known: {names}"
-        if "sweep" in changes:
-            return (
-                f"{Place(here.origin, (*here.path, 'sweep'))}: cannot be changed; remove it here, "
-                f"or define an experiment of your own, without use: {name}"
-            )
-        base = replace(known[name], places={**known[name].places, (): here, ("name",): here})
-        taken = replace(base.with_keys(changes, here), changed=here)
-        if shared is not layer or "implementations" in changes:
-            return taken
-        return taken.with_implementations(layer)
+            raise ConfigError(f"{here.place_of()}: {mistyped(item, EACH)}")
+        keys = {key: value for key, value in item.items() if key != "use"}
+        base: _Experiment = ()
+        if "use" in item:
+            name, known = item["use"], self._known or self._built_in()
+            if not isinstance(name, str) or name not in known:
+                found = f"{name}{nearest(name, known)}" if isinstance(name, str) else shown(name)
+                names = ", ".join(known) or "none"
+                raise ConfigError(
+                    f"{here.place_of()}: there is no experiment {found}; known: {names}"
+                )
+            if "sweep" in keys:
+                raise ConfigError(
+                    f"{here.place_of(('sweep',))}: cannot be changed; remove it here, or define an "
+                    f"experiment of your own, without use: {name}"
+                )
+            base, shared = known[name], beside
+        return (*base, *(() if "implementations" in keys else shared), replace(here, keys=keys))
 
-    def _built_in(self) -> dict[str, _Given]:
-        file = BUILT_IN / config_file(self._benchmark)
-        return _by_name(MergedConfig([read_layer(file)])._experiments)
+    def _built_in(self) -> dict[str, _Experiment]:
+        file = BUILT_IN / config_file(named_benchmark(self._layers))
+        return MergedConfig([read_layer(file)])._known
 
     def place_of(self, path: KeyPath) -> str:
-        """Where the value at a path of `keys` was given: in which layer, and at which of its keys.
+        """Origin, line and key of the last layer that gives the value at a path of `keys`.
 
-        For a missing value, where the longest part of its path was given last.
+        For a missing value, of the last that gives the longest part of its path.
         """
         if path[:1] == ("experiments",) and len(path) > 1 and isinstance(path[1], int):
-            return self._experiments[path[1]].place_of(path[2:])
-        return self._whole.place_of(path)
+            return _place_in(self._experiments[path[1]], path[2:])
+        return (_giver(self._layers, path) or self._layers[0]).place_of(path)

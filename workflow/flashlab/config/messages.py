@@ -7,7 +7,8 @@ import json
 import math
 import re
 import reprlib
-from collections.abc import Collection
+from collections.abc import Collection, Sized
+from contextlib import suppress
 from datetime import date
 from typing import Any
 
@@ -18,24 +19,13 @@ from flashlab.benchmarks.settings import EACH, MANY, OR_EACH, OR_MANY, Keys
 from flashlab.config.model import model_at
 from flashlab.config.parameters import letters_of_parameters
 
-FORMS = (MANY, EACH, OR_MANY, OR_EACH)
-"""Parts of an error's place that are no keys."""
-
 MOST_SHOWN = 80
 """Characters of a value that an error message shows."""
 
 SYNONYMS = {
-    "gpu": "cuda",
-    "nvidia": "cuda",
-    "fp16": "float16",
-    "half": "float16",
-    "bf16": "bfloat16",
-    "fp32": "float32",
-    "single": "float32",
-    "english": "en",
-    "zh": "zh_TW",
-    "chinese": "zh_TW",
-    "speed": "rate",
+    **{"gpu": "cuda", "nvidia": "cuda", "english": "en", "zh": "zh_TW", "chinese": "zh_TW"},
+    **{"fp16": "float16", "half": "float16", "bf16": "bfloat16"},
+    **{"fp32": "float32", "single": "float32", "speed": "rate"},
     **letters_of_parameters(),
 }
 """What people call a value by another name."""
@@ -43,28 +33,29 @@ SYNONYMS = {
 KeyPath = tuple[str | int, ...]
 
 _TYPES = {
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "finite_number": "a number",
-    "string_type": "text",
-    "string_unicode": "text",
-    "bool_type": "true or false",
-    "list_type": "a list",
-    "dict_type": "a mapping of keys",
-    "model_type": "a mapping of keys",
+    **{"int_type": "a whole number", "float_type": "a number", "finite_number": "a number"},
+    **{"string_type": "text", "string_unicode": "text", "bool_type": "true or false"},
+    **{"list_type": MANY, "dict_type": EACH, "model_type": EACH},
+}
+_LIMITS = {
+    "missing": "is missing; add it",
+    "too_short": "holds {length} of at least {min_length} values; add one",
+    "too_long": "must hold at most {max_length} values, found {length}",
+    "string_too_long": "must be at most {max_length} characters, found {length}",
+    "less_than_equal": "must be at most {le}, found {found}",
+    "greater_than_equal": "must be at least {ge}, found {found}",
+    "greater_than": "must be greater than {gt}, found {found}",
 }
 
 
 def example_text(field: FieldInfo | None) -> str:
-    """How a key is written, where the model shows it."""
+    """An example of the key's value as the end of a message; nothing where the model has none."""
     return f"; for example {shown(field.examples[0])}" if field and field.examples else ""
 
 
 def key_text(path: KeyPath) -> str:
     """A path as messages show it: ``experiments[0].cuda.seq_len``."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.lstrip(".") or "the top level"
 
 
@@ -88,27 +79,33 @@ def nearest(word: str, known: Collection[str]) -> str:
 
 
 def _remedy(value: Any, wanted: str) -> str:
-    """How to give a value of the wanted type, where that is easy to state."""
-    if wanted == "text" and isinstance(value, (int, float, date)):
-        return "; put text in quotes"
-    if isinstance(value, str) and wanted.endswith(" number"):
-        try:
-            number = float(value)  # YAML takes 1e-3 for text
-        except ValueError:
-            return ""
-        if math.isfinite(number):
-            return f"; write {number:.12f}".rstrip("0").rstrip(".") + " without quotes"
-    elif isinstance(value, str) and wanted == "true or false":
-        return "; write true or false without quotes"
-    elif isinstance(value, str) and wanted == "a list":
-        return f"; write [{value}]"
-    elif isinstance(value, dict) and wanted == "a list":
-        return "; begin each item of the list with a hyphen"
+    """The end of a message: how to write a value of the wanted type; empty if that is long."""
+    match value:
+        case int() | float() | date() if wanted == "text":
+            return "; put text in quotes"
+        case dict() if wanted == MANY:
+            return "; begin each item of the list with a hyphen"
+        case str() if wanted == MANY:
+            return f"; write [{value}]"
+        case str() if wanted == "true or false":
+            return "; write true or false without quotes"
+        case str() if wanted.endswith(" number"):
+            with suppress(ValueError):  # YAML takes 1e-3 for text
+                if math.isfinite(number := float(value)):
+                    return f"; write {number:.12f}".rstrip("0").rstrip(".") + " without quotes"
     return ""
 
 
+def mistyped(value: Any, wanted: str, or_form: str = "", remedy: str = "") -> str:
+    """The message for a value that is not of the wanted type, nor of the other form allowed."""
+    remedy = remedy or _remedy(value, wanted)
+    if value is None:
+        return f"has no value; give it {wanted}{or_form}, or remove the key{remedy}"
+    return f"must be {wanted}{or_form}, found {shown(value)}{remedy}"
+
+
 def _unknown_key(key: str, known: Collection[str], *, alone: bool) -> str:
-    """What is wrong with a key, which stands `alone` where it is an item of a list in braces."""
+    """The message for an unknown key, which is `alone` where it has no value, as in ``{a, b}``."""
     before, colon, _ = key.partition(":")
     if colon and before in known:
         return f"put a space after the colon of {before}"
@@ -116,52 +113,33 @@ def _unknown_key(key: str, known: Collection[str], *, alone: bool) -> str:
     return f"unknown key{nearest(key, known) or listed}; known: {', '.join(known)}"
 
 
-def _unlike(value: Any, expected: str, other: str) -> str:
-    """A value that is none of those expected, which pydantic lists as ``'a', 'b' or 'c'``."""
+def _unlisted(value: Any, expected: str, or_form: str) -> str:
+    """The message for a value that is none of those which pydantic lists as ``'a', 'b' or 'c'``."""
     listed = expected.replace("'", "").replace(" or ", ", ")
     found = value if isinstance(value, str) and value else shown(value)
     # YAML reads yes as true
     near = nearest(value, re.findall("'([^']+)'", expected)) if isinstance(value, str) else ""
-    return f"must be one of {listed}{other}; found {found}{near}"
+    return f"must be one of {listed}{or_form}; found {found}{near}"
 
 
 def problem_of(error: ErrorDetails, model: type[Keys]) -> tuple[KeyPath, str]:
-    """A value that the model refuses, as (key path, what is wrong and what would be right)."""
-    path = tuple(part for part in error["loc"] if part not in FORMS)
-    value, limits, kind = error["input"], error.get("ctx", {}), error["type"]
-    other = (
-        f" {error['loc'][-1]}" if error["loc"] and error["loc"][-1] in (OR_MANY, OR_EACH) else ""
-    )
-    holder = model_at(model, path[:-1])
+    """An error of pydantic's as (key path, what is wrong and what would be right)."""
+    place, value, kind = error["loc"], error["input"], error["type"]
+    or_form = f" {place[-1]}" if place and place[-1] in (OR_MANY, OR_EACH) else ""
+    path = tuple(part for part in place if part not in (MANY, EACH, OR_MANY, OR_EACH))
+    limits, holder = error.get("ctx", {}), model_at(model, path[:-1])
     text = error["msg"]
-    match kind:
-        case "extra_forbidden" | "invalid_key":
-            known = [field.alias or name for name, field in holder.model_fields.items()]
-            alone = value is None or kind == "invalid_key"
-            return path, _unknown_key(str(path[-1]), known, alone=alone)
-        case "missing":
-            text = "is missing; add it"
-        case "literal_error":
-            text = _unlike(value, limits["expected"], other)
-        case "too_short" | "string_too_short":
-            least = limits["min_length"]
-            text = f"holds {len(value)} of at least {least} values; add one"
-            if not value:
-                text = "is empty: give at least one value"
-        case "too_long":
-            text = f"must hold at most {limits['max_length']} values, found {len(value)}"
-        case "string_too_long":
-            text = f"must be at most {limits['max_length']} characters, found {len(value)}"
-        case "less_than_equal":
-            text = f"must be at most {limits['le']}, found {shown(value)}"
-        case "greater_than_equal":
-            text = f"must be at least {limits['ge']}, found {shown(value)}"
-        case "greater_than":
-            text = f"must be greater than {limits['gt']}, found {shown(value)}"
-        case _ if kind in _TYPES:
-            wanted = _TYPES[kind]
-            remedy = example_text(holder.model_fields.get(str(path[-1]))) or _remedy(value, wanted)
-            text = f"must be {wanted}{other}, found {shown(value)}{remedy}"
-            if value is None:
-                text = f"has no value; give it {wanted}{other}, or remove the key{remedy}"
+    if kind in ("extra_forbidden", "invalid_key"):
+        known = [field.alias or name for name, field in holder.model_fields.items()]
+        text = _unknown_key(str(path[-1]), known, alone=value is None or kind == "invalid_key")
+    elif kind == "literal_error":
+        text = _unlisted(value, limits["expected"], or_form)
+    elif kind in _TYPES:
+        example = example_text(holder.model_fields.get(str(path[-1])))
+        text = mistyped(value, _TYPES[kind], or_form, example)
+    elif kind in ("too_short", "string_too_short") and not value:
+        text = "is empty: give at least one value"
+    elif kind in _LIMITS:
+        length = len(value) if isinstance(value, Sized) else None
+        text = _LIMITS[kind].format(**limits, length=length, found=shown(value))
     return path, text

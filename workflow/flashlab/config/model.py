@@ -1,4 +1,4 @@
-"""The keys of a configuration: what each holds, its bounds, its default and what it is for.
+"""The keys of a configuration: the type, bounds, default and description of each.
 
 The benchmark's declaration gives the parameters of a block, the quantities of a figure and the
 settings of its own protocols.
@@ -77,7 +77,7 @@ class Seconds(Keys):
 
 
 class Sampled(Keys):
-    """When a pass has been timed often enough, by the protocol ``sampled``."""
+    """The stop rules of the protocol ``sampled``: share of the median, seconds of a pass."""
 
     relative_interval: Precision = 0.01
     max_seconds: OneOrEach[Positive, Seconds] = Seconds()
@@ -85,13 +85,13 @@ class Sampled(Keys):
 
 
 class Lab5(Keys):
-    """How often a pass is timed, by the protocol ``lab5``."""
+    """The number of calls of a pass, by the protocol ``lab5``."""
 
     repeats: Count = 30
 
 
 class Measure(Keys):
-    """How a run is measured: a protocol with its settings, and the time that it may take."""
+    """A protocol with its settings, and the time limit of a run in seconds."""
 
     protocol: Literal["sampled", "lab5"] = "sampled"
     sampled: Sampled = Sampled()
@@ -129,7 +129,7 @@ class Remarks(Keys):
 
 
 class Grading(Keys):
-    """What the grading of a class depends on."""
+    """Settings for grading a class."""
 
     device: Text = ABSENT
     seed: Annotated[int, Field(ge=0)] = 0
@@ -347,7 +347,7 @@ def model_at(model: type[Keys], path: Sequence[object]) -> type[Keys]:
 
 
 def _model_in(annotation: Any) -> type[Keys] | None:
-    """The model of what a type is one or several of; None if it is of plain values."""
+    """The first model within a type such as ``list[Figure]``; None if it is of plain values."""
     if isinstance(annotation, type) and issubclass(annotation, Keys):
         return annotation
     return next(filter(None, map(_model_in, get_args(annotation))), None)

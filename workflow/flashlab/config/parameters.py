@@ -34,7 +34,7 @@ def superseded_parameters(over: Mapping[str, Any]) -> set[str]:
 
 
 def is_linked(benchmark: Benchmark, name: str) -> bool:
-    """Whether a parameter may be left out where others are given, of which it follows."""
+    """True if a parameter may be left out of a block, as it follows from others."""
     stood_for = benchmark.stand_in.derived_from if benchmark.stand_in else ()
     return name in stood_for or any(name in product.names for product in benchmark.products)
 

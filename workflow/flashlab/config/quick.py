@@ -1,4 +1,4 @@
-"""A preview of a configuration: what a first look needs, of what the whole measures anyway."""
+"""A preview of a configuration: the ends of each sweep, runs that the whole measures anyway."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class FoundRun:
 
 
 @dataclass
-class _Place:
+class _Entry:
     """A file on its way to a run: the options that are left.
 
     `unassumed` are those that were left before the script's defaults were assumed of any; None
@@ -141,9 +141,9 @@ def _options(identified: Identification) -> list[Option]:
     )
 
 
-def _options_at(base: Base, place: _Place) -> list[Option]:
+def _options_at(base: Base, entry: _Entry) -> list[Option]:
     """The runs of a file at a base point but for what is declared, by its FLOPs alone."""
-    said = place.identified.declared
+    said = entry.identified.declared
     if said.implementation is None:
         return []
     sizes = dict(zip(SIZES, base, strict=True)) | {
@@ -153,7 +153,7 @@ def _options_at(base: Base, place: _Place) -> list[Option]:
         return []
     masks = (False, True) if said.causal is None else (said.causal,)
     shapes = [Shape(**sizes, causal=causal) for causal in masks]
-    numbers = place.file.numbers
+    numbers = entry.file.numbers
     return [
         (said.implementation, shape)
         for shape in shapes
@@ -224,15 +224,15 @@ def _described(said: Declaration) -> str:
 # What the folder says
 
 
-def _near(bases: Iterable[Base], place: _Place) -> list[Option]:
+def _near(bases: Iterable[Base], entry: _Entry) -> list[Option]:
     """The options of a file that are within one size of any of these bases."""
-    return [o for o in place.options if any(_steps(base, o[1]) <= 1 for base in bases)]
+    return [o for o in entry.options if any(_steps(base, o[1]) <= 1 for base in bases)]
 
 
-def _bases(places: Sequence[_Place]) -> list[Base]:
+def _bases(entries: Sequence[_Entry]) -> list[Base]:
     """The base points that most files are near; several where they are level."""
-    every = {_base_of(shape) for place in places for _, shape in place.options}
-    near = {base: sum(bool(_near([base], place)) for place in places) for base in every}
+    every = {_base_of(shape) for entry in entries for _, shape in entry.options}
+    near = {base: sum(bool(_near([base], entry)) for entry in entries) for base in every}
     most = max(near.values(), default=0)
     return sorted(base for base, count in near.items() if count == most)
 
@@ -248,84 +248,84 @@ def _family(option: Option) -> tuple[int, int, int, bool]:
     return shape.batch_size * shape.num_heads, shape.seq_len, shape.head_dim, shape.causal
 
 
-def _settle(places: Sequence[_Place]) -> None:
+def _settle(entries: Sequence[_Entry]) -> None:
     """Leave each file the options that the folder as a whole allows.
 
     Those near the base that most files are near; what is near none of them has another base. Where
     several bases are level that split B·H differently, the one with the most of the script's
     defaults is assumed. Of a file that is still open, those that the other implementation has too.
     """
-    while _settle_by_pairs(places, _family):
+    while _settle_by_pairs(entries, _family):
         pass
-    context = [place for place in places if place.options]
-    settled: list[_Place] = []
+    context = [entry for entry in entries if entry.options]
+    settled: list[_Entry] = []
     while context:
         bases = _bases(context)
         most = max(map(_defaults, bases))
         chosen = [base for base in bases if _defaults(base) == most]
-        for place in context:
-            near, every = _near(chosen, place), _near(bases, place)
+        for entry in context:
+            near, every = _near(chosen, entry), _near(bases, entry)
             if near and len(near) < len(every):
                 families = {*map(_family, near)}
                 near += [option for option in every if _family(option) not in families]
                 if len(near) == 1:
-                    place.remarks.append(Remark(place.file.name, "form.assumed"))
-            place.options = near or place.options
+                    entry.remarks.append(Remark(entry.file.name, "form.assumed"))
+            entry.options = near or entry.options
             if len(chosen) < len(bases):
-                place.unassumed = every or None
-        here = [place for place in context if _near(chosen, place)]
+                entry.unassumed = every or None
+        here = [entry for entry in context if _near(chosen, entry)]
         settled += here if len(chosen) == 1 else []
-        context = [place for place in context if place not in here]
+        context = [entry for entry in context if entry not in here]
     while _settle_by_pairs(settled, itemgetter(1)):
         pass
 
 
-def _settle_by_pairs(places: Sequence[_Place], of: Callable[[Option], Any]) -> bool:
+def _settle_by_pairs(entries: Sequence[_Entry], of: Callable[[Option], Any]) -> bool:
     """Leave open files the options that the other implementation may have too, by what `of` gives.
 
     Only where that leaves one, which it may have as often. Whether anything has changed.
     """
-    possible = [{(option[0], of(option)) for option in place.options} for place in places]
+    possible = [{(option[0], of(option)) for option in entry.options} for entry in entries]
     often = Counter(each for options in possible for each in options)
     names = {who for who, _ in often}
     changed = False
-    for place, options in zip(places, possible, strict=True):
+    for entry, options in zip(entries, possible, strict=True):
         paired = [
             (who, what)
             for who, what in options
             if any(often[other, what] >= often[who, what] for other in names - {who})
         ]
         if len(paired) == 1 < len(options):
-            place.options = [o for o in place.options if (o[0], of(o)) == paired[0]]
+            entry.options = [o for o in entry.options if (o[0], of(o)) == paired[0]]
             changed = True
     return changed
 
 
-def _settle_by_flops(places: Sequence[_Place]) -> None:
+def _settle_by_flops(entries: Sequence[_Entry]) -> None:
     """The runs of files whose memory tells nothing, from the base of all others."""
-    others = [place for place in places if place.options]
+    others = [entry for entry in entries if entry.options]
     bases = _bases(others)
-    for place in places:
-        if not place.options:
-            found = {option for base in bases for option in _options_at(base, place)}
-            place.options = sorted(found)
+    for entry in entries:
+        if not entry.options:
+            found = {option for base in bases for option in _options_at(base, entry)}
+            entry.options = sorted(found)
 
 
 # What is asked
 
 
-def _open_row(place: _Place) -> list[str]:
+def _open_row(entry: _Entry) -> list[str]:
     """A row of runs.csv with what all options of a file agree on, and the other cells open."""
-    said = place.identified.declared
+    said = entry.identified.declared
     cells = []
     for name in ATTRIBUTES:
         values = {
             who if name == "implementation" else getattr(shape, name)
-            for who, shape in place.unassumed or place.options
+            for who, shape in entry.unassumed or entry.options
         } or {said.stated.get(name)}
         value = values.pop() if len(values) == 1 else None
         cells.append(OPEN if value is None else str(value).lower() if name == "causal" else value)
-    return [place.file.name, *map(str, cells), said.device_name or ""]
+    return [entry.file.name, *map(str, cells), said.device_name or ""]
 
 
 def _missing_ends(shapes: dict[str, set[Shape]]) -> list[Shape]:
@@ -362,23 +362,23 @@ def _table(rows: Iterable[Sequence[str]]) -> str:
     return text.getvalue()
 
 
-def _ask(places: Sequence[_Place], folder: CourseFolder, failed: Iterable[FoundRun]) -> None:
+def _ask(entries: Sequence[_Entry], folder: CourseFolder, failed: Iterable[FoundRun]) -> None:
     """OpenFolderError where a file can be several runs, or a sweep of the naive one ends early."""
-    undecided = [place for place in places if place.option is None]
+    undecided = [entry for entry in entries if entry.option is None]
     shapes: dict[str, set[Shape]] = defaultdict(set)
-    for place in places:
-        if place.option:
-            shapes[place.option[0]].add(place.option[1])
+    for entry in entries:
+        if entry.option:
+            shapes[entry.option[0]].add(entry.option[1])
     for found in failed:
         shapes[found.run.implementation].add(Shape.of(found.run))
     ends = [] if folder.tables else _missing_ends(shapes)
     if not undecided and not ends:
         return
-    rows = [_open_row(place) for place in places]
+    rows = [_open_row(entry) for entry in entries]
     rows += [
         [OPEN, NAIVE, *(str(getattr(s, n)) for n in SIZES), str(s.causal).lower(), ""] for s in ends
     ]
-    names = ", ".join(place.file.name for place in undecided[:SHOWN])
+    names = ", ".join(entry.file.name for entry in undecided[:SHOWN])
     more = f" and {len(undecided) - SHOWN} more" if len(undecided) > SHOWN else ""
     told = []
     if undecided:
@@ -419,27 +419,27 @@ def class_of_device(workspaces: Collection[int], ran_flash2: bool) -> str | None
     return f"NVIDIA GPU (compute capability {span})"
 
 
-def _device_of(places: Sequence[_Place], given: str | None) -> str | None:
+def _device_of(entries: Sequence[_Entry], given: str | None) -> str | None:
     """The device of files that name none: that which is given, that of all others, or a class."""
-    named = {place.file.declaration.device_name for place in places} - {None}
+    named = {entry.file.declaration.device_name for entry in entries} - {None}
     if given or named:
         return given or (named.pop() if len(named) == 1 else None)
-    settled = [(place, place.option) for place in places if place.option]
+    settled = [(entry, entry.option) for entry in entries if entry.option]
     workspaces = {
         candidate.workspaces
-        for place, option in settled
-        for candidate in place.identified.fitting
+        for entry, option in settled
+        for candidate in entry.identified.fitting
         if option[0] == NAIVE and candidate.workspaces is not None
     }
     return class_of_device(workspaces, any(option[0] == FLASH2 for _, option in settled))
 
 
-def _run_of(place: _Place, option: Option) -> Run:
+def _run_of(entry: _Entry, option: Option) -> Run:
     """The run, on the device and in the number format that its record states."""
-    claim: Claim | None = place.file.read.claim
+    claim: Claim | None = entry.file.read.claim
     if claim:
         return claim.run
-    on_gpu = place.file.declaration.gpu
+    on_gpu = entry.file.declaration.gpu
     kind = (COURSE_DTYPE, "cuda") if on_gpu else ("float32", "cpu")
     return attention_run(*option, *kind)
 
@@ -487,35 +487,35 @@ def assemble(
             files.append(file)
         else:
             remarks.append(Remark(file.name, "form.unknown_kernel", {"kernel": said}))
-    places = []
+    entries = []
     for file, identified in zip(files, identify(files)[0], strict=True):
         _refuse_contradictions(file, identified)
-        place = _Place(file, identified, _options(identified))
+        entry = _Entry(file, identified, _options(identified))
         if dropped := file.declaration.hinted - identified.declared.hinted:
             refuted = Declaration("name", **{n: file.declaration.stated[n] for n in dropped})
             params = {"named": refuted.describe()}
-            place.remarks.append(Remark(file.name, "form.name_refuted", params))
-        places.append(place)
-    _settle(places)
-    _settle_by_flops(places)
-    named = _device_of(places, device)
+            entry.remarks.append(Remark(file.name, "form.name_refuted", params))
+        entries.append(entry)
+    _settle(entries)
+    _settle_by_flops(entries)
+    named = _device_of(entries, device)
     failed = list(_failed_runs(folder, named))
-    _ask(places, folder, failed)
+    _ask(entries, folder, failed)
     found: dict[str, FoundRun] = {}
-    for place in places:
-        assert place.option is not None
-        run, own = _run_of(place, place.option), place.file.declaration.device_name
-        remarks += place.remarks
-        key = repr((run, place.file.numbers, place.file.read.samples))
+    for entry in entries:
+        assert entry.option is not None
+        run, own = _run_of(entry, entry.option), entry.file.declaration.device_name
+        remarks += entry.remarks
+        key = repr((run, entry.file.numbers, entry.file.read.samples))
         if other := found.get(key):
-            double = Remark(place.file.name, "form.double", {"other": other.file})
+            double = Remark(entry.file.name, "form.double", {"other": other.file})
             remarks.append(double)
             found[key] = replace(other, remarks=(*other.remarks, double))
             continue
-        if place.identified.reading == "fits" and place.option[0] in (NAIVE, FLASH2):
-            place.remarks.append(Remark(place.file.name, "form.exact_memory"))
+        if entry.identified.reading == "fits" and entry.option[0] in (NAIVE, FLASH2):
+            entry.remarks.append(Remark(entry.file.name, "form.exact_memory"))
         device_name = device or own or named
-        found[key] = FoundRun(run, place.file.name, "ok", device_name, tuple(place.remarks))
+        found[key] = FoundRun(run, entry.file.name, "ok", device_name, tuple(entry.remarks))
     for remark in folder.remarks:
         for key, other in found.items():
             if remark.code == "form.double" and remark.params["other"] == other.file:

@@ -39,27 +39,27 @@ PANEL_INCHES = 1.1
 FROM_CEILING = 5
 """A ceiling is drawn where the best rate is at least one part in so many of it."""
 
-Series = tuple[Experiment, Variant]
+Sweep = tuple[Experiment, Variant]
 
 
 # What is drawn
 
 
-def _ends(series: Series, value: int) -> set[tuple[Any, ...]]:
-    experiment, variant = series
+def _ends(sweep: Sweep, value: int) -> set[tuple[Any, ...]]:
+    experiment, variant = sweep
     rows = (experiment.run_at(name, variant, value) for name in experiment.implementations)
     return {experiment.key_of(row) for row in rows if row}
 
 
-def _goes_on(series: Series, other: Series) -> bool:
+def _goes_on(sweep: Sweep, other: Sweep) -> bool:
     """Whether the first runs of the other are the last of this, along the same parameter."""
-    (experiment, _), (further, _) = series, other
+    (experiment, _), (further, _) = sweep, other
     last = experiment.values[-1]
     alike = further.plan["sweep"] == experiment.plan["sweep"] and further.values[0] == last
-    return alike and len(further.values) > 1 and bool(_ends(series, last) & _ends(other, last))
+    return alike and len(further.values) > 1 and bool(_ends(sweep, last) & _ends(other, last))
 
 
-def joined(chain: Sequence[Series]) -> Experiment:
+def joined(chain: Sequence[Sweep]) -> Experiment:
     """One sweep of all the runs of several, each in one variant."""
     first = chain[0][0]
     entries = {e["name"]: e for experiment, _ in chain for e in experiment.plan["implementations"]}
@@ -76,11 +76,11 @@ def joined(chain: Sequence[Series]) -> Experiment:
 
 def longest_experiment(experiments: Sequence[Experiment]) -> Experiment:
     """What has the most implementations, then values, among sweeps that go on from one another."""
-    series = [(each, variant) for each in experiments for variant in each.variants]
+    sweeps = [(each, variant) for each in experiments for variant in each.variants]
     chains = []
-    for first in series:
+    for first in sweeps:
         chain = [first]
-        while following := next((s for s in series if _goes_on(chain[-1], s)), None):
+        while following := next((s for s in sweeps if _goes_on(chain[-1], s)), None):
             chain.append(following)
         chains.append(joined(chain))
     return max(chains, key=lambda chain: (len(chain.implementations), len(chain.values)))

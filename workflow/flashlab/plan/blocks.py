@@ -19,7 +19,7 @@ REACH = timedelta(minutes=10)
 
 
 def _block(run: Run, process: int) -> tuple[object, ...]:
-    """What the runs of a block have in common."""
+    """The key of a run's block: process, parameters, dtype and device, without implementation."""
     return (process, *run.words, run.dtype, run.device)
 
 
@@ -51,7 +51,7 @@ def cards_of(blocks: Sequence[object]) -> list[int]:
 
 
 def _is_whole(records: Sequence[Record]) -> bool:
-    """Whether these were measured on one card, within `REACH`."""
+    """True if all of a block's records were measured on one card, within `REACH`."""
     cards = {r.environment.get("gpu_uuid") or r.environment.get("boot") for r in records}
     starts = [datetime.fromisoformat(record.started) for record in records]
     return len(cards) == 1 and max(starts) - min(starts) <= REACH

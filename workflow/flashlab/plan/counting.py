@@ -1,4 +1,4 @@
-"""Which counters a call reads beside the times, and by what."""
+"""The counters that a call reads beside the times, by Nsight Compute or PyTorch's profiler."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ UNWANTED = ("no", False)
 
 @dataclass(frozen=True)
 class Counting:
-    """What is counted here: the file of each run's counters, and by which protocol.
+    """The counters to read on this machine: a planned record for each run, and the protocol.
 
-    `kept` are the documents that keep what `counters: auto` was found to be.
+    `kept` are the documents that keep how `counters: auto` was resolved.
     """
 
     planned: Mapping[Run, planning.PlannedRun] = field(default_factory=dict)

@@ -55,7 +55,7 @@ class Entry:
 
     @property
     def has_counters(self) -> bool:
-        """Whether it holds the run's hardware counters."""
+        """True if the record holds the run's hardware counters, not times."""
         return bool(self.protocol["name"] == COUNTERS)
 
 
@@ -91,7 +91,7 @@ class Dataset:
 
 
 def dataset_folder(data: Path, name: str, benchmark: Benchmark) -> Path:
-    """Where a dataset has a benchmark's records: ``data/h200/``, ``data/h200/ladder/``."""
+    """The folder of a benchmark in a dataset: ``data/h200/``, ``data/h200/ladder/``."""
     folder = data / name
     return folder if benchmark == DEFAULT else folder / benchmark.name
 
@@ -165,7 +165,7 @@ def planned_files(plan: Mapping[str, Any]) -> Iterator[tuple[Run, Path]]:
 
 @dataclass(frozen=True)
 class _Addition:
-    """A record to add to a dataset, and whether without what identifies machine or person."""
+    """A record to add to a dataset, without identifying data if `is_anonymous`."""
 
     record: Record
     path: Path

@@ -33,7 +33,7 @@ def commit_here() -> dict[str, Any]:
 
 
 def commit_doubts(environments: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What leaves open which code has measured: several commits, or uncommitted changes.
+    """A message if records are of several commits or of uncommitted changes; else none.
 
     Where there was no git, an environment says nothing of either.
     """
@@ -54,7 +54,7 @@ def commit_doubts(environments: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def block_doubts(records: Iterable[Record]) -> list[str]:
-    """Which runs were not measured beside those that they are compared with."""
+    """A message if blocks were measured on several cards, or not within `REACH`; else none."""
     parted = parted_blocks(record for record in records if not record.has_counters)
     if not parted:
         return []

@@ -1,4 +1,4 @@
-"""What decides a record's numbers, and the name that a local record carries because of it.
+"""A record's identity: the digest of all that decides its numbers, which names its file.
 
 A record is named by its run and by a digest of everything that decides its numbers, and of nothing
 else: so a run is measured again exactly when one of these changes, with or without Snakemake's own
@@ -98,7 +98,7 @@ def identity(
 
 
 def sources(identity: Mapping[str, Any], implementation: Implementation) -> dict[str, Any]:
-    """What a record keeps of its identity beside the run and the protocol."""
+    """The digests and versions of an identity that a record keeps as its ``sources``."""
     return {
         "scheme": identity["scheme"],
         "benchmark": identity["benchmark"],

@@ -1,4 +1,4 @@
-"""Importing a folder of results of the course's script: what its records are, and making them."""
+"""Importing a folder of results of the course's script: a plan of its records, and making them."""
 
 from __future__ import annotations
 
@@ -53,12 +53,11 @@ def _read(folder: Path) -> CourseFolder:
 def import_plan(
     folder: Path, known: Collection[str], device: str | None = None
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """What importing `folder` will give: a manifest's entries, of records not yet converted.
+    """The manifest's entries of a folder's files, before conversion, and the notices on them.
 
-    Each holds the converted record's file name, which carries a hash of all that decides it, and
-    the folder and the file that it is made from. The second is what is to be said of the files, a
-    line each. `known` are the implementations that a report can show, `device` is the name of the
-    GPU where the user gives it.
+    Each entry holds the converted record's file name, which carries a hash of all that decides it,
+    and the folder and the file that it is made from. Each notice is one line. `known` are the
+    implementations that a report can show, `device` is the name of the GPU where the user gives it.
 
     Raises:
         DatasetError: a file is unsound, or what declares it contradicts itself or its numbers.
@@ -113,7 +112,7 @@ SHOWN = 3
 
 
 def _notices(remarks: Sequence[Remark]) -> Iterator[str]:
-    """What is to be said of the files, each in one line for all files of which it is said."""
+    """One line for each kind of remark, with the names of all files that it is about."""
     files: dict[str, list[str]] = {}
     for remark in remarks:
         text = str(UnsoundFileError(remark.code, **remark.params))

@@ -42,7 +42,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Machine:
-    """What decides a record's numbers besides the run and the code.
+    """A machine's device, versions and tools, as far as they decide a record's numbers.
 
     By default it is the machine that this process runs on, as it is now; otherwise the one that the
     file at `path` describes.

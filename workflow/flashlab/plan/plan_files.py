@@ -1,4 +1,4 @@
-"""Where the plan's files are, and what the stages after it read from them.
+"""The paths of the plan's files, and readers of them for the later stages.
 
 The stages after the records import this module rather than `flashlab.plan.planning`, which depends
 on the machine, the kernels and the recorded datasets: an edit to those reruns no stage.
@@ -28,12 +28,12 @@ def planned_experiments(results: Path) -> list[str]:
 
 
 def experiment_file(results: Path, experiment: str) -> Path:
-    """What figures and the report need to know of an experiment."""
+    """The experiment's plan for figures and the report: sweep, implementations, styles, figures."""
     return results / "plan" / "experiments" / f"{experiment}.json"
 
 
 def sweep_file(results: Path, experiment: str) -> Path:
-    """The same but for its figures, for the stages that are about what was measured."""
+    """The experiment's plan without figures, for the stages that read only measurements."""
     return results / "plan" / "sweeps" / f"{experiment}.json"
 
 
@@ -43,7 +43,7 @@ def titles_file(results: Path) -> Path:
 
 
 def records_file(results: Path, experiment: str) -> Path:
-    """What an experiment's tables are made of."""
+    """The list of an experiment's records with their hashes, from which its tables are made."""
     return results / "plan" / "records" / f"{experiment}.json"
 
 
@@ -54,17 +54,17 @@ def results_of(dataset: str, benchmark: Benchmark) -> Path:
 
 
 def shown_file(report: str) -> Path:
-    """Which dataset a report in ``report/`` shows; `report` is the stem of the report's name."""
+    """The file naming the dataset of a report in ``report/``; `report` is the report's stem."""
     return Path("report", "dataset.json" if report == DEFAULT.report else f"{report}-dataset.json")
 
 
 def counters_file(results: Path) -> Path:
-    """By which Nsight Compute counters are read here, if any are."""
+    """The version of Nsight Compute that reads counters here, if any does."""
     return results / "plan" / "counters.json"
 
 
 def processes_file(results: Path) -> Path:
-    """How many processes measure each run that was given more than the configuration says."""
+    """The numbers of processes of the runs to which `decide` has added some."""
     return results / "plan" / "processes.json"
 
 

@@ -216,7 +216,7 @@ def processes_asked(
 
 
 def value_on(value: Any, device: str) -> Any:
-    """What a key of the configuration is on a kind of device: the same on each, or one for each."""
+    """A key's value on ``cuda`` or ``cpu``, where it is one value for both or a mapping."""
     return value[device] if isinstance(value, Mapping) and device in value else value
 
 
@@ -267,7 +267,7 @@ def recorded_counters(runs: Iterable[Run], dataset: Dataset) -> dict[Run, Planne
 def measuring_order(
     benchmark: Benchmark, planned: PlannedRun, protocol: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the command ``measure`` is told to measure for a record."""
+    """The order for a record, from which ``measure`` makes it."""
     return {
         "benchmark": benchmark.name,
         "run": planned.run.to_json(),
@@ -404,7 +404,7 @@ def records_document(
     device: str,
     is_anonymous: bool = False,
 ) -> dict[str, Any]:
-    """What the tables of an experiment are made of, as ``plan/records/<experiment>.json``.
+    """The experiment's records with their hashes, as ``plan/records/<experiment>.json``.
 
     Sorted, so that the tables do not depend on the order in which the experiment lists its parts.
     ``anonymous`` is there only where it is wanted.
@@ -440,7 +440,7 @@ def style_numbers(names: Iterable[str]) -> dict[str, int]:
 
 
 def _relation(implementation: Implementation) -> dict[str, Any]:
-    """What an implementation goes beyond, and by what, or is with packed inputs; else empty."""
+    """The implementation's previous step and idea, or its twin with separate inputs; else empty."""
     if implementation.packed_of is not None:
         return {"packed_of": implementation.packed_of}
     if implementation.idea is None:
@@ -449,9 +449,9 @@ def _relation(implementation: Implementation) -> dict[str, Any]:
 
 
 def _declared(implementation: Implementation) -> dict[str, Any]:
-    """What tells an attention kernel's group, and how it takes parameters that not every one does.
+    """An attention kernel's declarations: parameters that not all take, and those that group it.
 
-    A group is that of those that store the scores, or of this project's own.
+    The latter are ``stores_scores``, and ``tuned_on`` of this project's kernels.
     """
     found: dict[str, Any] = {}
     if implementation.takes:
@@ -470,7 +470,7 @@ def experiment_document(
     dtype: str,
     device: str,
 ) -> dict[str, Any]:
-    """What the later stages need to know of an experiment, as ``plan/experiments/<name>.json``.
+    """An experiment's plan for the later stages, as ``plan/experiments/<name>.json``.
 
     ``style`` numbers an implementation's colour and marker (`style_numbers`).
     ``emphasised`` are the implementations that a figure with many lines draws in colour: the

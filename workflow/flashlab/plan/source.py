@@ -1,4 +1,4 @@
-"""Where a call's records come from: this machine, a recorded dataset, or an imported folder."""
+"""The source of a call's records: this machine, a recorded dataset, or an imported folder."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]*")
 
 @dataclass(frozen=True)
 class Source:
-    """Where the records come from: the dataset, and the configuration that holds for it.
+    """The source of the records: the dataset, and its resolved configuration.
 
     `recorded` is the dataset whose records are there already, None where they are measured here;
-    `imports` is what to convert for it. `dtype` and `device` are those of every run, and `machine`
-    the one that they are planned for. `notices` are what is to be said of imported files.
+    `imports` has the entries of the files to convert. `dtype` and `device` are those of every run,
+    and `machine` the one that they are planned for. `notices` are lines about imported files.
     """
 
     benchmark: Benchmark
@@ -66,7 +66,7 @@ class Source:
 
     @property
     def is_vouched_for(self) -> bool:
-        """Whether a manifest has the hashes of the records."""
+        """True if a manifest has the hashes of the records."""
         return self.recorded is not None and not self.imports
 
 
@@ -99,7 +99,7 @@ def _name_of(folder: Path, given: str | None) -> str:
 
 
 def _imported(layers: Sequence[Layer], known: Collection[str]) -> _Imported:
-    """What the folder that ``import`` names holds; DatasetError as of `importing.import_plan`."""
+    """The folder that ``import`` names, planned; DatasetError as of `importing.import_plan`."""
     folder = Path(str(_last(layers, "import")))
     given, device = _last(layers, "name"), _last(layers, "device_name")
     name = _name_of(folder, given if isinstance(given, str) else None)
@@ -167,7 +167,7 @@ def _with_settings_file(layers: list[Layer], benchmark: Benchmark) -> list[Layer
 
 
 def source_of(base: Layer, own: Sequence[Layer]) -> Source:
-    """What the layers ask for: local records, a recorded dataset, or an imported folder.
+    """The source that the layers name: this machine, a recorded dataset, or an imported folder.
 
     Raises:
         ConfigError, ImplementationError, MachineError, DatasetError: as of `prepare.prepare`.

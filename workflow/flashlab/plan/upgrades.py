@@ -24,7 +24,7 @@ def _older(folder: Path) -> dict[str, Path]:
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """What of all that decides a record's numbers is another than in an older record."""
+    """The differences, in words, between an older record and the identity planned now."""
     sources = before["sources"]
     if before["environment"].get("device_name") != now["device"]:
         yield "the device is another one"
@@ -49,7 +49,7 @@ def upgrade_notices(
     implementations: Mapping[str, Implementation],
     on: Machine,
 ) -> list[str]:
-    """How many runs with a record are measured again, with each reason; nothing otherwise."""
+    """A line for each reason to measure recorded runs again, with the number of runs."""
     every = [entry for run in planned.values() for entry in run.processes]
     missing = [entry for entry in every if not entry.path.exists()]
     folders = {entry.path.parent for entry in missing}

@@ -1,7 +1,7 @@
 """One Snakemake call in words: a line for each run that ends, and a summary at the end.
 
-A `Call` is told what happens and returns the lines to print. It knows nothing about Snakemake's
-events or terminals.
+A `CallProgress` is told what happens and returns the lines to print. It knows nothing about
+Snakemake's events or terminals.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
     return [f"  {what + ':':<{width + 1}}  {command}" for what, command in rows]
 
 
-class Call:
+class CallProgress:
     """The state of one call in the pipeline's folder; `clock` gives seconds.
 
     Who tells the events sets how many of how many `steps` are done, and whether the user has

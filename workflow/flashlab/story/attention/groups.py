@@ -80,7 +80,7 @@ def groups_of(tables: Tables) -> Groups | None:
 
 
 @dataclass(frozen=True)
-class Series:
+class VariantSweep:
     """A sweep with or without the mask, of one of a chapter's experiments."""
 
     section: Section
@@ -126,14 +126,14 @@ class Chapter:
         return is_switch(self.first)
 
     @property
-    def main(self) -> Series:
+    def main(self) -> VariantSweep:
         """The first experiment, without the mask where it has both."""
-        return Series(self.first, self.first.variants[0])
+        return VariantSweep(self.first, self.first.variants[0])
 
     @property
-    def series(self) -> list[Series]:
+    def sweeps(self) -> list[VariantSweep]:
         """All sweeps of its experiments."""
-        return [Series(section, v) for section in self.sections for v in section.variants]
+        return [VariantSweep(section, v) for section in self.sections for v in section.variants]
 
     @property
     def halves(self) -> list[Chapter]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from flashlab.analysis import choices
 from flashlab.story.attention.group_sections import ranking_along
-from flashlab.story.attention.groups import Chapter, Series
+from flashlab.story.attention.groups import Chapter, VariantSweep
 from flashlab.story.attention.sweep import FORWARD, PASSES, head_dims
 from flashlab.story.observation import Observation
 from flashlab.story.tables import FASTER, SLOWER, Speed, evidence
@@ -73,9 +73,9 @@ def surprise_worse_than_naive(chapter: Chapter) -> Observation | None:
     return None
 
 
-def _dim(series: Series, value: int) -> int | None:
+def _dim(sweep: VariantSweep, value: int) -> int | None:
     """The head dimension at a value, where it varies along the sweep."""
-    dims = head_dims(series.section, series.variant)
+    dims = head_dims(sweep.section, sweep.variant)
     return dims[value] if len(set(dims.values())) > 1 else None
 
 
@@ -126,8 +126,8 @@ def surprise_order(chapter: Chapter) -> Observation | None:
     """The fastest forward at the first value, which is more than 10% behind at the last one."""
     if chapter.switch:
         return None
-    for series in chapter.series:
-        ranked = ranking_along(series.section, series.variant, FORWARD, chapter.others)
+    for sweep in chapter.sweeps:
+        ranked = ranking_along(sweep.section, sweep.variant, FORWARD, chapter.others)
         if ranked.empty:
             continue
         values = sorted(ranked.value.unique())
@@ -138,10 +138,10 @@ def surprise_order(chapter: Chapter) -> Observation | None:
         if now.empty or not alone or len(values) < 2 or not now.low.iat[0] > FAR_BEHIND:
             continue
         facts = {
-            **{"p": series.section.symbol, "first": int(values[0]), "last": int(values[-1])},
+            **{"p": sweep.section.symbol, "first": int(values[0]), "last": int(values[-1])},
             **{"name": best, "by": now.best.iat[0], "longer": float(now.behind.iat[0]) - 1},
             "project": chapter.groups.mine,
-            "length": series.section.experiment.parameter.name == "seq_len",
+            "length": sweep.section.experiment.parameter.name == "seq_len",
         }
         return Observation("surprise_order", chapter.name, facts)
     return None
