@@ -1,36 +1,6 @@
 # tables -> figures: the SVG files of each experiment, and those across experiments.
 
 
-DRAWING = [*sources_of("flashlab.figures.stage"), *sources_of("flashlab.analysis.tables")]
-
-
-def figure_inputs(wildcards):
-    """All that the figures of an experiment follow from, its tables by what they are made of.
-
-    One job makes the tables of all experiments, mostly as they were, so they are ancient: else each
-    figure would be drawn again with every record. Snakemake does not look at the other inputs of a
-    job that is behind one that runs; where any is newer than the figures, the tables count.
-    """
-    name = wildcards.experiment
-    found = {
-        "plan": [f"{PLAN}/experiments/{name}.json"],
-        "languages": [f"{PLAN}/languages.json"],
-        "records": [f"{PLAN}/records/{name}.json", *PREPARED.records[name]],
-        "ceilings": [PREPARED.ceilings] if PREPARED.ceilings else [],
-        "sources": list(map(str, DRAWING)),
-        "catalogs": catalogs("figures"),
-        "fonts": FONTS,
-        "remade": remade(f"{HOME}/figures/{name}")(wildcards) or [],
-    }
-    folder = Path(HOME, "figures", name)
-    stamps = (folder / ".snakemake_timestamp", folder)
-    drawn = next((stamp.stat().st_mtime for stamp in stamps if stamp.exists()), 0)
-    files = [Path(file) for each in found.values() for file in ([each] if isinstance(each, str) else each)]
-    is_current = all(file.stat().st_mtime <= drawn for file in files if file.exists())
-    tables = [f"{HOME}/tables/{name}/{table}.csv" for table in ("runs", "metrics")]
-    return {"tables": ancient(tables) if is_current else tables, **found}
-
-
 rule figures:
     input:
         unpack(figure_inputs),
@@ -49,7 +19,7 @@ rule figures:
     conda:
         CONDA
     params:
-        tables=f"{HOME}/tables",
+        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
         ceilings=CEILINGS,
     message:
         "Drawing {wildcards.experiment}"
@@ -86,8 +56,8 @@ rule overview:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        tables=f"{HOME}/tables",
-        comparisons=f"{HOME}/{COMPARISONS}",
+        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
+        comparisons=lambda wildcards, input: str(Path(input.tables[0]).parents[2] / COMPARISONS),
         ceilings=CEILINGS,
     message:
         "Drawing the figures across experiments"

@@ -20,7 +20,7 @@ rule observations:
     resources:
         mem_mb=MEMORY["report"],
     params:
-        tables=f"{HOME}/tables",
+        tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
         ceilings=CEILINGS,
     message:
         "Observing what the report says"

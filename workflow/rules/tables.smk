@@ -27,7 +27,7 @@ rule tables:
         mem_mb=MEMORY["report"],
     params:
         results=lambda wildcards, input: str(Path(input.experiments).parents[1]),
-        tables=f"{HOME}/tables",
+        tables=subpath(output[0], ancestor=2),
         ceilings=CEILINGS,
     message:
         "Tabulating the records"
