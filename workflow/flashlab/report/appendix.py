@@ -56,7 +56,7 @@ def describe_method(data: ReportData) -> list[Tellable]:
         ),
         *of_protocols,
         *describe_processes(data),
-        *map(say, ("method.difference", "method.growth", "method.stories")),
+        *map(say, ("method.difference", "method.stories")),
     ]
 
 

@@ -72,7 +72,9 @@ def render_environment(data: ReportData) -> Environment:
     changed = sorted(
         {r["implementation"] for r in data.runs if r["source_changed"] and r["record"] in shown}
     )
-    notices: list[Tellable] = [say("source_changed", implementation=name) for name in changed]
+    notices: list[Tellable] = []
+    if changed:
+        notices.append(say("source_changed", implementations=Listed(changed)))
     if dirty := {data.number_of(r) for r in data.records if str(r["commit"]).endswith(DIRTY)}:
         listed = [*stretches(dirty).values()]
         told = say("environment.dirty", count=len(dirty), runs=Listed(listed))
