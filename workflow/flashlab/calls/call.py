@@ -21,10 +21,10 @@ from typing import Any
 
 from flashlab.benchmarks.implementations import ImplementationError
 from flashlab.calls.exclusive import FolderClaim
-from flashlab.calls.prepare import INTACT, Prepared, prepare, prepare_description
-from flashlab.calls.remaking import ASKED_FOR, MISSING
+from flashlab.calls.prepare import Prepared, prepare, prepare_description
+from flashlab.calls.remaking import ASKED_FOR, MISSING, UNKNOWN
 from flashlab.config import ConfigError, Layer
-from flashlab.files import json_text, open_atomically, write_json, write_json_if_changed
+from flashlab.files import json_text, open_atomically, write_json
 from flashlab.machine import MachineError
 from flashlab.plan.datasets import DatasetError
 from flashlab.plan.importing import OpenRunsError
@@ -99,9 +99,7 @@ def keep_call(prepared: Prepared) -> None:
 
     The plan's documents are omitted: they are on disk already.
     """
-    write_json(PREPARED, asdict(replace(prepared, documents={}, intact={})))
-    if prepared.orders:
-        write_json_if_changed(INTACT, prepared.intact)
+    write_json(PREPARED, asdict(replace(prepared, documents={})))
 
 
 def read_call() -> Prepared:
@@ -178,7 +176,8 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
         keep_call(prepared)
     for notice in prepared.notices:
         print(f"Imported: {notice}", file=sys.stderr)
-    surprising = {f: why for f, why in prepared.remade.items() if why not in (MISSING, ASKED_FOR)}
+    usual = (MISSING, ASKED_FOR, UNKNOWN)
+    surprising = {f: why for f, why in prepared.remade.items() if why not in usual}
     for notice in [*prepared.upgrades, *(f"{file} {why}" for file, why in surprising.items())]:
         print(f"{'To be made' if dry else 'Made'} again: {notice}", file=sys.stderr)
     begun = BegunCall(prepared, files, claim)

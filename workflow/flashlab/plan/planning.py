@@ -56,6 +56,9 @@ class PlannedRun:
         return (self, *self.replicates)
 
 
+PlannedRuns = Mapping[Run, PlannedRun]
+
+
 @dataclass(frozen=True)
 class Figure:
     """One figure: a quantity (such as time) of some implementations."""
