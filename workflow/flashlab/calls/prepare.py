@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.experiment import COMPARISONS
-from flashlab.anonymity import anonymous_text
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.calls import remaking
-from flashlab.calls.replicates import read_replicates, runs_to_decide
-from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
+from flashlab.calls.replicates import processes_asked, read_replicates, runs_to_decide
+from flashlab.config import ConfigError, Layer, named_benchmark, resolve_config
 from flashlab.plan import datasets, identity, planning
 from flashlab.plan.blocks import blocks_of, cards_of
 from flashlab.plan.counting import Counting, counting_of
+from flashlab.plan.documents import plan_documents
 from flashlab.plan.machines import HERE, machine_file
-from flashlab.plan.plan_files import processes_file, results_of, shown_file
+from flashlab.plan.plan_files import processes_file, results_of
 from flashlab.plan.published import CLAIMS, claimed_protocols, claimed_runs, claims_of, read_claims
 from flashlab.plan.source import LOCAL, Source, source_of
 from flashlab.plan.upgrades import upgrade_notices
@@ -81,24 +81,40 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             with one message: what is wrong, where, and what to do.
     """
     source = source_of(base, own)
-    protocol = planning.protocol_of(source.config, source.device)
-    experiments = planning.experiments(source.config, source.benchmark, source.device)
+    config = source.config
+    protocol = planning.protocol_of(config, source.device)
+    experiments = planning.experiments(config, source.benchmark, source.device)
     if source.imports and source.recorded:
         held = {entry.run for entry in source.recorded.entries}
         experiments = planning.of_held(experiments, held, source.kind)
-    planned, replicates = _planned_records(source, experiments, protocol)
+    planned, added = _planned_records(source, experiments, protocol)
     counting = counting_of(source, experiments)
     counters = counting.planned
     if source.recorded:
         counters = planning.recorded_counters(planned, source.recorded)
     every = _with_claims(source, experiments, planning.with_counters(planned, counters))
     ceilings = _ceilings(source)
+    orders = _orders(source, planned, protocol, counting)
+    remade = remaking.files_to_remake(source, every, counters, protocol["timeout_s"], ceilings)
+    upgrades = (
+        []
+        if source.recorded
+        else upgrade_notices(
+            source.benchmark, planned, protocol, source.implementations, source.machine
+        )
+    )
+    left_out = _left_out(source, experiments)
+    remarks = _remark_files(config)
+    documents = plan_documents(source, every)
     return Prepared(
         dataset=source.dataset,
         home=source.home.as_posix(),
         report=source.benchmark.report,
         device=source.device,
         protocol=protocol["name"],
+        machine=None if source.machine is HERE else machine_file(config["machine"]).as_posix(),
+        config=config,
+        remade=remade,
         experiments=tuple(experiment.name for experiment, _ in every),
         drawn=tuple(experiment.name for experiment in experiments if experiment.figures),
         records={
@@ -112,32 +128,13 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         },
         counters=[entry.path.as_posix() for entry in counters.values()],
         ceilings=None if ceilings is None else ceilings.as_posix(),
-        orders=_orders(source, planned, protocol, counting),
+        orders=orders,
         imports=source.imports,
-        remarks=_remark_files(source.config),
-        notices=(*source.notices, *_left_out(source, experiments)),
-        remade=remaking.files_to_remake(source, every, counters, protocol["timeout_s"], ceilings),
-        upgrades=()
-        if source.recorded
-        else upgrade_notices(
-            source.benchmark, planned, protocol, source.implementations, source.machine
-        ),
-        machine=None
-        if source.machine is HERE
-        else machine_file(source.config["machine"]).as_posix(),
-        config=source.config,
-        documents={**_documents(source, every), **replicates, **counting.kept},
+        remarks=remarks,
+        notices=(*source.notices, *left_out),
+        upgrades=upgrades,
+        documents={**documents, **added, **counting.kept},
     )
-
-
-def _left_out(source: Source, experiments: Sequence[planning.PlannedExperiment]) -> list[str]:
-    """What is to be said of imported files that no experiment shows."""
-    shown = {run for experiment in experiments for run in experiment.runs(*source.kind)}
-    left = [o["file"] for o in source.imports.values() if datasets.run_of(o) not in shown]
-    return [f"{', '.join(left)}: in no experiment of the report"] if left else []
-
-
-# What is planned
 
 
 def _planned_records(
@@ -155,7 +152,7 @@ def _planned_records(
             }
         return recorded, {}
     local = (source.benchmark, runs, protocol, source.implementations, source.records)
-    asked = planning.processes_asked(experiments, source.kind)
+    asked = processes_asked(experiments, source.kind)
     kept = processes_file(source.home)
     replicates = read_replicates(source.config, source.device, kept, asked)
     planned = planning.plan_local(*local, replicates.of, source.machine)
@@ -228,36 +225,14 @@ def _orders(
     }
 
 
-# The documents
+def _left_out(source: Source, experiments: Sequence[planning.PlannedExperiment]) -> list[str]:
+    """What is to be said of imported files that no experiment shows."""
+    shown = {run for experiment in experiments for run in experiment.runs(*source.kind)}
+    left = [o["file"] for o in source.imports.values() if datasets.run_of(o) not in shown]
+    return [f"{', '.join(left)}: in no experiment of the report"] if left else []
 
 
-def _as_recorded(resolved: Mapping[str, Any], recorded: datasets.Dataset) -> dict[str, Any]:
-    """The configuration with the settings by which the dataset's records were measured."""
-    measure = resolved["measure"]
-    by_name = {entry.protocol["name"]: entry.protocol for entry in recorded.entries}
-    chosen = measure["protocol"] if measure["protocol"] in by_name else recorded.protocol
-    stated = by_name.get(chosen, {})
-    settings = {key: stated.get(key, value) for key, value in measure[chosen].items()}
-    timeout_s = stated.get("timeout_s", measure["timeout_s"])
-    changed = {"protocol": chosen, chosen: settings, "timeout_s": timeout_s}
-    return {**resolved, "measure": {**measure, **changed}}
-
-
-def _documents(source: Source, every: Sequence[Planning]) -> dict[str, Any]:
-    """The plan's files: each holds what its stages need and no more, so that reruns are exact."""
-    folder = source.home / "plan"
-    resolved = _as_recorded(source.config, source.recorded) if source.recorded else source.config
-    config = {**reported_config(resolved), "dataset": source.dataset}
-    if resolved["anonymous"] and "import" in config:
-        config["import"] = anonymous_text(config["import"])
-    documents: dict[Path, Any] = {
-        folder / "config.json": config,
-        shown_file(source.benchmark.report): {"dataset": source.dataset},
-        **planning.stage_documents(
-            every, source.implementations, resolved, source.kind, source.home
-        ),
-    }
-    return {path.as_posix(): document for path, document in documents.items()}
+# What is planned
 
 
 def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
