@@ -54,24 +54,10 @@ def files_to_remake(
         for path, run in runs.items():
             if reason := record_damage(path, run, timeout_s, digests):
                 reasons[path] = reason
-    planned, again = experiments[0][1], source.config["again"]
-    measured: dict[Path, Run] = {}
-    if source.recorded is None:
-        both = (*planned.values(), *counters.values())
-        measured = {each.path: each.run for entry in both for each in entry.processes}
-        if ceilings and (reason := ceilings_damage(ceilings, digests)):
-            reasons[ceilings] = reason
-        if again == BLOCKS:
-            broken = [entry.path for entry in broken_blocks(blocks_of(planned))]
-            return _by_name(reasons | dict.fromkeys(broken, ASKED_FOR))
-        if again == ALL and ceilings:
-            reasons[ceilings] = ASKED_FOR
-    if again:
-        reasons |= dict.fromkeys(runs_asked_for(again, measured), ASKED_FOR)
-    return _by_name(reasons)
-
-
-def _by_name(reasons: Mapping[Path, str]) -> dict[str, str]:
+    if source.recorded is None and ceilings and (reason := ceilings_damage(ceilings, digests)):
+        reasons[ceilings] = reason
+    asked_for = _files_asked_for(source, experiments[0][1], counters, ceilings)
+    reasons |= dict.fromkeys(asked_for, ASKED_FOR)
     return {path.as_posix(): reason for path, reason in reasons.items()}
 
 
@@ -101,18 +87,24 @@ def output_damage(path: Path, digests: Mapping[Path, str]) -> str | None:
         return MISSING
     files = [path] if path.is_file() else [file for file in digests if path in file.parents]
     for file in files:
-        if not file.is_file():
+        try:
+            if digests.get(file, UNKNOWN) not in (UNKNOWN, sha256_of(file)):
+                return CHANGED if file == path else f"{file.name} {CHANGED}"
+        except FileNotFoundError:
             return f"lacks {file.name}"
-        if digests.get(file, UNKNOWN) not in (UNKNOWN, sha256_of(file)):
-            return CHANGED if file == path else f"{file.name} {CHANGED}"
+        except OSError as error:
+            return f"cannot be read ({error.strerror})"
     return None if digests.keys() & files else UNKNOWN
 
 
 def report_damage(path: Path, end: bytes) -> str | None:
     """Why a report must be made again; None where it is whole."""
-    if not path.exists():
+    try:
+        return None if path.read_bytes().rstrip().endswith(end) else "is cut off"
+    except FileNotFoundError:
         return MISSING
-    return None if path.read_bytes().rstrip().endswith(end) else "is cut off"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
 
 
 def ceilings_damage(path: Path, digests: Mapping[Path, str]) -> str | None:
@@ -151,6 +143,23 @@ def record_damage(
     if allowed is None or record.message != time_out_message(allowed) or allowed >= timeout_s:
         return None
     return f"ran out of time after {allowed:g} s, and {timeout_s:g} s are allowed now"
+
+
+def _files_asked_for(
+    source: Source, planned: PlannedRuns, counters: PlannedRuns, ceilings: Path | None
+) -> list[Path]:
+    """The records and ceilings that the configuration's ``again`` is about."""
+    again = source.config["again"]
+    if not again:
+        return []
+    if source.recorded:
+        return runs_asked_for(again, {})
+    if again == BLOCKS:
+        return [entry.path for entry in broken_blocks(blocks_of(planned))]
+    both = (*planned.values(), *counters.values())
+    measured = {process.path: process.run for entry in both for process in entry.processes}
+    found = runs_asked_for(again, measured)
+    return [*found, ceilings] if again == ALL and ceilings else found
 
 
 def runs_asked_for(again: str | Sequence[str], runs: Mapping[Path, Run]) -> list[Path]:
