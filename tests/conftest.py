@@ -33,6 +33,7 @@ from zygote import STAGES, TORCH_SUFFIX, WITH_TORCH
 from flashlab.analysis.experiment import OF_DATASET
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.calls.digests import LIST
 from flashlab.machine import cpu_count
 from flashlab.measuring.start import process_variables
 from flashlab.records import Record
@@ -48,6 +49,7 @@ LINKED = ("data/h100", "data/h200")
 RESULTS = (
     *(f"results/local/{stage}" for stage in ("plan", "records", "tables")),
     *(f"results/local/{table}" for table in OF_DATASET),
+    f"results/local/{LIST}",
     *(f"results/local/{made}" for made in ("figures", "observations.json", "overview")),
     "results/local/lab5.pdf",
     *("report/dataset.json", "report/lab5.pdf"),
@@ -303,7 +305,7 @@ class Project:
     def records(self) -> dict[str, int]:
         """The records, each with its modification time."""
         folder = self.folder / "results" / "local" / "records"
-        return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+        return {path.name: path.stat().st_mtime_ns for path in folder.glob("*.json")}
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,9 @@ import yaml
 
 from flashlab.calls import call
 from flashlab.calls.call import PlanFiles
+from flashlab.calls.digests import write_digests
 from flashlab.calls.prepare import Prepared, prepare
+from flashlab.calls.remaking import CHANGED
 from flashlab.config import Layer
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
@@ -81,10 +83,12 @@ def test_a_dry_run_says_what_is_to_be_made_again(
 ) -> None:
     observations = Path("results", "local", "observations.json")
     observations.parent.mkdir(parents=True)
+    observations.write_text("[]")
+    write_digests(observations)
     observations.write_text("[")
     base = Layer("config.yaml", yaml.safe_load(CONFIG.read_text(encoding="utf-8")))
     begun = call.begin(base, [Layer("--config", {"device": "cpu"})], ["--cores", "1"], dry=dry)
     begun.claim.release()
-    assert f"{said}{observations} is not JSON\n" in capsys.readouterr().err
+    assert f"{said}{observations} {CHANGED}\n" in capsys.readouterr().err
     remade = json.loads((begun.files.root / "results/local/plan/remade.json").read_text())
-    assert remade[observations.as_posix()] == "is not JSON"
+    assert remade[observations.as_posix()] == CHANGED

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab.files import canonical, socket_address, write_json, write_json_if_changed
+from flashlab.files import canonical, socket_address, write_json
 
 json_values = st.recursive(
     st.none()
@@ -45,17 +45,6 @@ def test_canonical_and_written_json_refuse_what_json_has_not(tmp_path: Path, num
     with pytest.raises(ValueError):
         write_json(tmp_path / "x.json", {"x": number})
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_unchanged_document_keeps_its_time_of_change(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "plan.json"
-    write_json_if_changed(path, {"a": 1})
-    os.utime(path, (1, 1))
-    write_json_if_changed(path, {"a": 1})
-    assert path.stat().st_mtime == 1
-    write_json_if_changed(path, {"a": 2})
-    assert path.stat().st_mtime > 1
-    assert json.loads(path.read_text()) == {"a": 2}
 
 
 def test_killed_in_the_middle_of_writing_the_old_file_stays_whole(

@@ -22,7 +22,7 @@ COMMANDS = next(dict(a.choices or {}) for a in cli.make_parser()._actions if a.n
 
 def test_every_command_has_a_function_and_the_help_lists_them_in_their_order() -> None:
     assert [*COMMANDS] == [*cli.FUNCTIONS]
-    assert {*cli.MEASURING, *cli.BESIDE} <= {*cli.LOGGED} <= {*COMMANDS}
+    assert {*cli.MEASURING, *cli.BESIDE} <= {*cli.DIGESTED} <= {*COMMANDS}
 
 
 @pytest.mark.parametrize("name", cli.FUNCTIONS)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flashlab.calls.prepare import REPORTS
+from flashlab.calls.remaking import CHANGED, REPORT_ENDS
 
 TINY = ("--configfile", "tests/tiny.yaml")
 
@@ -58,7 +58,7 @@ def test_a_full_disk_is_no_result_and_the_next_call_measures(project: Any, full_
 
 
 def test_a_second_call_for_reports_in_every_format_has_nothing_to_do(project: Any) -> None:
-    reports = [f"report/lab5.{kind}" for kind in REPORTS]
+    reports = [f"report/lab5.{kind}" for kind in REPORT_ENDS]
     project.make(*reports)
     again = project.make(*reports)
     assert "Nothing to be done" in again
@@ -89,8 +89,8 @@ def test_what_is_made_again_is_as_it_was_and_nothing_is_left_to_do(project: Any)
     record.write_bytes(record.read_bytes()[:100])
     others = {name: time for name, time in project.records.items() if name != record.name}
     said = project.make("report/lab5.pdf")
-    assert "Made again: results/local/overview summary.svg is cut off" in said
-    assert f"Made again: results/local/records/{record.name} cannot be used" in said
+    assert f"Made again: results/local/overview summary.svg {CHANGED}" in said
+    assert f"Made again: results/local/records/{record.name} {CHANGED}" in said
     assert {name: project.result(name).read_bytes() for name in before} == before
     assert json.loads(record.read_text())["record"]["status"] == "ok"
     assert others.items() <= project.records.items()

@@ -256,7 +256,7 @@ def test_results_may_have_names_that_mean_something_elsewhere(one_experiment: An
     write_four(one_experiment.folder / "my 結果 {a}", WILD_NAMES)
     said = one_experiment.make("records", "--config", "import=my 結果 {a}")
     assert said.count("Importing") == len(WILD_NAMES)
-    assert len([*(one_experiment.folder / "results" / "my-a" / "records").iterdir()]) == 4
+    assert len([*(one_experiment.folder / "results" / "my-a" / "records").glob("*.json")]) == 4
 
 
 def test_what_cannot_be_told_is_asked_once_by_a_table_beside_the_files(one_experiment: Any) -> None:

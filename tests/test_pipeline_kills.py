@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 from waiting import wait_until
 
+from flashlab.calls.digests import write_digests
 from flashlab.files import write_json
 from flashlab.plan.datasets import read_dataset
 from flashlab.records import read_record
@@ -39,7 +40,7 @@ def just_measured(project: Any) -> None:
         if "record" in document:
             document["record"] |= {"started": now, "ended": now}
             write_json(path, document)
-            project.result(f"logs/measure/{path.stem}.log").unlink()  # it has the digest as made
+            write_digests(path)
 
 
 def test_a_killed_call_leaves_nothing_running_and_the_next_one_goes_on_by_itself(

@@ -14,6 +14,7 @@ from flashlab.benchmarks.implementations import implementations_of
 from flashlab.config import Layer, resolve_config
 from flashlab.plan import planning as plan
 from flashlab.plan.datasets import Dataset, Entry
+from flashlab.plan.documents import stage_documents, style_numbers
 from flashlab.runs import Run
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
@@ -162,9 +163,9 @@ def test_records_of_a_dataset_that_are_gone_are_listed(tmp_path: Path) -> None:
 
 
 def test_an_implementation_looks_the_same_in_every_report() -> None:
-    all_of_them = plan.style_numbers(["SdpaMath", "Pytorch", "Own", "FlashLab"])
+    all_of_them = style_numbers(["SdpaMath", "Pytorch", "Own", "FlashLab"])
     assert all_of_them == {"SdpaMath": 2, "Pytorch": 0, "Own": 1, "FlashLab": 7}
-    assert plan.style_numbers(["First", "Second"]) == {"First": 0, "Second": 1}
+    assert style_numbers(["First", "Second"]) == {"First": 0, "Second": 1}
 
 
 def test_the_order_of_implementations_changes_the_figures_and_not_the_tables() -> None:
@@ -173,6 +174,6 @@ def test_the_order_of_implementations_changes_the_figures_and_not_the_tables() -
         experiment = plan.experiments(config, ATTENTION, "cpu")[1]
         protocol, runs = plan.protocol_of(config, "cpu"), experiment.runs(*kind)
         files = plan.plan_local(ATTENTION, runs, protocol, KERNELS, Path("records"))
-        documents.append(plan.stage_documents([(experiment, files)], KERNELS, config, kind, Path()))
+        documents.append(stage_documents([(experiment, files)], KERNELS, config, kind, Path()))
     differing = {path for path, document in documents[0].items() if documents[1][path] != document}
     assert differing == {Path(f"plan/{of}/seq_len.json") for of in ("experiments", "sweeps")}

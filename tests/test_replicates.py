@@ -19,6 +19,7 @@ from flashlab.calls.replicates import (
     MOST_ADDED,
     Replicates,
     open_runs,
+    processes_asked,
     read_replicates,
     runs_to_decide,
     undecided,
@@ -126,7 +127,7 @@ def test_an_experiment_asks_for_more_processes_of_some_of_its_implementations(
     tmp_path: Path,
 ) -> None:
     repeated = replace(EXPERIMENT, replicates={"Flash2": 3})
-    asked = plan.processes_asked([EXPERIMENT, repeated], KIND)
+    asked = processes_asked([EXPERIMENT, repeated], KIND)
     found = read_replicates({"replicates": 1}, KIND[1], tmp_path / "none.json", asked)
     assert {(run.implementation, found.of(run)) for run in RUNS} >= {("Flash2", 3), ("Pytorch", 1)}
     run = next(run for run in RUNS if run.implementation == "Flash2")

@@ -13,8 +13,7 @@ from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS, OF_DATASET, 
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.calls import call
 from flashlab.calls.allocations import own_jobs
-from flashlab.calls.prepare import REPORTS
-from flashlab.calls.remaking import MISSING
+from flashlab.calls.remaking import MISSING, REPORT_ENDS
 from flashlab.measuring.start import start_warm_parent
 from flashlab.plan.source import DATA, LOCAL
 from flashlab.sources import sources_of
@@ -126,7 +125,7 @@ def remade(*outputs):
 
 def remade_report(kind, output):
     """An input function, as of `remade`, for a report: whatever it is made of is an input of it."""
-    reports = {f"{folder}/{REPORT}.{each}" for folder in (HOME, "report") for each in REPORTS}
+    reports = {f"{folder}/{REPORT}.{each}" for folder in (HOME, "report") for each in REPORT_ENDS}
     others = reports - {f"{HOME}/{REPORT}.{kind}", output}
 
     def newer_input(wildcards):

@@ -16,6 +16,7 @@ from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import read_json, write_json
 from flashlab.plan import planning as plan
+from flashlab.plan.documents import experiment_document, records_document
 from flashlab.plan.plan_files import experiment_file, records_file, sweep_file, titles_file
 from flashlab.plan.published import CLAIMS
 from flashlab.records import Record, write_record
@@ -67,9 +68,9 @@ class PlantedReport:
         plans = []
         for each in experiments:
             plans.append(experiment_file(folder, each.name))
-            write_json(plans[-1], plan.experiment_document(each, kernels, self.config, *self.kind))
+            write_json(plans[-1], experiment_document(each, kernels, self.config, *self.kind))
             records = records_file(folder, each.name)
-            write_json(records, plan.records_document(each, planned, kernels, *self.kind))
+            write_json(records, records_document(each, planned, kernels, *self.kind))
             write_json(sweep_file(folder, each.name), read_json(plans[-1]))
         make_tables(folder, self.claims, None, tables)
         for each, plan_file in zip(experiments, plans, strict=True):

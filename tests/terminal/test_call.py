@@ -16,7 +16,8 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.files import write_json
-from flashlab.plan.planning import PlannedExperiment, PlannedRun, stage_documents
+from flashlab.plan.documents import stage_documents
+from flashlab.plan.planning import PlannedExperiment, PlannedRun
 from flashlab.records import Measurement, write_record
 from flashlab.runs import Run
 from flashlab.terminal.call import MEASURE, STAGES, UNPLANNED, CallProgress, Job, duration, quantity

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from flashlab.calls.made import print_made
+from flashlab.calls.digests import write_digests
 from flashlab.calls.watching import end_with_workflow
 from flashlab.checking.shapes import FORM
 from flashlab.usage import UsageError, new_file, seconds, share
@@ -56,8 +56,8 @@ FUNCTIONS = {
 MEASURING = ("measure", "ceilings")
 """Commands that look after the process that they start, and end by themselves with their call."""
 
-LOGGED = (*MEASURING, "import", "tables", "observations", "figures", "overview")
-"""Commands that print the digest of each file that they have made, for the log of their job."""
+DIGESTED = (*MEASURING, "import", "tables", "observations", "figures", "overview")
+"""Commands whose outputs are compared, at each call, with the digests written here."""
 
 BESIDE = {"tables": ("comparisons.csv", "estimates.csv", "claims.csv")}
 """Files that a command makes beside its ``--output``."""
@@ -449,6 +449,6 @@ def _run(name: str, options: Mapping[str, Any]) -> int:
         end_with_workflow()
     with _warnings_shown():
         status = _imported(FUNCTIONS[name])(*options.values()) or 0
-        if name in LOGGED:
-            print_made(options["output"], BESIDE.get(name, ()))
+        if name in DIGESTED:
+            write_digests(options["output"], BESIDE.get(name, ()))
     return status

@@ -66,16 +66,6 @@ def write_json(path: Path, document: Any) -> None:
         file.write(text)
 
 
-def write_json_if_changed(path: Path, document: Any) -> None:
-    """Write a JSON document only where `path` holds another, so that its mtime means a change."""
-    try:
-        if path.read_text(encoding="utf-8") == json_text(document):
-            return
-    except FileNotFoundError:
-        pass
-    write_json(path, document)
-
-
 LONGEST_ADDRESS = 100
 """Bytes of a socket's path; Linux takes 107, macOS 103."""
 

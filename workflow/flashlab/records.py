@@ -143,9 +143,12 @@ class Record:
         }
 
 
+TIMED_OUT = "timed out after"
+
+
 def time_out_message(timeout_s: float) -> str:
     """The message of a record whose run was ended by its time limit."""
-    return f"timed out after {timeout_s:g} s"
+    return f"{TIMED_OUT} {timeout_s:g} s"
 
 
 def _check_items(

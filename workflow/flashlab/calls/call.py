@@ -21,10 +21,10 @@ from typing import Any
 
 from flashlab.benchmarks.implementations import ImplementationError
 from flashlab.calls.exclusive import FolderClaim
-from flashlab.calls.prepare import INTACT, Prepared, prepare, prepare_description
-from flashlab.calls.remaking import ASKED_FOR, MISSING
+from flashlab.calls.prepare import Prepared, prepare, prepare_description
+from flashlab.calls.remaking import ASKED_FOR, MISSING, UNKNOWN
 from flashlab.config import ConfigError, Layer
-from flashlab.files import json_text, open_atomically, write_json, write_json_if_changed
+from flashlab.files import json_text, open_atomically, write_json
 from flashlab.machine import MachineError
 from flashlab.plan.datasets import DatasetError
 from flashlab.plan.importing import OpenRunsError
@@ -49,49 +49,42 @@ PREPARED = Path(".snakemake", "flashlab-call.json")
 class PlanFiles:
     """A call's plan files, below `root`; in place they are restored if no job has run.
 
-    Elsewhere they are deleted with the process. Snakemake also reads the rules for ``--lint``,
-    ``--summary`` or ``--report``; a plan under which no job has run must not decide what the next
-    call reruns.
+    Snakemake also reads the rules for ``--lint``, ``--summary`` or ``--report``; a plan under which
+    no job has run must not decide what the next call reruns. `aside`, which is deleted with the
+    process, holds what was replaced, or the whole plan where it is not in place.
     """
 
     def __init__(self, in_place: bool) -> None:
-        self.root = IN_PLACE
-        if not in_place:
-            self.root = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
-            atexit.register(shutil.rmtree, self.root, ignore_errors=True)
-        self._before: dict[Path, tuple[bytes, os.stat_result] | None] = {}
+        self.aside = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
+        atexit.register(shutil.rmtree, self.aside, ignore_errors=True)
+        self.root = IN_PLACE if in_place else self.aside
+        self._written: dict[Path, Path] = {}
 
     def write(self, documents: Mapping[str, Any]) -> None:
         """Write documents by their paths; a new modification time means new content."""
         for name, document in documents.items():
             own = Path(name).absolute()  # Snakemake changes the working directory before it ends
-            before = (own.read_bytes(), own.stat()) if own.is_file() else None
-            same = before if before and before[0] == json_text(document).encode() else None
-            if self.root != IN_PLACE:
+            aside = self.aside / name
+            is_there = own.is_file()
+            is_same = is_there and own.read_bytes() == json_text(document).encode()
+            if is_there and is_same != (self.root == IN_PLACE):
+                aside.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(own, aside)  # with its time
+            if not is_same:
                 write_json(self.root / name, document)
-                if same:
-                    _set_times(self.root / name, same[1])
-            elif not same:
-                self._before[own] = before
-                write_json(own, document)
+                self._written[own] = aside
 
     def keep(self) -> None:
         """Leave the plan in the folder: the first job is about to run."""
-        self._before.clear()
+        self._written.clear()
 
     def take_back(self) -> None:
         """Restore the plan to what it was before `write`, unless it is kept."""
-        for path, before in self._before.items():
-            if before is None:
-                path.unlink(missing_ok=True)
-                continue
-            with open_atomically(path, binary=True) as file:
-                file.write(before[0])
-            _set_times(path, before[1])
-
-
-def _set_times(path: Path, status: os.stat_result) -> None:
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        for own, before in self._written.items() if self.root == IN_PLACE else ():
+            if before.is_file():
+                shutil.copy2(before, own)
+            else:
+                own.unlink(missing_ok=True)
 
 
 def keep_call(prepared: Prepared) -> None:
@@ -99,9 +92,7 @@ def keep_call(prepared: Prepared) -> None:
 
     The plan's documents are omitted: they are on disk already.
     """
-    write_json(PREPARED, asdict(replace(prepared, documents={}, intact={})))
-    if prepared.orders:
-        write_json_if_changed(INTACT, prepared.intact)
+    write_json(PREPARED, asdict(replace(prepared, documents={})))
 
 
 def read_call() -> Prepared:
@@ -178,7 +169,8 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
         keep_call(prepared)
     for notice in prepared.notices:
         print(f"Imported: {notice}", file=sys.stderr)
-    surprising = {f: why for f, why in prepared.remade.items() if why not in (MISSING, ASKED_FOR)}
+    usual = (MISSING, ASKED_FOR, UNKNOWN)
+    surprising = {f: why for f, why in prepared.remade.items() if why not in usual}
     for notice in [*prepared.upgrades, *(f"{file} {why}" for file, why in surprising.items())]:
         print(f"{'To be made' if dry else 'Made'} again: {notice}", file=sys.stderr)
     begun = BegunCall(prepared, files, claim)

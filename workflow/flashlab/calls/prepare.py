@@ -11,32 +11,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS, OF_DATASET, table_names
-from flashlab.anonymity import anonymous_text
+from flashlab.analysis.experiment import COMPARISONS
 from flashlab.benchmarks.implementations import implementations_of
-from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.calls import remaking
-from flashlab.calls.replicates import read_replicates, runs_to_decide
-from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
-from flashlab.files import read_json
+from flashlab.calls.replicates import processes_asked, read_replicates, runs_to_decide
+from flashlab.config import ConfigError, Layer, named_benchmark, resolve_config
 from flashlab.plan import datasets, identity, planning
-from flashlab.plan.blocks import blocks_of, broken_blocks, cards_of
+from flashlab.plan.blocks import blocks_of, cards_of
 from flashlab.plan.counting import Counting, counting_of
+from flashlab.plan.documents import plan_documents
 from flashlab.plan.machines import HERE, machine_file
-from flashlab.plan.plan_files import processes_file, results_of, shown_file
+from flashlab.plan.plan_files import processes_file, results_of
 from flashlab.plan.published import CLAIMS, claimed_protocols, claimed_runs, claims_of, read_claims
 from flashlab.plan.source import LOCAL, Source, source_of
 from flashlab.plan.upgrades import upgrade_notices
-from flashlab.runs import Run
 
-INTACT = Path(".snakemake", "flashlab-records.json")
-"""The records that a call found intact, kept for the next one; it may be deleted at any time."""
-
-REPORTS = ("pdf", "html")
-
-PlannedRuns = Mapping[Run, planning.PlannedRun]
-Planning = tuple[planning.PlannedExperiment, PlannedRuns]
+Planning = tuple[planning.PlannedExperiment, planning.PlannedRuns]
 """An experiment with the file of each of its runs' records."""
 
 
@@ -49,8 +40,7 @@ class Prepared:
     to convert, by record file name; both are empty for a recorded dataset. `remade` holds the
     planned files that must be made again, each with the reason, and `upgrades` says why runs that
     were measured before are measured again; `notices` say how imported files were read. `config` is
-    the resolved configuration, and `machine` the file of the machine that it names. `intact` is
-    what the next call is to know of the records.
+    the resolved configuration, and `machine` the file of the machine that it names.
     Paths are relative to the working directory.
     """
 
@@ -73,7 +63,6 @@ class Prepared:
     notices: Sequence[str] = ()
     upgrades: Sequence[str] = ()
     documents: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    intact: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
@@ -92,25 +81,40 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             with one message: what is wrong, where, and what to do.
     """
     source = source_of(base, own)
-    protocol = planning.protocol_of(source.config, source.device)
-    experiments = planning.experiments(source.config, source.benchmark, source.device)
+    config = source.config
+    protocol = planning.protocol_of(config, source.device)
+    experiments = planning.experiments(config, source.benchmark, source.device)
     if source.imports and source.recorded:
         held = {entry.run for entry in source.recorded.entries}
         experiments = planning.of_held(experiments, held, source.kind)
-    planned, replicates = _planned_records(source, experiments, protocol)
+    planned, added = _planned_records(source, experiments, protocol)
     counting = counting_of(source, experiments)
     counters = counting.planned
     if source.recorded:
         counters = planning.recorded_counters(planned, source.recorded)
     every = _with_claims(source, experiments, planning.with_counters(planned, counters))
     ceilings = _ceilings(source)
-    remade, intact = _remade(source, every, counters, protocol, ceilings)
+    orders = _orders(source, planned, protocol, counting)
+    remade = remaking.files_to_remake(source, every, counters, protocol["timeout_s"], ceilings)
+    upgrades = (
+        []
+        if source.recorded
+        else upgrade_notices(
+            source.benchmark, planned, protocol, source.implementations, source.machine
+        )
+    )
+    left_out = _left_out(source, experiments)
+    remarks = _remark_files(config)
+    documents = plan_documents(source, every)
     return Prepared(
         dataset=source.dataset,
         home=source.home.as_posix(),
         report=source.benchmark.report,
         device=source.device,
         protocol=protocol["name"],
+        machine=None if source.machine is HERE else machine_file(config["machine"]).as_posix(),
+        config=config,
+        remade=remade,
         experiments=tuple(experiment.name for experiment, _ in every),
         drawn=tuple(experiment.name for experiment in experiments if experiment.figures),
         records={
@@ -124,38 +128,18 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         },
         counters=[entry.path.as_posix() for entry in counters.values()],
         ceilings=None if ceilings is None else ceilings.as_posix(),
-        orders=_orders(source, planned, protocol, counting),
+        orders=orders,
         imports=source.imports,
-        remarks=_remark_files(source.config),
-        notices=(*source.notices, *_left_out(source, experiments)),
-        remade=remade,
-        upgrades=()
-        if source.recorded
-        else upgrade_notices(
-            source.benchmark, planned, protocol, source.implementations, source.machine
-        ),
-        machine=None
-        if source.machine is HERE
-        else machine_file(source.config["machine"]).as_posix(),
-        config=source.config,
-        documents={**_documents(source, every), **replicates, **counting.kept},
-        intact=intact,
+        remarks=remarks,
+        notices=(*source.notices, *left_out),
+        upgrades=upgrades,
+        documents={**documents, **added, **counting.kept},
     )
-
-
-def _left_out(source: Source, experiments: Sequence[planning.PlannedExperiment]) -> list[str]:
-    """What is to be said of imported files that no experiment shows."""
-    shown = {run for experiment in experiments for run in experiment.runs(*source.kind)}
-    left = [o["file"] for o in source.imports.values() if datasets.run_of(o) not in shown]
-    return [f"{', '.join(left)}: in no experiment of the report"] if left else []
-
-
-# What is planned
 
 
 def _planned_records(
     source: Source, experiments: Sequence[planning.PlannedExperiment], protocol: Mapping[str, Any]
-) -> tuple[PlannedRuns, dict[str, Any]]:
+) -> tuple[planning.PlannedRuns, dict[str, Any]]:
     """The file of each run's records, and the document of the processes that were added."""
     runs = [run for experiment in experiments for run in experiment.runs(*source.kind)]
     if source.recorded:
@@ -168,7 +152,7 @@ def _planned_records(
             }
         return recorded, {}
     local = (source.benchmark, runs, protocol, source.implementations, source.records)
-    asked = planning.processes_asked(experiments, source.kind)
+    asked = processes_asked(experiments, source.kind)
     kept = processes_file(source.home)
     replicates = read_replicates(source.config, source.device, kept, asked)
     planned = planning.plan_local(*local, replicates.of, source.machine)
@@ -183,7 +167,7 @@ def _planned_records(
 
 
 def _with_claims(
-    source: Source, experiments: Sequence[planning.PlannedExperiment], planned: PlannedRuns
+    source: Source, experiments: Sequence[planning.PlannedExperiment], planned: planning.PlannedRuns
 ) -> list[Planning]:
     """The experiments, and of a recorded dataset the records that claims alone are about.
 
@@ -225,7 +209,7 @@ def _ceilings(source: Source) -> Path | None:
 
 
 def _orders(
-    source: Source, planned: PlannedRuns, protocol: Mapping[str, Any], counting: Counting
+    source: Source, planned: planning.PlannedRuns, protocol: Mapping[str, Any], counting: Counting
 ) -> dict[str, dict[str, Any]]:
     """What to measure, by record file name in this order; nothing of a recorded dataset."""
     if source.recorded:
@@ -241,115 +225,14 @@ def _orders(
     }
 
 
-# What must be made again
+def _left_out(source: Source, experiments: Sequence[planning.PlannedExperiment]) -> list[str]:
+    """What is to be said of imported files that no experiment shows."""
+    shown = {run for experiment in experiments for run in experiment.runs(*source.kind)}
+    left = [o["file"] for o in source.imports.values() if datasets.run_of(o) not in shown]
+    return [f"{', '.join(left)}: in no experiment of the report"] if left else []
 
 
-def _remade(
-    source: Source,
-    every: Sequence[Planning],
-    counters: PlannedRuns,
-    protocol: Mapping[str, Any],
-    ceilings: Path | None,
-) -> tuple[dict[str, str], dict[str, Any]]:
-    """The planned files that must be made again, each with the reason; and the intact records."""
-    try:
-        intact = read_json(INTACT)
-    except (OSError, ValueError):
-        intact = {}
-    experiments = [experiment for experiment, _ in every]
-    remade = _stage_damages(source.home, source.benchmark, experiments)
-    if not source.is_vouched_for:
-        runs = {
-            entry.path: run
-            for planned in (*(planned for _, planned in every), counters)
-            for run, processes in planned.items()
-            for entry in processes.processes
-        }
-        logs = source.home / "logs" / ("import" if source.imports else "measure")
-        intact = {name: intact[name] for name in map(Path.as_posix, runs) if name in intact}
-        remade |= {
-            path.as_posix(): damage
-            for path, run in runs.items()
-            if (
-                damage := remaking.record_damage(
-                    path, run, protocol["timeout_s"], intact, logs / f"{path.stem}.log"
-                )
-            )
-        }
-    is_local = source.recorded is None
-    if ceilings and is_local:
-        log = remaking.read_log(source.home / "logs" / "measure" / f"{ceilings.stem}.log")
-        if damage := remaking.damage(ceilings, log):
-            remade[ceilings.as_posix()] = damage
-    if is_local and source.config["again"] == remaking.BLOCKS:
-        broken = broken_blocks(blocks_of(every[0][1]))
-        remade |= {entry.path.as_posix(): remaking.ASKED_FOR for entry in broken}
-    elif again := source.config["again"]:
-        both = (*every[0][1].values(), *counters.values()) if is_local else ()
-        measured = {e.path.as_posix(): e.run for entry in both for e in entry.processes}
-        remade |= remaking.runs_asked_for(again, measured)
-        if ceilings and is_local and again == remaking.ALL:
-            remade[ceilings.as_posix()] = remaking.ASKED_FOR
-    return remade, intact
-
-
-def _stage_damages(
-    home: Path, benchmark: Benchmark, experiments: Sequence[planning.PlannedExperiment]
-) -> dict[str, str]:
-    """Outputs of the stages after the records that must be made again, each with the reason."""
-    paths = {home / name: "tables" for name in OF_DATASET}
-    paths |= {home / OBSERVATIONS: "observations", home / "overview": "overview"}
-    found: dict[str, str] = {}
-    for experiment in experiments:
-        tables = home / "tables" / experiment.name
-        paths |= {tables / f"{table}.csv": "tables" for table in table_names(benchmark)}
-        if experiment.figures:
-            figures = home / "figures" / experiment.name
-            if lacking := remaking.missing_figures(figures, (f.id for f in experiment.figures)):
-                found[figures.as_posix()] = lacking
-            paths[figures] = f"figures/{experiment.name}"
-    # A report that was never requested is not missing.
-    for kind in REPORTS:
-        published = Path(f"report/{benchmark.report}.{kind}")
-        if published.exists():
-            paths |= {home / published.name: "", published: ""}
-    for path, job in paths.items():
-        log = remaking.read_log(home / "logs" / f"{job}.log")
-        if damage := remaking.damage(path, log):
-            found.setdefault(path.as_posix(), damage)
-    return found
-
-
-# The documents
-
-
-def _as_recorded(resolved: Mapping[str, Any], recorded: datasets.Dataset) -> dict[str, Any]:
-    """The configuration with the settings by which the dataset's records were measured."""
-    measure = resolved["measure"]
-    by_name = {entry.protocol["name"]: entry.protocol for entry in recorded.entries}
-    chosen = measure["protocol"] if measure["protocol"] in by_name else recorded.protocol
-    stated = by_name.get(chosen, {})
-    settings = {key: stated.get(key, value) for key, value in measure[chosen].items()}
-    timeout_s = stated.get("timeout_s", measure["timeout_s"])
-    changed = {"protocol": chosen, chosen: settings, "timeout_s": timeout_s}
-    return {**resolved, "measure": {**measure, **changed}}
-
-
-def _documents(source: Source, every: Sequence[Planning]) -> dict[str, Any]:
-    """The plan's files: each holds what its stages need and no more, so that reruns are exact."""
-    folder = source.home / "plan"
-    resolved = _as_recorded(source.config, source.recorded) if source.recorded else source.config
-    config = {**reported_config(resolved), "dataset": source.dataset}
-    if resolved["anonymous"] and "import" in config:
-        config["import"] = anonymous_text(config["import"])
-    documents: dict[Path, Any] = {
-        folder / "config.json": config,
-        shown_file(source.benchmark.report): {"dataset": source.dataset},
-        **planning.stage_documents(
-            every, source.implementations, resolved, source.kind, source.home
-        ),
-    }
-    return {path.as_posix(): document for path, document in documents.items()}
+# What is planned
 
 
 def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:

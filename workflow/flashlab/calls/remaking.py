@@ -1,21 +1,24 @@
-"""Which planned files to make again that modification times alone would not reveal.
+"""Which planned files a call makes again though modification times do not ask for it.
 
-From modification times Snakemake cannot tell that an intermediate file is missing or damaged, that
-a run hit a time limit that has been raised since, or that the user wants a run measured again. So
-each call looks for such files, and the rules that make them have an input that is newer than
-everything.
+That is a file that is not as its job made it, a run that a shorter time limit ended, and a run that
+the user wants measured again. The rules that make them have an input that is newer than all others.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from flashlab.calls.made import made_line
+from flashlab.analysis.experiment import OBSERVATIONS, OF_DATASET, table_names
+from flashlab.calls.digests import read_digests
 from flashlab.config import ConfigError
-from flashlab.records import RecordError, read_record, time_out_message
+from flashlab.files import sha256_of
+from flashlab.plan.blocks import blocks_of, broken_blocks
+from flashlab.plan.planning import PlannedExperiment, PlannedRuns
+from flashlab.plan.source import Source
+from flashlab.records import TIMED_OUT, RecordError, read_record, time_out_message
 from flashlab.runs import Run
 
 ALL = "all"
@@ -23,111 +26,144 @@ BLOCKS = "blocks"
 """Asks for the runs of each block that is not of one card and a few minutes (`plan.blocks`)."""
 
 ASKED_FOR = "is to be measured again"
+CHANGED = "was changed after it had been made"
 MISSING = "is missing"
+UNKNOWN = "has no digest"
 
-_ENDINGS = {
-    ".csv": (b"\n",),
-    ".html": (b"</html>", b"</html>\n"),
-    ".pdf": (b"%%EOF", b"%%EOF\n", b"%%EOF\r", b"%%EOF\r\n"),  # notes may be added to a report
-    ".svg": (b"</svg>", b"</svg>\n"),
-}
-"""How a complete file of each kind ends."""
+REPORT_ENDS = {"pdf": b"%%EOF", "html": b"</html>"}
+"""How a complete report ends. Its reader may have added notes, so it is not held to a digest."""
 
 
-def damage(path: Path, log: str = "") -> str | None:
-    """What is wrong with a file or folder that a stage has made; None if it is intact.
+def files_to_remake(
+    source: Source,
+    experiments: Sequence[tuple[PlannedExperiment, PlannedRuns]],
+    counters: PlannedRuns,
+    timeout_s: float,
+    ceilings: Path | None,
+) -> dict[str, str]:
+    """The reason for each file that must be made again, by its path."""
+    reasons = _damaged_outputs(source, [experiment for experiment, _ in experiments])
+    digests = read_digests(source.records)
+    if not source.is_vouched_for:
+        runs = {
+            process.path: run
+            for planned in (*(planned for _, planned in experiments), counters)
+            for run, entry in planned.items()
+            for process in entry.processes
+        }
+        for path, run in runs.items():
+            if reason := record_damage(path, run, timeout_s, digests):
+                reasons[path] = reason
+    if source.recorded is None and ceilings and (reason := ceilings_damage(ceilings, digests)):
+        reasons[ceilings] = reason
+    asked_for = _files_asked_for(source, experiments[0][1], counters, ceilings)
+    reasons |= dict.fromkeys(asked_for, ASKED_FOR)
+    return {path.as_posix(): reason for path, reason in reasons.items()}
 
-    A complete file is not cut off and, except for a PDF, has no NUL bytes, which a power failure
-    leaves. An empty folder has lost its files. A file that the `log` of its job names is as the job
-    made it.
-    """
-    if path.is_dir():
-        inside = sorted(path.iterdir())
-        if not inside:
-            return "is empty"
-        return next((f"{p.name} {found}" for p in inside if (found := damage(p, log))), None)
+
+def _damaged_outputs(source: Source, experiments: Sequence[PlannedExperiment]) -> dict[Path, str]:
+    """The reason for each output of the stages after the records that must be made again."""
+    home, drawn = source.home, [each.name for each in experiments if each.figures]
+    outputs = [home / name for name in (*OF_DATASET, OBSERVATIONS, "overview")]
+    outputs += [
+        home / "tables" / experiment.name / f"{table}.csv"
+        for experiment in experiments
+        for table in table_names(source.benchmark)
+    ]
+    outputs += [home / "figures" / name for name in drawn]
+    digests = read_digests(home) | read_digests(home / "figures")
+    reasons = {path: output_damage(path, digests) for path in outputs}
+    for kind, end in REPORT_ENDS.items():
+        published = Path("report", f"{source.benchmark.report}.{kind}")
+        if published.exists():  # one that was never requested is not missing
+            for path in (home / published.name, published):
+                reasons[path] = report_damage(path, end)
+    return {path: reason for path, reason in reasons.items() if reason}
+
+
+def output_damage(path: Path, digests: Mapping[Path, str]) -> str | None:
+    """Why a stage's file or folder must be made again; None where it is as it was made."""
+    if not path.exists():
+        return MISSING
+    files = [path] if path.is_file() else [file for file in digests if path in file.parents]
+    for file in files:
+        try:
+            if digests.get(file, UNKNOWN) not in (UNKNOWN, sha256_of(file)):
+                return CHANGED if file == path else f"{file.name} {CHANGED}"
+        except FileNotFoundError:
+            return f"lacks {file.name}"
+        except OSError as error:
+            return f"cannot be read ({error.strerror})"
+    return None if digests.keys() & files else UNKNOWN
+
+
+def report_damage(path: Path, end: bytes) -> str | None:
+    """Why a report must be made again; None where it is whole."""
     try:
-        content = path.read_bytes()
+        return None if path.read_bytes().rstrip().endswith(end) else "is cut off"
     except FileNotFoundError:
         return MISSING
     except OSError as error:
         return f"cannot be read ({error.strerror})"
-    return _fault(path, content) or _change(path, content, log)
 
 
-def _change(path: Path, content: bytes, log: str) -> str | None:
-    """That a file is not as it was when its job noted its digest in the log; None otherwise."""
-    for name in (path.name, f"{path.parent.name}/{path.name}"):  # in a folder of the job's own
-        if f"made {name} " in log and made_line(name, content) not in log:
-            return "was changed after it had been made"
+def ceilings_damage(path: Path, digests: Mapping[Path, str]) -> str | None:
+    """Why the ceilings must be measured again; those of unknown origin are only to be JSON."""
+    reason = output_damage(path, digests)
+    if reason != UNKNOWN:
+        return reason
+    try:
+        json.loads(path.read_bytes())
+    except (ValueError, RecursionError):
+        return "is not JSON"
     return None
-
-
-def _fault(path: Path, content: bytes) -> str | None:
-    """What is wrong with a file's content, whoever wrote it."""
-    if path.suffix == ".json":
-        try:
-            json.loads(content)
-        except (ValueError, RecursionError):
-            return "is not JSON"
-        return None
-    if path.suffix != ".pdf" and b"\0" in content:
-        return "holds NUL bytes"
-    endings = _ENDINGS.get(path.suffix)
-    return "is cut off" if endings and not content.endswith(endings) else None
-
-
-def missing_figures(folder: Path, figures: Iterable[str]) -> str | None:
-    """Which of an experiment's figures are missing from their folder; None if none are."""
-    if not folder.is_dir():
-        return MISSING
-    lacking = [name for name in figures if not (folder / f"{name}.svg").is_file()]
-    return f"lacks {', '.join(lacking)}" if lacking else None
-
-
-def _time_limit(path: Path, run: Run) -> float | None:
-    """After how many seconds a record's run was ended; None where it was not."""
-    record = read_record(path, run)
-    allowed = record.protocol.get("timeout_s")
-    ended = allowed is not None and record.message == time_out_message(allowed)
-    return allowed if ended else None
-
-
-def read_log(path: Path) -> str:
-    """The log of a job; empty where there is none."""
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
 def record_damage(
-    path: Path, run: Run, timeout_s: float, intact: dict[str, Any], log: Path
+    path: Path, run: Run, timeout_s: float, digests: Mapping[Path, str]
 ) -> str | None:
-    """Why a run must be measured again: its record is missing or not as made, or time ran out.
+    """Why a run must be measured again; None where its record stands.
 
-    Running out of time counts where less time was allowed than `timeout_s`. The `log` of the job
-    that made the record has its digest. A record that is not damaged is added to `intact`, and not
-    read until somebody writes to it: checking 10,000 records takes seconds.
+    A record of unknown origin, such as one that was copied alone, need only be the run's. One that
+    is as it was made is not parsed, so that checking 10,000 records takes seconds, unless its run
+    may have been ended by a time limit below `timeout_s`.
     """
-    name = path.as_posix()
     try:
-        status = path.stat()
-        state = [status.st_size, status.st_ctime_ns, status.st_ino]  # mtime can be set at will
-        if name not in intact or intact[name]["state"] != state:
-            limit = _time_limit(path, run)
-            if change := _change(path, path.read_bytes(), read_log(log)):
-                return change
-            intact[name] = {"state": state, "limit": limit}
+        content = path.read_bytes()
+        if path in digests and digests[path] != hashlib.sha256(content).hexdigest():
+            return CHANGED
+        if path in digests and TIMED_OUT.encode() not in content:
+            return None
+        record = read_record(path, run)
     except FileNotFoundError:
         return MISSING
-    except RecordError as error:
+    except (OSError, RecordError) as error:
         return f"cannot be used ({error})"
-    ended_after = intact[name]["limit"]
-    if ended_after is not None and ended_after < timeout_s:
-        return f"ran out of time after {ended_after:g} s, and {timeout_s:g} s are allowed now"
-    return None
+    allowed = record.protocol.get("timeout_s")
+    if allowed is None or record.message != time_out_message(allowed) or allowed >= timeout_s:
+        return None
+    return f"ran out of time after {allowed:g} s, and {timeout_s:g} s are allowed now"
 
 
-def runs_asked_for(again: str | Sequence[str], runs: Mapping[str, Run]) -> dict[str, str]:
-    """The record files of the runs to measure again, with the reason.
+def _files_asked_for(
+    source: Source, planned: PlannedRuns, counters: PlannedRuns, ceilings: Path | None
+) -> list[Path]:
+    """The records and ceilings that the configuration's ``again`` is about."""
+    again = source.config["again"]
+    if not again:
+        return []
+    if source.recorded:
+        return runs_asked_for(again, {})
+    if again == BLOCKS:
+        return [entry.path for entry in broken_blocks(blocks_of(planned))]
+    both = (*planned.values(), *counters.values())
+    measured = {process.path: process.run for entry in both for process in entry.processes}
+    found = runs_asked_for(again, measured)
+    return [*found, ceilings] if again == ALL and ceilings else found
+
+
+def runs_asked_for(again: str | Sequence[str], runs: Mapping[Path, Run]) -> list[Path]:
+    """The record files of the runs to measure again.
 
     Args:
         again: ``all``, or words; a run is meant where all parts of one of the words, which spaces
@@ -138,11 +174,11 @@ def runs_asked_for(again: str | Sequence[str], runs: Mapping[str, Run]) -> dict[
         ConfigError: a word that no planned run has in its name.
     """
     if again == ALL:
-        return dict.fromkeys(runs, ASKED_FOR)
-    found: dict[str, str] = {}
+        return list(runs)
+    found: dict[Path, None] = {}
     for word in [again] if isinstance(again, str) else again:
         wanted = set(word.lower().replace("-", " ").split())
-        meant = [path for path in runs if wanted and wanted <= set(Path(path).stem.split("-"))]
+        meant = [path for path in runs if wanted and wanted <= set(path.stem.split("-"))]
         if not meant:
             some = ", ".join(dict.fromkeys(run.implementation for run in runs.values()))
             raise ConfigError(
@@ -152,5 +188,5 @@ def runs_asked_for(again: str | Sequence[str], runs: Mapping[str, Run]) -> dict[
                 if runs
                 else "--config: again: nothing is measured here: the records are recorded ones"
             )
-        found |= dict.fromkeys(meant, ASKED_FOR)
-    return found
+        found |= dict.fromkeys(meant)
+    return list(found)

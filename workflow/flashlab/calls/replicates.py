@@ -43,6 +43,21 @@ class Replicates:
         return replace(self, added=dict(sorted({**self.added, **more}.items())))
 
 
+def processes_asked(
+    experiments: Iterable[PlannedExperiment], kind: tuple[str, str]
+) -> dict[Run, int]:
+    """The processes that experiments ask for of single runs, the most where several do.
+
+    `kind` is the dtype and device of the runs.
+    """
+    found: dict[Run, int] = {}
+    for experiment in experiments:
+        for run in experiment.runs(*kind) if experiment.replicates else ():
+            asked = experiment.replicates.get(run.implementation, 1)
+            found[run] = max(found.get(run, 1), asked)
+    return found
+
+
 def read_replicates(
     config: Mapping[str, Any], device: str, kept: Path, asked: Mapping[Run, int]
 ) -> Replicates:

@@ -6,9 +6,8 @@ looked up in its manifest instead.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,6 @@ from flashlab.plan.machines import HERE, Machine
 from flashlab.plan.plan_files import (
     CLAIMS_PREFIX,
     SUMMARY,
-    experiment_file,
-    records_file,
-    sweep_file,
-    titles_file,
 )
 from flashlab.proof import NONCE
 from flashlab.records import COUNTERS
@@ -54,6 +49,9 @@ class PlannedRun:
     def processes(self) -> tuple[PlannedRun, ...]:
         """The record of each process, in their order."""
         return (self, *self.replicates)
+
+
+PlannedRuns = Mapping[Run, PlannedRun]
 
 
 @dataclass(frozen=True)
@@ -197,21 +195,6 @@ def of_held(
             "the imported folder has none of the runs that the configuration asks for; leave its "
             "experiments and summary out, and they follow from the files"
         )
-    return found
-
-
-def processes_asked(
-    experiments: Iterable[PlannedExperiment], kind: tuple[str, str]
-) -> dict[Run, int]:
-    """The processes that experiments ask for of single runs, the most where several do.
-
-    `kind` is the dtype and device of the runs.
-    """
-    found: dict[Run, int] = {}
-    for experiment in experiments:
-        for run in experiment.runs(*kind) if experiment.replicates else ():
-            asked = experiment.replicates.get(run.implementation, 1)
-            found[run] = max(found.get(run, 1), asked)
     return found
 
 
@@ -373,164 +356,3 @@ def check_recorded(planned: Iterable[PlannedRun], where: str) -> None:
             f"The dataset {where} lacks {len(missing)} of its records:\n  {lines}\n"
             "Restore them (git checkout, or a copy): recorded datasets are not measured again."
         )
-
-
-# The plan's documents
-
-
-def _by_parameters(runs: Sequence[Run]) -> list[Run]:
-    """Runs in the tables' order, which puts those that are compared next to one another."""
-    return sorted(runs, key=lambda run: (tuple(run.values()), run.implementation))
-
-
-def _file(entry: PlannedRun) -> dict[str, Any]:
-    return {"path": entry.path.as_posix(), "sha256": entry.sha256}
-
-
-def _record_entry(entry: PlannedRun) -> dict[str, Any]:
-    found = {"run": entry.run.to_json(), **_file(entry)}
-    if entry.replicates:
-        found["replicates"] = [*map(_file, entry.replicates)]
-    if entry.counters:
-        found["counters"] = _file(entry.counters)
-    return found
-
-
-def records_document(
-    experiment: PlannedExperiment,
-    planned: Mapping[Run, PlannedRun],
-    implementations: Mapping[str, Implementation],
-    dtype: str,
-    device: str,
-    is_anonymous: bool = False,
-) -> dict[str, Any]:
-    """The experiment's records with their hashes, as ``plan/records/<experiment>.json``.
-
-    Sorted, so that the tables do not depend on the order in which the experiment lists its parts.
-    ``anonymous`` is there only where it is wanted.
-    """
-    return {
-        "benchmark": experiment.benchmark.name,
-        # What records' kernels are compared with, to see whether they have changed since.
-        "sources": {
-            name: {"digest": implementations[name].digest}
-            for name in sorted(experiment.implementations)
-        },
-        "records": [
-            _record_entry(planned[run]) for run in _by_parameters(experiment.runs(dtype, device))
-        ],
-        **({"anonymous": True} if is_anonymous else {}),
-    }
-
-
-FIXED_STYLES = (
-    *("Pytorch", "Flash2", "SdpaMath", "SdpaEfficient"),
-    *("SdpaCudnn", "Flex", "Flash4", "FlashLab", "Flash3"),
-)
-"""The implementations that have the same colour and marker in every report, by their number."""
-
-
-def style_numbers(names: Iterable[str]) -> dict[str, int]:
-    """The number of each implementation's colour and marker: the fixed one, or the next free."""
-    fixed = {name: number for number, name in enumerate(FIXED_STYLES)}
-    names = list(names)
-    taken = {fixed[name] for name in names if name in fixed}
-    free = (number for number in itertools.count() if number not in taken)
-    return {name: fixed[name] if name in fixed else next(free) for name in names}
-
-
-def _relation(implementation: Implementation) -> dict[str, Any]:
-    """The implementation's previous step and idea, or its twin with separate inputs; else empty."""
-    if implementation.packed_of is not None:
-        return {"packed_of": implementation.packed_of}
-    if implementation.idea is None:
-        return {}
-    return {"previous": implementation.previous, "idea": implementation.idea}
-
-
-def _declared(implementation: Implementation) -> dict[str, Any]:
-    """An attention kernel's declarations: parameters that not all take, and those that group it.
-
-    The latter are ``stores_scores``, and ``tuned_on`` of this project's kernels.
-    """
-    found: dict[str, Any] = {}
-    if implementation.takes:
-        found["takes"] = dict(implementation.takes)
-    if implementation.stores_scores:
-        found["stores_scores"] = True
-    if implementation.tuned_on:
-        found["tuned_on"] = list(implementation.tuned_on)
-    return found
-
-
-def experiment_document(
-    experiment: PlannedExperiment,
-    implementations: Mapping[str, Implementation],
-    config: Mapping[str, Any],
-    dtype: str,
-    device: str,
-) -> dict[str, Any]:
-    """An experiment's plan for the later stages, as ``plan/experiments/<name>.json``.
-
-    ``style`` numbers an implementation's colour and marker (`style_numbers`).
-    ``emphasised`` are the implementations that a figure with many lines draws in colour: the
-    baseline, those of the headline, and those whose counters explain their times.
-    """
-    # The headline's own order does not count: exchanging two of its columns redraws nothing.
-    shown = [name for block in config["experiments"] for name in block["implementations"]]
-    shown += sorted(config["summary"]["implementations"])
-    order = list(dict.fromkeys([*shown, *experiment.implementations]))
-    numbers = style_numbers(order)
-    names = list(experiment.implementations)
-    if experiment.name == SUMMARY:
-        names.sort(key=order.index)
-    return {
-        "benchmark": experiment.benchmark.name,
-        "name": experiment.name,
-        "sweep": experiment.sweep,
-        "baseline": config["baseline"],
-        "emphasised": [
-            name
-            for name in names
-            if name == config["baseline"]
-            or name in config["summary"]["implementations"]
-            or name in config["counted"]
-        ],
-        "implementations": [
-            {
-                "name": name,
-                "style": numbers[name],
-                "label": implementations[name].label_on(device),
-                **_relation(implementations[name]),
-                **_declared(implementations[name]),
-            }
-            for name in names
-        ],
-        "runs": [run.to_row() for run in _by_parameters(experiment.runs(dtype, device))],
-        "figures": [asdict(figure) for figure in experiment.figures],
-    }
-
-
-def stage_documents(
-    planning: Sequence[tuple[PlannedExperiment, Mapping[Run, PlannedRun]]],
-    implementations: Mapping[str, Implementation],
-    config: Mapping[str, Any],
-    kind: tuple[str, str],
-    home: Path,
-) -> dict[Path, Any]:
-    """The files below `home` that the stages after the records read of these experiments."""
-    documents: dict[Path, Any] = {
-        home / "plan" / "languages.json": config["languages"],
-        home / "plan" / "experiments.json": [experiment.name for experiment, _ in planning],
-        titles_file(home): {experiment.name: experiment.title for experiment, _ in planning},
-    }
-    for experiment, planned in planning:
-        document = experiment_document(experiment, implementations, config, *kind)
-        documents[experiment_file(home, experiment.name)] = document
-        documents[sweep_file(home, experiment.name)] = {
-            key: value for key, value in document.items() if key != "figures"
-        }
-        documents[records_file(home, experiment.name)] = records_document(
-            experiment, planned, implementations, *kind, config["anonymous"]
-        )
-    return documents

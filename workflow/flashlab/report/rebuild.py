@@ -18,6 +18,7 @@ from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import write_json
 from flashlab.plan import planning as plan
 from flashlab.plan.datasets import dataset_folder
+from flashlab.plan.documents import stage_documents
 from flashlab.plan.plan_files import experiment_file, results_of
 from flashlab.plan.published import CLAIMS, claimed_runs, claims_of, read_claims
 from flashlab.plan.source import LOCAL
@@ -123,7 +124,7 @@ def _write_plans(
             f"the attached records are not the runs that {CONFIG} asks for; they differ in "
             f"{lacking}"
         )
-    documents = plan.stage_documents(planning, implementations, config, kind, results)
+    documents = stage_documents(planning, implementations, config, kind, results)
     for path, document in documents.items():
         write_json(path, document)
     return [experiment for experiment, _ in planning]

@@ -1,0 +1,67 @@
+"""The lists of digests of what jobs have made."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from flashlab.calls.digests import LIST, read_digests, write_digests
+from flashlab.files import sha256_of
+
+
+def written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_list_holds_the_files_of_an_output_and_those_beside_it(tmp_path: Path) -> None:
+    runs = written(tmp_path / "tables" / "causal" / "runs.csv", "run\n")
+    estimates = written(tmp_path / "estimates.csv", "estimate\n")
+    written(tmp_path / "tables" / ".snakemake_timestamp", "")
+    write_digests(tmp_path / "tables", ["estimates.csv"])
+    expected = {path: sha256_of(path) for path in (runs, estimates)}
+    assert read_digests(tmp_path) == expected
+    assert read_digests(tmp_path / "tables") == {}
+
+
+def test_what_is_made_again_replaces_what_the_list_said_of_it(tmp_path: Path) -> None:
+    time = written(tmp_path / "causal" / "time.svg", "<svg/>")
+    memory = written(tmp_path / "causal" / "memory.svg", "<svg/>")
+    other = written(tmp_path / "causal2" / "time.svg", "<svg/>")
+    write_digests(time.parent)
+    write_digests(other.parent)
+    memory.unlink()
+    time.write_text("<svg></svg>")
+    write_digests(time.parent)
+    assert read_digests(tmp_path) == {path: sha256_of(path) for path in (time, other)}
+
+
+def test_jobs_that_end_at_once_lose_no_digest(tmp_path: Path) -> None:
+    records = [written(tmp_path / f"{i}.json", str(i)) for i in range(40)]
+    with ThreadPoolExecutor(8) as jobs:
+        list(jobs.map(write_digests, records * 3))
+    assert read_digests(tmp_path) == {path: sha256_of(path) for path in records}
+    assert len((tmp_path / LIST).read_text().splitlines()) == len(records)
+
+
+def test_a_damaged_list_is_one_of_fewer_files(tmp_path: Path) -> None:
+    record = written(tmp_path / "a.json", "{}")
+    write_digests(record)
+    with (tmp_path / LIST).open("ab") as file:
+        file.write(b"\0\0\xff\nabc  \n12")
+    assert read_digests(tmp_path) == {record: sha256_of(record)}
+
+
+@pytest.mark.skipif(not shutil.which("sha256sum"), reason="takes sha256sum")
+def test_sha256sum_checks_a_list(tmp_path: Path) -> None:
+    record = written(tmp_path / "a.json", "{}")
+    write_digests(record)
+    check = ["sha256sum", "--check", "--strict", LIST]
+    assert subprocess.run(check, cwd=tmp_path, capture_output=True).returncode == 0
+    record.write_text("[]")
+    assert subprocess.run(check, cwd=tmp_path, capture_output=True).returncode == 1
