@@ -477,4 +477,4 @@ def test_in_whatever_order_results_were_copied_only_what_is_new_is_measured(
     row, copied = TABLE[0], clone(backwards=True)
     row.change(copied)
     planned = copied.plan()
-    assert row.jobs <= planned <= row.jobs | FROM_TABLES_ON
+    assert row.jobs <= planned <= row.jobs | ALL_OF_RECORDS
