@@ -247,6 +247,19 @@ def test_what_has_no_numbers_is_told_with_why(planter: Planter) -> None:
     assert gaps(many(planter, along_n()).sections) is None
 
 
+def test_what_fails_with_one_mask_alone_is_told_with_it(planter: Planter) -> None:
+    runs = {(name, mask): row for name, row in along_n().items() for mask in (False, True)}
+    runs["Flash3", True] = ("unsupported",) * 4
+    said = told(gaps(many(planter, runs).sections))
+    assert (
+        "Flash3 has no numbers at N = 128, 256, 512, 1024 with the mask: unsupported." in said["en"]
+    )
+    assert "Flash3 加遮罩時在 N = 128、256、512、1024 沒有數據：不支援。" in said["zh_TW"]
+    runs["Flash3", False] = ("unsupported",) * 4
+    said = told(gaps(many(planter, runs).sections))
+    assert "at N = 128, 256, 512, 1024: unsupported." in said["en"]
+
+
 def test_a_point_that_its_neighbours_leave_no_room_for_is_told_as_odd(planter: Planter) -> None:
     """Times that grow as the operations, but at 512, where Flash2 alone takes twice as long."""
     steady = {"Pytorch": (10, 40, 160, 640), "Flash3": (2, 8, 32, 128)}

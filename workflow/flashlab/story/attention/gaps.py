@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flashlab.analysis.doubts import DIPS
-from flashlab.analysis.experiment import Row
+from flashlab.analysis.experiment import Experiment, Row
 from flashlab.story.observation import Observation
 from flashlab.story.tables import Section
 
@@ -40,21 +40,40 @@ def failures(sections: Sequence[Section]) -> list[dict[str, Any]]:
 
     Twins with packed inputs are left out: they fail where the ones with separate inputs do.
     """
-    found: dict[tuple[str, str, str], dict[str, Any]] = {}
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for section in sections:
         experiment = section.experiment
+        masks = _failing_masks(experiment)
         varies = len({run["head_dim"] for run in experiment.runs}) > 1
         for run in experiment.runs:
             name, status = run["implementation"], run["status"]
             if status == "ok" or name in experiment.packed:
                 continue
-            about = {"name": name, "status": status, "p": section.symbol}
+            mask = masks[name, status, experiment.value_of(run)]
+            about = {"name": name, "status": status, "p": section.symbol, "mask": mask}
             entry = found.setdefault(
-                (name, status, section.symbol), {**about, "at": [], "d": [], **_gate(run)}
+                tuple(about.values()), {**about, "at": [], "d": [], **_gate(run)}
             )
             entry["at"] = sorted({*entry["at"], experiment.value_of(run)})
             entry["d"] = sorted({*entry["d"], run["head_dim"]}) if varies else []
     return [*found.values()]
+
+
+def _failing_masks(experiment: Experiment) -> dict[tuple[str, str, int], bool | None]:
+    """Of each implementation, status and value the mask with which alone it is; None for both.
+
+    None too where it was measured with one mask only.
+    """
+    planned: dict[tuple[str, int], set[bool]] = {}
+    having: dict[tuple[str, str, int], set[bool]] = {}
+    for run in experiment.runs:
+        name, value = run["implementation"], experiment.value_of(run)
+        planned.setdefault((name, value), set()).add(run["causal"])
+        having.setdefault((name, run["status"], value), set()).add(run["causal"])
+    return {
+        (name, status, value): None if masks == planned[name, value] else min(masks)
+        for (name, status, value), masks in having.items()
+    }
 
 
 def _gate(run: Row) -> dict[str, Any]:
