@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,9 @@ def test_a_kernel_that_gives_no_result_is_recorded_as_what_it_is(own: Any) -> No
     assert wrong["status"] == "incorrect"
     assert (found["metrics"]["Wrong"]["value"], found["metrics"]["Wrong"]["samples"]) == ("", "")
     figure = own.folder / "results" / "local" / "figures" / "tokens" / "time.svg"
-    assert "Unready: 不支援 unsupported" in figure.read_text("utf-8")
+    drawn = figure.read_text("utf-8")
+    assert {*re.findall(r">(Unready|Wrong)<", drawn)} == {"Unready", "Wrong"}
+    assert "不支援 unsupported" in drawn and "結果錯誤 incorrect" in drawn
 
 
 def test_an_own_experiment_is_in_the_report_as_configured(
