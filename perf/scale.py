@@ -155,7 +155,9 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
             "figures",
             cost_of(
                 lambda: [
-                    draw_figures(experiment_file(home, e), tables, languages, home / "figures" / e)
+                    draw_figures(
+                        experiment_file(home, e), tables, None, languages, home / "figures" / e
+                    )
                     for e in planned.drawn
                 ]
             ),
