@@ -145,7 +145,8 @@ ENDINGS = {
 
 @pytest.mark.parametrize("n", ENDINGS)
 def test_every_way_to_fail_is_a_line_and_the_check_goes_on(checked: Checked, n: int) -> None:
-    assert f"  {ENDINGS[n]}" in row(checked, n)
+    said = re.escape(f"  {ENDINGS[n]}").replace("5\\ calls", r"\d+\ calls")  # as many as fit
+    assert re.search(said, row(checked, n))
 
 
 def test_the_first_traceback_is_shown_once_under_its_case(checked: Checked) -> None:
