@@ -82,7 +82,9 @@ class PlanFiles:
         """Restore the plan to what it was before `write`, unless it is kept."""
         for own, before in self._written.items() if self.root == IN_PLACE else ():
             if before.is_file():
-                shutil.copy2(before, own)
+                with open_atomically(own, binary=True) as file:
+                    file.write(before.read_bytes())
+                shutil.copystat(before, own)
             else:
                 own.unlink(missing_ok=True)
 
