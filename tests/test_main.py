@@ -10,6 +10,7 @@ import pytest
 
 from flashlab import cli
 from flashlab.analysis import stage
+from flashlab.analysis.experiment import OF_DATASET
 
 
 def options_of(command: argparse.ArgumentParser) -> list[str]:
@@ -22,6 +23,7 @@ COMMANDS = next(dict(a.choices or {}) for a in cli.make_parser()._actions if a.n
 
 def test_every_command_has_a_function_and_the_help_lists_them_in_their_order() -> None:
     assert [*COMMANDS] == [*cli.FUNCTIONS]
+    assert cli.BESIDE["tables"] == OF_DATASET
     assert {*cli.MEASURING, *cli.BESIDE} <= {*cli.DIGESTED} <= {*COMMANDS}
 
 

@@ -143,6 +143,7 @@ def figure_inputs(wildcards):
     job that is behind one that runs; where any is newer than the figures, the tables count.
     """
     name = wildcards.experiment
+    newer = remade(f"{HOME}/figures/{name}")(wildcards)
     code = [*sources_of("flashlab.figures.stage"), *sources_of("flashlab.analysis.tables")]
     found = {
         "plan": [f"{PLAN}/experiments/{name}.json"],
@@ -152,16 +153,12 @@ def figure_inputs(wildcards):
         "sources": list(map(str, code)),
         "catalogs": catalogs("figures"),
         "fonts": FONTS,
-        "remade": remade(f"{HOME}/figures/{name}")(wildcards) or [],
+        "remade": [newer] if newer else [],
     }
     folder = Path(HOME, "figures", name)
     stamps = (folder / ".snakemake_timestamp", folder)
     drawn = next((stamp.stat().st_mtime for stamp in stamps if stamp.exists()), 0)
-    files = [
-        Path(file)
-        for each in found.values()
-        for file in ([each] if isinstance(each, str) else each)
-    ]
+    files = [Path(file) for each in found.values() for file in each]
     is_current = all(file.stat().st_mtime <= drawn for file in files if file.exists())
     tables = [f"{HOME}/tables/{name}/{table}.csv" for table in ("runs", "metrics")]
     return {"tables": ancient(tables) if is_current else tables, **found}
