@@ -10,14 +10,13 @@ import pytest
 from planted.experiments import noisy
 
 from flashlab.analysis.ceilings import COPY, Ceiling, read_ceilings
-from flashlab.analysis.estimates import Estimates
 
 
 def ceiling_of(samples: list[float]) -> Ceiling:
     """The copy's ceiling of calls that took so long, and whether the calls drifted."""
     timed = {"samples": samples, "time(s)": 1e-3, "bytes": 2**30}
     document = {"device": "cuda", "matrix_product": {}, "copy": timed, "environment": {}}
-    found = read_ceilings(document, Estimates())
+    found = read_ceilings(document)
     assert (COPY in found.drifted) is found.copy.has_drifted
     return found.copy
 

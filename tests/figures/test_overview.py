@@ -14,7 +14,6 @@ from planted.experiments import SIZES, Planter
 from planted.records import record_of
 
 from flashlab.analysis.ceilings import Ceiling, read_ceilings
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import attention_run
@@ -122,7 +121,7 @@ def test_the_summary_marks_what_ran_out_of_memory_and_shows_how_much_there_is() 
 
 
 def test_rates_stand_under_the_measured_ceiling_if_they_come_near_it() -> None:
-    ceiling = read_ceilings(CEILINGS, Estimates()).matrix["float32"]
+    ceiling = read_ceilings(CEILINGS).matrix["float32"]
     near, far = experiment_of({"Pytorch": [1, 1, 1, 1]}), experiment_of({"Pytorch": [0.01] * 4})
     assert texts_of(summary([near], ceiling=ceiling)).count("Matrix product 2") == 2
     assert "Matrix product 2" not in texts_of(summary([far], ceiling=ceiling))

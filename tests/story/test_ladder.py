@@ -15,7 +15,6 @@ from story.planting import tables_of_report
 from story.reading import told as told_of
 
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
-from flashlab.analysis.estimates import Estimates
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run
@@ -276,7 +275,7 @@ CEILINGS = {
 def test_a_rate_is_a_share_of_the_ceiling_that_it_stays_under(
     plant: Plant, time: float, expected: str
 ) -> None:
-    ceilings = read_ceilings(CEILINGS, Estimates())
+    ceilings = read_ceilings(CEILINGS)
     tables = plant({"SharedTiles": time, "Padded": time, "Coalesced": time}, ceilings=ceilings)
     assert expected in told(ladder.ladder_rate(climbing(tables)))["en"]
     without = Tables(tables.experiments, tables.comparisons, tables.estimates, None)

@@ -10,7 +10,6 @@ from story.attention.test_why import CEILINGS, ON_GPU, counted
 from story.reading import tables_of, told
 
 from flashlab.analysis.ceilings import read_ceilings
-from flashlab.analysis.estimates import Estimates
 from flashlab.story.attention import group_why
 from flashlab.story.attention.groups import Chapter
 
@@ -23,7 +22,7 @@ def on_gpu(planter: Planter) -> Chapters:
 
     def chapter(**runs: Any) -> Chapter:
         experiment = planter.experiment(runs, **ON_GPU)
-        ceilings = read_ceilings(CEILINGS, Estimates())
+        ceilings = read_ceilings(CEILINGS)
         return chapter_of(tables_of(declared(experiment), ceilings=ceilings))
 
     return chapter

@@ -9,7 +9,6 @@ from planted.experiments import Planter
 from story.reading import section_of, tables_of, told
 
 from flashlab.analysis.ceilings import read_ceilings
-from flashlab.analysis.estimates import Estimates
 from flashlab.benchmarks.attention.declaration import attention_run, exact_peak_memory
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.story.attention import front, why
@@ -42,7 +41,7 @@ def on_gpu(planter: Planter) -> Callable[..., Section]:
 
     def section(**runs: Any) -> Section:
         experiment = planter.experiment(runs, **ON_GPU)
-        ceilings = read_ceilings(CEILINGS, Estimates())
+        ceilings = read_ceilings(CEILINGS)
         return tables_of(experiment, ceilings=ceilings).sections[0]
 
     return section

@@ -7,15 +7,14 @@ after the one that explains most; a run may have been measured in either state o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.ratios import ratio
-from flashlab.statistics import MIN_SAMPLES, Estimate
+from flashlab.statistics import MIN_SAMPLES, Estimate, estimate_median
 
 COPY = "copy"
 
@@ -144,42 +143,33 @@ def find_step(samples: Sequence[float], on_gpu: bool) -> int | None:
     return max(changes, key=lambda k: changes[k], default=None)
 
 
-def _falls(
-    samples: Sequence[float], part: Callable[[str, Sequence[float]], Estimate], on_gpu: bool
-) -> Iterator[tuple[Estimate, Estimate]]:
+def _falls(samples: Sequence[float], on_gpu: bool) -> Iterator[tuple[Estimate, Estimate]]:
     """The times before and after the fall that explains most, then before that, until none is."""
     while step := find_step(samples, on_gpu):
-        first = part(f"before {step}", samples[:step])
-        rest = part(f"after {step}", samples[step:])
+        first, rest = estimate_median(samples[:step]), estimate_median(samples[step:])
         if ratio(0, rest, first).verdict != "above":
             return
         yield first, rest
         samples = samples[:step]
 
 
-def _ceiling(
-    name: str, found: Mapping[str, Any], work: float, estimates: Estimates, on_gpu: bool
-) -> Ceiling:
+def _ceiling(found: Mapping[str, Any], work: float, on_gpu: bool) -> Ceiling:
     samples = [seconds * 1e3 for seconds in found["samples"] or [found["time(s)"]]]
-
-    def part(which: str, calls: Sequence[float]) -> Estimate:
-        return estimates.of(("ceiling", name, which), calls)
-
-    falls = list(_falls(samples, part, on_gpu))
+    falls = list(_falls(samples, on_gpu))
     if falls:
         return Ceiling(work, falls[-1][0], falls[0][1])
     third = max(1, len(samples) // 3)
-    first, last = part("first", samples[:third]), part("last", samples[-third:])
+    first, last = estimate_median(samples[:third]), estimate_median(samples[-third:])
     drifted = ratio(0, last, first).verdict in ("above", "below")
-    return Ceiling(work, part("all", samples), has_drifted=drifted)
+    return Ceiling(work, estimate_median(samples), has_drifted=drifted)
 
 
-def read_ceilings(document: Mapping[str, Any], estimates: Estimates) -> Ceilings:
+def read_ceilings(document: Mapping[str, Any]) -> Ceilings:
     """The ceilings of a record by ``flashlab.measuring.ceilings``."""
     on_gpu = document["device"] == "cuda"
     products = {
-        dtype: _ceiling(dtype, found, 2.0 * found["size"] ** 3, estimates, on_gpu)
+        dtype: _ceiling(found, 2.0 * found["size"] ** 3, on_gpu)
         for dtype, found in document["matrix_product"].items()
     }
-    copied = _ceiling(COPY, document[COPY], 2.0 * document[COPY]["bytes"], estimates, on_gpu)
+    copied = _ceiling(document[COPY], 2.0 * document[COPY]["bytes"], on_gpu)
     return Ceilings(document["environment"].get("device_name"), products, copied)

@@ -71,7 +71,7 @@ def make_tables(results: Path, claims_file: Path, ceilings_file: Path | None, ou
         ClaimsError: the file of published claims is no such file.
         RecordError: a record is missing, malformed, of another run, or not the manifest's.
     """
-    ceilings = read_ceilings(read_json(ceilings_file), Estimates()) if ceilings_file else None
+    ceilings = read_ceilings(read_json(ceilings_file)) if ceilings_file else None
     known: KnownRuns = {}
     read = [
         tabulate(records_file(results, name), sweep_file(results, name), output, ceilings, known)

@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.live import Live
 
 from flashlab.analysis.ceilings import is_implausible, read_ceilings
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import IMPLAUSIBLE
 from flashlab.analysis.replication import combine_processes
 from flashlab.benchmarks.model import Benchmark
@@ -54,7 +53,7 @@ def find_ceiling(device: str, device_name: str, dtype: str) -> Ceiling | None:
     """
     measured = RECORDS / ceilings_name(device)
     if measured.is_file():
-        product = read_ceilings(read_json(measured), Estimates()).matrix.get(dtype)
+        product = read_ceilings(read_json(measured)).matrix.get(dtype)
         return Ceiling(product.rate / 1e12, "of ceiling", device) if product else None
     known = find_device(device_name)
     peak = known and known.peak_tflops.get("float16" if dtype == "bfloat16" else dtype)

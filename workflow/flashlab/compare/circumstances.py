@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.ceilings import COPY, read_ceilings
-from flashlab.analysis.estimates import Estimates
 from flashlab.compare.sides import Records
 from flashlab.files import read_json
 from flashlab.plan.identity import DIGITS, deciding
@@ -122,7 +121,7 @@ def compare_ceilings(
     """
     if one is None or other is None:
         return []
-    first, second = (read_ceilings(read_json(file), Estimates()) for file in (one, other))
+    first, second = (read_ceilings(read_json(file)) for file in (one, other))
     found = [(COPY, 1e9, first.copy, second.copy)]
     found += [
         (dtype, 1e12, first.matrix[dtype], second.matrix[dtype])

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 from flashlab.analysis.ceilings import Ceiling, read_ceilings
 from flashlab.analysis.comparisons import read_comparisons
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import Experiment, ladder_of, read_experiment
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.curves import draw_curves
@@ -63,7 +62,7 @@ def product_of(experiments: Sequence[Experiment], ceilings_file: Path | None) ->
     dtypes = {row["dtype"] for experiment in experiments for row in experiment.runs}
     if ceilings_file is None or len(dtypes) != 1:
         return None
-    return read_ceilings(read_json(ceilings_file), Estimates()).matrix.get(dtypes.pop())
+    return read_ceilings(read_json(ceilings_file)).matrix.get(dtypes.pop())
 
 
 def draw_figures(

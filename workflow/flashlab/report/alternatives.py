@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from flashlab.report.compact import FAILED, printed_value
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table, grouped
-from flashlab.report.profile import speed_cell, tables_of
+from flashlab.report.profile import speed_cell
 from flashlab.story.numbers import percent, rough, size, three
 from flashlab.story.tables import Section
 from flashlab.story.training import (
@@ -78,7 +78,7 @@ def render_alternatives(data: ReportData) -> Table | None:
     """A row an attention, compiled or not; None where the runs are no alternatives."""
     if not any(experiment.has_alternatives for experiment in data.experiments):
         return None
-    section = alternatives_of(tables_of(data))
+    section = alternatives_of(data.tables)
     if section is None:
         return None
     rows = []

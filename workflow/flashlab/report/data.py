@@ -20,9 +20,10 @@ from flashlab.analysis.comparison_rows import (
     read_comparisons,
     variant_words,
 )
-from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.comparisons import read_comparisons as read_comparison_table
 from flashlab.analysis.experiment import (
     COMPARISONS,
+    ESTIMATES,
     Experiment,
     Row,
     Variant,
@@ -30,6 +31,7 @@ from flashlab.analysis.experiment import (
     sections_of,
 )
 from flashlab.analysis.ratios import rounded
+from flashlab.analysis.run_estimates import read_run_estimates
 from flashlab.benchmarks.model import Metric
 from flashlab.files import read_json
 from flashlab.plan.plan_files import (
@@ -40,6 +42,7 @@ from flashlab.plan.plan_files import (
     titles_file,
 )
 from flashlab.report.document import Cell
+from flashlab.story.tables import Tables
 from flashlab.telling.codes import STATUSES
 from flashlab.telling.glyphs import legible, legible_plan
 from flashlab.telling.stretches import neighbours
@@ -196,6 +199,15 @@ class ReportData:
         return read_comparisons(self.results / COMPARISONS)
 
     @cached_property
+    def tables(self) -> Tables:
+        """The tables of the dataset, as its story reads them."""
+        comparisons = read_comparison_table(self.results / COMPARISONS)
+        estimates = read_run_estimates(self.results / ESTIMATES, self.benchmark)
+        return Tables(
+            [self.summary, *self.experiments], comparisons, estimates, self.measured_ceilings
+        )
+
+    @cached_property
     def _compared(self) -> Mapping[Key, Comparison]:
         return between_implementations(self.comparisons)
 
@@ -232,7 +244,7 @@ class ReportData:
     @cached_property
     def measured_ceilings(self) -> Ceilings | None:
         """The device's ceilings, if they were measured."""
-        return read_ceilings(self.ceilings, Estimates()) if self.ceilings else None
+        return read_ceilings(self.ceilings) if self.ceilings else None
 
     def printed_figures(self, group: Sequence[Experiment]) -> list[tuple[str, str]]:
         """The figures of a section that are on paper, by experiment and id.

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flashlab.analysis.comparisons import read_comparisons
-from flashlab.analysis.experiment import COMPARISONS, ESTIMATES, Experiment, ladder_of, step_metric
+from flashlab.analysis.experiment import Experiment, ladder_of, step_metric
 from flashlab.analysis.experiment import Row as RunRow
-from flashlab.analysis.run_estimates import read_run_estimates
 from flashlab.benchmarks.model import Metric
 from flashlab.report.compact import places_of, printed_value, ratio_cell
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table
 from flashlab.story.ladder import HOST, KERNEL, WHOLE, Fall, gains, moved, number_of
 from flashlab.story.numbers import scaled
-from flashlab.story.tables import EQUAL, FASTER, SLOWER, UNDECIDED, Section, Speed, Tables
+from flashlab.story.tables import EQUAL, FASTER, SLOWER, UNDECIDED, Section, Speed
 from flashlab.telling.values import Short, Tellable, heading, say
 
 SHOWN_IN = {"B": (1e6, "GB/s"), "1": (1e6, "M"), "%": (1.0, "%"), "ms": (1.0, "ms")}
@@ -25,13 +23,6 @@ SIGNS = {FASTER: "above", SLOWER: "below", EQUAL: "equal", UNDECIDED: "inconclus
 """The verdict of a ratio that is printed, by that of the speeds."""
 
 CLOCKS = {KERNEL: "column.clock.kernel", HOST: "column.clock.host", WHOLE: "column.clock.process"}
-
-
-def tables_of(data: ReportData) -> Tables:
-    """The tables of the report's dataset, as its story reads them."""
-    comparisons = read_comparisons(data.results / COMPARISONS)
-    estimates = read_run_estimates(data.results / ESTIMATES, data.benchmark)
-    return Tables([data.summary, *data.experiments], comparisons, estimates, data.measured_ceilings)
 
 
 def speed_cell(data: ReportData, speed: Speed | None) -> Cell:
@@ -84,7 +75,7 @@ def render_steps(data: ReportData) -> Table | None:
     ladder = ladder_of(data.experiments)
     if ladder is None or ladder.is_simulated:
         return None
-    section, value = Section(tables_of(data), ladder), ladder.values[-1]
+    section, value = Section(data.tables, ladder), ladder.values[-1]
     held = {metric.name for metric in data.benchmark.metrics}
     clocks = [name for name in CLOCKS if name in held]
     found = {clock: gains(section, clock, value) for clock in clocks}

@@ -9,7 +9,6 @@ from pathlib import Path
 from flashlab.analysis.ceilings import read_ceilings
 from flashlab.analysis.claims import read_claims_table
 from flashlab.analysis.comparisons import read_comparisons
-from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import CLAIMS, COMPARISONS, ESTIMATES, read_planned_experiment
 from flashlab.analysis.run_estimates import read_run_estimates
 from flashlab.analysis.sittings import with_sittings
@@ -32,7 +31,7 @@ def read_tables(plan_files: Sequence[Path], tables: Path, ceilings_file: Path | 
     every = with_sittings([read_planned_experiment(file, tables) for file in plan_files])
     shown = [experiment for experiment in every if not experiment.is_of_claims]
     estimates = read_run_estimates(tables.with_name(ESTIMATES), shown[0].benchmark)
-    ceilings = read_ceilings(read_json(ceilings_file), Estimates()) if ceilings_file else None
+    ceilings = read_ceilings(read_json(ceilings_file)) if ceilings_file else None
     return Tables(
         [replace(experiment, runs=estimates.warned(experiment)) for experiment in shown],
         read_comparisons(tables.with_name(COMPARISONS)),
