@@ -14,18 +14,22 @@ TUNED_ON = ("NVIDIA H200",)
 SOURCES = (
     "flashlab/cuda/sm90.cuh", "flashlab/cuda/tiles.cuh", "flashlab/cuda/forward.cu",
     "flashlab/cuda/backward.cu", "flashlab/cuda/queries.cu", "flashlab/cuda/wide.cu",
+    "flashlab/launcher.cpp",
 )  # fmt: skip
 
 
 def provider(device: str) -> str:
-    """Which of the kernels `attention` calls, and why where they are not those for Hopper."""
+    """Which of the kernels `attention` calls and how, and why not in the fastest way."""
     if device != "cuda":
         return "FlashLab"
+    from kernels.flashlab.launcher import reason_for_python
     from kernels.flashlab.operator import reason_for_plain
 
     reason = reason_for_plain(torch.device(device))
     if reason is None:
-        return "FlashLab (CUDA C++ for Hopper)"
+        slower = reason_for_python()
+        launched = f", launched from Python: {slower}" if slower else ""
+        return f"FlashLab (CUDA C++ for Hopper{launched})"
     import triton
 
     return f"FlashLab (plain Triton: {reason}), triton {triton.__version__}"

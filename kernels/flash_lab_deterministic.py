@@ -17,6 +17,7 @@ TUNED_ON = ("NVIDIA H200",)
 SOURCES = (
     "flashlab/cuda/sm90.cuh", "flashlab/cuda/tiles.cuh", "flashlab/cuda/forward.cu",
     "flashlab/cuda/backward.cu", "flashlab/cuda/queries.cu", "flashlab/cuda/wide.cu",
+    "flashlab/launcher.cpp",
 )  # fmt: skip
 
 

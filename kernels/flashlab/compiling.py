@@ -98,7 +98,7 @@ def cubin(name: str, text: str) -> bytes:
 
     _, major, minor = nvrtc.nvrtcVersion()
     key = hashlib.sha256(repr((text, OPTIONS, major, minor)).encode()).hexdigest()
-    kept = _cache() / f"{name}-{key[:32]}.cubin"
+    kept = cache() / f"{name}-{key[:32]}.cubin"
     try:
         return kept.read_bytes()
     except OSError:
@@ -114,7 +114,7 @@ def cubin(name: str, text: str) -> bytes:
     return code
 
 
-def _cache() -> Path:
+def cache() -> Path:
     """The folder of compiled kernels."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "flashlab" / "kernels"
 

@@ -1,13 +1,13 @@
 """Launches the Hopper kernels: their constants, their arguments, and the order of the passes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
-from kernels.flashlab import choices, compiling, launching
+from kernels.flashlab import choices, compiling, launcher, launching
 from kernels.flashlab.choices import Backward, padded
-from kernels.flashlab.launching import Arguments, Boxes, Launch, Module
+from kernels.flashlab.launching import Boxes, Launch, Module, Pass, Run
 
 PROBLEMS = 1024
 """How many problems' launches are kept: as many sequence lengths as a program is likely to use."""
@@ -125,17 +125,18 @@ def _packed_heads(qkv: torch.Tensor) -> Inputs:
 
 
 @lru_cache(PROBLEMS)
-def _forward_launch(problem: Problem) -> tuple[Arguments, Launch]:
+def _forward_pass(problem: Problem) -> Pass:
     B, N, H, kv_heads, D, causal = problem[:6]
     processors = problem.gpu.multi_processor_count
     tile = choices.forward(D, N, causal, B * H, processors)
     keys_bytes, q_bytes = (problem.chunks * 128 * n for n in (2 * tile.stages * tile.keys, 64))
     q_slots = choices.forward_q_slots(tile, keys_bytes, q_bytes)
+    queued = choices.forward_queues(N)
     module = problem.module(
         "forward",
         {"KEYS": tile.keys, "CONSUMERS": tile.consumers, "STAGES": tile.stages,
          "PROGRAMS": tile.programs, "PINGPONG": tile.takes_turns, "Q_SLOTS": q_slots,
-         "QUEUED": choices.forward_queues(N),
+         "QUEUED": queued,
          "CONSUMER_REGISTERS": tile.registers[0], "PRODUCER_REGISTERS": tile.registers[1]},
         [tile.keys // 2],
     )  # fmt: skip
@@ -144,15 +145,16 @@ def _forward_launch(problem: Problem) -> tuple[Arguments, Launch]:
     tiles = B * H * blocks
     programs = min(tiles, tile.programs * processors)
     q, k, v = problem.strides
-    arguments = Arguments(
-        [problem.boxes(H, q, 64), problem.boxes(kv_heads, k, tile.keys),
-         problem.boxes(kv_heads, v, tile.keys), problem.boxes(H, problem.like_q, 64)],
-        problem.sizes(blocks, tiles, H),
-        pointers=2,
-        device=problem.device,
-    )  # fmt: skip
     function = module.function("forward", shared)
-    return arguments, Launch(function, programs, 128 * (1 + tile.consumers), shared)
+    run = Run(
+        {"q": problem.boxes(H, q, 64), "k": problem.boxes(kv_heads, k, tile.keys),
+         "v": problem.boxes(kv_heads, v, tile.keys), "o": problem.boxes(H, problem.like_q, 64)},
+        problem.sizes(blocks, tiles, H),
+        ("lse", "counter"),
+        problem.device,
+        [Launch(function, programs, 128 * (1 + tile.consumers), shared)],
+    )  # fmt: skip
+    return Pass((run,), queued=queued)
 
 
 _counters: dict[tuple[int, int], torch.Tensor] = {}
@@ -168,51 +170,62 @@ def _counter(device: torch.device) -> torch.Tensor:
     stream = (device.index, torch._C._cuda_getCurrentRawStream(device.index))
     if stream not in _counters:
         _counters[stream] = torch.zeros(2, dtype=torch.int32, device=device)
+        if launcher.loaded:
+            launcher.loaded.count(_counters[stream], stream[1])
     return _counters[stream]
+
+
+def _run(
+    prepared: Pass, addresses: Mapping[str, int], device: torch.device, like: torch.Tensor
+) -> Pass:
+    """Run a pass with its tensors at these addresses; `like` is one of float32."""
+    # Each has its name until all is launched, or its memory might be another's.
+    memory = like.new_empty(prepared.floats) if prepared.floats else like
+    counter = _counter(device) if prepared.queued else None
+    sums = memory.data_ptr()
+    given = {
+        **addresses,
+        "sums": sums,
+        "delta": sums + 4 * prepared.sums,
+        "counter": 0 if counter is None else counter.data_ptr(),
+    }
+    for run in prepared.runs:
+        run.launch(given)
+    return prepared
 
 
 def _forward(
     inputs: Inputs, kv_heads: int, causal: bool, out: torch.Tensor, lse: torch.Tensor
-) -> None:
+) -> Pass:
     B, N, H, D = out.shape
     q, k, v = inputs
     device = out.device.index
     strides = (q.strides, k.strides, v.strides)
     problem = Problem(B, N, H, kv_heads, D, causal, out.dtype, device, strides)
     launching.bind(device)
-    arguments, launch = _forward_launch(problem)
-    counter = _counter(out.device) if choices.forward_queues(N) else lse
-    addresses = (out.data_ptr(), lse.data_ptr(), counter.data_ptr())
-    arguments.launch((launch,), q.address, k.address, v.address, *addresses)
+    addresses = {"q": q.address, "k": k.address, "v": v.address, "o": out.data_ptr()}
+    addresses["lse"] = lse.data_ptr()
+    return _run(_forward_pass(problem), addresses, out.device, lse)
 
 
 def forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, out: torch.Tensor,
     lse: torch.Tensor,
-) -> None:  # fmt: skip
+) -> Pass:  # fmt: skip
     """Fill out (B, N, H, D) and lse (B, H, padded) from q (B, N, H, D), k and v."""
-    _forward((_heads(q), _heads(k), _heads(v)), k.shape[2], causal, out, lse)
+    return _forward((_heads(q), _heads(k), _heads(v)), k.shape[2], causal, out, lse)
 
 
-def packed_forward(qkv: torch.Tensor, causal: bool, out: torch.Tensor, lse: torch.Tensor) -> None:
+def packed_forward(qkv: torch.Tensor, causal: bool, out: torch.Tensor, lse: torch.Tensor) -> Pass:
     """As `forward`, from (B, N, 3, H, D)."""
-    _forward(_packed_heads(qkv), qkv.shape[3], causal, out, lse)
+    return _forward(_packed_heads(qkv), qkv.shape[3], causal, out, lse)
 
 
 # --- Backward, head_dim up to 128 -----------------------------------------------------------------
 
 
-class _Keys(NamedTuple):
-    """The launches of cuda/backward.cu, and the float32 values of dQ that it sums up in memory."""
-
-    mode: Backward
-    arguments: Arguments
-    launches: tuple[Launch, ...]
-    sums: int
-
-
-@lru_cache(PROBLEMS)
-def _keys_launches(problem: Problem, deterministic: bool) -> _Keys:
+def _keys_pass(problem: Problem, deterministic: bool) -> Pass:
+    """Of cuda/backward.cu, after the one for dQ where it does not compute that."""
     B, N, H, kv_heads, D, _ = problem[:6]
     heads, group = B * kv_heads, problem.group
     mode = choices.backward(N, heads, problem.gpu.multi_processor_count, deterministic)
@@ -230,30 +243,37 @@ def _keys_launches(problem: Problem, deterministic: bool) -> _Keys:
         [tile.rows // 2, 32],
     )  # fmt: skip
     blocks = problem.blocks(tile.rows)
-    tiles = heads if mode == Backward.OWN_HEADS else heads * problem.blocks(128)
+    own = mode == Backward.OWN_HEADS
+    tiles = heads if own else heads * problem.blocks(128)
     programs = min(tiles, problem.gpu.multi_processor_count)
-    q, k, v, dq, dk, dv = problem.strides
-    arguments = Arguments(
-        [problem.boxes(H, q, tile.rows), problem.boxes(kv_heads, k, 128),
-         problem.boxes(kv_heads, v, 128), problem.boxes(H, problem.like_q, tile.rows),
-         problem.boxes(H, problem.like_q, tile.rows), problem.boxes(H, dq, 64),
-         problem.boxes(kv_heads, dk, 64), problem.boxes(kv_heads, dv, 64)],
-        problem.sizes(blocks, tiles, kv_heads),
-        pointers=6,
-        device=problem.device,
-    )  # fmt: skip
+    parts = tile.rows // 64 if D <= 64 else problem.chunks
 
     def launch(name: str, programs: int, threads: int, shared: int) -> Launch:
-        early = name != "prepare" and mode != Backward.OWN_HEADS
+        early = name != "prepare" and not own
         return Launch(module.function(name, shared), programs, threads, shared, early)
 
-    parts = tile.rows // 64 if D <= 64 else problem.chunks
     launches = [launch("backward", programs, 384 if mode == Backward.ALONE else 512, shared)]
     if mode == Backward.ADDED:
         before = launch("prepare", B * H * blocks, 128, 0)
         launches = [before, *launches, launch("finish", B * H * blocks, 128, parts * 64 * 128)]
+    q, k, v, dq, dk, dv = problem.strides
+    run = Run(
+        {"q": problem.boxes(H, q, tile.rows), "k": problem.boxes(kv_heads, k, 128),
+         "v": problem.boxes(kv_heads, v, 128), "o": problem.boxes(H, problem.like_q, tile.rows),
+         "do": problem.boxes(H, problem.like_q, tile.rows), "dq": problem.boxes(H, dq, 64),
+         "dk": problem.boxes(kv_heads, dk, 64), "dv": problem.boxes(kv_heads, dv, 64)},
+        problem.sizes(blocks, tiles, kv_heads),
+        ("o", "do", "lse", "delta", "sums", "counter"),
+        problem.device,
+        launches,
+    )  # fmt: skip
     sums = {Backward.ALONE: 0, Backward.OWN_HEADS: programs * group, Backward.ADDED: B * H}[mode]
-    return _Keys(mode, arguments, tuple(launches), sums * blocks * parts * 64 * 64)
+    return Pass(
+        (_queries_run(problem), run) if mode == Backward.ALONE else (run,),
+        sums=sums * blocks * parts * 64 * 64,
+        delta=0 if own else B * H * padded(N),
+        queued=not own,
+    )
 
 
 def _keys_shared(problem: Problem, mode: Backward) -> int:
@@ -269,8 +289,7 @@ def _keys_shared(problem: Problem, mode: Backward) -> int:
 # --- Backward, dQ by itself -----------------------------------------------------------------------
 
 
-@lru_cache(PROBLEMS)
-def _queries_launch(problem: Problem) -> tuple[Arguments, Launch]:
+def _queries_run(problem: Problem) -> Run:
     B, _, H, kv_heads, D, _ = problem[:6]
     keys = 128 if D <= 128 else 64
     k_stages, v_stages = 2, 1 if D > 192 else 2
@@ -279,89 +298,76 @@ def _queries_launch(problem: Problem) -> tuple[Arguments, Launch]:
     shared = problem.chunks * 128 * ((k_stages + v_stages) * keys + 4 * 64) + 256
     blocks = problem.blocks(128)
     tiles = B * H * blocks
-    q, k, v, dq = problem.strides[:4]
-    arguments = Arguments(
-        [problem.boxes(H, q, 64), problem.boxes(kv_heads, k, keys),
-         problem.boxes(kv_heads, v, keys), problem.boxes(H, problem.like_q, 64),
-         problem.boxes(H, dq, 64)],
-        problem.sizes(blocks, tiles, H),
-        pointers=4,
-        device=problem.device,
-    )  # fmt: skip
     programs = min(tiles, problem.gpu.multi_processor_count)
-    function = module.function("queries", shared)
-    return arguments, Launch(function, programs, 384, shared)
+    q, k, v, dq = problem.strides[:4]
+    return Run(
+        {"q": problem.boxes(H, q, 64), "k": problem.boxes(kv_heads, k, keys),
+         "v": problem.boxes(kv_heads, v, keys), "do": problem.boxes(H, problem.like_q, 64),
+         "dq": problem.boxes(H, dq, 64)},
+        problem.sizes(blocks, tiles, H),
+        ("o", "lse", "delta", "counter"),
+        problem.device,
+        [Launch(module.function("queries", shared), programs, 384, shared)],
+    )  # fmt: skip
 
 
-@lru_cache(PROBLEMS)
-def _wide_launch(problem: Problem) -> tuple[Arguments, Launch]:
+def _wide_run(problem: Problem) -> Run:
     B, _, H, kv_heads = problem[:4]
     module = problem.module("wide", {}, [32])
     blocks = problem.blocks(64)
     tiles = B * kv_heads * blocks
+    programs = min(tiles, problem.gpu.multi_processor_count)
     shared = problem.chunks * 128 * 6 * 64 + 2 * 64 * 64 * 2 + 4 * 64 * 4 + 256
     q, k, v, _, dk, dv = problem.strides
     # Each head's Q and dO are read for every 64 keys: two at N 4096 took 7% less time than four.
-    arguments = Arguments(
-        [problem.boxes(H, q, 64), problem.boxes(kv_heads, k, 64), problem.boxes(kv_heads, v, 64),
-         problem.boxes(H, problem.like_q, 64), problem.boxes(kv_heads, dk, 64),
-         problem.boxes(kv_heads, dv, 64)],
+    return Run(
+        {"q": problem.boxes(H, q, 64), "k": problem.boxes(kv_heads, k, 64),
+         "v": problem.boxes(kv_heads, v, 64), "do": problem.boxes(H, problem.like_q, 64),
+         "dk": problem.boxes(kv_heads, dk, 64), "dv": problem.boxes(kv_heads, dv, 64)},
         problem.sizes(blocks, tiles, kv_heads, least_together=1),
-        pointers=3,
-        device=problem.device,
+        ("lse", "delta", "counter"),
+        problem.device,
+        [Launch(module.function("wide", shared), programs, 384, shared, starts_early=True)],
     )  # fmt: skip
-    programs = min(tiles, problem.gpu.multi_processor_count)
-    function = module.function("wide", shared)
-    return arguments, Launch(function, programs, 384, shared, starts_early=True)
+
+
+@lru_cache(PROBLEMS)
+def _backward_pass(problem: Problem, deterministic: bool) -> Pass:
+    if problem.D <= 128:
+        return _keys_pass(problem, deterministic)
+    delta = problem.B * problem.H * padded(problem.N)
+    return Pass((_queries_run(problem), _wide_run(problem)), delta=delta, queued=True)
 
 
 def _backward(
     grad: torch.Tensor, inputs: Inputs, kv_heads: int, out: torch.Tensor, lse: torch.Tensor,
     causal: bool, deterministic: bool, gradients: Inputs,
-) -> None:  # fmt: skip
+) -> Pass:  # fmt: skip
     B, N, H, D = out.shape
     device = out.device.index
     strides = tuple(x.strides for x in (*inputs, *gradients))
     problem = Problem(B, N, H, kv_heads, D, causal, out.dtype, device, strides)
     launching.bind(device)
-    q, k, v = (x.address for x in inputs)
-    dq, dk, dv = (x.address for x in gradients)
-    do, o, lse_at = grad.data_ptr(), out.data_ptr(), lse.data_ptr()
-    keys = None if D > 128 else _keys_launches(problem, deterministic)
-    # Where a tensor is not used, lse stands in. Each has its name until all is launched, or its
-    # memory might be another's.
-    own = keys is not None and keys.mode == Backward.OWN_HEADS
-    sums = keys.sums if keys else 0
-    memory = lse.new_empty(sums + (0 if own else lse.numel()))
-    counter = lse if own else _counter(out.device)
-    sums_at, counter_at = memory.data_ptr(), counter.data_ptr()
-    delta_at = sums_at + 4 * sums
-    if keys is None or keys.mode == Backward.ALONE:
-        arguments, launch = _queries_launch(problem)
-        arguments.launch((launch,), q, k, v, do, dq, o, lse_at, delta_at, counter_at)
-    if keys is None:
-        arguments, launch = _wide_launch(problem)
-        arguments.launch((launch,), q, k, v, do, dk, dv, lse_at, delta_at, counter_at)
-        return
-    keys.arguments.launch(
-        keys.launches, q, k, v, o, do, dq, dk, dv, o, do, lse_at, delta_at, sums_at, counter_at
-    )
+    names = ("q", "k", "v", "dq", "dk", "dv")
+    addresses = {name: x.address for name, x in zip(names, (*inputs, *gradients), strict=True)}
+    addresses |= {"do": grad.data_ptr(), "o": out.data_ptr(), "lse": lse.data_ptr()}
+    return _run(_backward_pass(problem, deterministic), addresses, out.device, lse)
 
 
 def backward(
     grad: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor,
     lse: torch.Tensor, causal: bool, deterministic: bool, dq: torch.Tensor, dk: torch.Tensor,
     dv: torch.Tensor,
-) -> None:  # fmt: skip
+) -> Pass:  # fmt: skip
     """Fill dq, dk and dv, which are like q, k and v, from dO and O (B, N, H, D) and lse."""
     inputs, gradients = (tuple(map(_heads, x)) for x in ((q, k, v), (dq, dk, dv)))
-    _backward(grad, inputs, k.shape[2], out, lse, causal, deterministic, gradients)
+    return _backward(grad, inputs, k.shape[2], out, lse, causal, deterministic, gradients)
 
 
 def packed_backward(
     grad: torch.Tensor, qkv: torch.Tensor, out: torch.Tensor, lse: torch.Tensor, causal: bool,
     deterministic: bool, dqkv: torch.Tensor,
-) -> None:  # fmt: skip
+) -> Pass:  # fmt: skip
     """As `backward`: fill dqkv (B, N, 3, H, D)."""
     inputs, gradients = _packed_heads(qkv), _packed_heads(dqkv)
-    _backward(grad, inputs, qkv.shape[3], out, lse, causal, deterministic, gradients)
+    return _backward(grad, inputs, qkv.shape[3], out, lse, causal, deterministic, gradients)

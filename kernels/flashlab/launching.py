@@ -7,8 +7,9 @@ again. So a problem's argument stays, and a call changes the addresses that diff
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import NamedTuple
 
 import torch
@@ -51,14 +52,20 @@ def bind(device: int) -> None:
     """Let this thread call the driver for a GPU: autograd's threads have not called it yet."""
     if getattr(_this_thread, "bound", False):
         return
-    context, handle = ctypes.c_void_p(), ctypes.c_int()
-    _check(_driver().cuCtxGetCurrent(ctypes.byref(context)), "asking for the context")
-    if not context.value:
+    if not context():
+        primary, handle = ctypes.c_void_p(), ctypes.c_int()
         _check(_driver().cuDeviceGet(ctypes.byref(handle), device), f"no GPU {device}")
-        status = _driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), handle)
+        status = _driver().cuDevicePrimaryCtxRetain(ctypes.byref(primary), handle)
         _check(status, f"the context of GPU {device}")
-        _check(_driver().cuCtxSetCurrent(context), f"the context of GPU {device}")
+        _check(_driver().cuCtxSetCurrent(primary), f"the context of GPU {device}")
     _this_thread.bound = True
+
+
+def context() -> int:
+    """The context that this thread's calls of the driver are for; 0 where it has none."""
+    found = ctypes.c_void_p()
+    _check(_driver().cuCtxGetCurrent(ctypes.byref(found)), "asking for the context")
+    return found.value or 0
 
 
 class Boxes(NamedTuple):
@@ -104,10 +111,10 @@ class _Configuration(ctypes.Structure):
     )  # fmt: skip
 
 
-class Launch:
+class Launch(NamedTuple):
     """A kernel as it is launched.
 
-    Args:
+    Attributes:
         function: of a `Module`.
         programs: how many blocks of threads.
         threads: in each.
@@ -116,62 +123,76 @@ class Launch:
             waits for their end by itself, with `wait_for_kernel_before`.
     """
 
-    def __init__(
-        self, function: ctypes.c_void_p, programs: int, threads: int, shared_bytes: int,
-        starts_early: bool = False,
-    ) -> None:  # fmt: skip
-        self._function = function
-        self._attribute = _Attribute(STARTS_EARLY, starts_early)
-        self._configuration = _Configuration(
-            (programs, 1, 1), (threads, 1, 1), shared_bytes, None,
-            ctypes.addressof(self._attribute), 1,
-        )  # fmt: skip
-        self._place = ctypes.addressof(self._configuration)
-
-    def __call__(self, stream: int, argument: int) -> None:
-        """Launch on a stream, with the argument that the pointer at `argument` points to."""
-        self._configuration.stream = stream
-        _check(
-            _driver().cuLaunchKernelEx(self._place, self._function, argument, None),
-            "launching a kernel",
-        )
+    function: ctypes.c_void_p
+    programs: int
+    threads: int
+    shared_bytes: int
+    starts_early: bool = False
 
 
-class Arguments:
-    """The one argument of a problem's kernels: what the copy engine needs, integers, pointers.
+class Run:
+    """Kernels that follow each other with one argument: what the copy engine needs, and pointers.
 
     Args:
-        boxes: how the kernels take the tensors that come first.
+        boxes: of the tensors that come first, how the kernels take them, by name.
         integers: what follows from the problem.
-        pointers: how many tensors come after those, as pointers.
+        pointers: the names of the tensors that come after those, as pointers.
         device: on whose current stream the kernels run.
+        launches: the kernels.
     """
 
     def __init__(
-        self, boxes: Sequence[Boxes], integers: Sequence[int], pointers: int, device: int
-    ) -> None:
+        self, boxes: Mapping[str, Boxes], integers: Sequence[int], pointers: Sequence[str],
+        device: int, launches: Sequence[Launch],
+    ) -> None:  # fmt: skip
         integers_at = len(boxes) * MAP_BYTES
-        pointers_at = (integers_at + 4 * len(integers) + 7) // 8 * 8
-        self._buffer = ctypes.create_string_buffer(pointers_at + 8 * pointers + 63)
+        self.names = (*boxes, *pointers)
+        self.maps = len(boxes)
+        self.pointers_at = (integers_at + 4 * len(integers) + 7) // 8 * 8
+        self.launches = tuple(launches)
+        self._bytes = self.pointers_at + 8 * len(pointers)
+        self._buffer = ctypes.create_string_buffer(self._bytes + 63)
         self._place = (ctypes.addressof(self._buffer) + 63) // 64 * 64
         (ctypes.c_int32 * len(integers)).from_address(self._place + integers_at)[:] = integers
-        self._pointers = (ctypes.c_void_p * pointers).from_address(self._place + pointers_at)
+        self._pointers = (ctypes.c_void_p * len(pointers)).from_address(
+            self._place + self.pointers_at
+        )
         self._argument = ctypes.c_void_p(self._place)
         self._argument_at = ctypes.addressof(self._argument)
         self._device = device
-        self._boxes = boxes
+        self._boxes = tuple(boxes.values())
+        self._addresses_of = itemgetter(*self.names)
         self._addresses: tuple[int, ...] | None = None
         self._lock = threading.Lock()
+        self._attributes = [_Attribute(STARTS_EARLY, x.starts_early) for x in launches]
+        self._configurations = [
+            _Configuration(
+                (x.programs, 1, 1), (x.threads, 1, 1), x.shared_bytes, None,
+                ctypes.addressof(attribute), 1,
+            )
+            for x, attribute in zip(launches, self._attributes, strict=True)
+        ]  # fmt: skip
+        self._calls = [
+            (configuration, ctypes.addressof(configuration), x.function)
+            for x, configuration in zip(launches, self._configurations, strict=True)
+        ]
 
-    def launch(self, launches: Sequence[Launch], *addresses: int) -> None:
+    def argument(self) -> bytes:
+        """The argument as it was launched last."""
+        return ctypes.string_at(self._place, self._bytes)
+
+    def launch(self, addresses: Mapping[str, int]) -> None:
         """Launch one kernel after the other with the tensors at these addresses."""
+        given = self._addresses_of(addresses)
         stream = torch._C._cuda_getCurrentRawStream(self._device)
         # Held until the driver has copied the argument.
         with self._lock:
-            if addresses != self._addresses:
-                self._change(addresses)
-            for launch in launches:
-                launch(stream, self._argument_at)
+            if given != self._addresses:
+                self._change(given)
+            for configuration, place, function in self._calls:
+                configuration.stream = stream
+                status = _driver().cuLaunchKernelEx(place, function, self._argument_at, None)
+                _check(status, "launching a kernel")
 
     def _change(self, addresses: tuple[int, ...]) -> None:
         before, self._addresses = self._addresses, None
@@ -187,8 +208,25 @@ class Arguments:
             else:
                 continue
             _check(status, f"tensor {i} of {[*sizes]} with strides {[*strides]}")
-        self._pointers[:] = addresses[len(self._boxes) :]
+        self._pointers[:] = addresses[self.maps :]
         self._addresses = addresses
+
+
+class Pass(NamedTuple):
+    """The runs of a problem's pass, and what they need besides the tensors.
+
+    The memory has the float32 `sums`, of dQ, then `delta`; `queued` tells of a counter of tiles.
+    """
+
+    runs: tuple[Run, ...]
+    sums: int = 0
+    delta: int = 0
+    queued: bool = False
+
+    @property
+    def floats(self) -> int:
+        """Of the memory."""
+        return self.sums + self.delta
 
 
 class Module:

@@ -1,16 +1,19 @@
 """Attention as `torch.library` operators with their gradient, which torch.compile takes whole.
 
 Q, K and V come packed in one tensor or separately. The kernels are chosen here: those in CUDA C++
-where the GPU is Hopper and NVRTC is there, else the plain ones in Triton.
+where the GPU is Hopper and NVRTC is there, else the plain ones in Triton. Where the former run, the
+launcher runs the operators, if it is there; what it does not know comes here, to the same operators
+with `unprepared_` before their names.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from operator import is_
 from typing import Any
 
 import torch
-from kernels.flashlab import choices, compiling
+from kernels.flashlab import choices, compiling, launcher
 
 DTYPES = (torch.float16, torch.bfloat16)
 
@@ -46,15 +49,17 @@ def _kernels(device: torch.device) -> Any:
 # Registered key by key: what `torch.library.custom_op` checks at each call would take half as long
 # again as all that is done here.
 _library = torch.library.Library("flashlab", "FRAGMENT")
-for _schema in (
+_SCHEMAS = (
     "attention(Tensor q, Tensor k, Tensor v, bool causal, bool deterministic) -> (Tensor, Tensor)",
     "attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, "
     "bool causal, bool deterministic) -> (Tensor, Tensor, Tensor)",
     "packed_attention(Tensor qkv, bool causal, bool deterministic) -> (Tensor, Tensor)",
     "packed_attention_backward(Tensor grad, Tensor qkv, Tensor out, Tensor lse, bool causal, "
     "bool deterministic) -> Tensor",
-):
+)
+for _schema in _SCHEMAS:
     _library.define(_schema, tags=torch.Tag.pt2_compliant_tag)
+    _library.define(f"unprepared_{_schema}")
 separate_forward = torch.ops.flashlab.attention.default
 separate_backward = torch.ops.flashlab.attention_backward.default
 packed_forward = torch.ops.flashlab.packed_attention.default
@@ -76,7 +81,9 @@ def _forward(
     out, lse = _outputs(q, *q.shape)
     if out.numel():
         with _on(q.device):
-            _kernels(q.device).forward(_taken(q), _taken(k), _taken(v), causal, out, lse)
+            taken = (_taken(q), _taken(k), _taken(v))
+            ran = _kernels(q.device).forward(*taken, causal, out, lse)
+            _keep_pass("attention", (q, k, v), taken, (causal, deterministic), (out, lse), ran)
     return out, lse
 
 
@@ -88,7 +95,10 @@ def _packed_forward(
     out, lse = _outputs(qkv, B, N, H, D)
     if out.numel():
         with _on(qkv.device):
-            _kernels(qkv.device).packed_forward(_taken(qkv), causal, out, lse)
+            taken = (_taken(qkv),)
+            ran = _kernels(qkv.device).packed_forward(*taken, causal, out, lse)
+            flags = (causal, deterministic)
+            _keep_pass("packed_attention", (qkv,), taken, flags, (out, lse), ran)
     return out, lse
 
 
@@ -100,10 +110,17 @@ def _backward(
     dq, dk, dv = (_like(x) for x in (q, k, v))
     if out.numel():
         with _on(q.device):
-            _kernels(q.device).backward(
+            given, flags, gradients = (
+                (grad, q, k, v, out, lse),
+                (causal, deterministic),
+                (dq, dk, dv),
+            )
+            taken = (
                 _contiguous(grad), _taken(q), _taken(k), _taken(v), _contiguous(out),
-                lse.contiguous(), causal, _is_deterministic(deterministic), dq, dk, dv,
+                _contiguous(lse),
             )  # fmt: skip
+            ran = _kernels(q.device).backward(*taken, *flags, *gradients)
+            _keep_pass("attention_backward", given, taken, flags, gradients, ran)
     return dq, dk, dv
 
 
@@ -115,16 +132,20 @@ def _packed_backward(
     dqkv = _like(qkv)
     if out.numel():
         with _on(qkv.device):
-            _kernels(qkv.device).packed_backward(
-                _contiguous(grad), _taken(qkv), _contiguous(out), lse.contiguous(), causal,
-                _is_deterministic(deterministic), dqkv,
-            )  # fmt: skip
+            given, flags = (grad, qkv, out, lse), (causal, deterministic)
+            taken = (_contiguous(grad), _taken(qkv), _contiguous(out), _contiguous(lse))
+            ran = _kernels(qkv.device).packed_backward(*taken, *flags, dqkv)
+            _keep_pass("packed_attention_backward", given, taken, flags, (dqkv,), ran)
     return dqkv
 
 
-def _is_deterministic(asked: bool) -> bool:
-    """Whether the gradient is to have the same bits at each call."""
-    return asked or torch.are_deterministic_algorithms_enabled()
+def _keep_pass(
+    name: str, given: Sequence[torch.Tensor], taken: Sequence[torch.Tensor],
+    flags: Sequence[bool], returned: Sequence[torch.Tensor], ran: Any,
+) -> None:  # fmt: skip
+    """Let the launcher run what an operator ran, from the next call on, if nothing was copied."""
+    if launcher.loaded and ran and all(map(is_, given, taken)):
+        launcher.loaded.keep(name, given, flags, returned, ran)
 
 
 def _on(device: torch.device) -> AbstractContextManager[Any]:
@@ -165,15 +186,25 @@ def _outputs(
 
 
 def _runs_now(x: torch.Tensor) -> bool:
-    """Whether nothing traces: then the functions above run without PyTorch's dispatcher.
-
-    That takes 14 of the host's 42 µs of a forward off.
-    """
+    """Whether nothing traces: then PyTorch's dispatcher need not find a gradient's function."""
     return (
         type(x) is torch.Tensor
         and not torch.compiler.is_compiling()
         and not torch._C._len_torch_dispatch_stack()
     )
+
+
+def _runs_here(x: torch.Tensor) -> bool:
+    """Whether the functions above run without the dispatcher, which finds the launcher.
+
+    That takes 14 of the host's 42 µs of a forward off.
+    """
+    return launcher.loaded is None and _runs_now(x)
+
+
+def _is_deterministic(asked: bool) -> bool:
+    """Whether the gradient is to have the same bits at each call."""
+    return asked or torch.are_deterministic_algorithms_enabled()
 
 
 def _once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
@@ -194,7 +225,7 @@ class _Attention(torch.autograd.Function):
         ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool,
         deterministic: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-        if _runs_now(q):
+        if _runs_here(q):
             out, lse = _forward(q, k, v, causal, deterministic)
         else:
             with torch._C._AutoDispatchBelowAutograd():
@@ -205,8 +236,9 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     @_once_differentiable
     def backward(ctx: Any, grad: torch.Tensor, _: torch.Tensor | None) -> tuple[Any, ...]:
-        run = _backward if _runs_now(grad) else separate_backward
-        gradients = run(grad, *ctx.saved_tensors, ctx.causal, ctx.deterministic)
+        run = _backward if _runs_here(grad) else separate_backward
+        deterministic = _is_deterministic(ctx.deterministic)
+        gradients = run(grad, *ctx.saved_tensors, ctx.causal, deterministic)
         return *gradients, None, None
 
 
@@ -217,7 +249,7 @@ class _PackedAttention(torch.autograd.Function):
     def forward(
         ctx: Any, qkv: torch.Tensor, causal: bool, deterministic: bool
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        if _runs_now(qkv):
+        if _runs_here(qkv):
             out, lse = _packed_forward(qkv, causal, deterministic)
         else:
             with torch._C._AutoDispatchBelowAutograd():
@@ -228,8 +260,9 @@ class _PackedAttention(torch.autograd.Function):
     @staticmethod
     @_once_differentiable
     def backward(ctx: Any, grad: torch.Tensor, _: torch.Tensor | None) -> tuple[Any, ...]:
-        run = _packed_backward if _runs_now(grad) else packed_backward
-        dqkv = run(grad, *ctx.saved_tensors, ctx.causal, ctx.deterministic)
+        run = _packed_backward if _runs_here(grad) else packed_backward
+        deterministic = _is_deterministic(ctx.deterministic)
+        dqkv = run(grad, *ctx.saved_tensors, ctx.causal, deterministic)
         return dqkv, None, None
 
 
@@ -244,18 +277,48 @@ def _keep(
     ctx.save_for_backward(*inputs, out, lse)
 
 
-# torch.compile takes the operators whole. Where it has given up a function and calls them from
-# there, it would otherwise go on to compile what is in them.
-_implementations: tuple[tuple[str, str, Callable[..., Any]], ...] = (
-    ("attention", "CUDA", _forward),
-    ("attention", "Autograd", _Attention.apply),
-    ("attention_backward", "CUDA", _backward),
-    ("packed_attention", "CUDA", _packed_forward),
-    ("packed_attention", "Autograd", _PackedAttention.apply),
-    ("packed_attention_backward", "CUDA", _packed_backward),
-)
-for _name, _key, _function in _implementations:
-    _library.impl(_name, torch.compiler.disable(_function), _key)
+def _with_gradient(
+    function: type[torch.autograd.Function], name: str
+) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
+    """What the dispatcher calls: without the gradient's function where nobody asks for one."""
+    run = getattr(torch.ops.flashlab, name).default
+
+    def with_gradient(*given: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        if torch.is_grad_enabled():
+            return function.apply(*given)
+        with torch._C._AutoDispatchBelowAutograd():
+            return run(*given)
+
+    return with_gradient
+
+
+_PASSES: dict[str, Callable[..., Any]] = {
+    "attention": _forward,
+    "attention_backward": _backward,
+    "packed_attention": _packed_forward,
+    "packed_attention_backward": _packed_backward,
+}
+
+
+def _implement(library: torch.library.Library, key: str) -> None:
+    """Let the passes above run under a dispatch key: all, or what the launcher does not know.
+
+    torch.compile takes the operators whole. Where it has given up a function and calls them from
+    there, it would otherwise go on to compile what is in them.
+    """
+    for name, function in _PASSES.items():
+        called = torch.compiler.disable(function)
+        library.impl(f"unprepared_{name}", called, key)
+        if launcher.loaded is None:
+            library.impl(name, called, key)
+
+
+if torch.cuda.is_available() and reason_for_plain(torch.device("cuda")) is None:
+    launcher.load()
+_implement(_library, "CUDA")
+for _name, _function in {"attention": _Attention, "packed_attention": _PackedAttention}.items():
+    _called = torch.compiler.disable(_with_gradient(_function, _name))
+    _library.impl(_name, _called, "Autograd")
 
 
 @torch.library.register_fake("flashlab::attention", lib=_library)

@@ -173,11 +173,31 @@ def test_random_problems(operator: ModuleType, seed: int) -> None:
         q.data.mul_(scale)
         k, v = (random_view(choose, B, N, kv_heads, 8 * D, dtype=dtype) for _ in range(2))
         grad = torch.randn(B, N, kv_heads * group, 8 * D, device="cuda", dtype=dtype)
-        leave_nan_in_free_memory()
-        out = operator.separate_attention(q, k, v, causal, deterministic)
-        found = [out, *torch.autograd.grad(out, (q, k, v), grad)]
-        for mine, right in zip(found, grouped_reference(q, k, v, grad, causal), strict=True):
-            assert relative_error(mine, right) <= TOLERANCES[dtype] * max(1, scale), problem
+        expected = grouped_reference(q, k, v, grad, causal)
+        for _ in range(2):  # launched from Python, then from C++
+            leave_nan_in_free_memory()
+            out = operator.separate_attention(q, k, v, causal, deterministic)
+            found = [out, *torch.autograd.grad(out, (q, k, v), grad)]
+            for mine, right in zip(found, expected, strict=True):
+                assert relative_error(mine, right) <= TOLERANCES[dtype] * max(1, scale), problem
+
+
+@pytest.mark.parametrize(("head_dim", "seq_len"), [(64, 100), (64, 1000), (128, 777), (256, 300)])
+def test_later_calls_do_not_ask_python(
+    operator: ModuleType, monkeypatch: pytest.MonkeyPatch, head_dim: int, seq_len: int
+) -> None:
+    from kernels.flashlab import launcher
+
+    if launcher.reason_for_python():
+        pytest.skip(f"launches are Python's: {launcher.reason_for_python()}")
+    layers = [random_qkv(2, seq_len, 3, head_dim) for _ in range(3)]
+    grad = torch.randn(2, seq_len, 3, head_dim, device="cuda", dtype=torch.float16)
+    both_passes(operator.attention, layers[0], True, grad)
+    monkeypatch.setattr(operator, "_kernels", None)
+    for qkv in layers:
+        found = both_passes(operator.attention, qkv, True, grad)
+        for mine, right in zip(found, reference_passes(qkv, grad, True), strict=True):
+            assert relative_error(mine, right) <= 1e-3
 
 
 @pytest.mark.parametrize("size", [(0, 5, 2, 64), (2, 0, 2, 64), (2, 5, 0, 64)])

@@ -150,7 +150,7 @@ def test_tensors_that_do_not_fit_together_are_refused(
 def test_the_plain_kernels_say_why_they_run(
     operator: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kernels.flashlab import compiling
+    from kernels.flashlab import compiling, launcher
 
     device = torch.device("cuda")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 6))
@@ -162,12 +162,16 @@ def test_the_plain_kernels_say_why_they_run(
     kernel = load_kernel(KERNELS / "flash_lab.py")
     assert kernel.provider("cuda").startswith("FlashLab (plain Triton: there is no NVRTC here)")
     monkeypatch.setattr(compiling, "missing", lambda: None)
+    monkeypatch.setattr(launcher, "compiled", lambda: None)
+    monkeypatch.setattr(launcher, "addresses", lambda: [])
     assert kernel.provider("cuda") == "FlashLab (CUDA C++ for Hopper)"
+    monkeypatch.setenv("CXX", "there-is-none")
+    said = "FlashLab (CUDA C++ for Hopper, launched from Python: there is no C++ compiler)"
+    assert kernel.provider("cuda") == said
 
 
 def test_every_file_of_the_kernels_is_part_of_what_identifies_a_record() -> None:
     sources = set(load_kernel(KERNELS / "flash_lab.py").SOURCES)
-    assert sources == {
-        f"flashlab/cuda/{path.name}" for path in (KERNELS / "flashlab/cuda").iterdir()
-    }
+    cuda = {f"flashlab/cuda/{path.name}" for path in (KERNELS / "flashlab/cuda").iterdir()}
+    assert sources == {*cuda, "flashlab/launcher.cpp"}
     assert set(load_kernel(KERNELS / "flash_lab_deterministic.py").SOURCES) == sources

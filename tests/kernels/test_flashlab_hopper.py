@@ -6,6 +6,7 @@ time, so that a missing wait gives a wrong result, NaN or a deadlock.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import traceback
@@ -47,18 +48,44 @@ def driver(folder: Path, monkeypatch: pytest.MonkeyPatch) -> simulated_hopper.Dr
 def operator(
     driver: simulated_hopper.Driver, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ModuleType]:
-    """The operators on tensors of the CPU."""
+    """The operators on tensors of the CPU, launched from Python."""
     from kernels.flashlab import hopper
     from kernels.flashlab import operator as loaded
 
     monkeypatch.setattr(loaded, "_on", lambda _: nullcontext())
     monkeypatch.setattr(loaded, "_kernels", lambda _: hopper)
     library = torch.library.Library("flashlab", "IMPL")
-    for name, key, function in loaded._implementations:
-        if key == "CUDA":
-            library.impl(name, function, "CPU")
+    loaded._implement(library, "CPU")
     yield loaded
     library._destroy()
+
+
+@pytest.fixture(scope="module")
+def launcher_library() -> ctypes.PyDLL:
+    """The C++ launcher."""
+    from kernels.flashlab import launcher
+
+    return ctypes.PyDLL(str(launcher.compiled()))
+
+
+@pytest.fixture
+def launched(
+    driver: simulated_hopper.Driver, monkeypatch: pytest.MonkeyPatch, launcher_library: ctypes.PyDLL
+) -> Iterator[ModuleType]:
+    """The operators on tensors of the CPU, launched from C++ from the second call on."""
+    from kernels.flashlab import hopper, launcher
+    from kernels.flashlab import operator as loaded
+
+    monkeypatch.setattr(loaded, "_on", lambda _: nullcontext())
+    monkeypatch.setattr(loaded, "_kernels", lambda _: hopper)
+    functions = simulated_hopper.functions(driver)
+    addresses = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions]
+    monkeypatch.setattr(launcher, "loaded", launcher.Launcher(launcher_library, addresses, "CPU"))
+    library = torch.library.Library("flashlab", "IMPL")
+    loaded._implement(library, "CPU")
+    yield loaded
+    library._destroy()
+    launcher_library.attach(None, ctypes.c_int64(0), b"CPU", (ctypes.c_void_p * len(addresses))())
 
 
 def random_qkv(*size: int, dtype: torch.dtype = torch.float16) -> torch.Tensor:
@@ -249,3 +276,28 @@ def test_a_planted_fault_is_found(
     _, status = os.waitpid(pid, 0)
     said = capfd.readouterr().err
     assert os.waitstatus_to_exitcode(status) == WRONG or "simulated: " in said, said
+
+
+@pytest.mark.parametrize(
+    ("head_dim", "seq_len", "deterministic", "kernels"),
+    [
+        (64, 100, False, "forward backward"),
+        (64, 520, False, "forward prepare backward finish"),
+        (64, 520, True, "forward queries backward"),
+        (160, 70, False, "forward queries wide"),
+    ],
+)
+def test_later_calls_are_launched_from_cpp_with_their_own_tensors(
+    driver: simulated_hopper.Driver, launched: ModuleType, monkeypatch: pytest.MonkeyPatch,
+    head_dim: int, seq_len: int, deterministic: bool, kernels: str,
+) -> None:  # fmt: skip
+    for call in range(3):
+        qkv, grad = random_qkv(1, seq_len, 2, head_dim), torch.randn(1, seq_len, 2, head_dim).half()
+        driver.launched.clear()
+        out, lse = launched.packed_forward(qkv, True, deterministic)
+        found = out, launched.packed_backward(grad, qkv, out, lse, True, deterministic)
+        assert [name for name, *_ in driver.launched] == kernels.split()
+        for mine, right in zip(found, reference_passes(qkv, grad, True), strict=True):
+            assert relative_error(mine, right) <= 1e-3
+        if not call:  # Python is asked no more
+            monkeypatch.setattr(launched, "_kernels", None)

@@ -152,9 +152,30 @@ def install(monkeypatch: Any, folder: Path, seed: int = 0) -> Driver:
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 0, raising=False)
     monkeypatch.setattr(hopper, "_counters", {})
     monkeypatch.setattr(launching, "_this_thread", threading.local())
-    for cached in (
-        hopper._module, hopper._forward_launch, hopper._keys_launches, hopper._queries_launch,
-        hopper._wide_launch,
-    ):  # fmt: skip
+    for cached in (hopper._module, hopper._forward_pass, hopper._backward_pass):
         cached.cache_clear()
     return driver
+
+
+def functions(driver: Driver) -> list[Any]:
+    """What the C++ launcher calls: `FUNCTIONS` of kernels/flashlab/launcher.py."""
+    integer, pointer = ctypes.c_int, ctypes.c_void_p
+    a_pointer, an_integer = ctypes.POINTER(pointer), ctypes.POINTER(integer)
+
+    def context(found: Any) -> int:
+        found.contents.value = 1
+        return 0
+
+    def nothing(_: Any, found: Any) -> int:
+        found.contents.value = 0
+        return 0
+
+    return [
+        ctypes.CFUNCTYPE(integer, *[pointer] * 4)(
+            lambda place, function, *rest: driver.cuLaunchKernelEx(place, pointer(function), *rest)
+        ),
+        ctypes.CFUNCTYPE(integer, pointer, pointer)(driver.cuTensorMapReplaceAddress),
+        ctypes.CFUNCTYPE(integer, a_pointer)(context),
+        ctypes.CFUNCTYPE(integer, pointer, an_integer)(nothing),
+        ctypes.CFUNCTYPE(integer, ctypes.c_int32, a_pointer)(nothing),
+    ]
