@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -34,7 +35,7 @@ def put_in(patch: pytest.MonkeyPatch, gpu: machine.Gpu, driver: str, ncu: str | 
     patch.setattr(nsight, "version", lambda: ncu)
 
 
-def plan(**own: str) -> Prepared:
+def plan(**own: Any) -> Prepared:
     config = yaml.safe_load((ROOT / "tests" / "tiny.yaml").read_text(encoding="utf-8"))
     del config["device"]
     return prepare(Layer("config/config.yaml", config), [Layer("--config", own)])
@@ -60,6 +61,24 @@ def test_a_plan_made_elsewhere_names_every_record_as_the_machine_itself_does(
     assert elsewhere.ceilings == there.ceilings
     assert (elsewhere.device, bool(elsewhere.counters)) == ("cuda", ncu is not None)
     assert not elsewhere.orders.keys() & plan(device="cpu").orders.keys()
+
+
+def test_a_plan_asks_the_machine_as_often_for_many_runs_as_for_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    version = machine.package_version
+    put_in(monkeypatch, H200, "580.1", None)
+    monkeypatch.setattr(machine, "gpus", lambda: (asked.append("gpus"), [H200])[1])
+    monkeypatch.setattr(
+        machine, "package_version", lambda name: (asked.append(name), version(name))[1]
+    )
+    few = plan(replicates=1)
+    before = sorted(asked)
+    asked.clear()
+    many = plan(replicates=9)
+    assert len(many.orders) >= 8 * len(few.orders)
+    assert sorted(asked) == before
 
 
 def test_a_job_on_another_machine_names_both_and_writes_nothing(

@@ -21,7 +21,7 @@ from flashlab.plan import datasets, identity, planning
 from flashlab.plan.blocks import blocks_of, cards_of
 from flashlab.plan.counting import Counting, counting_of
 from flashlab.plan.documents import plan_documents
-from flashlab.plan.machines import HERE, machine_file
+from flashlab.plan.machines import machine_file
 from flashlab.plan.plan_files import processes_file, results_of
 from flashlab.plan.published import CLAIMS, claimed_protocols, claimed_runs, claims_of, read_claims
 from flashlab.plan.source import LOCAL, Source, source_of
@@ -112,7 +112,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         report=source.benchmark.report,
         device=source.device,
         protocol=protocol["name"],
-        machine=None if source.machine is HERE else machine_file(config["machine"]).as_posix(),
+        machine=None if source.machine.is_here else machine_file(config["machine"]).as_posix(),
         config=config,
         remade=remade,
         experiments=tuple(experiment.name for experiment, _ in every),

@@ -7,10 +7,10 @@ from a file, ``config/machines/NAME.json``, which a job on the measuring machine
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from flashlab import machine, nsight
 from flashlab.benchmarks.implementations import implementations_of
@@ -18,6 +18,8 @@ from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.files import read_json, write_json
 from flashlab.machine import MachineError
 from flashlab.records import schema_problem
+
+Answer = TypeVar("Answer")
 
 FOLDER = Path("config", "machines")
 VERSION = 1
@@ -45,11 +47,26 @@ class Machine:
     """A machine's device, versions and tools, as far as they decide a record's numbers.
 
     By default it is the machine that this process runs on, as it is now; otherwise the one that the
-    file at `path` describes.
+    file at `path` describes. With `answers`, this machine is asked each question once: a plan of a
+    thousand runs has thousands, and NVML takes tens of milliseconds for one.
     """
 
     path: Path = Path()
     described: Description | None = None
+    answers: dict[str, Any] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_here(self) -> bool:
+        """True for the machine that this process runs on."""
+        return self.described is None
+
+    def _ask(self, question: str, find: Callable[[], Answer]) -> Answer:
+        if self.answers is None:
+            return find()
+        if question not in self.answers:
+            self.answers[question] = find()
+        answer: Answer = self.answers[question]
+        return answer
 
     def detect_device(self, wanted: str) -> str:
         """``cuda`` or ``cpu``, for the configuration's ``auto``, ``cuda`` or ``cpu``.
@@ -70,9 +87,7 @@ class Machine:
         """The first visible GPU's name, or the CPU's."""
         if self.described:
             return self.described.device_name
-        if device == "cuda" and not machine.gpus():
-            return "a machine without a visible NVIDIA GPU"
-        return machine.device_name(device)
+        return self._ask(f"device {device}", lambda: _name_of_device(device))
 
     def driver_version(self) -> str | None:
         """The NVIDIA driver's version, None without one."""
@@ -84,7 +99,7 @@ class Machine:
         MachineError where the machine's file was made before the version was needed.
         """
         if self.described is None:
-            return machine.package_version(name)
+            return self._ask(f"package {name}", lambda: machine.package_version(name))
         if name not in self.described.packages:
             raise MachineError(
                 f"{self.path}: packages: the version of {name} is missing, because no kernel named "
@@ -98,6 +113,12 @@ class Machine:
 
 
 HERE = Machine()
+
+
+def _name_of_device(device: str) -> str:
+    if device == "cuda" and not machine.gpus():
+        return "a machine without a visible NVIDIA GPU"
+    return machine.device_name(device)
 
 
 def machine_file(name: str) -> Path:
@@ -148,8 +169,10 @@ def read_machine(path: Path) -> Machine:
 
 
 def machine_of(config: Mapping[str, Any]) -> Machine:
-    """The machine that a configuration plans for: the one it names, else this one."""
-    return read_machine(machine_file(config["machine"])) if "machine" in config else HERE
+    """The machine that a configuration plans for: the one it names, else this one, asked once."""
+    if "machine" in config:
+        return read_machine(machine_file(config["machine"]))
+    return Machine(answers={})
 
 
 def _summary(device: str, of: Machine, packages: Iterable[str]) -> str:
