@@ -1,9 +1,8 @@
-"""What identifies a machine or a person, left out of what leaves the folder of the results.
+"""Removes what identifies a machine or a person from the data that leave the results' folder.
 
-It acts where records are tabulated, attached and frozen, on the JSON that was recorded. The local
-records stay whole, so that switching it measures nothing again, either way. What is left out of a
-document that has none of it is nothing, so that an anonymous report can be rebuilt from its own
-attachments.
+It acts on the recorded JSON, where records are tabulated, attached and frozen. The local records
+stay whole, so that switching it measures nothing again. Applied twice it changes nothing more, so
+that an anonymous report can be rebuilt from its own attachments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What vendors state of GPUs, read from ``data/devices.csv``, found by the device's own name.
+"""Vendors' figures of GPUs, from ``data/devices.csv``, by the device's own name.
 
 Every figure has its source in the same row. Rates are of dense products, without sparsity, at the
 stated boost clock; float16 is accumulated in float32. Where several cards share one name, as the

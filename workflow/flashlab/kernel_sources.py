@@ -17,10 +17,10 @@ from pathlib import Path
 from flashlab.syntax import canonical_tree
 
 LABELS = ("LABEL", "LABEL_CPU")
-"""What a kernel's file declares for the report alone; a module that it imports counts with them."""
+"""Names in a kernel's own file that only the report reads, and that are left out of its digest."""
 
 DECLARED = ("STORES_SCORES", "TUNED_ON")
-"""What the files of kernels declare for the report alone, those of imported kernels too."""
+"""Names that only the report reads, left out in the files that a kernel imports as well."""
 
 PACKAGE = "kernels"
 """The package from which kernels are imported, whatever their folder is called."""

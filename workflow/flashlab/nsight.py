@@ -45,7 +45,7 @@ SUMS = frozenset(
         *("shared_load_bytes", "shared_store_bytes", "bank_conflicts", "instructions"),
     }
 )
-"""What a pass has as the sum over its kernels; anything else is their mean weighted by time."""
+"""Counters of which a pass has the sum over its kernels; of others it has the mean by time."""
 
 UNITS = {
     **{"busy_time": "ms", "dram_bytes": "B"},
@@ -58,7 +58,7 @@ UNITS = {
 }
 
 WAVEFRONT_BYTES = 128
-"""What shared memory moves in one wavefront: a word of each of its 32 banks."""
+"""Bytes that shared memory moves in one wavefront: a word of each of its 32 banks."""
 
 WARP_THREADS = 32
 
@@ -214,7 +214,7 @@ def of_pass(kernels: Sequence[Kernel]) -> dict[str, float]:
 
 
 def details(passes: Mapping[str, Sequence[Kernel]]) -> dict[str, Any]:
-    """What a record keeps of each kernel, by pass."""
+    """The kernels of each pass with their counters, as a record keeps them."""
     return {
         "kernels": {
             name: [{"name": kernel.name, **kernel.counted} for kernel in kernels]

@@ -53,7 +53,7 @@ class RecordError(Exception):
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured of one metric, in its unit; no samples where only a mean is known."""
+    """The value of one metric with its samples, in its unit; none where only a mean is known."""
 
     value: float
     samples: tuple[float, ...] = ()
@@ -95,7 +95,7 @@ class Record:
 
     @property
     def has_counters(self) -> bool:
-        """Whether it holds counters rather than the benchmark's metrics."""
+        """True if it holds counters rather than the benchmark's metrics."""
         return bool(self.protocol["name"] == COUNTERS)
 
     @property
@@ -104,7 +104,7 @@ class Record:
         return int(self.sources.get("process", 0))
 
     def top_level_keys(self) -> dict[str, Any]:
-        """What the benchmark adds at the top level, for readers of another format."""
+        """The benchmark's keys at the top level of the JSON, for readers of another format."""
         benchmark = find_benchmark(self.benchmark)
         if benchmark.top_level_keys is None or self.protocol["name"] in (COUNTERS, INTERLEAVED):
             return {}
@@ -178,7 +178,7 @@ def _validator(schema: str) -> Any:
 
 
 def schema_problem(document: Any, schema: str) -> str | None:
-    """What is wrong with a document by one of our schemas, and at which key; None if nothing is."""
+    """The key and the error of a document that violates a schema; None for one that does not."""
     from jsonschema.exceptions import best_match
 
     error = best_match(_validator(schema).iter_errors(document))

@@ -39,11 +39,10 @@ class Remark:
 
     @property
     def text(self) -> str:
-        """The Markdown."""
         return self.content.decode("utf-8-sig")
 
     def attachments(self) -> dict[str, bytes]:
-        """What the PDF carries of it: the remark and its images, by name."""
+        """The files that the PDF carries: the remark and its images, by name."""
         names = image_names(self.experiment, self.language, self.images)
         images = {names[address]: image.content for address, image in self.images.items()}
         return {remark_name(self.experiment, self.language): self.content, **images}

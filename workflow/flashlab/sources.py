@@ -37,7 +37,7 @@ def module_name(path: Path) -> str:
 
 
 def _names(listed: str) -> list[str]:
-    """What an import lists, without the names that it is given here."""
+    """The names that an import lists, without their aliases."""
     parts = _COMMENT.sub("", listed).strip("()\n").split(",")
     return [part.split()[0] for part in parts if part.strip()]
 

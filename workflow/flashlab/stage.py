@@ -29,7 +29,7 @@ SOURCES = __file__.rpartition("/flashlab/")[0]
 
 
 def place(listening: str) -> str:
-    """What a server and a job must have in common: host, mounted files, interpreter and code.
+    """Host, mounted files, interpreter and code, which a server and a job must share, as text.
 
     `listening` is where the server listens, once there is one.
     """

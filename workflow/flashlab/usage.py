@@ -1,4 +1,4 @@
-"""What is refused before anything is measured: wrong options, packages that are missing."""
+"""Errors before anything is measured: wrong options, missing packages."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ NEXT = {
 
 
 def _states(files: Sequence[Path]) -> list[tuple[int, ...]] | None:
-    """What an edit of any of these files changes; None where one is gone."""
+    """The times, size and inode of each file, which an edit changes; None if one is gone."""
     try:
         found = [file.stat() for file in files]
     except FileNotFoundError:

@@ -27,7 +27,7 @@ ENTRY_POINTS = {SEPARATE: "separate_attention(q, k, v, causal)", PACKED: ENTRY_P
 each a leaf with a gradient of its own, or one (B, N, 3, H, D)."""
 
 PACKED_TWIN = "Packed"
-"""What the name of an implementation that takes both forms ends in where it is given the packed
+"""The suffix of the name of an implementation that takes both forms, where it is given the packed
 one."""
 
 
@@ -82,7 +82,7 @@ class Implementation:
     tuned_on: tuple[str, ...] = ()
 
     def label_on(self, device: str) -> dict[str, str]:
-        """What it is called in the report of a kind of device (``cuda`` or ``cpu``)."""
+        """Its label in the report of a kind of device (``cuda`` or ``cpu``), by language."""
         return self.cpu_label if device == "cpu" and self.cpu_label else self.label
 
     def form(self, benchmark: Benchmark, protocol: str) -> str | None:
@@ -125,7 +125,7 @@ def _literals(tree: ast.Module) -> dict[str, Any]:
 
 
 def _is_label(label: Any) -> bool:
-    """Whether a literal is a text for each language."""
+    """True if a literal is a text for each language."""
     return (
         isinstance(label, dict)
         and {"zh_TW", "en"} <= label.keys()

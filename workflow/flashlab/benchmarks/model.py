@@ -1,4 +1,4 @@
-"""What a benchmark is: its parameters, its metrics, how it is measured and what a run must cost.
+"""A benchmark: its parameters, its metrics, the module that measures it, and the costs of a run.
 
 A benchmark is a declared value. Tables, stories, figures and reports iterate the declaration and
 never name a benchmark, a parameter or a metric of their own.
@@ -30,7 +30,7 @@ class UnknownNameError(Exception):
 
 @dataclass(frozen=True)
 class Parameter:
-    """What distinguishes one run from another: a size (int), or a variant (bool or str).
+    """A parameter of a run: a size (int), or a variant (bool or str).
 
     `labels` are the words for it within a sentence. `words` name the values of a variant, which is
     stated with everything said about a run. `derive` computes a parameter that follows from the
@@ -60,7 +60,7 @@ class Parameter:
 
     @property
     def is_variant(self) -> bool:
-        """Whether its values are kinds of problem rather than sizes."""
+        """True if its values are kinds of problem rather than sizes."""
         return self.kind is not int
 
 
@@ -91,7 +91,7 @@ FLOPS = {"TFLOP/s": 1e12, "GFLOP/s": 1e9}
 
 @dataclass(frozen=True)
 class Quantity:
-    """What metrics of one unit share: they stand in one figure, a panel each.
+    """The common properties of metrics that stand in one figure, a panel for each of them.
 
     An exact quantity is the same at every measurement; any other is sampled, or measured `once` in
     each process, which gives no interval. `labels` begin a sentence or an axis. `unit_on` gives, by
@@ -112,7 +112,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Derived:
-    """How a metric follows from others: element by element, from the run's parameters and those.
+    """A metric's formula: element by element, from the run's parameters and other metrics.
 
     `of` names one metric, or several measured ones. `compute` takes the parameters, without dtype
     and device, and the values; it is monotonic in each value, so that intervals carry over.
@@ -124,7 +124,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Work:
-    """What a timed metric must at least do: floating-point operations, and bytes to move.
+    """The least work of a timed metric: floating-point operations, and bytes to move.
 
     `compulsory_bytes` are those of any implementation, for a dtype. `fewest_bytes` are those that
     the implementation of a run is known to move on a device of this name: more than the compulsory
@@ -138,7 +138,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Account:
-    """What an exact metric's value consists of, by a model.
+    """The parts of an exact metric's value, by a model.
 
     `parts` gives the value of each part by its name, from the arguments of an exact model; the
     parts add up to the value, also where that is exact only up to the allocator's rounding. None
@@ -182,7 +182,7 @@ class Metric:
 
     @property
     def exact(self) -> bool:
-        """Whether it is the same at every measurement."""
+        """True if it is the same at every measurement."""
         return self.quantity.exact
 
     def on(self, device: str) -> Metric:
@@ -213,7 +213,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Occupied:
-    """How much of a time the device worked in: names of measured metrics.
+    """The names of the metrics that tell how much of a time the device was busy.
 
     `whole` is the time, `busy` the part of it in which the device was busy, `kernels` how many
     kernels it ran.
@@ -239,7 +239,7 @@ class Curve:
 
 
 Counters = Mapping[str, tuple[Metric, ...]]
-"""What is counted of the pass behind a timed metric, by that metric's name."""
+"""The counters of the pass behind a timed metric, by that metric's name."""
 
 
 @dataclass(frozen=True)
@@ -343,7 +343,7 @@ class Benchmark:
         return tuple(m for m in self.measured if not m.only_shown and not m.quantity.once)
 
     def counters_on(self, device: str) -> Counters:
-        """What is counted of each pass on a kind of device; empty if nothing is."""
+        """The counters of each pass on a kind of device; empty if there are none."""
         return self.counters.get(device, {})
 
     def all_counters(self, device: str) -> tuple[Metric, ...]:
@@ -391,11 +391,9 @@ class Benchmark:
         return {metric.quantity.name: metric.quantity for metric in self.metrics}
 
     def parameter(self, name: str) -> Parameter:
-        """The parameter of this name."""
         return _named(self.parameters, name, f"parameter of {self.name}")
 
     def metric(self, name: str) -> Metric:
-        """The metric or counter of this name."""
         counters = (self.all_counters(device) for device in self.counters)
         declared = (*self.metrics, *self.absent, *itertools.chain.from_iterable(counters))
         return _named(declared, name, f"metric of {self.name}")

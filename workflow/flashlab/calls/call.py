@@ -40,7 +40,7 @@ PREPARATION_ERRORS = (
     MachineError,
     PlanError,
 )
-"""What a call's preparation raises with one message for the user."""
+"""The errors of a call's preparation, each with one message for the user."""
 
 IN_PLACE = Path()
 PREPARED = Path(".snakemake", "flashlab-call.json")
@@ -98,7 +98,7 @@ def keep_call(prepared: Prepared) -> None:
 
 
 def read_call() -> Prepared:
-    """What the call that this job belongs to has prepared.
+    """The preparation of the call that this job belongs to.
 
     Raises:
         FileNotFoundError: no call has, as when a job is started by hand.

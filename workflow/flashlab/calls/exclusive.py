@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 WAIT_SECONDS = 3.0
-"""How long to wait for the folder; a call that only reads it (`--lint`) is gone by then."""
+"""The longest wait for the folder; a call that only reads it (`--lint`) is gone by then."""
 
 
 def _clear_killed_call(snakemake: Path) -> None:

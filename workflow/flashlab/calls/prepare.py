@@ -33,11 +33,11 @@ Planning = tuple[planning.PlannedExperiment, planning.PlannedRuns]
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the rules look up: the dataset, its experiments, and what makes each record.
+    """A call's plan for the rules: the dataset, its experiments, and the order for each record.
 
     `home` is the folder of the results, `report` the stem of the report's file name. `records` are
-    each experiment's, with those of its `counters`. `orders` is what to measure and `imports` what
-    to convert, by record file name; both are empty for a recorded dataset. `remade` holds the
+    each experiment's, with those of its `counters`. `orders` are the records to measure, `imports`
+    those to convert, by file name; both are empty for a recorded dataset. `remade` holds the
     planned files that must be made again, each with the reason, and `upgrades` says why runs that
     were measured before are measured again; `notices` say how imported files were read. `config` is
     the resolved configuration, and `machine` the file of the machine that it names.
@@ -211,7 +211,7 @@ def _ceilings(source: Source) -> Path | None:
 def _orders(
     source: Source, planned: planning.PlannedRuns, protocol: Mapping[str, Any], counting: Counting
 ) -> dict[str, dict[str, Any]]:
-    """What to measure, by record file name in this order; nothing of a recorded dataset."""
+    """The orders to measure, by record file name, as they run; none of a recorded dataset."""
     if source.recorded:
         return {}
     blocks = blocks_of(planned)
@@ -226,7 +226,7 @@ def _orders(
 
 
 def _left_out(source: Source, experiments: Sequence[planning.PlannedExperiment]) -> list[str]:
-    """What is to be said of imported files that no experiment shows."""
+    """The notice that names the imported files that no experiment shows; empty if all are shown."""
     shown = {run for experiment in experiments for run in experiment.runs(*source.kind)}
     left = [o["file"] for o in source.imports.values() if datasets.run_of(o) not in shown]
     return [f"{', '.join(left)}: in no experiment of the report"] if left else []
@@ -253,7 +253,7 @@ def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def prepare_description(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
-    """What a call prepares that only describes a machine: no run is planned, no file written.
+    """The preparation of a call that only describes a machine: no runs.
 
     The machine's file may be missing, so that nothing that depends on it can be planned.
 

@@ -37,7 +37,7 @@ from flashlab.runs import Run
 PARTS = Path("config", "record")
 
 ASSUMED_SECONDS = {False: 10.0, True: 15.0}
-"""What a run takes where no record tells, and what its counters take."""
+"""The seconds of a timed run, and of one that reads counters (True), where there are no records."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +49,17 @@ class Part:
 
     @property
     def benchmark(self) -> Benchmark:
-        """What it measures."""
         return find_benchmark(self.prepared.config["benchmark"])
 
     @property
     def records(self) -> dict[Path, dict[str, Any]]:
-        """Every record that it is to have, with what the command ``measure`` is told to measure."""
+        """The order for the command ``measure``, by the path of the record that it makes."""
         folder = Path(self.prepared.home, "records")
         return {folder / name: order for name, order in self.prepared.orders.items()}
 
     @property
     def left(self) -> dict[Path, dict[str, Any]]:
-        """Those that are to be measured yet."""
+        """The orders of the records that are not measured yet."""
         remade = self.prepared.remade
         return {
             path: order
@@ -69,20 +68,20 @@ class Part:
         }
 
     def kept_in(self, dataset: str) -> dict[str, Path]:
-        """Those that a recorded dataset has, by their file names."""
+        """The records that a recorded dataset has already, by their file names."""
         folder = dataset_folder(DATA, dataset, self.benchmark)
         there = read_dataset(folder).entries if (folder / MANIFEST).exists() else ()
         names = self.prepared.orders
         return {entry.path.name: entry.path for entry in there if entry.path.name in names}
 
     def lacking_in(self, dataset: str) -> dict[str, dict[str, Any]]:
-        """Those that it does not have, with what to measure."""
+        """The orders of the records that a recorded dataset lacks, by their file names."""
         kept = self.kept_in(dataset)
         return {name: order for name, order in self.prepared.orders.items() if name not in kept}
 
     @property
     def lacks_ncu(self) -> bool:
-        """Whether no hardware counters are read only because Nsight Compute is not there."""
+        """True if hardware counters are left out because Nsight Compute is not installed."""
         config, is_counted = self.prepared.config, self.benchmark.counters_on("cuda")
         is_wanted = self.prepared.device == "cuda" and config["counters"] == "auto"
         return is_wanted and bool(is_counted) and not self.prepared.counters
@@ -136,7 +135,7 @@ def check_freezable(prepared: Prepared, dataset: str) -> None:
 
 
 def is_counting(order: Mapping[str, Any]) -> bool:
-    """Whether an order to measure, or a record, is of counters."""
+    """True if an order to measure, or a record, is of counters."""
     return bool(order["protocol"]["name"] == COUNTERS)
 
 
@@ -144,13 +143,13 @@ def is_counting(order: Mapping[str, Any]) -> bool:
 
 
 def cards_of(part: Part) -> int:
-    """How many GPUs there are to measure it on; 1 for a CPU."""
+    """The number of GPUs to measure the part on; 1 for a CPU."""
     return len(machine.gpus()) if part.prepared.device == "cuda" else 1
 
 
 @dataclass(frozen=True)
 class Pace:
-    """The seconds that a run takes, or the reading of its counters, and what says so."""
+    """The seconds that a run takes, or the reading of its counters, and the figure's source."""
 
     seconds: float
     source: str
@@ -181,7 +180,7 @@ def _spans(
 
 
 def paces(part: Part) -> dict[bool, Pace]:
-    """How long a run of a part takes (False), and the reading of its counters (True).
+    """The pace of a part's timed runs (key False), and of the reading of its counters (True).
 
     It is the mean of this device's own records, else of the records of a dataset, else assumed.
     """
@@ -206,6 +205,6 @@ def paces(part: Part) -> dict[bool, Pace]:
 
 
 def seconds_left(part: Part, pace: Mapping[bool, Pace]) -> float:
-    """How long the rest of a part takes on the GPUs that there are."""
+    """The seconds that the rest of a part takes on all GPUs of this host."""
     total = sum(pace[is_counting(order)].seconds for order in part.left.values())
     return total / (1 if part.prepared.config["alone"] else cards_of(part))

@@ -1,7 +1,8 @@
-"""Which planned files a call makes again though modification times do not ask for it.
+"""The planned files that a call makes again although modification times do not ask for it.
 
-That is a file that is not as its job made it, a run that a shorter time limit ended, and a run that
-the user wants measured again. The rules that make them have an input that is newer than all others.
+They are the files that are not as their job made them, the runs that a shorter time limit ended,
+and those that the user wants measured again. The rules that make them have an input that is newer
+than all others.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ MISSING = "is missing"
 UNKNOWN = "has no digest"
 
 REPORT_ENDS = {"pdf": b"%%EOF", "html": b"</html>"}
-"""How a complete report ends. Its reader may have added notes, so it is not held to a digest."""
+"""The last bytes of a complete report. A reader may have added notes, so no digest is compared."""
 
 
 def files_to_remake(

@@ -1,4 +1,4 @@
-"""How many processes measure each run: as configured, and more where a verdict is open."""
+"""The number of processes of each run: as configured, and more where a verdict is undecided."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ class Replicates:
     asked: Mapping[Run, int] = field(default_factory=dict)
 
     def of(self, run: Run) -> int:
-        """The number of a run's processes."""
         return max(self.number, self.added.get(str(run), 1), self.asked.get(run, 1))
 
     def with_one_more(self, runs: Iterable[Run]) -> Replicates:
@@ -61,9 +60,9 @@ def processes_asked(
 def read_replicates(
     config: Mapping[str, Any], device: str, kept: Path, asked: Mapping[Run, int]
 ) -> Replicates:
-    """What a resolved configuration asks for on a kind of device, with what was added before.
+    """The numbers of processes that a resolved configuration asks for, and those added before.
 
-    `asked` is what its experiments ask for of single runs.
+    `device` is a kind of device; `asked` are the processes that experiments ask for of single runs.
     """
     try:
         kept_counts = read_json(kept).items()
@@ -144,7 +143,7 @@ def open_runs(
 
 
 def _is_current(comparisons_file: Path, planned: PlannedRun) -> bool:
-    """Whether the comparisons were made from all planned processes of a run."""
+    """True if the comparisons were made from all planned processes of a run."""
     made = comparisons_file.stat().st_mtime_ns
     return all(
         part.path.exists() and part.path.stat().st_mtime_ns <= made for part in planned.processes

@@ -1,4 +1,4 @@
-"""Which benchmark a Snakemake call is about: the one whose report it names, or ``benchmark=``."""
+"""The benchmark of a Snakemake call: the one whose report it names, or ``benchmark=``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def refuse_unknown_report(arguments: Sequence[str]) -> None:
 
 
 def names_a_target(arguments: Sequence[str], *targets: str) -> bool:
-    """Whether a command line names one of these files as what to make.
+    """True if one of these files is a target of a command line.
 
     Where the files exist already, Snakemake takes them for sources and drops the error of an input
     function: a call that lacks what its target needs has to be refused before.

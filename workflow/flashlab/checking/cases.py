@@ -12,7 +12,7 @@ from flashlab.checking.shapes import ShapeError, parse_shapes, shape_text
 
 @dataclass(frozen=True)
 class Grid:
-    """What is checked of a kernel unless the command line says otherwise.
+    """The shapes and dtypes that a kernel is checked at unless the command line says otherwise.
 
     `dtypes` and `seq_lens` are by kind of device: a simulator takes long for what a GPU does at
     once. Lengths are such as fill a kernel's tiles, and such as do not. `more` are shapes beside
@@ -29,7 +29,7 @@ class Grid:
     beyond: Sequence[Shape] = ()
 
     def shapes(self, device: str, takes: Collection[str] = ()) -> list[Shape]:
-        """Every head_dim, sequence length and mask, and what there is more.
+        """Every head_dim, sequence length and mask, and the further shapes.
 
         `takes` are the parameters that the kernel takes beyond those that every one does.
         """
@@ -117,5 +117,5 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether the kernel was right, or declined the case."""
+        """True if the kernel was right, or does not support the case."""
         return self.status in ("ok", "unsupported")

@@ -51,7 +51,7 @@ def _kernel_traceback(error: BaseException, kernel: Path) -> str:
 
 
 def _device_is_lost(device: str) -> bool:
-    """Whether an error has left a CUDA context in which every further call fails."""
+    """True if an error has left a CUDA context in which every further call fails."""
     try:
         if device == "cuda":
             torch.cuda.synchronize()
@@ -61,7 +61,7 @@ def _device_is_lost(device: str) -> bool:
 
 
 def _takes_bfloat16_for_float16(kernel: ModuleType, head_dim: int, device: str) -> bool:
-    """Whether the kernel's answer to bfloat16 is what it answers to the same bits as float16.
+    """True if the kernel's output for bfloat16 is its output for the same bits as float16.
 
     So does a flash-attn that was built for float16 alone, without a word.
     """
@@ -131,11 +131,11 @@ def _check_step(kernel: ModuleType, case: Case, device: str) -> dict[str, Any]:
 
 
 CHECKS = {"attention": _check_attention, "ladder": _check_step}
-"""How a kernel is checked, by the benchmark whose problem it solves."""
+"""The check of a kernel, by the benchmark whose problem it solves."""
 
 
 def _checked_in_part(compared: Mapping[str, Any], case: Case) -> str:
-    """What was compared, where that is not the whole case."""
+    """The heads or batches that were compared, in words; empty if all were."""
     heads = case.shape.batch_size * case.shape.num_heads
     if "heads" in compared and compared["heads"] < heads:
         return f"compared {compared['heads']} of {heads} heads, some of every batch"

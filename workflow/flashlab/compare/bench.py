@@ -39,21 +39,21 @@ DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8
 DTYPE = {"cuda": "float16", "cpu": "float32"}
 
 FOLDER = Path("results", "bench")
-"""Where the records go: no plan, table or dataset looks there."""
+"""The folder of the records, which no plan, table or dataset reads."""
 
 PASSES = tuple(metric.name for metric in ATTENTION.measured if metric.work)
 """The timed metrics of the passes."""
 
 COUNTERS_SECONDS = 300.0
 WATCH_SECONDS = 0.3
-"""How often the watched files are looked at."""
+"""Seconds between two looks at the watched files."""
 
 WAITING = "watching for the next save; Ctrl-C ends"
 
 
 @dataclass(frozen=True)
 class Order:
-    """What to bench, as the command line says it, in the order of its options.
+    """The arguments of a bench, in the order of the command line's options.
 
     `shapes` are texts such as ``B16,N1024,H32,D64,causal``, `sweep` one such as
     ``seq_len=128:8192``. `asked` are the passes to measure, all where none is. `seconds` is how
@@ -199,7 +199,7 @@ def run_bench(order: Order) -> bool:
 
 
 def _state(texts: Sequence[str]) -> list[str]:
-    """What implementations compute as their files are now, or why they cannot be read."""
+    """The digests of implementations as their files are now, or the reason that there are none."""
     try:
         with found_targets(texts) as targets:
             return [target.implementation.digest for target in targets]

@@ -52,7 +52,7 @@ def _number(value: float, unit: str) -> str:
 
 
 def counters_table(counted: Mapping[str, Record], device: str) -> Table:
-    """What was counted: a row for each quantity, a column for each implementation and pass."""
+    """The counters: a row for each quantity, a column for each implementation and pass."""
     declared = ATTENTION.counters_on(device)
     passes = [name.removesuffix("_time") for name in declared]
     several = len(counted) > 1
@@ -72,7 +72,7 @@ def counters_table(counted: Mapping[str, Record], device: str) -> Table:
 
 
 def _parts(details: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str, float]]]]:
-    """What each pass consists of: names, their kinds or shares, and times in ms, the longest first.
+    """The kernels or operators of each pass: name, kind or share, and ms, the longest first.
 
     Kernels are launched once each; operators of one name are together.
     """

@@ -1,4 +1,4 @@
-"""Two sides as one table of comparisons, and the document that everything else is read from.
+"""Two sides as one table of comparisons, and the document that its readers share.
 
 The processes of both sides together tell how much identical code differs from process to process.
 Where no run was measured in several, `UNREPLICATED` takes its place: identical code must not look
@@ -49,7 +49,7 @@ Both = tuple[Sequence[Record], Sequence[Record]]
 
 
 def status_in(processes: Sequence[Record]) -> str:
-    """How a run ended."""
+    """The status of a run in these processes."""
     return status_of([record.status for record in processes])
 
 
@@ -213,7 +213,7 @@ def _typed(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
 
 
 def _ended(one: Records, other: Records) -> Iterator[dict[str, Any]]:
-    """The runs without a result on one side or both, and how they ended."""
+    """The runs without a result on one side or both, with their statuses."""
     for run in sorted(one):
         statuses = status_in(one[run]), status_in(other[run])
         if statuses != ("ok", "ok"):
@@ -240,7 +240,7 @@ def compare_records(
     other: tuple[str, Records],
     ceilings: tuple[Path | None, Path | None] = (None, None),
 ) -> dict[str, Any]:
-    """Everything that is said of two sides of one benchmark, as data.
+    """The comparison of two sides of one benchmark, as JSON values.
 
     Raises:
         SideError: the sides have no run in common.

@@ -31,7 +31,7 @@ ENDING = "ending"
 
 @dataclass
 class Candidate:
-    """One implementation that is measured, and what is known of it so far.
+    """One implementation that is measured, with its results so far.
 
     `batches` has those of each pass by its timed metric, a list for each process, and `sections`
     how long those of the last pass took here; `looks` has the last look at the ratio of each pass.
@@ -53,7 +53,7 @@ class Candidate:
     worker: Worker = field(init=False, repr=False)
 
     def end_with(self, found: Mapping[str, Any]) -> None:
-        """Take on the status of a process that ended before its time; it is measured no more."""
+        """Take the status of a process that ended early; the implementation is measured no more."""
         self.status, self.message = found["status"], found["message"]
         self.gate = found.get("gate", self.gate)
         if "environment" in found:
@@ -61,7 +61,7 @@ class Candidate:
 
     @contextmanager
     def turn(self) -> Iterator[Worker]:
-        """Its turn to do something, which its process may not survive."""
+        """A block in which it acts; if its process ends there, its end is noted."""
         try:
             yield self.worker
         except EndedError as error:
@@ -70,14 +70,14 @@ class Candidate:
 
 
 class Progress(NamedTuple):
-    """Where a bench is: what it does, and in which process from 0."""
+    """The current step of a bench, and its process, counted from 0."""
 
     doing: str
     process: int
 
 
 def _measured(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-    """Whichever is still measured, one after another."""
+    """The implementations that are still measured, one after the other."""
     return (each for each in candidates if each.status == "ok")
 
 
@@ -101,7 +101,7 @@ def _start(candidates: Sequence[Candidate], is_first: bool) -> Iterator[str]:
 def _measure_pass(
     candidates: Sequence[Candidate], name: str, seconds: float, look_after: float
 ) -> Iterator[str]:
-    """Time a pass of all in turns, and look at the ratios after so many seconds and at the end."""
+    """Time a pass of all in turns, and compute the ratios after so many seconds and at the end."""
     doing = f"measuring the {name.removesuffix('_time')} pass"
     for each in _measured(candidates):
         yield f"{doing} of {each.target.label}"
@@ -134,7 +134,7 @@ def _measure_pass(
 
 
 def _look(candidates: Sequence[Candidate], name: str) -> None:
-    """Look at the ratio of each implementation's neighbouring batches to the first one's."""
+    """Compute the ratio of each implementation's neighbouring batches to the first one's."""
     first, *others = candidates
     for each in _measured(others) if first.status == "ok" else ():
         look = look_at(pair_ratios(each, first, name))
@@ -143,7 +143,7 @@ def _look(candidates: Sequence[Candidate], name: str) -> None:
 
 
 def _end(candidates: Sequence[Candidate]) -> None:
-    """Check each once more and let it end, and keep what it has to say of its surroundings."""
+    """Check each once more and let it end; its environment and warnings are kept."""
     for each in _measured(candidates):
         with each.turn() as worker:
             each.gate = {**(each.gate or {}), **worker.command("check")}

@@ -60,7 +60,7 @@ def saying(document: Document, key: str, language: str, **params: object) -> str
 
 
 def sentences(document: Document, language: str) -> tuple[list[str], list[str]]:
-    """What the story says, and its footnotes."""
+    """The story's sentences, and its footnotes."""
     observations = [Observation(**each) for each in document["observations"]]
     told = [
         (each.name, set_out(tell(each, "compare", language), language)) for each in observations
@@ -81,7 +81,7 @@ def field(row: Mapping[str, Any], language: str) -> str:
 
 
 def values(stated: Sequence[str], language: str) -> str:
-    """What one side states of a field."""
+    """One side's values of a field, in words."""
     return say("separator", language).join(stated) or say("unstated", language)
 
 

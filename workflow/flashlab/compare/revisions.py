@@ -1,4 +1,4 @@
-"""What git knows: the commit of a revision and the files in it."""
+"""Revisions by git: their commits, and the files in them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 
 class RevisionError(Exception):
-    """What git cannot tell, in its own words."""
+    """A git command that failed, in git's own words."""
 
 
 def _git(*arguments: str) -> bytes:
-    """What a git command prints. Raises RevisionError."""
+    """The standard output of a git command; RevisionError where it fails."""
     try:
         return subprocess.run(["git", *arguments], capture_output=True, check=True).stdout
     except FileNotFoundError as error:
@@ -34,7 +34,7 @@ def find_commit(name: str) -> str | None:
 
 
 def has_file(revision: str, path: str) -> bool:
-    """Whether a file, relative to this folder, is part of a revision. Raises RevisionError."""
+    """True if a revision has a file, relative to this folder; RevisionError as of `_git`."""
     return bool(_git("ls-tree", revision, "--", f"./{path}"))
 
 

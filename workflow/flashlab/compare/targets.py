@@ -1,4 +1,4 @@
-"""What a bench measures: implementations of ``kernels/``, files, and files at a git revision."""
+"""The targets of a bench: implementations of ``kernels/``, files, and files at a git revision."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ on the first side alone."""
 
 
 def verdict_word(verdict: str, metric: Metric) -> str:
-    """What a verdict says of a metric: times are called faster and slower, others better and worse.
+    """The word for a verdict on a metric: faster or slower for times, else better or worse.
 
     A verdict that states no difference is its own word.
     """

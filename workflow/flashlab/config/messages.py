@@ -28,7 +28,7 @@ SYNONYMS = {
     **{"fp32": "float32", "single": "float32", "speed": "rate"},
     **letters_of_parameters(),
 }
-"""What people call a value by another name."""
+"""Common other names of values, in lower case, with the name that the configuration takes."""
 
 KeyPath = tuple[str | int, ...]
 

@@ -170,7 +170,7 @@ class Experiment(Keys):
 
 
 UNREPORTED = {"reported": False}
-"""What marks a top-level key that no report depends on."""
+"""The mark of a top-level key that no report depends on."""
 
 
 def _key(description: str, default: Any = ..., **more: Any) -> Any:

@@ -39,7 +39,7 @@ from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError
 
 SCRIPT_DEFAULTS = {"batch_size": 32, "num_heads": 32, "emb_dim": 2048}
-"""What the course's script measures where a flag is not given."""
+"""The sizes that the course's script measures where a flag is not given."""
 
 FLASH2_CAPABILITY = 8.0
 """The least compute capability that flash-attn 2 runs on."""
@@ -57,7 +57,7 @@ Base = tuple[int, ...]
 
 
 class FolderError(Exception):
-    """A folder that cannot be told apart into runs: one message that says why, and what to do."""
+    """A folder whose files cannot be assigned to runs: the reason and the remedy."""
 
 
 class OpenFolderError(FolderError):
@@ -107,7 +107,7 @@ def _base_of(shape: Shape) -> Base:
 
 
 def _steps(base: Base, shape: Shape) -> int:
-    """In how many sizes a shape differs from a base."""
+    """The number of sizes in which a shape differs from a base."""
     return sum(a != b for a, b in zip(base, _base_of(shape), strict=True))
 
 
@@ -142,7 +142,7 @@ def _options(identified: Identification) -> list[Option]:
 
 
 def _options_at(base: Base, entry: _Entry) -> list[Option]:
-    """The runs of a file at a base point but for what is declared, by its FLOPs alone."""
+    """The runs of a file by its FLOPs alone, with a base point's sizes where none are declared."""
     said = entry.identified.declared
     if said.implementation is None:
         return []
@@ -165,7 +165,7 @@ def _options_at(base: Base, entry: _Entry) -> list[Option]:
 
 
 def _is_in_milliseconds(identified: Identification) -> bool:
-    """Whether a file's numbers make no run, but would with its times over 1,000."""
+    """True if a file's numbers are of no run, but would be with its times divided by 1,000."""
     numbers, shape = identified.file.numbers, identified.declared.shape
     flops = numbers.forward_flops / 1e3
     if shape is not None:
@@ -238,12 +238,12 @@ def _bases(entries: Sequence[_Entry]) -> list[Base]:
 
 
 def _defaults(base: Base) -> int:
-    """How many sizes of a base are the script's defaults."""
+    """The number of a base's sizes that are the script's defaults."""
     return sum(size == SCRIPT_DEFAULTS.get(name) for name, size in zip(SIZES, base, strict=True))
 
 
 def _family(option: Option) -> tuple[int, int, int, bool]:
-    """What of a shape is no split of B·H: B·H itself, N, d and the mask."""
+    """B·H, N, d and the mask: what remains of a shape if B and H are not told apart."""
     shape = option[1]
     return shape.batch_size * shape.num_heads, shape.seq_len, shape.head_dim, shape.causal
 
@@ -281,7 +281,7 @@ def _settle(entries: Sequence[_Entry]) -> None:
 
 
 def _settle_by_pairs(entries: Sequence[_Entry], of: Callable[[Option], Any]) -> bool:
-    """Leave open files the options that the other implementation may have too, by what `of` gives.
+    """Leave open files the options that are also possible for the other implementation.
 
     Only where that leaves one, which it may have as often. Whether anything has changed.
     """
@@ -400,7 +400,7 @@ def _described_shape(shape: Shape) -> list[str]:
 
 
 def class_of_device(workspaces: Collection[int], ran_flash2: bool) -> str | None:
-    """What a GPU is whose cuBLAS workspaces have one of these sizes, by compute capability.
+    """The name, by compute capability, of a GPU whose cuBLAS workspaces have one of these sizes.
 
     None where no known device has them.
     """
@@ -420,7 +420,7 @@ def class_of_device(workspaces: Collection[int], ran_flash2: bool) -> str | None
 
 
 def _device_of(entries: Sequence[_Entry], given: str | None) -> str | None:
-    """The device of files that name none: that which is given, that of all others, or a class."""
+    """The device of files that name none: the given one, that of all others, or a class of GPUs."""
     named = {entry.file.declaration.device_name for entry in entries} - {None}
     if given or named:
         return given or (named.pop() if len(named) == 1 else None)
@@ -463,7 +463,7 @@ def _failed_runs(folder: CourseFolder, device: str | None) -> Iterator[FoundRun]
 def assemble(
     folder: CourseFolder, known: Collection[str], device: str | None = None
 ) -> tuple[list[FoundRun], list[Remark]]:
-    """The runs of a folder, one for each measurement, and what is to be said of its files.
+    """The runs of a folder, one for each measurement, and the remarks on its files.
 
     Args:
         folder: what was read.

@@ -1,4 +1,4 @@
-"""A folder of results: what is in it, and what each file is declared to be.
+"""A folder of results: its files, each with its declaration.
 
 Importing, `selfcheck` and grading read a folder here, so that all of them see the same.
 """
@@ -56,7 +56,7 @@ class CourseFile(DeclaredFile):
 
 @dataclass(frozen=True)
 class Remark:
-    """What a reader should know of a file: why it is refused, or how it was read.
+    """A note on a file for its reader: the reason that it is refused, or how it was read.
 
     `code` is the key of its message in the catalog ``course``.
     """
@@ -69,7 +69,7 @@ class Remark:
 
 @dataclass(frozen=True)
 class CourseFolder:
-    """The results of a folder by their paths, and what is to be said of it.
+    """The results of a folder by their paths, and the remarks on it.
 
     `failed` are records without numbers, by their paths: their status and claim. `out_of_memory`
     are the rows of ``runs.csv`` that declare such runs.
@@ -189,7 +189,7 @@ class _Reader:
 
 
 def _declared(file: CourseFile, rows: Sequence[Declaration]) -> CourseFile:
-    """With what the rows of runs.csv declare it to be, of which the first counts, completed."""
+    """The file with its rows of runs.csv, the first of which completes its declaration."""
     said = rows[0].completed_by(file.declaration)
     if file.recorded:
         device = said.device_name or file.recorded.device_name
@@ -198,7 +198,7 @@ def _declared(file: CourseFile, rows: Sequence[Declaration]) -> CourseFile:
 
 
 def read_folder(files: Iterable[Found]) -> CourseFolder:
-    """What these files are; each is read when the iterable reaches it."""
+    """The folder that these files make; each file is read when the iterable reaches it."""
     reader = _Reader()
     for path, content in files:
         reader.take(path, content)

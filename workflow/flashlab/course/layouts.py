@@ -36,11 +36,11 @@ _OF_PASS = {
     "forward": r"forward|fwd|前向|正向",
     "backward": r"backward|bwd|反向|後向",
 }
-"""What the passes are called in the heading of a column, the first of which counts."""
+"""Patterns of a pass's names in the heading of a column; the first that matches counts."""
 
 
 def _place_of(heading: str) -> tuple[str, str] | None:
-    """Which number of a result a column has: its pass, empty for memory, and its key."""
+    """The pass (empty for memory) and the key of the number that a column holds."""
     for name, words in _OF_PASS.items():
         key = re.sub(words, "", heading, count=1, flags=re.IGNORECASE).strip(" \t_.-")
         if key != heading.strip() and (found := kind_and_factor(key)) and found[0] != MEMORY:
@@ -50,7 +50,7 @@ def _place_of(heading: str) -> tuple[str, str] | None:
 
 
 def is_table_of_results(content: bytes) -> bool:
-    """Whether the first line of a CSV file has the numbers of results."""
+    """True if the first line of a CSV file has the columns of results."""
     try:
         header = decoded(content.partition(b"\n")[0], SPREADSHEETS)
     except UnsoundFileError:

@@ -1,4 +1,4 @@
-"""What a file's path seems to say of its run: hints, which the numbers overrule (`identity`).
+"""Declarations in the words of a file's path: hints, which the numbers overrule (`identity`).
 
 Names are read with caution: single letters (b16, n512 or s512, h32, e2048) count only if three of
 the four occur together, and a number by itself only if the path names just one parameter without
@@ -51,7 +51,7 @@ def _masks(words: Sequence[tuple[str, str]]) -> Iterator[bool]:
 
 @dataclass(frozen=True)
 class _Part:
-    """What a part of a path declares: values by attribute, several if it contradicts itself.
+    """The values that a part of a path declares, by attribute: several if it contradicts itself.
 
     `alone` are the numbers that belong to no word of ours, `numberless` the sizes without a number.
     """
@@ -94,7 +94,7 @@ def _read_part(name: str, is_file: bool) -> _Part:
 
 
 def of_name(path: str) -> Declaration:
-    """What a file's name declares or, for what it leaves out, the names of its folders.
+    """The declaration in a file's name and, for what it leaves out, in its folders' names.
 
     ``exp3/batch_size/flash_bs16.json``: Flash2 and batch_size 16. Contradictory values count as
     not given.

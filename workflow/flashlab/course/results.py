@@ -55,7 +55,7 @@ FLOPS_RATIOS = {
 
 
 class NotAResultError(UnsoundFileError):
-    """JSON that has nothing of a result: a ``package.json``, an editor's settings."""
+    """JSON without any key of a result, such as a ``package.json``."""
 
     def __init__(self) -> None:
         super().__init__("form.not_a_result")
@@ -72,7 +72,7 @@ class NotMeasuredError(Exception):
 
 @dataclass(frozen=True)
 class Rounding:
-    """How coarsely a file's times, or its rates, were rounded; by default not at all.
+    """The rounding of a file's times, or of its rates; by default none.
 
     `decimals` counts digits after the point, `digits` significant ones. Either may be what was
     rounded to, so an error is the larger of the two. `is_single` is whether they are float32.
@@ -101,7 +101,7 @@ class Numbers:
 
     @property
     def is_exact(self) -> bool:
-        """Whether rates, times and their sum agree to the last digits of a double."""
+        """True if rates, times and their sum agree to the last digits of a double."""
         flops = [self.rates[name] * self.seconds[name] / FLOPS_RATIOS[name] for name in PASSES]
         total = self.seconds["forward"] + self.seconds["backward"]
         added_up = agree(total, self.seconds["forward_backward"])
@@ -109,7 +109,7 @@ class Numbers:
 
     @property
     def memory_error(self) -> float:
-        """How far the memory in MiB may be off: half of its last digit, or what float32 leaves."""
+        """The error of the memory in MiB: half of its last digit, or float32's rounding."""
         exponent = int(Decimal(repr(self.peak_mib)).normalize().as_tuple().exponent)
         single = SINGLE_ERROR * self.peak_mib if _is_single(self.peak_mib) else 0.0
         return max(0.5 * 10.0 ** min(exponent, 0), single)
@@ -146,13 +146,13 @@ class Numbers:
         return self.product_error(self._sharpest)
 
     def has_flops(self, flops: float) -> bool:
-        """Whether the forward pass has `flops` operations, within rounding."""
+        """True if the forward pass has `flops` operations, within rounding."""
         return math.isclose(self.forward_flops, flops, rel_tol=self.flops_error)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a ``record`` block claims: the run, the device's name, and what provided the kernel.
+    """The claims of a ``record`` block: the run, the device's name, the kernel's provider.
 
     `protocol` is the name of the protocol, `started` the time of measuring as written, `imported`
     whether the record was converted from a result of the course's script. `nonce` is the grader's
@@ -187,7 +187,7 @@ class CourseResult:
 
 
 def agree(a: float, b: float) -> bool:
-    """Whether two numbers that follow from one another are equal but for rounding."""
+    """True if two numbers that follow from one another are equal but for rounding."""
     return math.isclose(a, b, rel_tol=ARITHMETIC_TOLERANCE)
 
 
@@ -233,13 +233,13 @@ NAMES = {
     **dict.fromkeys(("peak_memory_usage", "peak_memory", "memory_usage", "memory"), MEMORY),
     **dict.fromkeys(("峰值記憶體", "記憶體", "記憶體用量", "峰值記憶體用量"), MEMORY),
 }
-"""What each number is called."""
+"""The number that each of these names stands for."""
 
 WITH_UNIT = re.compile(r"(.*?)\s*[(（]([^)）]*)[)）]")
 
 
 def kind_and_factor(key: str) -> tuple[str, str] | None:
-    """Which number a key with its unit in parentheses is, and the factor to the script's unit."""
+    """The number that a key with a unit in parentheses names, and the factor to the script's."""
     parts = WITH_UNIT.fullmatch(key.strip())
     kind = parts and NAMES.get(parts[1])
     factor = parts and kind and UNITS[kind].get(parts[2].strip())
@@ -277,13 +277,13 @@ class _Reader:
 
 
 def _is_single(value: float) -> bool:
-    """Whether a number is exactly one of float32."""
+    """True if a number is exactly representable in float32."""
     found: float = struct.unpack("f", struct.pack("f", value))[0]
     return found == value
 
 
 def _rounding_of(values: Sequence[float]) -> Rounding:
-    """How numbers were rounded that somebody has rounded alike."""
+    """The rounding of numbers that were all rounded in the same way."""
     texts = [Decimal(repr(value)).normalize().as_tuple() for value in values]
     decimals = max(-int(text.exponent) for text in texts)
     digits = max(len(text.digits) for text in texts)
@@ -365,7 +365,7 @@ def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
 
 
 def is_like_a_result(document: Mapping[str, Any]) -> bool:
-    """Whether a document has any key of a result."""
+    """True if a document has any key of a result."""
     return bool({*FLOPS_RATIOS, MEMORY, "record"} & document.keys())
 
 

@@ -11,10 +11,10 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course.words import FLASH2, NAIVE, SIZES
 
 HEADLINE = Shape(16, 1024, 32, 2048, False)
-"""What the lab's headline table is about, where it was measured."""
+"""The shape of the lab's headline table."""
 
 Found = Mapping[Shape, Collection[str]]
-"""The implementations of which each shape was measured."""
+"""The implementations that were measured at each shape."""
 
 
 def _sweep(found: Found, name: str) -> list[Shape]:

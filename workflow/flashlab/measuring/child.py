@@ -29,17 +29,17 @@ from flashlab.measuring.replaced import refuse_replaced, relied_on
 
 
 def _provider(kernel: ModuleType, device: str) -> str:
-    """Whose code the kernel runs on this device: what it states, else PyTorch's version."""
+    """The library whose code the kernel runs on this device; PyTorch if it names none."""
     provider: Callable[[str], str] | None = getattr(kernel, "provider", None)
     return provider(device) if provider else f"torch {torch.__version__}"
 
 
 Part = Callable[[ModuleType, ModuleType, dict[str, Any]], dict[str, Any]]
-"""What is done with the benchmark's module, the kernel and the order."""
+"""A step of the child: it takes the benchmark's module, the kernel and the order."""
 
 
 def attempt(order: Mapping[str, Any], part: Part) -> dict[str, Any]:
-    """Do `part` with an order's kernel in this process; what is found, with the environment.
+    """Do `part` with an order's kernel in this process; returns its answer, with the environment.
 
     Every failure of the implementation is answered with its status; only an
     interpreter that dies gives none. What the machine did to the run is raised.

@@ -1,4 +1,4 @@
-"""What the jobs of a plan's records do: from an order to its record, or to the ceilings."""
+"""The jobs that measure: from an order to its record, or to the ceilings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch's profiler tells of each pass on a CPU: its operators, and what they allocate.
+"""The operators of each pass on a CPU, their times and allocations, by PyTorch's profiler.
 
 Each pass runs once to warm up and a few times under the profiler. Every call runs the same
 operators; each of them is reported with the median of its times, so that a disturbance of one call
@@ -67,16 +67,16 @@ class Call:
 
     @property
     def is_operator(self) -> bool:
-        """Whether it is an operator of PyTorch or of a library, rather than autograd's own."""
+        """True for an operator of PyTorch or of a library, False for autograd's own."""
         return "::" in self.name and not self.name.startswith(("autograd::", "torch::"))
 
     @property
     def nanoseconds(self) -> int:
-        """How long it took, with all within it."""
+        """Its duration, with everything that it called."""
         return self.end - self.start
 
     def holds(self, moment: int) -> bool:
-        """Whether a moment is in it."""
+        """True if a moment, in ns, lies within it."""
         return self.start <= moment < self.end
 
     def within(self) -> Iterator[Call]:
@@ -87,7 +87,7 @@ class Call:
 
 
 def _class_of(call: Call) -> str | None:
-    """The class of an operator that stands for all within it; None for one that does not."""
+    """The class of an operator that counts for all within it; None if those count instead."""
     if _PRODUCT.search(call.name):
         return PRODUCT
     if _SOFTMAX.search(call.name):

@@ -1,4 +1,4 @@
-"""What a measurement relies on and a kernel has replaced: clocks, torch's functions, our own.
+"""Finds functions that a kernel has replaced: clocks, torch's functions, this package's.
 
 A kernel runs in the process that measures it. It may replace by accident or design what that
 process looks up when it is called; so what there was before its import is compared with what there
@@ -18,13 +18,13 @@ import torch
 from flashlab.measuring.failures import IncorrectError
 
 CUDA = ("synchronize", "current_stream", "set_stream", "Event", "Stream")
-"""What of torch.cuda a measurement relies on."""
+"""The names of torch.cuda that a measurement relies on."""
 
 Names = Mapping[str, Any]
 
 
 def _of_class(owner: type) -> Names:
-    """What a class has, its own and what it inherits."""
+    """The attributes of a class, inherited ones included."""
     return {name: value for base in reversed(owner.__mro__) for name, value in vars(base).items()}
 
 
@@ -47,7 +47,7 @@ def _ours() -> Names:
 
 
 def relied_on() -> dict[str, Any]:
-    """What measurements rely on, by its name, as it is now."""
+    """The functions, classes and modes that measurements rely on, by name, as they are now."""
     parts: dict[str, Names] = {
         "time.": _builtins(time),
         "torch.": _builtins(torch),

@@ -111,7 +111,7 @@ def start_own_parent() -> None:
 
 
 def counters_log(answer: Path) -> Path:
-    """Where Nsight Compute writes its table for a process that answers to `answer`."""
+    """The path of Nsight Compute's table for the process that answers to `answer`."""
     return answer.with_suffix(".csv")
 
 

@@ -48,7 +48,7 @@ OPERATORS = "flashlab.measuring.operators"
 """The module that counts on a CPU what Nsight Compute counts on a GPU."""
 
 Begin = Callable[[psutil.Process | None, Mapping[str, Any], Mapping[str, str], Path, Path], Child]
-"""What starts a measuring process, as `flashlab.measuring.start.start` does."""
+"""A function that starts a measuring process, as `flashlab.measuring.start.start` does."""
 
 
 OWN_SIGNALS = (
@@ -63,7 +63,7 @@ class MeasuringError(Exception):
 
 
 def count_oom_kills() -> int:
-    """How many processes Linux has killed for memory since boot; 0 where it does not say."""
+    """The number of processes that Linux has killed for memory since boot; 0 if it is unknown."""
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()
     except OSError:
@@ -146,7 +146,7 @@ def _run_child(
 def _count_kernels(
     order: Mapping[str, Any], variables: Mapping[str, str], timeout_s: float
 ) -> dict[str, Any]:
-    """What Nsight Compute counts of a run's passes; a status and a message where it cannot."""
+    """Nsight Compute's counters of a run's passes; a status and a message where there are none."""
     try:
         found = _run_child(start_counting, order, variables, timeout_s)
         log = found.get("counters_log", "")
@@ -195,7 +195,7 @@ def _gpu_name(uuid: str) -> str:
 
 
 def _surroundings(device: str, variables: Mapping[str, str]) -> dict[str, Any]:
-    """What is known ahead of a run, on the CPU or the GPU that these variables confine it to."""
+    """The environment of a run on the CPU, or on the GPU in CUDA_VISIBLE_DEVICES."""
     if device == "cpu":
         return surroundings(machine.device_name("cpu"), None)
     uuid = variables["CUDA_VISIBLE_DEVICES"]

@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 from flashlab.files import socket_address
 
 BESIDES_SECONDS = 0.25
-"""How far a section may be from its samples: on a busy machine, word of it comes late."""
+"""The tolerance in seconds between a section and the sum of its samples: on a busy machine, the
+message that a section has ended arrives late."""
 
 LEAST = 0.25
-"""The smallest share of the rest that calls fill which the clock times one after the other."""
+"""The smallest share of a section that its samples fill where the calls follow one another."""
 
 
 class Section(NamedTuple):
@@ -34,7 +35,7 @@ class Section(NamedTuple):
 
 
 def together(sections: Sequence[Section]) -> Section:
-    """Sections of one kind as one."""
+    """One section with the summed seconds of several."""
     seconds, samples, filled = zip(*sections, strict=True)
     return Section(sum(seconds), sum(samples), filled[0])
 
@@ -73,7 +74,7 @@ class Sections:
             begin = now
 
     def close(self) -> list[Section]:
-        """The sections that it was told of; it listens no more."""
+        """Stop listening; returns the sections that the process reported."""
         self._socket.shutdown(socket.SHUT_RD)
         self._thread.join()
         self._socket.close()

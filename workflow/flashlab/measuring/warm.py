@@ -20,8 +20,8 @@ from flashlab.measuring import child  # noqa: F401, which imports torch
 from flashlab.measuring.start import fingerprint
 
 LAZY = ("torch._dynamo",)
-"""What PyTorch imports at the first backward pass (symbolic shapes, with sympy) and at the first
-call of a library's operator: several times a short run's own time."""
+"""Modules that PyTorch imports only at the first backward pass (symbolic shapes, with sympy) or the
+first call of a library's operator, which takes several times as long as a short run."""
 
 
 HOLDS_GPUS = ("nvidia-smi", "dmon", "-s", "p", "-d", "10")

@@ -16,7 +16,7 @@ from flashlab.plan.source import Source
 from flashlab.runs import Run
 
 UNWANTED = ("no", False)
-"""What `counters` may be where none are to be read; YAML takes a bare ``no`` for false."""
+"""The values of `counters` that read none; YAML takes a bare ``no`` for false."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ MANIFEST = "manifest.json"
 MANIFEST_VERSION = 2
 CEILINGS = "ceilings.json"
 CONFIG_KEYS = ("baseline", "summary", "experiments")
-"""What a dataset keeps of the configuration that it was measured for."""
+"""The keys of the configuration that a dataset keeps."""
 
 
 class DatasetError(Exception):
@@ -97,7 +97,6 @@ def dataset_folder(data: Path, name: str, benchmark: Benchmark) -> Path:
 
 
 def run_of(entry: Mapping[str, Any]) -> Run:
-    """The run of a manifest's entry."""
     return Run.of(find_benchmark(entry["benchmark"]), entry["run"])
 
 
@@ -224,7 +223,7 @@ def refuse_overlap(folder: Path, records: Collection[tuple[Run, str]]) -> None:
 
 
 SAME_CODE = ("device_name", "provider")
-"""What counters must share with the record of the same run: they tell of nothing else."""
+"""The fields of the environment in which counters must equal the record of the same run."""
 
 
 def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:

@@ -1,4 +1,4 @@
-"""Why records are kept as a dataset only if asked for: they could mislead who reads them."""
+"""Checks before records are frozen: of one commit, of unchanged code, of whole blocks."""
 
 from __future__ import annotations
 

@@ -75,7 +75,6 @@ class Machine:
         return machine.device_name(device)
 
     def driver_version(self) -> str | None:
-        """The NVIDIA driver's version, None without one."""
         return self.described.driver if self.described else machine.driver_version()
 
     def package_version(self, name: str) -> str | None:

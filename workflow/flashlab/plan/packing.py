@@ -12,7 +12,6 @@ MOST_BYTES = 16 * 2**20
 
 
 def packed_file(data: Path, name: str) -> Path:
-    """The path of a dataset's archive."""
     return data / f"{name}.tar.xz"
 
 

@@ -1,4 +1,4 @@
-"""Why runs are measured again that were measured here before: what has changed since."""
+"""The reasons to measure recorded runs again: the changes since their records."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How the planned runs ended, and what they tell before all are measured, read from their records.
+"""The planned runs' outcomes, read from their records, and the first ratios of a call.
 
-Before the end these are medians of what is there, without intervals: the report decides.
+While a call measures, the ratios are of medians, without intervals: the report decides.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Row = frozenset[tuple[str, Any]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a record says of its run: each metric's name, with value and unit, if it is ``ok``.
+    """A run's status and message; `measured` holds each metric's value and unit if it is ``ok``.
 
     `status` is a record's, or ``unmeasured`` where there is no readable record.
     """
@@ -99,7 +99,7 @@ def _values(root: Path, planned: Mapping[str, Run], metric: Metric) -> dict[Row,
 
 
 def _ratios(plan: Mapping[str, Any], values: Mapping[Row, float], metric: Metric) -> Iterator[str]:
-    """How many times as good as the baseline each other implementation is, over the settings."""
+    """For each implementation, the range of its speed over the baseline's, in words."""
     rows = {frozenset(row.items()) for row in plan["runs"]}
     settings = {frozenset(item for item in row if item[0] != "implementation") for row in rows}
 

@@ -65,7 +65,7 @@ def _say(name: str, text: str) -> None:
 
 
 def _say_left(part: Part) -> float:
-    """Say what is left of a part and how long that takes; the seconds."""
+    """Print the number of records left of a part; returns the seconds that they take."""
     pace = paces(part)
     seconds = seconds_left(part, pace)
     kinds = Counter(is_counting(order) for order in part.left.values())
@@ -88,7 +88,7 @@ def _say_left(part: Part) -> float:
 
 
 def _say_state(part: Part, dataset: str) -> bool:
-    """Say what the dataset has of a part; whether nothing is wanting."""
+    """Print the records of a part that the dataset has; True if it has all, none an error."""
     kept, lacking = part.kept_in(dataset), part.lacking_in(dataset)
     if not kept:
         done = len(part.records) - len(part.left)
@@ -102,14 +102,14 @@ def _say_state(part: Part, dataset: str) -> bool:
 
 
 def _is_packed(dataset: str) -> bool:
-    """Whether there is a pack of what the dataset has now."""
+    """True if the dataset's archive is newer than its manifests."""
     packed, manifests = packed_file(DATA, dataset), (DATA / dataset).rglob(MANIFEST)
     changed = max((file.stat().st_mtime for file in manifests), default=0.0)
     return changed == 0 or (packed.exists() and packed.stat().st_mtime >= changed)
 
 
 def _pack(dataset: str) -> bool:
-    """Pack what the dataset has, and say how to unpack it; whether it could be."""
+    """Pack the dataset, and print how to unpack it; False if it cannot be packed."""
     try:
         packed = pack(DATA, dataset)
     except DatasetError as error:

@@ -135,7 +135,7 @@ def _efficiency(name: str) -> Derived:
 def memory_parts(
     run: Run, provider: str | None, device_name: str | None
 ) -> Mapping[str, float] | None:
-    """What peak memory consists of, in MiB; None for a run that the model does not describe.
+    """The parts of peak memory in MiB, by name; None for a run that the model does not describe.
 
     It describes flash-attn's FlashAttention-2 and, on a device whose cuBLAS workspaces are known,
     the naive implementation: on CUDA, in float16.

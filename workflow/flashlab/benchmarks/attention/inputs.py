@@ -1,4 +1,4 @@
-"""What an implementation is given: q, k and v as leaves of their own, or packed in one tensor."""
+"""The inputs of an implementation: q, k and v as leaves of their own, or packed in one tensor."""
 
 from __future__ import annotations
 

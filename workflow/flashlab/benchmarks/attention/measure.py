@@ -1,4 +1,4 @@
-"""How one attention run is measured: correctness, then peak memory, then the time of both passes.
+"""Measures one attention run: correctness, then peak memory, then the time of both passes.
 
 Everything here decides numbers, so an edit measures again. The declaration, with its labels and
 costs, is not imported.
@@ -117,7 +117,7 @@ def passes(kernel: ModuleType, run: Mapping[str, Any]) -> Iterator[tuple[str, Pa
 
 
 def prepare(kernel: ModuleType, run: Mapping[str, Any]) -> dict[str, Any]:
-    """What comes before the timing: check the run, then measure its peak memory.
+    """Check the run, then measure its peak memory.
 
     Returns what the gate compared and the metric, as they stand in a record; raises what the
     implementation raises.

@@ -70,7 +70,7 @@ def _bytes(name: str, zh_tw: str, en: str) -> Quantity:
 
 
 L1_BYTES = 128.0
-"""What L1 and shared memory of a multiprocessor move in a cycle: 32 banks of 4 bytes (CUDA C++
+"""Bytes that L1 and shared memory of a multiprocessor move in a cycle: 32 banks of 4 (CUDA C++
 Programming Guide, compute capability 9.0)."""
 
 SCHEDULERS = 4.0

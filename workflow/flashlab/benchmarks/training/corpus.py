@@ -31,7 +31,7 @@ SENTENCE_WORDS = (4, 14)
 TRAINING_SHARE = 0.9
 
 FETCHED = Path("results", "corpora")
-"""Where a downloaded text is kept, named by its hash, relative to the working directory."""
+"""The folder of downloaded texts, which are named by their hash; below the working directory."""
 
 DOWNLOAD_SECONDS = 60.0
 

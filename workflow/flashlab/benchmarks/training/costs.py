@@ -1,4 +1,4 @@
-"""What an iteration of training costs: parameters, model FLOPs, bytes.
+"""The costs of an iteration of training: parameters, model FLOPs, bytes.
 
 N parameters, L n_layer, E n_embd, T block_size, V vocabulary. Model FLOPs are those of PaLM
 (Chowdhery et al. 2022, appendix B), as nanoGPT's ``estimate_mfu`` counts them: for each token 6 N

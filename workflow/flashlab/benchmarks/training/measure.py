@@ -1,4 +1,4 @@
-"""How one training is measured: trained and timed, then its gradients checked.
+"""Measures one training: trained and timed, then its gradients checked.
 
 Everything here decides numbers, so an edit measures again. The declaration, with its labels and
 costs, is not imported.
@@ -45,7 +45,7 @@ CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 @dataclass(frozen=True)
 class _Problem:
-    """What a run trains: the model's sizes, the attention, the tokens of the text."""
+    """The model's sizes, the attention and the tokens that a run trains with."""
 
     config: GPTConfig
     attention: Attention
@@ -67,7 +67,7 @@ class _Problem:
 def _problem(
     kernel: ModuleType, run: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> tuple[_Problem, dict[str, Any]]:
-    """What a run trains, and what its record tells of the text."""
+    """The problem of a run, and the description of the text for its record."""
     text = corpus.read_text(settings["corpus"])
     numbers, vocab_size = corpus.encode(text)
     config = GPTConfig(
@@ -98,12 +98,12 @@ def _print_progress(iteration: int, loss: float, seconds: float) -> None:
 
 
 def _compile_seconds() -> float:
-    """What torch.compile has taken in this process so far, forward and backward graphs."""
+    """Seconds of torch.compile in this process so far, for forward and backward graphs."""
     return float(calculate_time_spent()["total_wall_time"])
 
 
 def _process_mib(device: str) -> float | None:
-    """What NVML says that this process holds of the GPU, context and cache included.
+    """The GPU memory of this process in MiB by NVML, context and cache included.
 
     None on a CPU, and where NVML names no process that can be this one: in a container processes
     have other ids, so that it must be the only one.
@@ -120,7 +120,7 @@ def _process_mib(device: str) -> float | None:
 
 
 class _EnergyMeter:
-    """What the GPU consumes from `start` on; nothing is told of a CPU."""
+    """Measures the GPU's energy from `start` on; none on a CPU."""
 
     def __init__(self, device: str) -> None:
         self._read: Callable[[], float | None] = (
@@ -129,11 +129,10 @@ class _EnergyMeter:
         self._begin: float | None = None
 
     def start(self) -> None:
-        """Count from here."""
         self._begin = self._read()
 
     def joules(self) -> float | None:
-        """What was consumed since, None where it cannot be told."""
+        """The energy in J since the start; None where nothing counts it."""
         end = self._read()
         return None if end is None or self._begin is None else end - self._begin
 
@@ -215,7 +214,7 @@ def _peak_bytes_on_cpu(problem: _Problem) -> int:
 
 
 def _compiled(model: GPT, compile_s: float) -> dict[str, Any]:
-    """What torch.compile did: graphs, breaks, attentions that it replaced by a fused one."""
+    """The graphs of torch.compile, their breaks, and the attentions that it fused."""
     return {
         "graphs": counters["stats"]["unique_graphs"],
         "graph_breaks": sum(counters["graph_break"].values()),
