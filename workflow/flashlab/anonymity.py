@@ -37,8 +37,8 @@ def _pseudonym(value: str) -> str:
 
 def anonymous_text(text: str) -> str:
     """A text without GPUs' UUIDs and without the folders of paths: ``…/kernel.py``."""
-    found = _UUID.sub(lambda match: _pseudonym(match[0]), text)
-    return _FOLDERS.sub("…/", found)
+    pseudonymous = _UUID.sub(lambda match: _pseudonym(match[0]), text)
+    return _FOLDERS.sub("…/", pseudonymous)
 
 
 def anonymous(document: Any) -> Any:

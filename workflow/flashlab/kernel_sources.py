@@ -38,7 +38,7 @@ def _package_of(path: Path, folder: Path) -> tuple[str, ...]:
 @cache
 def _imported_names(tree: ast.Module, package: tuple[str, ...]) -> list[tuple[str, ...]]:
     """The dotted names that a module imports from `PACKAGE`, including names inside modules."""
-    found: list[tuple[str, ...]] = []
+    imported: list[tuple[str, ...]] = []
     for node in ast.walk(tree):
         names: list[list[str]] = []
         if isinstance(node, ast.Import):
@@ -47,16 +47,16 @@ def _imported_names(tree: ast.Module, package: tuple[str, ...]) -> list[tuple[st
             base = list(package[: len(package) - node.level + 1]) if node.level else []
             base += node.module.split(".") if node.module else []
             names = [[*base, alias.name] for alias in node.names]
-        found += (tuple(name) for name in names if name[:1] == [PACKAGE])
-    return found
+        imported += (tuple(name) for name in names if name[:1] == [PACKAGE])
+    return imported
 
 
 def _module_files(name: Sequence[str], folder: Path) -> Iterator[Path]:
     """The files that importing a dotted name runs: its packages' ``__init__.py`` and its module."""
-    place = folder
+    path = folder
     for part in name[1:]:
-        place = place / part
-        for file in (place / "__init__.py", place.with_suffix(".py")):
+        path = path / part
+        for file in (path / "__init__.py", path.with_suffix(".py")):
             if file.is_file():
                 yield file
 

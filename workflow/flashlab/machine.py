@@ -87,21 +87,21 @@ def gpus() -> list[Gpu]:
     with nvml() as pynvml:
         if pynvml is None:
             return []
-        found = []
+        listed = []
         for index in range(pynvml.nvmlDeviceGetCount()):
             with suppress(pynvml.NVMLError_GpuIsLost):
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
                 name = pynvml.nvmlDeviceGetName(handle)
-                found.append(Gpu(pynvml.nvmlDeviceGetUUID(handle), name))
+                listed.append(Gpu(pynvml.nvmlDeviceGetUUID(handle), name))
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
-        return found
+        return listed
     chosen = []
     for entry in filter(None, (part.strip() for part in visible.split(","))):
-        if entry.isdigit() and int(entry) < len(found):
-            chosen.append(found[int(entry)])
+        if entry.isdigit() and int(entry) < len(listed):
+            chosen.append(listed[int(entry)])
         else:
-            named = [gpu for gpu in found if gpu.uuid.startswith(entry)]
+            named = [gpu for gpu in listed if gpu.uuid.startswith(entry)]
             if not named:
                 break  # as CUDA does
             chosen += named

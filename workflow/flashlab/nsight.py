@@ -106,8 +106,8 @@ def version() -> str | None:
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.search(r"Version (\S+)", printed)
-    return found[1] if found else None
+    match = re.search(r"Version (\S+)", printed)
+    return match[1] if match else None
 
 
 def metrics_for(counted: Iterable[str]) -> dict[str, str]:
@@ -157,13 +157,13 @@ def read_kernels(log: str, counted: Iterable[str]) -> list[Kernel]:
     lines = log.splitlines()
     header = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if header is None:
-        told = [line for line in lines if line.startswith("==ERROR==")]
+        said = [line for line in lines if line.startswith("==ERROR==")]
         raise NsightError(
-            "Nsight Compute counted no kernel: " + (told[0] if told else "its output has no table")
+            "Nsight Compute counted no kernel: " + (said[0] if said else "its output has no table")
         )
     ours = {theirs: name for name, theirs in metrics.items()}
     names: dict[str, str] = {}
-    found: dict[str, dict[str, float]] = {}
+    counted_by: dict[str, dict[str, float]] = {}
     rows = csv.DictReader(io.StringIO("\n".join(lines[header:])))
     for row in rows:
         if (row["ID"] or "").startswith("==") or row.get("Metric Name") not in ours:
@@ -172,12 +172,12 @@ def read_kernels(log: str, counted: Iterable[str]) -> list[Kernel]:
         name = ours[metric]
         value = _number(row["Metric Value"], row["Metric Unit"], UNITS[name], metric)
         names[row["ID"]] = row["Kernel Name"]
-        found.setdefault(row["ID"], {})[name] = value
-    for kernel, values in found.items():
+        counted_by.setdefault(row["ID"], {})[name] = value
+    for kernel, values in counted_by.items():
         if lacking := metrics.keys() - values.keys():
             theirs = metrics[min(lacking)]
             raise NsightError(f"Nsight Compute gives no {theirs} of {names[kernel]}")
-    return [Kernel(names[kernel], found[kernel]) for kernel in sorted(found, key=int)]
+    return [Kernel(names[kernel], counted_by[kernel]) for kernel in sorted(counted_by, key=int)]
 
 
 def split_passes(kernels: Sequence[Kernel], passes: Sequence[str]) -> dict[str, list[Kernel]]:
@@ -203,14 +203,14 @@ def split_passes(kernels: Sequence[Kernel], passes: Sequence[str]) -> dict[str, 
 def of_pass(kernels: Sequence[Kernel]) -> dict[str, float]:
     """The counters of a pass, by our own names."""
     total = sum(kernel.counted["busy_time"] for kernel in kernels)
-    found = {"kernels": float(len(kernels))}
+    counters = {"kernels": float(len(kernels))}
     for name in kernels[0].counted:
         if name in SUMS:
-            found[name] = sum(kernel.counted[name] for kernel in kernels)
+            counters[name] = sum(kernel.counted[name] for kernel in kernels)
         else:
             weighted = (kernel.counted[name] * kernel.counted["busy_time"] for kernel in kernels)
-            found[name] = sum(weighted) / total if total else 0.0
-    return found
+            counters[name] = sum(weighted) / total if total else 0.0
+    return counters
 
 
 def details(passes: Mapping[str, Sequence[Kernel]]) -> dict[str, Any]:

@@ -61,12 +61,12 @@ class Measurement:
 
     def to_json(self, unit: str) -> dict[str, Any]:
         """The measurement as it stands in a record."""
-        found: dict[str, Any] = {"unit": unit, "value": self.value}
+        document: dict[str, Any] = {"unit": unit, "value": self.value}
         if self.samples:
-            found["samples"] = list(self.samples)
+            document["samples"] = list(self.samples)
         if self.stopped:
-            found["stopped"] = self.stopped
-        return found
+            document["stopped"] = self.stopped
+        return document
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ def read_metrics(document: Mapping[str, Mapping[str, Any]]) -> dict[str, Measure
 
 
 def _check_metrics(
-    found: Mapping[str, Any],
+    metrics: Mapping[str, Any],
     declared: Sequence[Metric],
     in_part: bool,
     benchmark: Benchmark,
@@ -235,7 +235,7 @@ def _check_metrics(
     The value of one is the median of its samples, where it has some.
     An optional one may be missing, and any one where a record may hold them `in_part`.
     """
-    for name, measured in found.items():
+    for name, measured in metrics.items():
         if samples := measured.get("samples"):
             median = statistics.median(samples)
             if not math.isclose(measured["value"], median):
@@ -246,10 +246,10 @@ def _check_metrics(
     units = {
         metric.name: metric.unit
         for metric in declared
-        if metric.name in found or not (in_part or metric.optional)
+        if metric.name in metrics or not (in_part or metric.optional)
     }
-    stated = {name: measured["unit"] for name, measured in found.items()}
-    if found and stated != units:
+    stated = {name: measured["unit"] for name, measured in metrics.items()}
+    if metrics and stated != units:
         raise RecordError(
             f"{where}: record.metrics: holds {stated}, but {benchmark.name} measures {units}"
         )

@@ -29,10 +29,10 @@ NEXT = {
 def _states(files: Sequence[Path]) -> list[tuple[int, ...]] | None:
     """The times, size and inode of each file, which an edit changes; None if one is gone."""
     try:
-        found = [file.stat() for file in files]
+        states = [file.stat() for file in files]
     except FileNotFoundError:
         return None
-    return [(one.st_mtime_ns, one.st_ctime_ns, one.st_size, one.st_ino) for one in found]
+    return [(one.st_mtime_ns, one.st_ctime_ns, one.st_size, one.st_ino) for one in states]
 
 
 def _prepare() -> Callable[[Mapping[str, Any]], Callable[[], None]]:

@@ -114,14 +114,14 @@ class Implementation:
 
 
 def _literals(tree: ast.Module) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    literals: dict[str, Any] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             try:
-                found[node.targets[0].id] = ast.literal_eval(node.value)
+                literals[node.targets[0].id] = ast.literal_eval(node.value)
             except (ValueError, TypeError, RecursionError, MemoryError):  # not a literal
                 continue
-    return found
+    return literals
 
 
 def _is_label(label: Any) -> bool:
@@ -177,10 +177,10 @@ def read_implementation(
         check(is_there, f"needs a function {function}")
 
     def words(key: str, default: tuple[str, ...]) -> Any:
-        found = literals.get(key, default)
-        is_tuple = isinstance(found, tuple) and all(isinstance(word, str) for word in found)
+        declared = literals.get(key, default)
+        is_tuple = isinstance(declared, tuple) and all(isinstance(word, str) for word in declared)
         check(is_tuple, f'{key} must be a tuple such as ("torch",)')
-        return found
+        return declared
 
     name, label = literals.get("NAME"), literals.get("LABEL")
     is_name = isinstance(name, str) and name.isidentifier()
@@ -238,11 +238,11 @@ class Implementations(dict[str, Implementation]):
 
     def __init__(
         self,
-        found: Mapping[str, Implementation],
+        usable: Mapping[str, Implementation],
         broken: Mapping[str, str] | None = None,
         folder: str = "kernels/",
     ) -> None:
-        super().__init__(found)
+        super().__init__(usable)
         self.broken = dict(broken or {})
         self.folder = folder
 
@@ -264,14 +264,14 @@ def describe_unknown(name: str, meant: str, *known: Collection[str]) -> str:
     then the names that there are.
     """
     choices = []
-    for each in known:
+    for names in known:
         folder, broken = "kernels/", dict[str, str]()
-        if isinstance(each, Implementations):
-            folder, broken = each.folder, each.broken
+        if isinstance(names, Implementations):
+            folder, broken = names.folder, names.broken
         if problem := broken.get(_plain(name)):
             return f"{problem}; so there is no implementation {name}"
         choices += [f"unusable: {problem}" for problem in dict.fromkeys(broken.values())]
-        choices.append(f"{folder} has {', '.join(each)}")
+        choices.append(f"{folder} has {', '.join(names)}")
     return "; ".join([f"unknown implementation {name}{meant}", *choices])
 
 
@@ -281,17 +281,17 @@ def implementations_of(benchmark: Benchmark, naming: str = "") -> Implementation
     One that takes its inputs in both forms is there twice (`Implementation.packed_twin`), if the
     benchmark gives both.
     """
-    found = find_implementations(KERNELS / benchmark.kernels, benchmark.entry_point, naming)
+    usable = find_implementations(KERNELS / benchmark.kernels, benchmark.entry_point, naming)
     if benchmark.packed_protocols is not None:
-        twins = [twin for each in found.values() if (twin := each.packed_twin())]
-        found |= {twin.name: twin for twin in twins if twin.name not in found}
-    return found
+        twins = [twin for one in usable.values() if (twin := one.packed_twin())]
+        usable |= {twin.name: twin for twin in twins if twin.name not in usable}
+    return usable
 
 
 def implementation_of(benchmark: Benchmark, name: str) -> Implementation:
     """The implementation of this name; all are read only where none that holds it defines it."""
-    found = implementations_of(benchmark, naming=name.removesuffix(PACKED_TWIN))
-    return (found if name in found else implementations_of(benchmark))[name]
+    named = implementations_of(benchmark, naming=name.removesuffix(PACKED_TWIN))
+    return (named if name in named else implementations_of(benchmark))[name]
 
 
 def find_implementations(
@@ -321,6 +321,6 @@ def find_implementations(
             paths = ", ".join(str(implementation.path) for implementation in sharing)
             problem = f"{paths}: all have the NAME {name}; rename all but one"
             broken[_plain(name)] = problem
-    found = {name: sharing[0] for name, sharing in by_name.items() if len(sharing) == 1}
+    unique = {name: sharing[0] for name, sharing in by_name.items() if len(sharing) == 1}
     shown = f"kernels/{folder.name}/" if folder.parent == KERNELS else "kernels/"
-    return Implementations(found, broken, shown)
+    return Implementations(unique, broken, shown)

@@ -403,17 +403,17 @@ class Benchmark:
         derived = self.metric(name).derived
         if derived is None:
             return (name,)
-        found = (measured for base in derived.of for measured in self.measured_behind(base))
-        return tuple(dict.fromkeys(found))
+        names = (measured for base in derived.of for measured in self.measured_behind(base))
+        return tuple(dict.fromkeys(names))
 
     def panels(self, quantity: str) -> tuple[Metric, ...]:
         """The metrics that a figure of a quantity shows, a panel each; totals have none."""
-        found = tuple(m for m in self.metrics if m.quantity.name == quantity)
-        if not found:
+        metrics = tuple(m for m in self.metrics if m.quantity.name == quantity)
+        if not metrics:
             raise UnknownNameError(
                 f"{quantity} is no quantity of {self.name}; there are {', '.join(self.quantities)}"
             )
-        return found if len(found) == 1 else tuple(m for m in found if m.part)
+        return metrics if len(metrics) == 1 else tuple(m for m in metrics if m.part)
 
     def all_parameters(self, given: Parameters) -> dict[str, Value]:
         """The given parameters with those that follow from them, in order of declaration."""
@@ -425,18 +425,18 @@ class Benchmark:
 
         It has any two of those that follow from one another, or one that stands for others.
         """
-        found: dict[str, Any] = dict(block)
-        if self.stand_in and self.stand_in.stands_for and self.stand_in.name in found:
-            found |= self.stand_in.stands_for(found.pop(self.stand_in.name)) or {}
+        given: dict[str, Any] = dict(block)
+        if self.stand_in and self.stand_in.stands_for and self.stand_in.name in given:
+            given |= self.stand_in.stands_for(given.pop(self.stand_in.name)) or {}
         for product in self.products:
             first, second = product.factors
-            if second in found:
-                other = found.pop(second)
-                if first in found:
-                    found[product.whole] = found[first] * other
+            if second in given:
+                other = given.pop(second)
+                if first in given:
+                    given[product.whole] = given[first] * other
                 else:
-                    found[first] = found[product.whole] // other
-        return found | self.given_in(found)
+                    given[first] = given[product.whole] // other
+        return given | self.given_in(given)
 
     def combinations(self, block: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The sets of values that a block gives: lists go together; those of variants cross them.

@@ -121,10 +121,10 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             experiment.name: [
                 path.as_posix()
                 for path in planning.record_files(
-                    found[run] for run in experiment.runs(*source.kind)
+                    runs[run] for run in experiment.runs(*source.kind)
                 )
             ]
-            for experiment, found in every
+            for experiment, runs in every
         },
         counters=[entry.path.as_posix() for entry in counters.values()],
         ceilings=None if ceilings is None else ceilings.as_posix(),
@@ -147,8 +147,8 @@ def _planned_records(
         if source.imports:
             # Their hashes are not known before they are made.
             recorded = {
-                run: planning.with_replicates(replace(each, sha256=None) for each in e.processes)
-                for run, e in recorded.items()
+                run: planning.with_replicates(replace(p, sha256=None) for p in entry.processes)
+                for run, entry in recorded.items()
             }
         return recorded, {}
     local = (source.benchmark, runs, protocol, source.implementations, source.records)
@@ -157,7 +157,7 @@ def _planned_records(
     replicates = read_replicates(source.config, source.device, kept, asked)
     planned = planning.plan_local(*local, replicates.of, source.machine)
     if source.config["decide"]:
-        previous = {name: each.previous for name, each in source.implementations.items()}
+        previous = {name: step.previous for name, step in source.implementations.items()}
         about = (source.kind, source.config["baseline"], previous)
         undecided = runs_to_decide(source.home / COMPARISONS, experiments, planned, *about)
         replicates = replicates.with_one_more(undecided)
@@ -196,7 +196,7 @@ def _with_claims(
     ]
     every += planning.plan_claims(source.benchmark, claimed_runs(document), held, planned)
     if source.is_vouched_for:
-        entries = {entry.path: entry for _, found in every for entry in found.values()}
+        entries = {entry.path: entry for _, runs in every for entry in runs.values()}
         planning.check_recorded(entries.values(), source.dataset)
     return every
 

@@ -123,7 +123,7 @@ def check_freezable(prepared: Prepared, dataset: str) -> None:
         raise ConfigError("quick: a preview cannot be frozen; leave quick out")
     part = Part(dataset, prepared)
     timed = [order for order in part.records.values() if not is_counting(order)]
-    runs = [(Run.of(part.benchmark, each["run"]), each["protocol"]["name"]) for each in timed]
+    runs = [(Run.of(part.benchmark, o["run"]), o["protocol"]["name"]) for o in timed]
     refuse_overlap(dataset_folder(DATA, dataset, part.benchmark), runs)
     if prepared.config["freeze_anyway"]:
         return
@@ -195,13 +195,13 @@ def paces(part: Part) -> dict[bool, Pace]:
         files = [entry.path for entry in dataset.entries if entry.protocol["name"] in of]
         if dataset.device == prepared.device:
             sources.append((f"as in data/{name}", files, None))
-    found = {kind: Pace(seconds, "assumed") for kind, seconds in ASSUMED_SECONDS.items()}
+    pace = {kind: Pace(seconds, "assumed") for kind, seconds in ASSUMED_SECONDS.items()}
     for source, files, device_name in reversed(sources):
         spans = [*_spans(files, device_name, longest)]
-        for kind in found:
+        for kind in pace:
             if own := [seconds for counts, seconds in spans if counts == kind]:
-                found[kind] = Pace(statistics.fmean(own), source)
-    return found
+                pace[kind] = Pace(statistics.fmean(own), source)
+    return pace
 
 
 def seconds_left(part: Part, pace: Mapping[bool, Pace]) -> float:

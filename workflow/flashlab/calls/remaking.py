@@ -64,7 +64,7 @@ def files_to_remake(
 
 def _damaged_outputs(source: Source, experiments: Sequence[PlannedExperiment]) -> dict[Path, str]:
     """The reason for each output of the stages after the records that must be made again."""
-    home, drawn = source.home, [each.name for each in experiments if each.figures]
+    home, drawn = source.home, [e.name for e in experiments if e.figures]
     outputs = [home / name for name in (*OF_DATASET, OBSERVATIONS, "overview")]
     outputs += [
         home / "tables" / experiment.name / f"{table}.csv"
@@ -159,8 +159,8 @@ def _files_asked_for(
         return [entry.path for entry in broken_blocks(blocks_of(planned))]
     both = (*planned.values(), *counters.values())
     measured = {process.path: process.run for entry in both for process in entry.processes}
-    found = runs_asked_for(again, measured)
-    return [*found, ceilings] if again == ALL and ceilings else found
+    files = runs_asked_for(again, measured)
+    return [*files, ceilings] if again == ALL and ceilings else files
 
 
 def runs_asked_for(again: str | Sequence[str], runs: Mapping[Path, Run]) -> list[Path]:
@@ -176,7 +176,7 @@ def runs_asked_for(again: str | Sequence[str], runs: Mapping[Path, Run]) -> list
     """
     if again == ALL:
         return list(runs)
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for word in [again] if isinstance(again, str) else again:
         wanted = set(word.lower().replace("-", " ").split())
         meant = [path for path in runs if wanted and wanted <= set(path.stem.split("-"))]
@@ -189,5 +189,5 @@ def runs_asked_for(again: str | Sequence[str], runs: Mapping[Path, Run]) -> list
                 if runs
                 else "--config: again: nothing is measured here: the records are recorded ones"
             )
-        found |= dict.fromkeys(meant)
-    return list(found)
+        files |= dict.fromkeys(meant)
+    return list(files)

@@ -49,12 +49,12 @@ def processes_asked(
 
     `kind` is the dtype and device of the runs.
     """
-    found: dict[Run, int] = {}
+    processes: dict[Run, int] = {}
     for experiment in experiments:
         for run in experiment.runs(*kind) if experiment.replicates else ():
             asked = experiment.replicates.get(run.implementation, 1)
-            found[run] = max(found.get(run, 1), asked)
-    return found
+            processes[run] = max(processes.get(run, 1), asked)
+    return processes
 
 
 def read_replicates(
@@ -129,7 +129,7 @@ def open_runs(
         for name in (row.subject, row.reference):
             for variant in variants:
                 wanted.setdefault(row.experiment, set()).add((name, variant, row.value))
-    found: set[Run] = set()
+    runs: set[Run] = set()
     for experiment in experiments:
         mine, benchmark = wanted.get(experiment.name, set()), experiment.benchmark
         for run in experiment.runs(*kind) if mine else ():
@@ -138,8 +138,8 @@ def open_runs(
             # Where nothing is swept, the value is that of the benchmark's first size.
             swept = experiment.sweep or next(p.name for p in benchmark.given if not p.is_variant)
             if (run.implementation, variant, parameters[swept]) in mine:
-                found.add(run)
-    return found
+                runs.add(run)
+    return runs
 
 
 def _is_current(comparisons_file: Path, planned: PlannedRun) -> bool:
@@ -170,6 +170,6 @@ def runs_to_decide(
     if not experiments:
         return []
     asked = undecided(rows, experiments[0].benchmark, baseline, previous)
-    found = open_runs(asked, experiments, kind)
-    current = (run for run in found & planned.keys() if _is_current(comparisons_file, planned[run]))
+    runs = open_runs(asked, experiments, kind)
+    current = (run for run in runs & planned.keys() if _is_current(comparisons_file, planned[run]))
     return sorted(current)

@@ -53,12 +53,12 @@ class Grid:
             num_heads=[self.num_heads],
             head_dim=self.head_dims,
         )
-        found = [shape for shape in shapes if shape.causal in self.masks]
-        if not found:
+        kept = [shape for shape in shapes if shape.causal in self.masks]
+        if not kept:
             raise ShapeError(f"{text!r}: a step of the ladder has no mask; leave out causal")
-        if not self.beyond and any(shape.beyond for shape in found):
+        if not self.beyond and any(shape.beyond for shape in kept):
             raise ShapeError(f"{text!r}: a step of the ladder takes B, N, H and D alone")
-        return found
+        return kept
 
 
 SEQ_LENS = (1, 37, 128, 129, 1000)

@@ -67,9 +67,9 @@ def _takes_bfloat16_for_float16(kernel: ModuleType, head_dim: int, device: str) 
     """
     qkv = torch.randn(1, 128, 3, 1, head_dim, dtype=torch.bfloat16, device=device)
     with torch.no_grad():
-        found = kernel.attention(qkv, False)
+        out = kernel.attention(qkv, False)
         as_float16 = kernel.attention(qkv.view(torch.float16), False)
-    return torch.equal(found.view(torch.int16), as_float16.view(torch.int16))
+    return torch.equal(out.view(torch.int16), as_float16.view(torch.int16))
 
 
 def _repeat(kernel: ModuleType, case: Case, device: str, form: str) -> None:
@@ -96,7 +96,7 @@ def _check_attention(kernel: ModuleType, case: Case, device: str) -> dict[str, A
             attention = attention_of(kernel, form, case.shape)
             checked.append(gate.check_correctness(attention, case.shape, case.dtype, device, form))
             _repeat(kernel, case, device, form)
-        return max(checked, key=lambda each: max(each["errors"].values()))
+        return max(checked, key=lambda compared: max(compared["errors"].values()))
     except IncorrectError as error:
         may_lack_it = case.dtype == "bfloat16" and "flash-attn" in getattr(kernel, "PACKAGES", ())
         if may_lack_it and _takes_bfloat16_for_float16(kernel, case.shape.head_dim, device):

@@ -112,8 +112,8 @@ def _write_records(candidates: Sequence[Candidate], seconds: float, started: str
     them.
     """
     labels = [candidate.target.label for candidate in candidates]
-    for place, candidate in enumerate(candidates):
-        protocol = {"name": INTERLEAVED, "seconds": seconds, "in_turns": labels, "place": place}
+    for position, candidate in enumerate(candidates):
+        protocol = {"name": INTERLEAVED, "seconds": seconds, "in_turns": labels, "place": position}
         implementation, environments = candidate.target.implementation, candidate.environments
         ok = candidate.status == "ok"
         for process in range(len(environments) if ok else 1):

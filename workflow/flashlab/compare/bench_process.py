@@ -52,11 +52,11 @@ class Patience:
 
 
 class EndedError(Exception):
-    """A process that ended before its time; `found` holds its status and its message."""
+    """A process that ended before its time; `ending` holds its status and its message."""
 
-    def __init__(self, found: Mapping[str, Any]) -> None:
-        super().__init__(found["message"])
-        self.found = found
+    def __init__(self, ending: Mapping[str, Any]) -> None:
+        super().__init__(ending["message"])
+        self.ending = ending
 
 
 def _timed_out(seconds: float) -> dict[str, Any]:
@@ -120,8 +120,8 @@ class Worker(ExitStack):
         """The process's last answer, or its end in words if there is none."""
         returncode = self._process.wait(END_SECONDS)
         if self._answer.exists():
-            found: dict[str, Any] = json.loads(self._answer.read_text(encoding="utf-8"))
-            return found
+            reply: dict[str, Any] = json.loads(self._answer.read_text(encoding="utf-8"))
+            return reply
         if returncode is None:
             return _timed_out(limit)
         return ended_without_answer(returncode, count_oom_kills() - self._oom_kills, self._errors)
@@ -129,7 +129,7 @@ class Worker(ExitStack):
     def end(self) -> dict[str, Any]:
         """Tell it to end; its answer. Raises EndedError if it gave none."""
         self._process.say({"do": "end"})
-        found = self._ending(END_SECONDS)
-        if found["status"] != "ok":
-            raise EndedError(found)
-        return found
+        reply = self._ending(END_SECONDS)
+        if reply["status"] != "ok":
+            raise EndedError(reply)
+        return reply

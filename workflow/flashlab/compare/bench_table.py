@@ -168,9 +168,9 @@ def blocks(described: Sequence[Mapping[str, Any]], ceiling: Ceiling | None) -> l
             rows.append([name, *_cells(timed, shown)])
         beyond = [timed for timed in entry["passes"] if timed.get(IMPLAUSIBLE)]
         if beyond and ceiling:
-            told = ", ".join(f"{timed['pass']} at {timed['share']:.0%}" for timed in beyond)
+            named = ", ".join(f"{timed['pass']} at {timed['share']:.0%}" for timed in beyond)
             below.append(
-                f"{name}: {told} {ceiling.heading}, which this device cannot do: a time is wrong, "
+                f"{name}: {named} {ceiling.heading}, which this device cannot do: a time is wrong, "
                 "or the ceiling was measured too low; no verdict rests on it"
             )
         if warned := entry["warnings"]:
@@ -200,8 +200,8 @@ def show_progress(
                     show(console, *content(), f"provisional, after {now - begun:.1f} s")
                     console.print()
             elif progress.doing != doing or now - refreshed >= REFRESH_SECONDS:
-                place = f"{progress.doing} (process {progress.process + 1} of {PROCESSES})"
-                live.update(renderable(*content(), place), refresh=True)
+                status = f"{progress.doing} (process {progress.process + 1} of {PROCESSES})"
+                live.update(renderable(*content(), status), refresh=True)
                 doing, refreshed = progress.doing, now
         if live is not None:
             live.update(renderable(*content()), refresh=True)

@@ -80,7 +80,7 @@ def _rows(
     """A row for each of these facts, with the values that occur on each of two sides."""
     stated = [[facts(record) for record in side] for side in sides]
     return [
-        _row(field, (_stated(each[field] for each in side) for side in stated), implementation)
+        _row(field, (_stated(row[field] for row in side) for side in stated), implementation)
         for field in stated[0][0]
     ]
 
@@ -122,8 +122,8 @@ def compare_ceilings(
     if one is None or other is None:
         return []
     first, second = (read_ceilings(read_json(file)) for file in (one, other))
-    found = [(COPY, 1e9, first.copy, second.copy)]
-    found += [
+    rates = [(COPY, 1e9, first.copy, second.copy)]
+    rates += [
         (dtype, 1e12, first.matrix[dtype], second.matrix[dtype])
         for dtype in sorted(first.matrix.keys() & second.matrix.keys() & dtypes)
     ]
@@ -132,7 +132,7 @@ def compare_ceilings(
             **{"what": what, "one": mine.rate / unit, "other": theirs.rate / unit},
             "sustained": [c.sustained_rate and c.sustained_rate / unit for c in (mine, theirs)],
         }
-        for what, unit, mine, theirs in found
+        for what, unit, mine, theirs in rates
     ]
 
 

@@ -105,9 +105,9 @@ def draw_comparison(comparison_file: Path, folder: Path) -> None:
     metrics = [metric for metric in compared.times if (speeds.metric == metric.name).any()]
     given = document["margin"], ends, document["languages"]
     with style.drawing():
-        for place, name in enumerate(compared.implementations):
+        for position, name in enumerate(compared.implementations):
             of_it = speeds[speeds.implementation == name]
             page = pd.Series(pd.factorize(of_it["shape"])[0] // MOST_ROWS, of_it.index)
             for number, shown in of_it.groupby(page):
                 figure = _draw(shown, metrics, *given)
-                style.save(figure, folder / f"{place:03}-{name}-{number}.svg")
+                style.save(figure, folder / f"{position:03}-{name}-{number}.svg")

@@ -84,8 +84,8 @@ def look_at(processes: Sequence[Sequence[float]]) -> Look | None:
     (combined,) = combine_processes([estimates])
     estimate, error = combined.estimate, FINAL_ERROR
     if len(processes) < PROCESSES:
-        found = combined.spread.deviation if combined.spread else 0.0
-        spread = replace(ASSUMED_SPREAD, deviation=max(found, ASSUMED_SPREAD.deviation))
+        deviation = combined.spread.deviation if combined.spread else 0.0
+        spread = replace(ASSUMED_SPREAD, deviation=max(deviation, ASSUMED_SPREAD.deviation))
         estimate, error = combine_with_spread(estimates, spread), PROVISIONAL_ERROR
     low, high = interval_of(estimate, error) or (None, None)
     return Look(estimate.median, low, high, len(processes))

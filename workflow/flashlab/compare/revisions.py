@@ -27,10 +27,10 @@ def _git(*arguments: str) -> bytes:
 def find_commit(name: str) -> str | None:
     """The full hash of the commit that a name stands for; None where it stands for none."""
     try:
-        found = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     except RevisionError:
         return None
-    return found.decode().strip()
+    return commit.decode().strip()
 
 
 def has_file(revision: str, path: str) -> bool:

@@ -78,8 +78,8 @@ def found_targets(texts: Sequence[str]) -> Iterator[list[Target]]:
     """
     targets = []
     with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
-        for place, text in enumerate(texts):
-            earlier = texts[:place].count(text)
+        for position, text in enumerate(texts):
+            earlier = texts[:position].count(text)
             label = f"{text} ({earlier + 1})" if earlier else text
-            targets.append(Target(label, _find_implementation(text, Path(folder, str(place)))))
+            targets.append(Target(label, _find_implementation(text, Path(folder, str(position)))))
         yield targets

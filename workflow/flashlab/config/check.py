@@ -151,7 +151,7 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
         checked = model.model_validate(config.keys)
         keys = checked.model_dump(by_alias=True, exclude_none=True)
     except ValidationError as error:
-        problems = [problem_of(found, model) for found in error.errors()]
+        problems = [problem_of(mistake, model) for mistake in error.errors()]
     if config.unusable:  # the list of experiments may be empty only because of these
         problems = [(path, text) for path, text in problems if path != ("experiments",)]
     elif not problems:
@@ -170,11 +170,11 @@ def reported_config(resolved: Mapping[str, Any]) -> dict[str, Any]:
 
     Of the protocols, only the chosen one has its settings: no other one measured anything.
     """
-    found = {
+    reported = {
         field.alias or name: resolved[field.alias or name]
         for name, field in Configuration.model_fields.items()
         if field.json_schema_extra != UNREPORTED and (field.alias or name) in resolved
     }
     measure = resolved["measure"]
     chosen = ("protocol", measure["protocol"], "timeout_s")
-    return {**found, "measure": {key: measure[key] for key in measure if key in chosen}}
+    return {**reported, "measure": {key: measure[key] for key in measure if key in chosen}}

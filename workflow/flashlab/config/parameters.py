@@ -61,8 +61,8 @@ def _link_problems(product: Product, block: Mapping[str, Any]) -> Iterator[Probl
     names = ", ".join(product.names)
     given = [name for name in product.names if name in block]
     if len(given) < 2:
-        found = f"only {given[0]}" if given else "none of them"
-        yield (), f"give two of {names} (as {product}); found {found}"
+        count = f"only {given[0]}" if given else "none of them"
+        yield (), f"give two of {names} (as {product}); found {count}"
     if len(given) > 2:
         first, whole, second = (block[name] for name in product.names)
         text = f"give two of {names}, as the third follows ({product})"

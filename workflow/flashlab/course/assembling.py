@@ -178,9 +178,9 @@ def _refuse_contradictions(file: CourseFile, identified: Identification) -> None
     """FolderError where what declares a file contradicts itself, or its numbers."""
     declared = [*file.rows, *filter(None, [file.recorded])]
     for one, other in itertools.pairwise(declared):
-        kinds = [kind_of_device(each.device_name) for each in (one, other)]
+        kinds = [kind_of_device(declaration.device_name) for declaration in (one, other)]
         if one.contradicts(other) or (None not in kinds and kinds[0] != kinds[1]):
-            texts = [_described(each) for each in (one, other)]
+            texts = [_described(declaration) for declaration in (one, other)]
             raise FolderError(
                 f"{file.name}: {one.source} says {texts[0]}, but {_SOURCES[other.source]} says "
                 f"{texts[1]}; correct the one that is wrong"
@@ -196,15 +196,15 @@ def _refuse_contradictions(file: CourseFile, identified: Identification) -> None
         return
     if reading == "flops":
         wanted = f"{costs.forward_flops(said.shape):.9g}" if said.shape else ""
-        found = (
+        problem = (
             f"time and rate make {file.numbers.forward_flops:.9g} FLOPs forward, and that run "
             f"takes {wanted}"
         )
     else:
         made = " or ".join(candidate.describe() for candidate in identified.possible[:SHOWN])
-        found = f"its FLOPs and memory are those of {made or 'no run that is known'}"
+        problem = f"its FLOPs and memory are those of {made or 'no run that is known'}"
     raise FolderError(
-        f"{file.name}: {_SOURCES[said.source]} says {_described(said)}, but {found}; correct the "
+        f"{file.name}: {_SOURCES[said.source]} says {_described(said)}, but {problem}; correct the "
         "row, or leave the file out"
     )
 
@@ -286,7 +286,7 @@ def _settle_by_pairs(entries: Sequence[_Entry], of: Callable[[Option], Any]) -> 
     Only where that leaves one, which it may have as often. Whether anything has changed.
     """
     possible = [{(option[0], of(option)) for option in entry.options} for entry in entries]
-    often = Counter(each for options in possible for each in options)
+    often = Counter(itertools.chain.from_iterable(possible))
     names = {who for who, _ in often}
     changed = False
     for entry, options in zip(entries, possible, strict=True):
@@ -307,8 +307,8 @@ def _settle_by_flops(entries: Sequence[_Entry]) -> None:
     bases = _bases(others)
     for entry in entries:
         if not entry.options:
-            found = {option for base in bases for option in _options_at(base, entry)}
-            entry.options = sorted(found)
+            options = {option for base in bases for option in _options_at(base, entry)}
+            entry.options = sorted(options)
 
 
 # What is asked
@@ -369,8 +369,8 @@ def _ask(entries: Sequence[_Entry], folder: CourseFolder, failed: Iterable[Found
     for entry in entries:
         if entry.option:
             shapes[entry.option[0]].add(entry.option[1])
-    for found in failed:
-        shapes[found.run.implementation].add(Shape.of(found.run))
+    for failure in failed:
+        shapes[failure.run.implementation].add(Shape.of(failure.run))
     ends = [] if folder.tables else _missing_ends(shapes)
     if not undecided and not ends:
         return
@@ -380,16 +380,16 @@ def _ask(entries: Sequence[_Entry], folder: CourseFolder, failed: Iterable[Found
     ]
     names = ", ".join(entry.file.name for entry in undecided[:SHOWN])
     more = f" and {len(undecided) - SHOWN} more" if len(undecided) > SHOWN else ""
-    told = []
+    problems = []
     if undecided:
-        told.append(f"which runs {names}{more} are cannot be told from names and numbers")
+        problems.append(f"which runs {names}{more} are cannot be told from names and numbers")
     if ends:
         listed = ", ".join(" ".join(_described_shape(shape)) for shape in ends[:SHOWN])
-        told.append(
+        problems.append(
             f"{NAIVE} has no file for {listed}, where another implementation has one (write "
             f"{OUT_OF_MEMORY} as its file if it ran out of memory, or delete the row)"
         )
-    raise OpenFolderError("; ".join(told), _table(rows))
+    raise OpenFolderError("; ".join(problems), _table(rows))
 
 
 def _described_shape(shape: Shape) -> list[str]:
@@ -404,18 +404,16 @@ def class_of_device(workspaces: Collection[int], ran_flash2: bool) -> str | None
 
     None where no known device has them.
     """
-    found = {
+    ccs = {
         float(device.compute_capability)
         for device in known_devices()
         if device.cublas_workspaces in workspaces
         and not (ran_flash2 and float(device.compute_capability) < FLASH2_CAPABILITY)
     }
-    if not found:
+    if not ccs:
         return None
-    low, high = int(min(found)), int(max(found))
-    span = (
-        f"{min(found)}" if len(found) == 1 else f"{low}.x" if low == high else f"{low}.x–{high}.x"
-    )
+    low, high = int(min(ccs)), int(max(ccs))
+    span = f"{min(ccs)}" if len(ccs) == 1 else f"{low}.x" if low == high else f"{low}.x–{high}.x"
     return f"NVIDIA GPU (compute capability {span})"
 
 
@@ -501,31 +499,31 @@ def assemble(
     named = _device_of(entries, device)
     failed = list(_failed_runs(folder, named))
     _ask(entries, folder, failed)
-    found: dict[str, FoundRun] = {}
+    by_key: dict[str, FoundRun] = {}
     for entry in entries:
         assert entry.option is not None
         run, own = _run_of(entry, entry.option), entry.file.declaration.device_name
         remarks += entry.remarks
         key = repr((run, entry.file.numbers, entry.file.read.samples))
-        if other := found.get(key):
+        if other := by_key.get(key):
             double = Remark(entry.file.name, "form.double", {"other": other.file})
             remarks.append(double)
-            found[key] = replace(other, remarks=(*other.remarks, double))
+            by_key[key] = replace(other, remarks=(*other.remarks, double))
             continue
         if entry.identified.reading == "fits" and entry.option[0] in (NAIVE, FLASH2):
             entry.remarks.append(Remark(entry.file.name, "form.exact_memory"))
         device_name = device or own or named
-        found[key] = FoundRun(run, entry.file.name, "ok", device_name, tuple(entry.remarks))
+        by_key[key] = FoundRun(run, entry.file.name, "ok", device_name, tuple(entry.remarks))
     for remark in folder.remarks:
-        for key, other in found.items():
+        for key, other in by_key.items():
             if remark.code == "form.double" and remark.params["other"] == other.file:
-                found[key] = replace(other, remarks=(*other.remarks, remark))
-    runs = [*found.values(), *failed]
+                by_key[key] = replace(other, remarks=(*other.remarks, remark))
+    runs = [*by_key.values(), *failed]
     if not runs:
         raise FolderError("there is no result of the course's script in it")
     kinds: dict[tuple[str, str], str] = {}
-    for each in runs:
-        kinds.setdefault((each.run.dtype, each.run.device), each.file or RUNS_CSV)
+    for result in runs:
+        kinds.setdefault((result.run.dtype, result.run.device), result.file or RUNS_CSV)
     if len(kinds) > 1:
         listed = ", ".join(f"{file} is {dtype} on {on}" for (dtype, on), file in kinds.items())
         raise FolderError(f"its results are of several kinds: {listed}; import each by itself")

@@ -145,13 +145,13 @@ def candidates(flops: float, memory: float, workspaces: tuple[int, ...]) -> tupl
     `workspaces` are the bytes that the cuBLAS workspaces can have. In float16 on CUDA, within
     `costs.has_memory_model`; empty where nothing there makes these numbers.
     """
-    found: list[Candidate] = []
+    fitting: list[Candidate] = []
     for causal, operations in ((False, 4), (True, 2)):
         product = round(flops / operations / 8) * 8  # d is a multiple of 8
         if memory % 1 == 0 and product and agree(product * operations, flops):
             made = _of_product(product, int(memory), causal, workspaces)
-            found += [candidate for candidate in made if _makes(candidate, int(memory))]
-    return tuple(found)
+            fitting += [candidate for candidate in made if _makes(candidate, int(memory))]
+    return tuple(fitting)
 
 
 def fits(candidate: Candidate, declared: Declaration) -> bool:

@@ -36,7 +36,7 @@ _FALSE = ("false", "0", "off", "no", "none")
 def _words(name: str) -> list[tuple[str, str]]:
     """The words of a name, each with the number after it or ``""``; ``batch_size`` is one word."""
     spaced = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
-    joined = _JOINED.sub(lambda found: re.sub("[^a-z]", "", found[0]), spaced)
+    joined = _JOINED.sub(lambda match: re.sub("[^a-z]", "", match[0]), spaced)
     return re.findall("([a-z]+)[^a-z0-9]*([0-9]*)", joined)
 
 
@@ -62,7 +62,7 @@ class _Part:
 
 
 def _read_part(name: str, is_file: bool) -> _Part:
-    found: dict[str, set[Any]] = {}
+    values: dict[str, set[Any]] = {}
     letters: dict[str, set[Any]] = {}
     numberless = set()
     words = _words(name)
@@ -70,27 +70,27 @@ def _read_part(name: str, is_file: bool) -> _Part:
     for word, number in words:
         size = int(number) if len(number) <= 8 and number.strip("0") else None
         if implementation := IMPLEMENTATIONS.get(word + number):
-            found.setdefault("implementation", set()).add(implementation)
+            values.setdefault("implementation", set()).add(implementation)
         elif implementation := IMPLEMENTATIONS.get(word):
-            found.setdefault("implementation", set()).add(implementation)
+            values.setdefault("implementation", set()).add(implementation)
             continue
         elif word in _SIZES and not number:
             numberless.add(_SIZES[word])
         elif word in _SIZES and size:
-            found.setdefault(_SIZES[word], set()).add(size)
+            values.setdefault(_SIZES[word], set()).add(size)
         elif word in _LETTERS and size:
             letters.setdefault(_LETTERS[word], set()).add(size)
         elif word not in _CAUSAL:
             continue
         alone[number] -= 1
     if len(letters) >= 3:
-        found = {**letters, **found}
+        values = {**letters, **values}
     masks = set(_masks(words))
     # A folder named causal is the experiment, which has both masks.
     if masks and is_file:
-        found["causal"] = masks
+        values["causal"] = masks
     numbers = [int(number) for number in alone.elements() if len(number) <= 8]
-    return _Part(found, numbers, numberless)
+    return _Part(values, numbers, numberless)
 
 
 def of_name(path: str) -> Declaration:

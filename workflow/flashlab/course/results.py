@@ -255,8 +255,8 @@ class _Reader:
     def _number(self, document: Mapping[str, Any], wanted: str, where: str = "") -> float:
         keys = {wanted: "1"}
         for key in document if wanted not in document else ():
-            if (found := kind_and_factor(key)) and found[0] == wanted:
-                keys = {key: found[1]}
+            if (meaning := kind_and_factor(key)) and meaning[0] == wanted:
+                keys = {key: meaning[1]}
         ((key, factor),) = keys.items()
         value = _read_value(document, key, where)
         if factor != "1" and type(value) in (int, float) and math.isfinite(value):
@@ -269,8 +269,8 @@ class _Reader:
         rates: dict[str, float] = {}
         for name in PASSES:
             measured = _read_mapping(document, name)
-            for key, found in ((TIME, seconds), (RATE, rates)):
-                found[name] = self._number(measured, key, f"{name}.")
+            for key, numbers in ((TIME, seconds), (RATE, rates)):
+                numbers[name] = self._number(measured, key, f"{name}.")
         peak = self._number(document, MEMORY)
         roundings = (_rounding_of([*values.values()]) for values in (seconds, rates))
         return Numbers(seconds, rates, peak, *roundings)
@@ -278,8 +278,8 @@ class _Reader:
 
 def _is_single(value: float) -> bool:
     """True if a number is exactly representable in float32."""
-    found: float = struct.unpack("f", struct.pack("f", value))[0]
-    return found == value
+    single: float = struct.unpack("f", struct.pack("f", value))[0]
+    return single == value
 
 
 def _rounding_of(values: Sequence[float]) -> Rounding:
@@ -311,13 +311,13 @@ def _read_run(document: Mapping[str, Any]) -> Run:
 
 def _part(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """A part of a ``record`` block; empty where there is none in that form."""
-    found = record.get(key)
-    return found if isinstance(found, dict) else {}
+    part = record.get(key)
+    return part if isinstance(part, dict) else {}
 
 
 def _text(part: Mapping[str, Any], key: str, most: int | None = None) -> str | None:
-    found = part.get(key)
-    return found[:most] if isinstance(found, str) else None
+    text = part.get(key)
+    return text[:most] if isinstance(text, str) else None
 
 
 def _read_claim(record: Mapping[str, Any]) -> Claim:
@@ -348,7 +348,7 @@ def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     """Seconds of each timed call, of which a record has ms; empty for a block without metrics."""
     if "metrics" not in record:
         return {}
-    found: dict[str, tuple[float, ...]] = {}
+    samples: dict[str, tuple[float, ...]] = {}
     metrics = _read_mapping(record, "metrics", "record.")
     for name in ("forward", "backward"):
         key = f"record.metrics.{name}_time.samples"
@@ -360,8 +360,8 @@ def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
             raise UnsoundFileError("form.many_samples", key=key, most=str(MAX_SAMPLES))
         if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
             raise UnsoundFileError("form.record", key=key)
-        found[name] = tuple(_read_number(value / 1e3, key, TIME) for value in values)
-    return found
+        samples[name] = tuple(_read_number(value / 1e3, key, TIME) for value in values)
+    return samples
 
 
 def is_like_a_result(document: Mapping[str, Any]) -> bool:

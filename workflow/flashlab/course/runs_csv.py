@@ -112,7 +112,7 @@ def delimiter_of(header: str) -> str:
     Raises:
         UnsoundFileError: there are more columns than any table of runs has.
     """
-    delimiter = next((each for each in ",;\t" if each in header), ",")
+    delimiter = next((character for character in ",;\t" if character in header), ",")
     if header.count(delimiter) >= MAX_COLUMNS:
         raise UnsoundFileError("form.csv_columns", most=str(MAX_COLUMNS))
     return delimiter
@@ -145,7 +145,7 @@ def read_runs_csv(content: bytes) -> DeclaredRuns:
         raise UnsoundFileError("form.csv", reason="it contains a NUL character")
     delimiter = delimiter_of(text.lstrip().partition("\n")[0])
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    found = DeclaredRuns()
+    table = DeclaredRuns()
     notes: set[str] = {"form.csv_delimiter"} if delimiter != "," else set()
     if text.encode() != content.removeprefix(BOM_UTF8):
         notes.add("form.csv_encoding")
@@ -167,14 +167,14 @@ def read_runs_csv(content: bytes) -> DeclaredRuns:
             try:
                 if len(cells) != len(header):
                     raise UnsoundFileError("form.row_fields")
-                found.rows.append(read_row(rows.line_num, by_column))
+                table.rows.append(read_row(rows.line_num, by_column))
             except UnsoundFileError as problem:
                 line = str(rows.line_num)
-                found.problems.append(UnsoundFileError(problem.code, line=line, **problem.params))
+                table.problems.append(UnsoundFileError(problem.code, line=line, **problem.params))
                 continue
             if any("." in by_column.get(column, "") for column in SIZES):
                 notes.add("form.csv_decimals")
     except csv.Error as error:
         raise UnsoundFileError("form.csv", reason=str(error)) from error
-    found.notes.extend(sorted(notes))
-    return found
+    table.notes.extend(sorted(notes))
+    return table

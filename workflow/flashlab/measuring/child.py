@@ -46,7 +46,7 @@ def attempt(order: Mapping[str, Any], part: Part) -> dict[str, Any]:
     """
     torch.manual_seed(int.from_bytes(os.urandom(6)))
     run = order["run"]
-    found: dict[str, Any] = {
+    reply: dict[str, Any] = {
         "environment": environment.environment(run["device"]),
         "status": "ok",
         "message": None,
@@ -61,27 +61,27 @@ def attempt(order: Mapping[str, Any], part: Part) -> dict[str, Any]:
             kernel = load_kernel(Path(order["kernel"]))
             refuse_replaced(before)
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-                found["environment"]["provider"] = _provider(kernel, run["device"])
+                reply["environment"]["provider"] = _provider(kernel, run["device"])
             measured = part(benchmark, kernel, dict(order))
             refuse_replaced(before)
-            found |= measured
+            reply |= measured
         except Exception as error:  # the kernel is another's code: what it raises is its result
             if is_of_the_machine(error):
                 raise
             reasons = [str(warning.message) for warning in caught]
-            found["status"], found["message"] = describe_failure(error, reasons)
-            if found["status"] == "error":
+            reply["status"], reply["message"] = describe_failure(error, reasons)
+            if reply["status"] == "error":
                 traceback.print_exc()
             if isinstance(error, IncorrectError) and error.compared:
-                found["gate"] = dict(error.compared)
-    return found
+                reply["gate"] = dict(error.compared)
+    return reply
 
 
 def _measure_run(
     benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]
 ) -> dict[str, Any]:
-    found: dict[str, Any] = benchmark.measure(kernel, order["run"], order["protocol"])
-    return found
+    reply: dict[str, Any] = benchmark.measure(kernel, order["run"], order["protocol"])
+    return reply
 
 
 def measure(order: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,11 +109,11 @@ def answer(
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # it ends the process as other signals do
     try:
         if "ceilings" in order:
-            found = ceilings.measure(order["ceilings"])
+            reply = ceilings.measure(order["ceilings"])
         else:
-            found = measure({**order, "channel": channel})
-        found["environment"]["started_warm"] = started_warm
-        write_json(Path(path), found)
+            reply = measure({**order, "channel": channel})
+        reply["environment"]["started_warm"] = started_warm
+        write_json(Path(path), reply)
     except Exception:
         with contextlib.suppress(OSError):  # there may be no room for this either
             traceback.print_exc()

@@ -108,9 +108,9 @@ def computing(call: Call) -> Iterator[tuple[str, Call]]:
     calls, such as filling its outputs with zeros.
     """
     for inner in call.calls:
-        found = _class_of(inner) if inner.is_operator else None
-        if found:
-            yield found, inner
+        kind = _class_of(inner) if inner.is_operator else None
+        if kind:
+            yield kind, inner
         else:
             yield from computing(inner)
 
@@ -142,27 +142,27 @@ def nested(events: Iterable[tuple[int, str, int, int]]) -> list[Call]:
     return outermost
 
 
-def _summary(found: Sequence[tuple[str, Call]], allocated: int) -> dict[str, float]:
+def _summary(operators: Sequence[tuple[str, Call]], allocated: int) -> dict[str, float]:
     """The counters of a pass, by the names of their quantities (`benchmarks.counters`)."""
-    total = sum(call.nanoseconds for _, call in found)
+    total = sum(call.nanoseconds for _, call in operators)
     shares = {
         f"{name}_share": 100
-        * sum(call.nanoseconds for own, call in found if own == name)
+        * sum(call.nanoseconds for own, call in operators if own == name)
         / max(total, 1)
         for name in CLASSES
     }
     return {
-        "operators": float(len(found)),
+        "operators": float(len(operators)),
         "operator_time": total / 1e6,
         "allocated_bytes": float(allocated),
         **shares,
     }
 
 
-def _details(found: Sequence[tuple[str, Call]]) -> list[dict[str, Any]]:
+def _details(operators: Sequence[tuple[str, Call]]) -> list[dict[str, Any]]:
     """The operators of a pass by name, the longest first."""
     merged: dict[str, dict[str, Any]] = {}
-    for kind, call in found:
+    for kind, call in operators:
         entry = merged.setdefault(
             call.name, {"name": call.name, "class": kind, "calls": 0, "milliseconds": 0.0}
         )
@@ -205,7 +205,7 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: Mapping[str, Any]) -
     """Count each pass of an order's run: its counters, and its operators by name."""
     counted, operators = {}, {}
     for name, call in benchmark.passes(kernel, order["run"]):
-        found, allocated = _profiled(call)
-        counted[name] = _summary(found, allocated)
-        operators[name] = _details(found)
+        computed, allocated = _profiled(call)
+        counted[name] = _summary(computed, allocated)
+        operators[name] = _details(computed)
     return {"counted": counted, "details": {"operators": operators}}

@@ -132,8 +132,8 @@ def right_before(calls: int) -> Iterator[None]:
     try:
         yield
     except IncorrectError as error:
-        told = f"right at first, wrong after {calls} calls: {error}"
-        raise IncorrectError(told, error.compared) from error
+        message = f"right at first, wrong after {calls} calls: {error}"
+        raise IncorrectError(message, error.compared) from error
 
 
 def synchronize(device: str) -> None:

@@ -36,14 +36,14 @@ def _builtins(module: ModuleType) -> Names:
 def _ours() -> Names:
     """The functions and classes, with their methods, of this package's modules."""
     modules = [m for name, m in sys.modules.items() if name.partition(".")[0] == "flashlab"]
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for module in modules:
         for name, value in vars(module).items():
             if isinstance(value, (FunctionType, BuiltinFunctionType, type)):
-                found[f"{module.__name__}.{name}"] = value
+                attributes[f"{module.__name__}.{name}"] = value
             if isinstance(value, type) and value.__module__ == module.__name__:
-                found |= {f"{module.__name__}.{name}.{k}": v for k, v in vars(value).items()}
-    return found
+                attributes |= {f"{module.__name__}.{name}.{k}": v for k, v in vars(value).items()}
+    return attributes
 
 
 def relied_on() -> dict[str, Any]:

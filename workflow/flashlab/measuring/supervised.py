@@ -57,7 +57,7 @@ class Sections:
     """Listens to one measuring process until it is closed."""
 
     def __init__(self, path: Path) -> None:
-        self._found: list[Section] = []
+        self._sections: list[Section] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         with socket_address(path) as address:
             self._socket.bind(address)
@@ -68,9 +68,9 @@ class Sections:
         begin = time.monotonic()
         while message := self._socket.recv(1024):
             now = time.monotonic()
-            told = json.loads(message)
-            if "samples" in told:
-                self._found.append(Section(now - begin, told["samples"], told["is_filled"]))
+            report = json.loads(message)
+            if "samples" in report:
+                self._sections.append(Section(now - begin, report["samples"], report["is_filled"]))
             begin = now
 
     def close(self) -> list[Section]:
@@ -78,7 +78,7 @@ class Sections:
         self._socket.shutdown(socket.SHUT_RD)
         self._thread.join()
         self._socket.close()
-        return self._found
+        return self._sections
 
 
 _supervisor: str | None = None

@@ -73,7 +73,7 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> d
     """
     run = order["run"]
     device = run["device"]
-    found: dict[str, Any] = {}
+    prepared: dict[str, Any] = {}
     torch.empty(1, device=device)  # sets up the device, while the other processes do so too
     states = environment.gpu_states(device)
     passes: Iterator[tuple[str, Pass]] = iter(())
@@ -88,7 +88,7 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> d
         reply = {}
         match command["do"]:
             case "prepare":
-                reply = found = benchmark.prepare(kernel, run)
+                reply = prepared = benchmark.prepare(kernel, run)
             case "passes":
                 passes = benchmark.passes(kernel, run)
             case "pass":
@@ -107,4 +107,4 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> d
     states += environment.gpu_states(device)
     # The other processes on the device are the bench's own.
     alone = [{**state, "other_processes": 0} for state in states]
-    return {**found, "warnings": environment.state_warnings(0.0, alone)}
+    return {**prepared, "warnings": environment.state_warnings(0.0, alone)}

@@ -74,16 +74,16 @@ class Dataset:
     def find(self, run: Run, protocol: str) -> list[Entry]:
         """The records of `run` under the protocol of that name, or under the dataset's own."""
         for name in (protocol, self.protocol):
-            if found := [e for e in self._by_run.get(run, ()) if e.protocol["name"] == name]:
-                return found
+            if entries := [e for e in self._by_run.get(run, ()) if e.protocol["name"] == name]:
+                return entries
         return []
 
     @cached_property
     def _by_run(self) -> dict[Run, list[Entry]]:
-        found: dict[Run, list[Entry]] = {}
+        by_run: dict[Run, list[Entry]] = {}
         for entry in self.entries:
-            found.setdefault(entry.run, []).append(entry)
-        return found
+            by_run.setdefault(entry.run, []).append(entry)
+        return by_run
 
     def find_counters(self, run: Run) -> Entry | None:
         """The record of the hardware counters of `run`."""
@@ -283,9 +283,9 @@ def freeze(
     records = [added.record for added in additions.values()]
     kinds = {(record.run.device, record.run.dtype) for record in records}
     if len(kinds) != 1:
-        found = " and ".join(f"{dtype} on {device}" for device, dtype in sorted(kinds))
+        named = " and ".join(f"{dtype} on {device}" for device, dtype in sorted(kinds))
         raise DatasetError(
-            f"the records to freeze must be of one device and one dtype; found {found or 'none'}"
+            f"the records to freeze must be of one device and one dtype; found {named or 'none'}"
         )
     ((device, dtype),) = kinds
     if (folder / MANIFEST).exists():

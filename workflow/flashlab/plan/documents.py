@@ -156,14 +156,14 @@ def _declared(implementation: Implementation) -> dict[str, Any]:
 
     The latter are ``stores_scores``, and ``tuned_on`` of this project's kernels.
     """
-    found: dict[str, Any] = {}
+    declared: dict[str, Any] = {}
     if implementation.takes:
-        found["takes"] = dict(implementation.takes)
+        declared["takes"] = dict(implementation.takes)
     if implementation.stores_scores:
-        found["stores_scores"] = True
+        declared["stores_scores"] = True
     if implementation.tuned_on:
-        found["tuned_on"] = list(implementation.tuned_on)
-    return found
+        declared["tuned_on"] = list(implementation.tuned_on)
+    return declared
 
 
 def _by_parameters(runs: Sequence[Run]) -> list[Run]:
@@ -199,12 +199,12 @@ def records_document(
 
 
 def _record_entry(entry: PlannedRun) -> dict[str, Any]:
-    found = {"run": entry.run.to_json(), **_file(entry)}
+    document = {"run": entry.run.to_json(), **_file(entry)}
     if entry.replicates:
-        found["replicates"] = [*map(_file, entry.replicates)]
+        document["replicates"] = [*map(_file, entry.replicates)]
     if entry.counters:
-        found["counters"] = _file(entry.counters)
-    return found
+        document["counters"] = _file(entry.counters)
+    return document
 
 
 def _file(entry: PlannedRun) -> dict[str, Any]:

@@ -116,8 +116,8 @@ def describe_machine(wanted: str, path: Path) -> None:
     """
     device = HERE.detect_device(wanted)
     on_gpu = device == "cuda"
-    known = [one for each in BENCHMARKS.values() for one in implementations_of(each).values()]
-    packages = {"torch", *(package for one in known for package in one.packages)}
+    kernels = [kernel for b in BENCHMARKS.values() for kernel in implementations_of(b).values()]
+    packages = {"torch", *(package for kernel in kernels for package in kernel.packages)}
     description = Description(
         version=VERSION,
         device=device,

@@ -20,7 +20,7 @@ def _older(folder: Path) -> dict[str, Path]:
     """The newest record in a folder by the words of its name: the run and the process."""
     name = re.compile(rf"(.+)-[0-9a-f]{{{DIGITS}}}\.json")
     paths = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
-    return {found[1]: path for path in paths if (found := name.fullmatch(path.name))}
+    return {match[1]: path for path in paths if (match := name.fullmatch(path.name))}
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -29,10 +29,10 @@ from flashlab.terminal.outcomes import (
     UNMEASURED,
     Outcome,
     aligned,
+    first_ratios,
     read_outcome,
     read_outcomes,
     run_words,
-    told_so_far,
 )
 
 SO_FAR_SECONDS = 50.0
@@ -168,7 +168,7 @@ class CallProgress:
         self._finished: Counter[str] = Counter()
         self._written: list[str] = []
         self._measured_at: list[float] = []
-        self._headed = self._told_so_far = self._asks_for_report = False
+        self._headed = self._first_ratios = self._asks_for_report = False
         self._learn(UNPLANNED)
 
     # What happens
@@ -306,16 +306,16 @@ class CallProgress:
         run, outcome = read_outcome(self._root / job.outputs[0])
         if run is None:
             return f"{begin} its record is unreadable"
-        measured = (f"{quantity(*each):>{MEASURED_WIDTH}}" for each in outcome.measured.values())
+        measured = (f"{quantity(*pair):>{MEASURED_WIDTH}}" for pair in outcome.measured.values())
         return f"{begin} {' '.join(measured) or f'{outcome.status}: {first_line(outcome.message)}'}"
 
     def _so_far(self) -> list[str]:
         """The ratios so far: once, after `SO_FAR_SECONDS`, if runs are left to measure."""
         is_late = self._clock() - self._since >= SO_FAR_SECONDS
-        if self._told_so_far or not is_late or len(self._measured_at) >= self._total:
+        if self._first_ratios or not is_late or len(self._measured_at) >= self._total:
             return []
-        self._told_so_far = True
-        return told_so_far(self._root, self._home, self._benchmark, self._planned)
+        self._first_ratios = True
+        return first_ratios(self._root, self._home, self._benchmark, self._planned)
 
     def _log(self, *logs: str | Path) -> list[str]:
         """The lines of logs that are not blank."""
@@ -357,8 +357,8 @@ class CallProgress:
         outputs = (Path(path) for job in self._jobs.values() for path in job.outputs)
         if not self._planned or not any(self._home in path.parents for path in outputs):
             return f"Interrupted. What is finished is kept; {kept}"
-        found = (read_outcome(self._root / path)[1] for path in self._planned)
-        there = sum(outcome.status != UNMEASURED for outcome in found)
+        outcomes = (read_outcome(self._root / path)[1] for path in self._planned)
+        there = sum(outcome.status != UNMEASURED for outcome in outcomes)
         are = "is" if there == 1 else "are"
         counted = self._counted(len(self._planned))
         return f"Interrupted: {there} of {counted} {are} measured and kept; {kept}"

@@ -54,11 +54,11 @@ def read_outcomes(root: Path, planned: Mapping[str, Run]) -> dict[Run, Outcome]:
 
     That of a run with several processes is that of the first which is not ok, if there is one.
     """
-    found: dict[Run, Outcome] = {}
+    outcomes: dict[Run, Outcome] = {}
     for path, run in planned.items():
-        if run not in found or found[run].status == "ok":
-            found[run] = read_outcome(root / path)[1]
-    return found
+        if run not in outcomes or outcomes[run].status == "ok":
+            outcomes[run] = read_outcome(root / path)[1]
+    return outcomes
 
 
 def run_words(run: Run) -> list[str]:
@@ -71,8 +71,8 @@ def aligned(runs: Iterable[Run]) -> dict[Run, str]:
     words: dict[Run, list[str]] = {}
     for run in runs:
         name, *said = run_words(run)
-        told = iter(said)
-        stated = ("" if parameter in run.defaulted else next(told) for parameter in run)
+        unused = iter(said)
+        stated = ("" if parameter in run.defaulted else next(unused) for parameter in run)
         words[run] = [name, *stated]
     columns = zip(*words.values(), strict=True)
     widths = [max(map(len, column)) for column in columns]
@@ -116,7 +116,7 @@ def _ratios(plan: Mapping[str, Any], values: Mapping[Row, float], metric: Metric
             yield f"{name} {times}× at {len(ratios)} of {len(settings)} settings"
 
 
-def told_so_far(
+def first_ratios(
     root: Path, results: Path, benchmark: Benchmark, planned: Mapping[str, Run]
 ) -> list[str]:
     """A line for each experiment that can say something; empty where none can.

@@ -49,12 +49,12 @@ def _pick(tensors: Sequence[torch.Tensor], heads: slice, kv_heads: int) -> list[
 
     `kv_heads` is how many k and v have, of which each tensor (B, N, H, D) has a multiple.
     """
-    found = []
+    picked = []
     for x in tensors:
         group = x.shape[2] // kv_heads
         mine = x.detach()[:, :, heads.start * group : heads.stop * group].transpose(1, 2)
-        found.append(mine.clone(memory_format=torch.contiguous_format).flatten(0, 1))
-    return found
+        picked.append(mine.clone(memory_format=torch.contiguous_format).flatten(0, 1))
+    return picked
 
 
 def _reference(
@@ -120,9 +120,9 @@ def _joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.cat([x.flatten() for x in tensors])
 
 
-def relative_error(found: torch.Tensor, reference: torch.Tensor) -> float:
+def relative_error(result: torch.Tensor, reference: torch.Tensor) -> float:
     """‖found − reference‖ / ‖reference‖ in float64; NaN where anything found is NaN."""
-    difference = torch.linalg.vector_norm(found.double() - reference)
+    difference = torch.linalg.vector_norm(result.double() - reference)
     return float(difference / torch.linalg.vector_norm(reference))
 
 
@@ -132,12 +132,12 @@ def refuse_form(out: Any, shape: Shape, dtype: str) -> None:
     A tensor of a class of its own could be computed when somebody looks at it.
     """
     expected = (shape.batch_size, shape.seq_len, shape.num_heads, shape.head_dim)
-    found = type(out).__name__  # a forgotten return, or (out, lse)
+    form = type(out).__name__  # a forgotten return, or (out, lse)
     if type(out) is torch.Tensor:
-        found = f"{tuple(out.shape)} {out.dtype}"
+        form = f"{tuple(out.shape)} {out.dtype}"
         if out.shape == expected and out.dtype == getattr(torch, dtype):
             return
-    raise IncorrectError(f"the output is {found}; it must be a tensor {expected} torch.{dtype}")
+    raise IncorrectError(f"the output is {form}; it must be a tensor {expected} torch.{dtype}")
 
 
 def _names(inputs: Sequence[torch.Tensor]) -> str:
@@ -146,10 +146,10 @@ def _names(inputs: Sequence[torch.Tensor]) -> str:
 
 def gradients_of(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The gradients with respect to inputs; IncorrectError where one has none."""
-    found = [leaf.grad for leaf in inputs if leaf.grad is not None]
-    if len(found) < len(inputs):
+    gradients = [leaf.grad for leaf in inputs if leaf.grad is not None]
+    if len(gradients) < len(inputs):
         raise IncorrectError(f"the output has no gradient with respect to {_names(inputs)}")
-    return found
+    return gradients
 
 
 def refuse_overwritten(inputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
@@ -245,7 +245,7 @@ def check_correctness(
     grad = torch.randn_like(out)
     if out.requires_grad:
         out.backward(grad)
-    found = {"out": (out.detach(),), "dqkv": gradients_of(inputs)}
+    results = {"out": (out.detach(),), "dqkv": gradients_of(inputs)}
     refuse_overwritten(inputs, given)
     del out
-    return compare(inputs, grad, found, shape, heads, plainly=not again)
+    return compare(inputs, grad, results, shape, heads, plainly=not again)

@@ -99,8 +99,8 @@ class _Backward:
     def check(self, _result: None) -> None:
         """Compare the gradients of the last call; IncorrectError where they are wrong."""
         forward = self.forward
-        found = {"dqkv": gate.gradients_of(forward.inputs)}
-        gate.compare(forward.given, self.given_grad, found, forward.shape, forward.heads)
+        results = {"dqkv": gate.gradients_of(forward.inputs)}
+        gate.compare(forward.given, self.given_grad, results, forward.shape, forward.heads)
         gate.refuse_overwritten(forward.inputs, forward.given)
 
 
@@ -145,17 +145,17 @@ def measure_energy(kernel: ModuleType, run: Mapping[str, Any], seconds: float) -
 
     Each pass runs for so many seconds. A metric's ``resolution`` is in the details of a record.
     """
-    found = {
+    energies = {
         name.replace("_time", "_energy"): energy.measure_energy(call, seconds)
         for name, call in passes(kernel, run)
     }
-    told = {name: measured for name, measured in found.items() if measured is not None}
-    if len(told) < len(found):
+    known = {name: measured for name, measured in energies.items() if measured is not None}
+    if len(known) < len(energies):
         return {}
     return {
-        "metrics": {name: measured.to_json() for name, measured in told.items()},
+        "metrics": {name: measured.to_json() for name, measured in known.items()},
         "details": {
-            "energy_resolution": {name: measured.resolution for name, measured in told.items()}
+            "energy_resolution": {name: measured.resolution for name, measured in known.items()}
         },
     }
 
@@ -180,15 +180,15 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     again = check_again(kernel, run, calls)
     # After all that is timed, which it would heat the device for.
     seconds = protocol.get("energy_seconds")
-    told = measure_energy(kernel, run, seconds) if seconds else {}
+    energy = measure_energy(kernel, run, seconds) if seconds else {}
     clocks = {name: timing.clocks for name, timing in timings.items() if timing.clocks}
-    details = {**told.get("details", {}), **({"clocks": clocks} if clocks else {})}
+    details = {**energy.get("details", {}), **({"clocks": clocks} if clocks else {})}
     return {
         **({"details": details} if details else {}),
         "metrics": {
             **{name: timing.to_json() for name, timing in timings.items()},
             **prepared["metrics"],
-            **told.get("metrics", {}),
+            **energy.get("metrics", {}),
         },
         "gate": {**prepared["gate"], **again},
         "warnings": [

@@ -27,8 +27,8 @@ def parameter_count(sizes: Mapping[str, Any], vocab_size: int = len(VOCABULARY))
 
 def tokens(sizes: Mapping[str, Any]) -> int:
     """Tokens of an iteration, over all of its micro-batches."""
-    found: int = sizes["batch_size"] * sizes["block_size"] * sizes["gradient_accumulation_steps"]
-    return found
+    count: int = sizes["batch_size"] * sizes["block_size"] * sizes["gradient_accumulation_steps"]
+    return count
 
 
 def flops(sizes: Mapping[str, Any]) -> float:

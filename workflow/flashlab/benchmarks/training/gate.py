@@ -47,9 +47,9 @@ def reference_gradients(
     return {name: p.grad for name, p in reference.named_parameters() if p.grad is not None}
 
 
-def _relative_error(found: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]) -> float:
+def _relative_error(gradients: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]) -> float:
     """‖found − reference‖ / ‖reference‖ over several tensors together."""
-    pairs = zip(found, reference, strict=True)
+    pairs = zip(gradients, reference, strict=True)
     squares = sum(float((mine.double() - theirs).square().sum()) for mine, theirs in pairs)
     return math.sqrt(squares / sum(float(theirs.square().sum()) for theirs in reference))
 
@@ -90,11 +90,11 @@ def check_gradients(
     with autocast(run):
         loss = forward(tokens, targets)
     loss.backward()
-    found = {
+    gradients = {
         name: torch.zeros_like(p) if p.grad is None else p.grad
         for name, p in model.named_parameters()
     }
-    errors = relative_errors(found, reference_gradients(model, tokens, targets))
+    errors = relative_errors(gradients, reference_gradients(model, tokens, targets))
     tolerance = TOLERANCES[run["dtype"]]
     compared = {
         "reference": "float64",

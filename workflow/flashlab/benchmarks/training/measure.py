@@ -79,14 +79,14 @@ def _problem(
         bias=settings["bias"],
         dropout=settings["dropout"],
     )
-    told = {
+    description = {
         "name": settings["corpus"]["name"],
         "sha256": hashlib.sha256(text.encode()).hexdigest(),
         "characters": len(text),
         "training_tokens": len(numbers),
         "vocabulary": vocab_size,
     }
-    return _Problem(config, kernel.attention, torch.tensor(numbers), run, settings), told
+    return _Problem(config, kernel.attention, torch.tensor(numbers), run, settings), description
 
 
 def _print_progress(iteration: int, loss: float, seconds: float) -> None:
@@ -112,8 +112,8 @@ def _process_mib(device: str) -> float | None:
         return None
     with machine.nvml() as pynvml:
         handle = pynvml.nvmlDeviceGetHandleByUUID(environment.gpu_uuid())
-        found = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-    mine = [each for each in found if each.pid == os.getpid()] or found
+        processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    mine = [process for process in processes if process.pid == os.getpid()] or processes
     if len(mine) != 1 or mine[0].usedGpuMemory is None:
         return None
     return float(mine[0].usedGpuMemory) / MIB
@@ -154,7 +154,7 @@ class _Measured:
         """The metrics of a record, without those that are not known."""
         steady = [seconds * 1e3 for seconds in self.trained.steady]
         energy = None if self.joules is None else self.joules / len(steady)
-        found: dict[str, Any] = {
+        metrics: dict[str, Any] = {
             "iteration_time": {
                 "unit": "ms",
                 "value": float(np.median(steady)),
@@ -169,7 +169,7 @@ class _Measured:
             "gpu_busy_time": {"unit": "ms", "value": self.busy and self.busy.milliseconds},
             "kernels": {"unit": "1", "value": self.busy and self.busy.kernels},
         }
-        return {name: metric for name, metric in found.items() if metric["value"] is not None}
+        return {name: metric for name, metric in metrics.items() if metric["value"] is not None}
 
 
 def _train(problem: _Problem, model: GPT) -> tuple[_Measured, Trainer]:
