@@ -90,10 +90,12 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     planned, added = _planned_records(source, experiments, protocol)
     counting = counting_of(source, experiments)
     counters = counting.planned
-    if source.recorded:
-        counters = planning.recorded_counters(planned, source.recorded)
     every = _with_claims(source, experiments, planning.with_counters(planned, counters))
-    ceilings = _ceilings(source)
+    ceilings = (
+        source.recorded.ceilings
+        if source.recorded
+        else source.records / identity.ceilings_name(source.device, source.machine)
+    )
     orders = _orders(source, planned, protocol, counting)
     remade = remaking.files_to_remake(source, every, counters, protocol["timeout_s"], ceilings)
     upgrades = (
@@ -201,13 +203,6 @@ def _with_claims(
     return every
 
 
-def _ceilings(source: Source) -> Path | None:
-    """The file of the device's ceilings; None if a dataset has none."""
-    if source.recorded:
-        return source.recorded.ceilings
-    return source.records / identity.ceilings_name(source.device, source.machine)
-
-
 def _orders(
     source: Source, planned: planning.PlannedRuns, protocol: Mapping[str, Any], counting: Counting
 ) -> dict[str, dict[str, Any]]:
@@ -230,9 +225,6 @@ def _left_out(source: Source, experiments: Sequence[planning.PlannedExperiment])
     shown = {run for experiment in experiments for run in experiment.runs(*source.kind)}
     left = [o["file"] for o in source.imports.values() if datasets.run_of(o) not in shown]
     return [f"{', '.join(left)}: in no experiment of the report"] if left else []
-
-
-# What is planned
 
 
 def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:

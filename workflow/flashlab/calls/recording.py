@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from flashlab import machine
@@ -92,9 +91,7 @@ def part_names() -> list[str]:
     return sorted(file.stem for file in PARTS.glob("*.yaml"))
 
 
-def plan_part(
-    name: str, files: Sequence[Path] = (), given: Mapping[str, Any] = MappingProxyType({})
-) -> Part:
+def plan_part(name: str, files: Sequence[Path] = (), *given: Layer) -> Part:
     """A part, with the ``--configfile`` files and the ``--config`` of a call laid over it.
 
     Raises:
@@ -106,7 +103,7 @@ def plan_part(
             f"there is no part {name}{nearest(name, known)}; there are {', '.join(known)}, each a "
             f"file in {PARTS}"
         )
-    own = [*map(read_layer, [PARTS / f"{name}.yaml", *files]), Layer("--config", given)]
+    own = [*map(read_layer, [PARTS / f"{name}.yaml", *files]), *given]
     benchmark = asked_benchmark((), own) or DEFAULT.name
     base = read_layer(config_file(benchmark))
     return Part(name, prepare(Layer(base.origin, {**base.keys, "benchmark": benchmark}), own))

@@ -7,7 +7,8 @@ each with the file, the key and the remedy.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any, Literal, get_origin
 
 from pydantic import ValidationError
@@ -15,7 +16,7 @@ from pydantic import ValidationError
 from flashlab.benchmarks.implementations import describe_unknown
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.config.layers import ConfigError, Layer, MergedConfig, named_benchmark
+from flashlab.config.layers import ConfigError, Layer, MergedConfig, merged, named_benchmark
 from flashlab.config.messages import KeyPath, example_text, nearest, problem_of
 from flashlab.config.model import UNREPORTED, Configuration, configuration_of
 from flashlab.config.parameters import block_problems, choose_problems
@@ -57,6 +58,11 @@ def parse_override(argument: str) -> dict[str, Any]:
     except StrictYamlError as error:
         shown_form = example_text(Configuration.model_fields[key])
         raise ConfigError(f"--config: {key}: {value}: {error}{shown_form}") from error
+
+
+def override_layer(arguments: Iterable[str]) -> Layer:
+    """The layer that the words of ``--config`` make; ConfigError as of `parse_override`."""
+    return Layer("--config", reduce(merged, map(parse_override, arguments), {}))
 
 
 def _check_relations(

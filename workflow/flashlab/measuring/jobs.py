@@ -14,7 +14,7 @@ from flashlab.plan.machines import check_described
 from flashlab.plan.planning import PlanError
 from flashlab.records import load_schema
 from flashlab.runs import Run
-from flashlab.usage import require
+from flashlab.usage import require_torch
 
 
 def read_ahead() -> None:
@@ -36,7 +36,7 @@ def measure(order: Mapping[str, Any], output: Path, machine: Path | None) -> Non
         PlanError: something that decides its numbers is no longer what it was planned for.
         ModuleNotFoundError: torch is not installed.
     """
-    require("torch")
+    require_torch()
     benchmark = find_benchmark(order["benchmark"])
     run, protocol = Run.of(benchmark, order["run"]), order["protocol"]
     implementation = implementation_of(benchmark, run.implementation)
@@ -58,7 +58,7 @@ def measure(order: Mapping[str, Any], output: Path, machine: Path | None) -> Non
 
 def measure_ceilings(device: str, output: Path, machine: Path | None) -> None:
     """Measure the device's ceilings, and write them; ModuleNotFoundError without torch."""
-    require("torch")
+    require_torch()
     if machine:
         check_described(machine, device, ())
     supervise.measure_ceilings(device, output)

@@ -241,12 +241,6 @@ def with_counters(
     return {run: replace(entry, counters=counters.get(run)) for run, entry in planned.items()}
 
 
-def recorded_counters(runs: Iterable[Run], dataset: Dataset) -> dict[Run, PlannedRun]:
-    """The counters that a dataset holds of any of these runs."""
-    counters = {run: dataset.find_counters(run) for run in runs}
-    return {run: planned_entry(entry) for run, entry in counters.items() if entry}
-
-
 def measuring_order(
     benchmark: Benchmark, planned: PlannedRun, protocol: Mapping[str, Any]
 ) -> dict[str, Any]:

@@ -15,7 +15,6 @@ try:
     from collections import Counter
     from collections.abc import Sequence
     from pathlib import Path
-    from typing import Any
 
     from flashlab.calls.call import PREPARATION_ERRORS
     from flashlab.calls.recording import (
@@ -29,7 +28,7 @@ try:
         seconds_left,
     )
     from flashlab.calls.remaking import BLOCKS
-    from flashlab.config import merged, parse_override
+    from flashlab.config import override_layer
     from flashlab.plan.datasets import MANIFEST, DatasetError
     from flashlab.plan.packing import pack, packed_file
     from flashlab.plan.source import DATA
@@ -152,13 +151,11 @@ def record(
         `PREPARATION_ERRORS`: a part cannot be planned, or not be frozen under this name.
     """
     given = [f"name={dataset}", f"again={BLOCKS}", *options.config]
-    keys: dict[str, Any] = {}
-    for argument in given:
-        keys = merged(keys, parse_override(argument))
+    own = override_layer(given)
 
     def plan(name: str) -> Part:
         """A part as it is now; what the call gives is about those that it records."""
-        return plan_part(name, options.configfile, keys) if name in names else plan_part(name)
+        return plan_part(name, options.configfile, own) if name in names else plan_part(name)
 
     folder = DATA / dataset
     print(f"What is left of {folder}:", flush=True)

@@ -18,11 +18,11 @@ BYTES_OF_ADAMW = 24
 each read and written once. The gradients may stay in a cache."""
 
 
-def parameter_count(sizes: Mapping[str, Any], vocab_size: int = len(VOCABULARY)) -> int:
+def parameter_count(sizes: Mapping[str, Any]) -> int:
     """Parameters of the model, without biases and without the position embedding."""
     L, E = sizes["n_layer"], sizes["n_embd"]
     block = 12 * E**2 + 2 * E  # attention 4 E², MLP 8 E², two layer norms
-    return int(vocab_size * E + L * block + E)
+    return int(len(VOCABULARY) * E + L * block + E)
 
 
 def tokens(sizes: Mapping[str, Any]) -> int:
