@@ -84,7 +84,7 @@ def end_with(file: int) -> None:
 
     def wait() -> None:
         closed = select.poll()
-        closed.register(file, 0)  # that it is closed is told in any case
+        closed.register(file, 0)  # `answer` reports its end in any case
         closed.poll()
         os._exit(1)
 

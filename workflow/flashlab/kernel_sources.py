@@ -91,7 +91,7 @@ def _canonical_module(tree: ast.Module) -> str:
 
 
 def kernel_digest(kernel: Path, sources: Sequence[str]) -> str:
-    """Hex SHA-256 of what decides a kernel's results.
+    """Hex SHA-256 of the code that decides a kernel's results.
 
     Python files count by their syntax trees, so that a comment does not change the digest; the
     files in `sources`, paths relative to the kernel's folder, count by their bytes.

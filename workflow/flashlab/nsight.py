@@ -1,6 +1,6 @@
-"""Nsight Compute: whether it is installed, how it is called, and what its CSV says of each pass.
+"""Nsight Compute: its version, its command line, and the counters of each pass in its CSV.
 
-Nothing here imports torch. What is measured depends on this module, so an edit counts again.
+Nothing here imports torch. Counters depend on this module, so an edit counts again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ METRICS = {
     "sm_efficiency": "smsp__cycles_active.avg.pct_of_peak_sustained_elapsed",
     "fp32_activity": "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
 }
-"""Nsight Compute's name of what is counted of each kernel, by our own.
+"""Nsight Compute's names of a kernel's counters, by our own.
 
 A benchmark declares which of them it wants; the time in kernels is always among them.
 """
@@ -63,7 +63,7 @@ WAVEFRONT_BYTES = 128
 WARP_THREADS = 32
 
 PLAIN = {"1": 1.0, "wavefronts": float(WAVEFRONT_BYTES), "threads": 100 / WARP_THREADS}
-"""By our unit, the factor of what is counted one by one, which Nsight Compute gives unscaled."""
+"""Factors to our units of counts, which Nsight Compute gives unscaled."""
 
 FACTORS = {
     "ms": {
@@ -83,12 +83,12 @@ NO_PERMISSION = "ERR_NVGPUCTRPERM"
 
 
 class NsightError(Exception):
-    """Nsight Compute cannot be started, or did not give what was asked of it."""
+    """Nsight Compute cannot be started, or did not give the counters."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One launched kernel and what was counted of it, by our own names, in our units."""
+    """One launched kernel and its counters, by our own names, in our units."""
 
     name: str
     counted: Mapping[str, float]
@@ -111,13 +111,13 @@ def version() -> str | None:
 
 
 def metrics_for(counted: Iterable[str]) -> dict[str, str]:
-    """Nsight Compute's names of what is counted, the time in kernels among them, by our own."""
+    """Nsight Compute's names of these counters and of the time in kernels, by our own."""
     wanted = {"busy_time", *counted}
     return {name: theirs for name, theirs in METRICS.items() if name in wanted}
 
 
 def command(log: str, program: Sequence[str], counted: Iterable[str]) -> list[str]:
-    """The command that runs a program and writes what its kernels counted to the file `log`.
+    """The command that runs a program and writes its kernels' counters to the file `log`.
 
     The clocks are left as they are, and only what the program asks for is counted.
     """

@@ -188,13 +188,13 @@ def schema_problem(document: Any, schema: str) -> str | None:
 
 
 def of_version(version: int, ours: int) -> str:
-    """That a file is of another version than ours, and what reads it."""
+    """The message that a file is of another version than ours, and which release reads it."""
     remedy = "FlashLab 0.2.0 is the last that reads it" if version == 1 else "update it (git pull)"
     return f"of version {version}, but this FlashLab reads {ours}; {remedy}"
 
 
 def load_schema() -> None:
-    """Load what checks a record, which takes longer than checking one."""
+    """Load the schema's validator, which takes longer than checking a record."""
     _validator("record")
 
 

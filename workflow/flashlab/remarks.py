@@ -135,8 +135,8 @@ def remark_of(
     """A remark with its images.
 
     Args:
-        experiment: what it is on.
-        language: what it is in.
+        experiment: the experiment's name.
+        language: the language's code.
         file: its name for messages.
         content: the Markdown file.
         picture: gives the image of an address, or raises PictureError.

@@ -1,4 +1,4 @@
-"""Medians and what is computed from them, with 95% intervals that hold for dependent calls too.
+"""Medians and functions of them, with 95% intervals that hold for dependent calls too.
 
 With 5% of samples 20% slow, a nominal 95% interval of the mean holds the truth in 68 to 83% of
 cases, the median's in 95 to 96%: so there is no mean here.
@@ -221,7 +221,7 @@ def median_interval(samples: Sequence[float]) -> Interval:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median and how well it is known: what intervals of its functions are computed from.
+    """A median and its confidence distribution, for the intervals of its functions.
 
     `quantiles` are `DRAWS` quantiles of its confidence distribution, ascending; None for a sample
     that is too small. They follow from the samples alone.

@@ -48,7 +48,7 @@ class UnsoundFileError(Exception):
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """UnsoundFileError in place of what the operating system refuses."""
+    """UnsoundFileError in place of the operating system's errors."""
     try:
         yield
     except OSError as error:

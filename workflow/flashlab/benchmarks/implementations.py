@@ -43,7 +43,7 @@ class ImplementationError(Exception):
 class Implementation:
     """One file of ``kernels/``.
 
-    `packages` are the distributions whose versions decide what the kernel runs; a run is
+    `packages` are the distributions whose code the kernel runs; a run is
     measured again when one of them changes. `preloads` are modules that are slow to import and
     touch no device, which the warm parent imports once for all runs.
 
@@ -227,7 +227,7 @@ def read_implementation(
 
 
 class Implementations(dict[str, Implementation]):
-    """Implementations by name, and what is wrong with each file that defines none.
+    """Implementations by name, and the fault of each file that defines none.
 
     `folder` is where they are, as messages name it; `broken` has each problem by the names of the
     file and of what it seems to define, as `_plain` has them.
@@ -253,7 +253,7 @@ class Implementations(dict[str, Implementation]):
 
 
 def _plain(name: str) -> str:
-    """A name without what tells the names of a file and of its implementation apart."""
+    """A name in lower case and without underscores, alike for a file and its implementation."""
     return name.casefold().replace("_", "")
 
 

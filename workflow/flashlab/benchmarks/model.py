@@ -157,7 +157,7 @@ class Metric:
     """One measured or derived quantity of a run.
 
     `labels` are the words for it within a sentence, `part` the title of its panel where a quantity
-    has several (none for a total of others). `work` is what a time was spent on.
+    has several (none for a total of others). `work` is the least work of a time.
     A run may lack a metric that is `optional`: its implementation has no such part, its device does
     not tell, or it was not asked for. One that is `only_shown` is compared with nothing.
     `exact_model` gives the value that a run must have, given the run, its provider and the device's
@@ -244,7 +244,7 @@ Counters = Mapping[str, tuple[Metric, ...]]
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark: what its runs differ in, what is measured of each, and by which code.
+    """A benchmark: its parameters, its metrics, and the module that measures them.
 
     `measure` is the module with ``measure(kernel, run, protocol)``, which measuring processes call;
     it imports nothing of the declaration. `report` is the stem of the report's name. `kernels` is
@@ -252,7 +252,7 @@ class Benchmark:
     of them defines, with its arguments. `packed_protocols` give every implementation packed q, k
     and v, other protocols the form that it takes; None where there are no such forms. `products`
     are parameters that follow from one another.
-    `counters` are what is counted of the pass behind a timed metric, by kind of device
+    `counters` are those of the pass behind a timed metric, by kind of device
     (`counters_on`); ``passes(kernel, run)`` of the module `measure` runs those passes. `naive`
     names the implementation that does nothing clever, which any other should beat. `gated` are the
     words for what the correctness gate compares, by the names in a record; `checked_again` says

@@ -1,4 +1,4 @@
-"""The jobs of one allocation on a cluster's node: whom they belong to, and what they share.
+"""The jobs of one allocation on a cluster's node: the call that owns them, and its warm parent.
 
 An executor plugin starts a Snakemake call for a group of jobs on a node, and that one starts
 another for each job of the group. All of them belong to the outermost: they end with it, and share

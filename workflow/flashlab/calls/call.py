@@ -3,7 +3,7 @@
 Rules decide by modification time, so the plan's files are in the folder and are written only when
 they change. A dry run, or a call that is refused because another one is running, must not touch
 them: its plan goes to a temporary folder, where each unchanged file keeps its modification time. A
-job that reads the rules again, such as on a cluster node, gets what the call prepared.
+job that reads the rules again, such as on a cluster node, gets the call's preparation.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class PlanFiles:
 
 
 def keep_call(prepared: Prepared) -> None:
-    """Keep what this call prepared for the jobs that read the rules again.
+    """Keep this call's preparation for the jobs that read the rules again.
 
     The plan's documents are omitted: they are on disk already.
     """
@@ -112,7 +112,7 @@ class BusyError(Exception):
 
 @dataclass(frozen=True)
 class BegunCall:
-    """A call that has begun: what it prepared, and the files of its plan."""
+    """A call that has begun: its preparation, its plan's files, and its claim on the folder."""
 
     prepared: Prepared
     files: PlanFiles
@@ -141,7 +141,7 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
 
     Raises:
         BusyError: results cannot be written in the folder.
-        PREPARATION_ERRORS: what is asked for cannot be prepared.
+        PREPARATION_ERRORS: the call cannot be prepared.
     """
     global begun
     try:

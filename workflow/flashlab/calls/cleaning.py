@@ -1,8 +1,8 @@
 """Deletes results from a folder, or lists them with the disk space that they take.
 
-What Snakemake can make again from the records is cheap. The records measured here, with their logs,
-are not, and are deleted only on request. What a person wrote (data/, config/, kernels/, remarks) is
-never touched.
+Files that Snakemake makes again from the records are cheap. The records measured here, with their
+logs, are not, and are deleted only on request. A person's own files (data/, config/, kernels/,
+remarks) are never touched.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ def _delete(paths: Iterable[Path]) -> None:
 
 
 def print_clean(yes: bool, records: bool) -> None:
-    """Clean the current folder (`clean`), and print what that lists."""
+    """Clean the current folder (`clean`), and print its lines."""
     print("\n".join(clean(Path(), yes, records)))
 
 
 def clean(root: Path, yes: bool, records: bool) -> list[str]:
-    """List what can be deleted from a folder, the measured `records` too, and delete it if `yes`.
+    """The lines that list the deletable files of a folder, `records` too; deletes them if `yes`.
 
     Raises:
         CleaningError: the folder has no Snakefile, or a call is working in it.

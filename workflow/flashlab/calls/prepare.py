@@ -71,9 +71,9 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     Nothing is written.
 
     Args:
-        base: the configuration file of the benchmark's report (`config.config_file`), or what
-            another workflow gives as this one's configuration.
-        own: what this call itself gives: its ``--configfile`` files and ``--config``, in order.
+        base: the configuration file of the benchmark's report (`config.config_file`), or the
+            configuration that another workflow gives this one as its module.
+        own: the layers of this call itself: its ``--configfile`` files and ``--config``, in order.
             They are merged into the experiments of a recorded dataset, which replace `base`'s.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The parts of a dataset: what is left to measure of each, and how long that takes.
+"""The parts of a dataset: the records left to measure of each, and the time that they take.
 
 A part is a file in ``config/record/``, laid over the configuration of its benchmark.
 """
@@ -110,7 +110,7 @@ def plan_part(name: str, files: Sequence[Path] = (), *given: Layer) -> Part:
 
 
 def check_freezable(prepared: Prepared, dataset: str) -> None:
-    """Refuse what cannot be frozen under this name, before it is measured.
+    """Refuse records that cannot be frozen under this name, before they are measured.
 
     Raises:
         ConfigError: it is a preview.
@@ -157,7 +157,7 @@ def _spans(
 ) -> Iterator[tuple[bool, float]]:
     """The seconds from one start to the next on a card, each with whether counters were read.
 
-    What took longer than a run may take was a pause.
+    Longer spans than the time limit of a run are pauses, and left out.
     """
     cards: dict[str | None, list[tuple[datetime, bool]]] = {}
     for file in files:

@@ -14,9 +14,9 @@ from flashlab.checking.shapes import ShapeError, parse_shapes, shape_text
 class Grid:
     """The shapes and dtypes that a kernel is checked at unless the command line says otherwise.
 
-    `dtypes` and `seq_lens` are by kind of device: a simulator takes long for what a GPU does at
-    once. Lengths are such as fill a kernel's tiles, and such as do not. `more` are shapes beside
-    the product of the others; `beyond` are those that only some kernels take.
+    `dtypes` and `seq_lens` are by kind of device, since a simulator is slow. Lengths are such as
+    fill a kernel's tiles, and such as do not. `more` are shapes beside the product of the others;
+    `beyond` are those that only some kernels take.
     """
 
     dtypes: Mapping[str, Sequence[str]]

@@ -109,7 +109,7 @@ def _row(case: Case, outcome: Outcome, width: int) -> str:
 
 
 def _summary(done: Sequence[tuple[Case, Outcome]], planned: int) -> Iterator[str]:
-    """Counts, the largest error of an ok case as a share of the tolerance, and what failed."""
+    """Counts, the largest error of an ok case as a share of the tolerance, and the failed cases."""
     statuses = Counter(outcome.status for _, outcome in done)
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
     left = f"; {planned - len(done)} not checked" if planned > len(done) else ""
@@ -169,7 +169,7 @@ def print_check(
 def check_kernel(
     name: str, shapes: Sequence[str], dtypes: Sequence[str], timeout_s: float, fail_fast: bool
 ) -> int:
-    """Check an implementation by its NAME or file, on its grid or what is given; 0 if all passed.
+    """Check an implementation by its NAME or file, on its grid or given shapes; 0 if all passed.
 
     1 if a case did not.
 

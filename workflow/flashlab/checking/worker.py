@@ -88,7 +88,7 @@ def _check_attention(kernel: ModuleType, case: Case, device: str) -> dict[str, A
     """Each form of the inputs that the kernel takes (`forms_of`).
 
     Each pass is repeated as before a timing, and then compared again, with fresh inputs at last.
-    Returns what was compared in the form with the largest error.
+    Returns the comparison in the form with the largest error.
     """
     checked = []
     try:

@@ -1,4 +1,4 @@
-"""``bench`` and ``profile`` on the command line: what to measure where, and what is printed."""
+"""``bench`` and ``profile`` on the command line."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def shapes_of(texts: Sequence[str], sweep: str | None, device: str) -> list[Shap
 
 
 def _print_counters(console: Console, candidates: Sequence[Candidate], device: str) -> None:
-    """Count the passes of each implementation that was measured, and print what was counted."""
+    """Count the passes of each implementation that was measured, and print the counters."""
     counted = {
         candidate.target.label: count_run(
             candidate.run, candidate.target.implementation, FOLDER, COUNTERS_SECONDS
@@ -144,7 +144,7 @@ def _write_records(candidates: Sequence[Candidate], seconds: float, started: str
 def _bench_shape(
     console: Console, order: Order, targets: Sequence[Target], shape: Shape, device: str
 ) -> dict[str, Any]:
-    """Measure one shape, print its table and write its records; what the table says, as data."""
+    """Measure one shape, print its table and write its records; returns the table's content."""
     dtype, name = order.dtype or DTYPE[device], machine.device_name(device)
     candidates = [
         Candidate(target, attention_run(target.implementation.name, shape, dtype, device))

@@ -185,8 +185,8 @@ def show_progress(
 ) -> None:
     """Show the table while it is measured, and at the end.
 
-    On a terminal it is renewed in place, between batches: a thread of its own would take time from
-    what is measured. Elsewhere it is printed after the first process, and at the end.
+    On a terminal it is renewed in place, between batches: a thread of its own would disturb the
+    measurement. Elsewhere it is printed after the first process, and at the end.
     """
     begun = refreshed = time.monotonic()
     doing = ""

@@ -1,6 +1,6 @@
 """Two sides as one table of comparisons, and the document that its readers share.
 
-The processes of both sides together tell how much identical code differs from process to process.
+The spread between processes of identical code is estimated from both sides together.
 Where no run was measured in several, `UNREPLICATED` takes its place: identical code must not look
 different.
 """

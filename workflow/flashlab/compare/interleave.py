@@ -87,7 +87,7 @@ def _start(candidates: Sequence[Candidate], is_first: bool) -> Iterator[str]:
         yield f"starting {candidate.target.label}"
         with candidate.turn() as worker:
             worker.connect()
-            candidate.target.check_unchanged()  # what it has imported is what was read
+            candidate.target.check_unchanged()  # it has imported the files that were read
     for candidate in _measured(candidates) if is_first else ():
         yield f"checking {candidate.target.label}"
         with candidate.turn() as worker:

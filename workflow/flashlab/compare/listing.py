@@ -147,7 +147,7 @@ def _means(compared: Compared, language: str) -> Table:
 
 
 def blocks(document: Document, language: str, markdown: bool) -> list[Block]:
-    """A comparison as text: what it says, its means, what differs besides, and the runs that do.
+    """A comparison as text: its sentences, means, circumstances that differ, and runs that differ.
 
     Only Markdown has the other runs too, folded away.
     """

@@ -28,7 +28,7 @@ PLAIN_WIDTH = 10_000
 
 
 class Title(str):
-    """A line that says what follows."""
+    """A heading."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def has_file(revision: str, path: str) -> bool:
 
 
 def unpack_folder(revision: str, path: str, into: Path) -> None:
-    """Write what a folder, relative to this one, holds at a revision. Raises RevisionError."""
+    """Write a folder's files, relative to this one, at a revision; RevisionError as of `_git`."""
     archive = _git("archive", "--format=tar", f"{revision}:./{path}")
     with tarfile.open(fileobj=BytesIO(archive)) as tar:
         # Python's rules for data, which 3.11 has from 3.11.4 on; the repository is the user's own.

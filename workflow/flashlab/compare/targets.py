@@ -24,7 +24,7 @@ class SavedError(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """One implementation to measure, and `label`, what the command line calls it."""
+    """One implementation to measure, and `label`, its name on the command line."""
 
     label: str
     implementation: Implementation

@@ -1,4 +1,4 @@
-"""Error messages: where a wrong value is, what is wrong with it, and the remedy."""
+"""Error messages: the place of a wrong value, the mistake, and the remedy."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _unlisted(value: Any, expected: str, or_form: str) -> str:
 
 
 def problem_of(error: ErrorDetails, model: type[Keys]) -> tuple[KeyPath, str]:
-    """An error of pydantic's as (key path, what is wrong and what would be right)."""
+    """An error of pydantic's as its key path and our message."""
     location, value, kind = error["loc"], error["input"], error["type"]
     or_form = f" {location[-1]}" if location and location[-1] in (OR_MANY, OR_EACH) else ""
     path = tuple(part for part in location if part not in (MANY, EACH, OR_MANY, OR_EACH))

@@ -20,7 +20,7 @@ _QUOTE = "put text that holds : # * & ! or quotation marks in quotes, or check t
 
 
 class StrictYamlError(ValueError):
-    """Text that is not YAML, or that is ambiguous: where, what is wrong, and what to do."""
+    """Text that is not YAML, or that is ambiguous: the place, the mistake, and the remedy."""
 
 
 def _mistake(line: int, column: int, message: str) -> StrictYamlError:

@@ -1,4 +1,4 @@
-"""From a folder's files to runs: each by what declares it, its numbers, and the folder as a whole.
+"""From a folder's files to runs: by declarations, by numbers, and by the folder as a whole.
 
 FLOPs and memory leave each file a few runs (`identity`): mostly, how B·H splits is open. What names
 and tables do not say, the folder does: its files are sweeps of one parameter at a time from a base
@@ -72,7 +72,7 @@ class OpenFolderError(FolderError):
 class FoundRun:
     """A measurement of a run, or that it failed: `file` is empty where a row says so.
 
-    `remarks` are what a reader of the report should know of it.
+    `remarks` are for the reader of the report.
     """
 
     run: Run
@@ -111,7 +111,7 @@ def _steps(base: Base, shape: Shape) -> int:
     return sum(a != b for a, b in zip(base, _base_of(shape), strict=True))
 
 
-# What a file can be by itself
+# The runs of a file by itself
 
 
 def _members(candidate: Candidate) -> Iterator[Shape]:
@@ -127,7 +127,7 @@ def _differs(shape: Shape, said: Declaration) -> bool:
 
 
 def _options(identified: Identification) -> list[Option]:
-    """The runs that fit a file's numbers and what is declared of it; none where too little is."""
+    """The runs that fit a file's numbers and its declaration; none where too little is declared."""
     said = identified.declared
     if said.run:
         return [said.run]
@@ -161,7 +161,7 @@ def _options_at(base: Base, entry: _Entry) -> list[Option]:
     ]
 
 
-# What refutes a declaration
+# Contradictions
 
 
 def _is_in_milliseconds(identified: Identification) -> bool:
@@ -175,7 +175,7 @@ def _is_in_milliseconds(identified: Identification) -> bool:
 
 
 def _refuse_contradictions(file: CourseFile, identified: Identification) -> None:
-    """FolderError where what declares a file contradicts itself, or its numbers."""
+    """FolderError where a file's declarations contradict one another, or its numbers."""
     declared = [*file.rows, *filter(None, [file.recorded])]
     for one, other in itertools.pairwise(declared):
         kinds = [kind_of_device(declaration.device_name) for declaration in (one, other)]
@@ -221,7 +221,7 @@ def _described(said: Declaration) -> str:
     return ", ".join(filter(None, (said.describe(), said.device_name)))
 
 
-# What the folder says
+# The folder as a whole
 
 
 def _near(bases: Iterable[Base], entry: _Entry) -> list[Option]:
@@ -302,7 +302,7 @@ def _settle_by_pairs(entries: Sequence[_Entry], of: Callable[[Option], Any]) -> 
 
 
 def _settle_by_flops(entries: Sequence[_Entry]) -> None:
-    """The runs of files whose memory tells nothing, from the base of all others."""
+    """The runs of files whose memory identifies nothing, from the base of all others."""
     others = [entry for entry in entries if entry.options]
     bases = _bases(others)
     for entry in entries:
@@ -311,11 +311,11 @@ def _settle_by_flops(entries: Sequence[_Entry]) -> None:
             entry.options = sorted(options)
 
 
-# What is asked
+# Questions to the user
 
 
 def _open_row(entry: _Entry) -> list[str]:
-    """A row of runs.csv with what all options of a file agree on, and the other cells open."""
+    """A row of runs.csv with the values that all options of a file share; other cells are open."""
     said = entry.identified.declared
     cells = []
     for name in ATTRIBUTES:
@@ -469,7 +469,7 @@ def assemble(
         device: the name of the GPU, where the user gives it.
 
     Raises:
-        FolderError: a file is refused, what declares one contradicts itself or its numbers, or
+        FolderError: a file is refused, a declaration contradicts another or its numbers, or
             nothing is left.
         OpenFolderError: something has to be asked.
     """

@@ -66,7 +66,7 @@ class Declaration:
         return replace(self, **gone, hinted=self.hinted - gone.keys())
 
     def completed_by(self, other: Declaration) -> Declaration:
-        """The declaration, with what it leaves out taken from another."""
+        """The declaration, completed from another."""
         missing: dict[str, Any] = {k: v for k, v in other.stated.items() if k not in self.stated}
         return replace(self, **missing, hinted=self.hinted | (other.hinted & missing.keys()))
 
@@ -85,7 +85,7 @@ class Declaration:
 
 @dataclass(frozen=True)
 class DeclaredFile:
-    """A sound result by its path in the folder: its numbers, and what it is declared to be."""
+    """A sound result by its path in the folder: its numbers and its declaration."""
 
     name: str
     numbers: Numbers

@@ -1,4 +1,4 @@
-"""A result of the course's script in JSON: its numbers, and what its ``record`` claims.
+"""A result of the course's script in JSON: its numbers, and the claims of its ``record``.
 
 Importing and grading read files here and nowhere else, so both accept the same files and refuse
 the others for the same reason.
@@ -62,7 +62,7 @@ class NotAResultError(UnsoundFileError):
 
 
 class NotMeasuredError(Exception):
-    """A record that has no times: its status, and what it claims of the run if that is sound."""
+    """A record that has no times: its status, and its claim of the run if that is sound."""
 
     def __init__(self, status: str, claim: Claim | None = None) -> None:
         super().__init__(status)
@@ -247,7 +247,7 @@ def kind_and_factor(key: str) -> tuple[str, str] | None:
 
 
 class _Reader:
-    """Reads the seven numbers of a document; notes what was in another unit."""
+    """Reads the seven numbers of a document; notes those that were in another unit."""
 
     def __init__(self) -> None:
         self.converted: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""``runs.csv``, which declares what result files are."""
+"""``runs.csv``, which declares the runs of result files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OUT_OF_MEMORY = "oom"
 class DeclaredRun:
     """A row of ``runs.csv``: the run of a file, as far as it is declared.
 
-    None stands for what the row leaves out; `device_name` is empty where none is given. A run that
+    None stands for an empty cell; `device_name` is empty where none is given. A run that
     ran out of memory has `OUT_OF_MEMORY` in place of a file.
     """
 

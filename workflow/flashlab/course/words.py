@@ -33,7 +33,7 @@ COLUMNS = {
     **dict.fromkeys(("causal", "因果", "因果遮罩", "遮罩"), "causal"),
     **dict.fromkeys(("device", "gpu", "裝置", "顯示卡"), "device"),
 }
-"""The columns of a table of runs, by what they are called."""
+"""The columns of a table of runs, by their possible headings."""
 
 COURSE_DTYPE = "float16"
 FLASH_ATTN = "flash-attn"

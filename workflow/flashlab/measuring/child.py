@@ -42,7 +42,7 @@ def attempt(order: Mapping[str, Any], part: Part) -> dict[str, Any]:
     """Do `part` with an order's kernel in this process; returns its answer, with the environment.
 
     Every failure of the implementation is answered with its status; only an
-    interpreter that dies gives none. What the machine did to the run is raised.
+    interpreter that dies gives none. A failure of the machine is raised.
     """
     torch.manual_seed(int.from_bytes(os.urandom(6)))
     run = order["run"]

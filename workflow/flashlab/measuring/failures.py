@@ -17,7 +17,7 @@ _MACHINE_FAILURES = (
         os.strerror,
         (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENFILE),
     ),
-    # What the CUDA runtime, NVML and PyTorch say of a GPU or a driver that is not there any more.
+    # Messages of the CUDA runtime, NVML and PyTorch about a GPU or a driver that is gone.
     *("device lost", "GPU is lost", "fallen off the bus", "CUDA error: unknown error"),
     *("No CUDA GPUs are available", "no CUDA-capable device", "busy or unavailable"),
     *("uncorrectable ECC error", "uncorrectable NVLink error", "CUDA unknown error"),

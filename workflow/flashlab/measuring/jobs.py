@@ -18,7 +18,7 @@ from flashlab.usage import require_torch
 
 
 def read_ahead() -> None:
-    """Read what all measuring jobs of a call have in common."""
+    """Read ahead the files that all measuring jobs of a call need."""
     for benchmark in BENCHMARKS.values():
         identity.measuring_digest(benchmark.measure)
     load_schema()
@@ -33,7 +33,7 @@ def measure(order: Mapping[str, Any], output: Path, machine: Path | None) -> Non
         machine: the file of the machine that it was planned for, if not of this one.
 
     Raises:
-        PlanError: something that decides its numbers is no longer what it was planned for.
+        PlanError: its code, device or versions have changed since it was planned.
         ModuleNotFoundError: torch is not installed.
     """
     require_torch()

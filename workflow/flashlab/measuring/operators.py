@@ -186,7 +186,7 @@ def _profiled(call: Callable[[], object]) -> tuple[list[tuple[str, Call]], int]:
     ]
     outermost = nested(ranges)
     markers = sorted((c for c in outermost if c.name == MARKER), key=lambda c: c.nanoseconds)
-    # What autograd's own threads did meanwhile belongs to a call too.
+    # The work of autograd's own threads meanwhile belongs to the call too.
     besides = [c for c in outermost if c.name != MARKER]
     calls = [
         list(computing(Call(MARKER, 0, 0, [*m.calls, *(c for c in besides if m.holds(c.start))])))

@@ -34,7 +34,7 @@ BATCH = 10
 """Calls between two looks at the clock."""
 
 MIN_CALLS = 20
-"""Fewest calls of a pass, whatever the time spent: twice what any interval here needs."""
+"""Fewest calls of a pass, whatever the time spent: twice as many as any interval here needs."""
 
 MIN_LONG_CALLS, LONG_CALL_SECONDS = 10, 0.02
 """Fewest calls of a pass whose calls last longer than that: what an interval needs. Twice as many

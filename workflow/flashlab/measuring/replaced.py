@@ -66,7 +66,7 @@ def relied_on() -> dict[str, Any]:
 
 
 def refuse_replaced(before: Mapping[str, Any]) -> None:
-    """IncorrectError naming what is no longer as it was before a kernel was imported."""
+    """IncorrectError naming what has been replaced since before a kernel was imported."""
     now = relied_on()
     for name, value in before.items():
         if now.get(name) is not value:

@@ -57,7 +57,7 @@ def job_environment() -> dict[str, str]:
 
 
 def fingerprint() -> str:
-    """Hash of what a warm parent has in memory: sources, environment, interpreter, versions."""
+    """Hash of a warm parent's state: sources, environment, interpreter, versions."""
     environment = {
         name: value
         for name, value in job_environment().items()

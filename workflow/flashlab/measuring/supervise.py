@@ -55,7 +55,7 @@ OWN_SIGNALS = (
     *(signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS),
     *(signal.SIGFPE, signal.SIGSEGV, signal.SIGSYS),
 )
-"""The signals that a process is ended by for what it did itself."""
+"""The signals that end a process for a fault of its own."""
 
 
 class MeasuringError(Exception):
@@ -75,7 +75,7 @@ def ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict[
     """Status and message of a measuring process that died before it could answer.
 
     Raises:
-        MeasuringError: what ended it was not the kernel.
+        MeasuringError: it ended for a reason other than the kernel.
     """
     if returncode < 0:
         name = signal_name(returncode)

@@ -1,7 +1,7 @@
 """Timed sections of a measuring process, by the clock of the process that supervises it.
 
-What runs beside a kernel could be misled about the time; the supervisor is out of its reach. So it
-is told when a section begins and ends, and how long all the samples in it are. Nothing here imports
+A kernel could mislead its own process about the time, but not the supervisor. So the process
+reports to it when a section begins and ends, and the sum of the samples in it. Nothing here imports
 torch.
 """
 

@@ -78,7 +78,7 @@ def _prepare() -> Callable[[Mapping[str, Any]], Callable[[], None] | None]:
     preload(LAZY)
 
     def accept(request: Mapping[str, Any]) -> Callable[[], None] | None:
-        """Import what an order needs; None where this process has other sources or environment."""
+        """Import an order's modules; None where this process has other sources or environment."""
         if request["version"] != mine:
             return None
         order = request["arguments"][0]

@@ -172,7 +172,7 @@ class _Addition:
 
 
 def _copy_json(source: Path, target: Path, is_anonymous: bool) -> None:
-    """Copy a JSON file as it is, or without what identifies machine or person."""
+    """Copy a JSON file, without identifying data if `is_anonymous`."""
     if is_anonymous:
         write_json(target, anonymous(read_json(source)))
     else:
@@ -182,7 +182,7 @@ def _copy_json(source: Path, target: Path, is_anonymous: bool) -> None:
 def _add(folder: Path, additions: Mapping[str, _Addition], manifest: Mapping[str, Any]) -> None:
     """Copy records, by file name, into a dataset's folder, and write its manifest with them.
 
-    The manifest comes last: what it does not name, such as after a kill, is none of the dataset's.
+    The manifest comes last: files that it does not name, as after a kill, are not in the dataset.
     """
     (folder / "records").mkdir(parents=True, exist_ok=True)
     entries = []

@@ -1,4 +1,4 @@
-"""The plan's documents: for each stage after the records, what it needs to know and no more."""
+"""The plan's documents: for each stage after the records, its own inputs and no others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flashlab.runs import Run
 def plan_documents(
     source: Source, planning: Sequence[tuple[PlannedExperiment, PlannedRuns]]
 ) -> dict[str, Any]:
-    """The plan's files: each holds what its stages need and no more, so that reruns are exact."""
+    """The plan's documents by path; each has the inputs of its stages alone, for exact reruns."""
     resolved = _as_recorded(source.config, source.recorded) if source.recorded else source.config
     config = {**reported_config(resolved), "dataset": source.dataset}
     if resolved["anonymous"] and "import" in config:
@@ -186,7 +186,7 @@ def records_document(
     """
     return {
         "benchmark": experiment.benchmark.name,
-        # What records' kernels are compared with, to see whether they have changed since.
+        # Compared with the digests in records: has a kernel changed since?
         "sources": {
             name: {"digest": implementations[name].digest}
             for name in sorted(experiment.implementations)

@@ -60,7 +60,7 @@ def import_plan(
     implementations that a report can show, `device` is the name of the GPU where the user gives it.
 
     Raises:
-        DatasetError: a file is unsound, or what declares it contradicts itself or its numbers.
+        DatasetError: a file is unsound, or its declaration contradicts itself or its numbers.
         OpenRunsError: something has to be asked.
     """
     if not folder.is_dir():

@@ -1,4 +1,4 @@
-"""Machines as data: what a record depends on, described on one machine to plan for it on another.
+"""Machines as data: device and versions, described on one machine to plan for it on another.
 
 A record's name depends on the device, the driver and the versions of the machine that measures. The
 machine that plans may have none of them: a cluster's login node has no GPU. There the plan is made

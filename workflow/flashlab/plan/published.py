@@ -61,7 +61,7 @@ def read_claims(path: Path) -> dict[str, Any]:
 class PublishedFigure:
     """A figure that a document gives of a run on a device, in the metric's unit.
 
-    `named` is what the document calls the implementation; `parameters` are the run's without the
+    `named` is the document's name of the implementation; `parameters` are the run's without the
     nominal ones.
     """
 

@@ -64,7 +64,7 @@ def upgrade_notices(
             implementation = implementations[entry.run.implementation]
             now = identity(benchmark, entry.run, protocol, implementation, entry.process, on)
             reasons["; ".join(_changes(before, now)) or "its identity is another one"] += 1
-        except (OSError, ValueError, KeyError, TypeError):  # damaged: it is told of elsewhere
+        except (OSError, ValueError, KeyError, TypeError):  # damaged: reported elsewhere
             continue
     return [
         f"{count} process{'es' if count > 1 else ''} measured before, since {reason}"

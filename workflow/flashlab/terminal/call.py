@@ -1,6 +1,6 @@
 """One Snakemake call in words: a line for each run that ends, and a summary at the end.
 
-A `CallProgress` is told what happens and returns the lines to print. It knows nothing about
+A `CallProgress` takes the events of a call and returns the lines to print. It knows nothing about
 Snakemake's events or terminals.
 """
 
@@ -171,7 +171,7 @@ class CallProgress:
         self._headed = self._first_ratios = self._asks_for_report = False
         self._learn(UNPLANNED)
 
-    # What happens
+    # Events
 
     def begins(self, command: str, prepared: Prepared | None) -> None:
         """Snakemake starts working; `command` is its command line, `prepared` what it plans."""
@@ -235,7 +235,7 @@ class CallProgress:
         self.failed.append(known)
         return [] if self.interrupted else [f"{known.title}: failed"]
 
-    # What it looks like
+    # The line of progress
 
     def activity(self) -> str | None:
         """The current job in a few words; None if a job itself writes to the terminal."""

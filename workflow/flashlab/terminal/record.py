@@ -1,6 +1,6 @@
 """Behind ``./run record``: a dataset part by part, each by a call of Snakemake, and packed.
 
-What is left is said before anything is measured, and what is wanting at the end.
+It prints the records that are left before it measures, and those that are missing at the end.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _say(name: str, text: str) -> None:
-    """One line about a part, before what Snakemake prints next."""
+    """Print one line about a part, ahead of Snakemake's output."""
     width = max(map(len, part_names()))
     print(f"  {name:<{width}}  {text}", flush=True)
 
@@ -145,7 +145,7 @@ def _snakemake(target: str, part: Part, configured: Sequence[str]) -> int:
 def record(
     dataset: str, names: Sequence[str], options: argparse.Namespace, arguments: Sequence[str]
 ) -> int:
-    """Record what is left of these parts of a dataset, and pack it; the exit status.
+    """Record the rest of these parts of a dataset, and pack it; the exit status.
 
     Raises:
         `PREPARATION_ERRORS`: a part cannot be planned, or not be frozen under this name.
@@ -154,7 +154,7 @@ def record(
     own = override_layer(given)
 
     def plan(name: str) -> Part:
-        """A part as it is now; what the call gives is about those that it records."""
+        """A part as it is now; the call's own keys apply to the parts that it records."""
         return plan_part(name, options.configfile, own) if name in names else plan_part(name)
 
     folder = DATA / dataset
@@ -187,7 +187,7 @@ def record(
 
 
 def main(words: Sequence[str]) -> int:
-    """Record what the command line says; the exit status, 2 where it is not understood."""
+    """Run the command line; the exit status, 2 where it is not understood."""
     first = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
     (dataset, *names), parser = words[:first] or [""], _parser()
     options, arguments = parser.parse_known_args(words[first:])

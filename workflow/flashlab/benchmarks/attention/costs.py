@@ -27,7 +27,7 @@ ALLOCATION = 512
 """Bytes to a multiple of which PyTorch's CUDA allocator rounds a tensor."""
 
 SEGMENT = 2 * MIB
-"""Bytes to a multiple of which it rounds what it takes from CUDA."""
+"""Bytes to a multiple of which it rounds its allocations from CUDA."""
 
 
 def forward_flops(shape: Shape) -> float:
@@ -146,7 +146,7 @@ def _flash2_statistics(shape: Shape) -> tuple[int, int, int]:
 
 
 def flash2_memory_parts(shape: Shape) -> dict[str, int]:
-    """Bytes of what is alive at flash-attn 2's peak in float16 on CUDA.
+    """Bytes of the tensors alive at flash-attn 2's peak in float16 on CUDA.
 
     They add up to the peak, to the byte where `flash2_memory_is_exact`. Equal to results of an
     RTX 3070 and an H200. Where heads of q share those of k and v, the gradients of k and v are
@@ -189,7 +189,7 @@ def naive_copies_inputs(shape: Shape) -> bool:
 
 
 def naive_memory_parts(shape: Shape, workspaces: int) -> dict[str, int]:
-    """Bytes of what is alive at the naive implementation's peak in float16 on CUDA.
+    """Bytes of the tensors alive at the naive implementation's peak in float16 on CUDA.
 
     Four N × N score tensors, q, k and v, their copies if there are any, the output three times, and
     `workspaces`, the bytes of PyTorch's two cuBLAS workspaces (`devices`). They add up to the peak,

@@ -23,7 +23,7 @@ MAX_SCORES = {"cpu": 2**24, "cuda": 2**31}
 some heads of every batch, and one at least."""
 
 MAX_SCORES_AGAIN = {"cpu": 2**19, "cuda": 2**26}
-"""The same for what is compared again after the timing, several times in each process."""
+"""The same for the comparisons after the timing, several in each process."""
 
 CHUNK_SCORES = {"cpu": 2**22, "cuda": 2**28}
 """Elements of the score matrices that the reference holds at once (8 bytes each, a few copies)."""
@@ -121,7 +121,7 @@ def _joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def relative_error(result: torch.Tensor, reference: torch.Tensor) -> float:
-    """‖found − reference‖ / ‖reference‖ in float64; NaN where anything found is NaN."""
+    """‖result − reference‖ / ‖reference‖ in float64; NaN where any element of the result is NaN."""
     difference = torch.linalg.vector_norm(result.double() - reference)
     return float(difference / torch.linalg.vector_norm(reference))
 
@@ -153,7 +153,7 @@ def gradients_of(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def refuse_overwritten(inputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
-    """IncorrectError where inputs are no longer what they were given as."""
+    """IncorrectError where inputs were overwritten."""
     if not all(map(torch.equal, inputs, given)):
         raise IncorrectError(OVERWRITTEN.format(_names(inputs)))
 

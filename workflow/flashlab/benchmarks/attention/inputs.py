@@ -85,7 +85,7 @@ class Renewal:
         self._taken = 0
 
     def __call__(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Fill contiguous tensors, and give what each of them then holds."""
+        """Fill contiguous tensors with other random numbers; returns their new contents."""
         filled = []
         for tensor in tensors:
             begin = self.STEP * (self._taken % self.STEPS)

@@ -43,7 +43,7 @@ def peak_memory(kernel: ModuleType, run: Mapping[str, Any]) -> int:
 
 
 class _Forward:
-    """A forward pass over and over: the inputs in use, and what they were last filled with."""
+    """A forward pass over and over: the inputs in use, and a copy of their last contents."""
 
     def __init__(self, kernel: ModuleType, run: Mapping[str, Any]) -> None:
         self.shape, self.dtype, form = Shape.of(run), run["dtype"], run.get("inputs")
@@ -131,7 +131,7 @@ def prepare(kernel: ModuleType, run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_again(kernel: ModuleType, run: Mapping[str, Any], calls: int) -> dict[str, Any]:
-    """Check fresh inputs after so many calls; what was compared, as a record's gate has it."""
+    """Check fresh inputs after so many calls; returns the comparison, for the record's gate."""
     form, shape = run.get("inputs"), Shape.of(run)
     given = shape, run["dtype"], run["device"], form
     _taken = empty_inputs(*given)  # the storage that was timed, which fresh inputs would get

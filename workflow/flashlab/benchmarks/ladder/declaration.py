@@ -1,4 +1,4 @@
-"""The kernel ladder as declared: its cases, its metrics, and what is counted of its kernels.
+"""The kernel ladder as declared: its cases, its metrics, and its counters.
 
 An implementation is a step of the ladder. B batch_size, N seq_len, d head_dim throughout.
 """

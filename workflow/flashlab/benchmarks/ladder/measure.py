@@ -90,7 +90,7 @@ def _is_on_cpu(kernel: ModuleType) -> bool:
 
 
 class _OnDevice:
-    """A run's arrays where the step wants them, and what is timed of it."""
+    """A run's arrays on the step's device, and the parts of it that are timed."""
 
     def __init__(self, kernel: ModuleType, problem: Problem) -> None:
         self.kernel, self.problem = kernel, problem
@@ -163,7 +163,7 @@ def _time_kernel(device: _OnDevice, protocol: Mapping[str, Any], where: str) -> 
 
 
 def passes(kernel: ModuleType, run: Mapping[str, Any]) -> Iterator[tuple[str, Pass]]:
-    """The kernel alone, as what its counters are read of."""
+    """The kernel alone, as the pass whose counters are read."""
     yield "kernel_time", Pass(_OnDevice(kernel, _problem(kernel, run)).launch)
 
 

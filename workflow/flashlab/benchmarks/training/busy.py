@@ -28,7 +28,7 @@ class Busy:
 
 
 def covered(intervals: Iterable[Interval]) -> float:
-    """The length of what intervals cover together, whatever their order and overlap."""
+    """The length of the union of intervals, in any order."""
     total, reached = 0.0, float("-inf")
     for begin, end in sorted(intervals):
         total += max(0.0, end - max(begin, reached))

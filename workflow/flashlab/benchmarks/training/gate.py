@@ -48,7 +48,7 @@ def reference_gradients(
 
 
 def _relative_error(gradients: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]) -> float:
-    """‖found − reference‖ / ‖reference‖ over several tensors together."""
+    """‖gradients − reference‖ / ‖reference‖ over several tensors together."""
     pairs = zip(gradients, reference, strict=True)
     squares = sum(float((mine.double() - theirs).square().sum()) for mine, theirs in pairs)
     return math.sqrt(squares / sum(float(theirs.square().sum()) for theirs in reference))

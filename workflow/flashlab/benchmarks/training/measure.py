@@ -139,7 +139,7 @@ class _EnergyMeter:
 
 @dataclass(frozen=True)
 class _Measured:
-    """A training as measured: what was seen of it, and what it took of the device."""
+    """A training as measured: its losses and times, and its use of the device."""
 
     trained: Trained
     first_step_s: float
