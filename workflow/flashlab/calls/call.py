@@ -30,7 +30,7 @@ from flashlab.plan.datasets import DatasetError
 from flashlab.plan.importing import OpenRunsError
 from flashlab.plan.planning import PlanError
 from flashlab.plan.published import ClaimsError
-from flashlab.stage import PLACE, place_of_call
+from flashlab.stage import SERVER_ADDRESS, call_address
 
 PREPARATION_ERRORS = (
     ClaimsError,
@@ -42,7 +42,7 @@ PREPARATION_ERRORS = (
 )
 """The errors of a call's preparation, each with one message for the user."""
 
-IN_PLACE = Path()
+IN_SERVER_ADDRESS = Path()
 PREPARED = Path(".snakemake", "flashlab-call.json")
 
 
@@ -57,7 +57,7 @@ class PlanFiles:
     def __init__(self, in_place: bool) -> None:
         self.aside = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
         atexit.register(shutil.rmtree, self.aside, ignore_errors=True)
-        self.root = IN_PLACE if in_place else self.aside
+        self.root = IN_SERVER_ADDRESS if in_place else self.aside
         self._written: dict[Path, Path] = {}
 
     def write(self, documents: Mapping[str, Any]) -> None:
@@ -67,7 +67,7 @@ class PlanFiles:
             aside = self.aside / name
             is_there = own.is_file()
             is_same = is_there and own.read_bytes() == json_text(document).encode()
-            if is_there and is_same != (self.root == IN_PLACE):
+            if is_there and is_same != (self.root == IN_SERVER_ADDRESS):
                 aside.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(own, aside)  # with its time
             if not is_same:
@@ -80,7 +80,7 @@ class PlanFiles:
 
     def take_back(self) -> None:
         """Restore the plan to what it was before `write`, unless it is kept."""
-        for own, before in self._written.items() if self.root == IN_PLACE else ():
+        for own, before in self._written.items() if self.root == IN_SERVER_ADDRESS else ():
             if before.is_file():
                 with open_atomically(own, binary=True) as file:
                     file.write(before.read_bytes())
@@ -129,7 +129,7 @@ class BegunCall:
                 "Nothing was changed; wait for that one to end, then call again."
             )
         self.files.keep()
-        os.environ[PLACE] = place_of_call()
+        os.environ[SERVER_ADDRESS] = call_address()
 
 
 begun: BegunCall | None = None

@@ -27,7 +27,7 @@ from flashlab.compare.bench_profile import count_run, counters_table, print_prof
 from flashlab.compare.bench_table import blocks, describe, find_ceiling, show_progress
 from flashlab.compare.interleave import Candidate, measure_in_turns
 from flashlab.compare.printing import open_console
-from flashlab.compare.targets import SavedError, Target, found_targets
+from flashlab.compare.targets import SavedError, Target, opened_targets
 from flashlab.files import write_json
 from flashlab.measuring.supervise import MeasuringError
 from flashlab.plan import identity
@@ -188,7 +188,7 @@ def run_bench(order: Order) -> bool:
         SavedError: an implementation's file was saved while it was measured.
     """
     console, device = open_console(), machine.detect_device("auto")
-    with found_targets(order.implementations) as targets:
+    with opened_targets(order.implementations) as targets:
         shapes = shapes_of(order.shapes, order.sweep, device)
         described = [_bench_shape(console, order, targets, shape, device) for shape in shapes]
     if order.output:
@@ -201,7 +201,7 @@ def run_bench(order: Order) -> bool:
 def _state(texts: Sequence[str]) -> list[str]:
     """The digests of implementations as their files are now, or the reason that there are none."""
     try:
-        with found_targets(texts) as targets:
+        with opened_targets(texts) as targets:
             return [target.implementation.digest for target in targets]
     except (ImplementationError, OSError) as error:
         return [str(error)]
@@ -240,7 +240,7 @@ def profile(text: str, shapes: Sequence[str], dtype: str | None, timeout_s: floa
     console = open_console()
     device = machine.detect_device("auto")
     statuses = []
-    with found_targets([text]) as (target,):
+    with opened_targets([text]) as (target,):
         for shape in shapes_of(shapes, None, device):
             implementation = target.implementation
             run = attention_run(implementation.name, shape, dtype or DTYPE[device], device)

@@ -66,7 +66,7 @@ def _find_implementation(text: str, folder: Path) -> Implementation:
 
 
 @contextmanager
-def found_targets(texts: Sequence[str]) -> Iterator[list[Target]]:
+def opened_targets(texts: Sequence[str]) -> Iterator[list[Target]]:
     """The implementations that the arguments name, the first of which the others are compared with.
 
     Each is a NAME of ``kernels/``, the path of a file, or REVISION:PATH, with the path relative to

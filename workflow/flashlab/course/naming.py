@@ -99,7 +99,7 @@ def of_name(path: str) -> Declaration:
     ``exp3/batch_size/flash_bs16.json``: Flash2 and batch_size 16. Contradictory values count as
     not given.
     """
-    found: dict[str, Any] = {}
+    declared: dict[str, Any] = {}
     parts = [
         _read_part(re.sub(r"\.json\Z", "", part, flags=re.IGNORECASE), is_file=depth == 0)
         for depth, part in enumerate(reversed(PurePosixPath(path).parts))
@@ -107,9 +107,9 @@ def of_name(path: str) -> Declaration:
     for part in parts:
         for attribute, values in part.values.items():
             # After a contradiction the folders above do not count either.
-            found.setdefault(attribute, values.pop() if len(values) == 1 else None)
-    numberless = {name for part in parts for name in part.numberless} - found.keys()
+            declared.setdefault(attribute, values.pop() if len(values) == 1 else None)
+    numberless = {name for part in parts for name in part.numberless} - declared.keys()
     if parts and len(numberless) == len(parts[0].alone) == 1 and (size := parts[0].alone[0]):
-        found[numberless.pop()] = size
-    stated = {attribute: value for attribute, value in found.items() if value is not None}
+        declared[numberless.pop()] = size
+    stated = {attribute: value for attribute, value in declared.items() if value is not None}
     return Declaration("name", **stated, hinted=frozenset(stated))

@@ -120,7 +120,7 @@ def typical(calls: Sequence[list[tuple[str, Call]]]) -> list[tuple[str, Call]]:
 
     Where the calls do not run the same operators, those of the middle one.
     """
-    names = {tuple(call.name for _, call in found) for found in calls}
+    names = {tuple(call.name for _, call in computed) for computed in calls}
     if len(names) > 1:
         return calls[len(calls) // 2]
     return [

@@ -161,26 +161,26 @@ def refuse_overwritten(inputs: Sequence[torch.Tensor], given: Sequence[torch.Ten
 def compare(
     inputs: Sequence[torch.Tensor],
     grad: torch.Tensor | None,
-    found: Mapping[str, Sequence[torch.Tensor]],
+    given: Mapping[str, Sequence[torch.Tensor]],
     shape: Shape,
     heads: slice,
     plainly: bool = False,
 ) -> dict[str, Any]:
     """Compare results with the reference on the inputs that they were computed from.
 
-    `found` has the output as ``out`` or the gradients as ``dqkv``, or both, in the inputs' form;
+    `given` has the output as ``out`` or the gradients as ``dqkv``, or both, in the inputs' form;
     they are read at once, on the current stream. `grad` is the gradient of the output, not needed
     for ``out`` alone.
 
-    Returns what was compared, for the record: the shape, how many heads, the tolerance, the
-    relative errors, None for one that is not finite; in half precision, where it is to be computed
-    `plainly` too, also those of the same computed so in it.
+    Returns the comparison for the record: the shape, the number of heads, the tolerance, the
+    relative errors, None for one that is not finite; with `plainly`, in half precision, also those
+    of standard attention in the same dtype.
 
     Raises:
         IncorrectError: an error above the tolerance, or NaN.
     """
     pick = partial(_pick, heads=heads, kv_heads=shape.kv_heads)
-    results = {name: pick(separated(tensors)) for name, tensors in found.items()}
+    results = {name: pick(separated(tensors)) for name, tensors in given.items()}
     qkv = pick(separated(inputs))
     grads = None if grad is None else pick((grad,))[0]
     dtype = qkv[0].dtype

@@ -55,11 +55,11 @@ def _relative_error(gradients: Sequence[torch.Tensor], reference: Sequence[torch
 
 
 def relative_errors(
-    found: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor]
+    trained: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor]
 ) -> dict[str, float]:
     """The relative errors of two groups of gradients: of all weights, and of those of q and k.
 
-    What gives q and k alone shows a wrong scale, which hardly moves the others.
+    Those of q and k alone show a wrong scale, which hardly changes the others.
     """
     attention = [name for name in reference if ".c_attn." in name]
 
@@ -67,8 +67,10 @@ def relative_errors(
         return [gradients[name][: 2 * len(gradients[name]) // 3] for name in attention]
 
     return {
-        "gradient": _relative_error([found[n] for n in reference], [*reference.values()]),
-        "query_key_gradient": _relative_error(queries_and_keys(found), queries_and_keys(reference)),
+        "gradient": _relative_error([trained[n] for n in reference], [*reference.values()]),
+        "query_key_gradient": _relative_error(
+            queries_and_keys(trained), queries_and_keys(reference)
+        ),
     }
 
 
