@@ -18,7 +18,7 @@ from flashlab.benchmarks.implementations import KERNELS
 from flashlab.compare.bench import DEFAULT_SHAPE, DTYPE
 from flashlab.compare.bench_process import Patience
 from flashlab.compare.interleave import ENDING, Candidate, Progress, measure_in_turns
-from flashlab.compare.targets import Target, found_targets
+from flashlab.compare.targets import Target, opened_targets
 from flashlab.compare.words import INCONCLUSIVE
 from flashlab.measuring.devices import claimed
 
@@ -54,7 +54,7 @@ def main() -> None:
             shutil.copy(KERNELS / "flash2.py", path)
         for _ in range(arguments.benches):
             begin = time.monotonic()
-            with found_targets(list(map(str, paths))) as targets:
+            with opened_targets(list(map(str, paths))) as targets:
                 first, copy = bench_copies(targets, device, arguments.seconds)
             look = copy.looks.get(PASS)
             verdict = f"{copy.status}: {copy.message}"

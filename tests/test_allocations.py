@@ -12,7 +12,7 @@ import pytest
 from flashlab.calls import allocations
 from flashlab.calls.allocations import ALLOCATION, SLURM_JOB, own_jobs
 from flashlab.measuring.start import fingerprint
-from flashlab.stage import PLACE, WORKFLOW_PID
+from flashlab.stage import SERVER_ADDRESS, WORKFLOW_PID
 
 
 @pytest.fixture
@@ -38,10 +38,10 @@ def test_the_call_that_submitted_an_allocation_is_not_in_it(
     outer: subprocess.Popen[bytes], where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ALLOCATION, where)
-    monkeypatch.setenv(PLACE, "that call's")
+    monkeypatch.setenv(SERVER_ADDRESS, "that call's")
     assert own_jobs(is_main=False)
     assert os.environ[WORKFLOW_PID] == str(os.getpid())
-    assert PLACE not in os.environ, "its server runs outside of the allocation"
+    assert SERVER_ADDRESS not in os.environ, "its server runs outside of the allocation"
 
 
 def test_a_main_call_and_one_whose_outer_call_has_ended_own_their_jobs(

@@ -24,7 +24,7 @@ from flashlab.calls.recording import (
     plan_part,
     seconds_left,
 )
-from flashlab.config import ConfigError
+from flashlab.config import ConfigError, Layer
 from flashlab.machine import Gpu
 from flashlab.plan.datasets import MANIFEST, DatasetError
 from flashlab.plan.doubts import commit_here
@@ -88,8 +88,8 @@ def test_every_benchmark_has_a_part_and_the_parts_are_planned_as_they_are(folder
 def test_counters_are_missed_only_on_a_gpu_that_has_no_ncu(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not plan_part("attention", given=TINY).lacks_ncu
-    part = plan_part("attention", given=TINY)
+    assert not plan_part("attention", (), Layer("--config", TINY)).lacks_ncu
+    part = plan_part("attention", (), Layer("--config", TINY))
     prepared = replace(part.prepared, device="cuda", counters=())
     assert replace(part, prepared=prepared).lacks_ncu
     asked_for = {**prepared.config, "counters": "no"}
@@ -101,7 +101,7 @@ def test_counters_are_missed_only_on_a_gpu_that_has_no_ncu(
 
 def test_a_datasets_records_tell_the_time_until_there_are_some_of_here(folder: Path) -> None:
     given = {**TINY, "counters": "no"}
-    part = plan_part("attention", given=given)
+    part = plan_part("attention", (), Layer("--config", given))
     measure(part, 7)
     records = folder / "data" / "other" / "records"
     shutil.copytree(part.prepared.home + "/records", records)
@@ -120,7 +120,7 @@ def test_a_datasets_records_tell_the_time_until_there_are_some_of_here(folder: P
     (records.parent / MANIFEST).write_text(json.dumps({**keys, **rest}))
     shutil.rmtree(part.prepared.home)
 
-    part = plan_part("attention", given=given)
+    part = plan_part("attention", (), Layer("--config", given))
     pace = paces(part)
     assert (pace[False].seconds, pace[False].source) == (7, "as in data/other")
     assert seconds_left(part, pace) == 7 * len(part.left) == 7 * 8
@@ -128,14 +128,14 @@ def test_a_datasets_records_tell_the_time_until_there_are_some_of_here(folder: P
     measure(part, 3)
     for path in [*part.records][5:]:
         path.unlink()
-    part = plan_part("attention", given=given)
+    part = plan_part("attention", (), Layer("--config", given))
     pace = paces(part)
     assert (pace[False].seconds, pace[False].source) == (3, "as here so far")
     assert seconds_left(part, pace) == 3 * 3
 
 
 def test_a_pause_is_no_run_and_another_device_tells_nothing(folder: Path) -> None:
-    part = plan_part("attention", given={**TINY, "counters": "no"})
+    part = plan_part("attention", (), Layer("--config", {**TINY, "counters": "no"}))
     measure(part, part.prepared.config["measure"]["timeout_s"] + 1)
     assert paces(part)[False].source == "assumed"
     shutil.rmtree(part.prepared.home)
@@ -146,7 +146,7 @@ def test_a_pause_is_no_run_and_another_device_tells_nothing(folder: Path) -> Non
 def test_gpus_share_the_work_unless_each_run_is_to_be_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    part = plan_part("attention", given={**TINY, "counters": "no"})
+    part = plan_part("attention", (), Layer("--config", {**TINY, "counters": "no"}))
     pace = paces(part)
     one = seconds_left(part, pace)
     monkeypatch.setattr(machine, "gpus", lambda: [Gpu(f"GPU-{n}", "H100") for n in range(4)])
@@ -162,7 +162,7 @@ def test_gpus_share_the_work_unless_each_run_is_to_be_alone(
 def test_records_of_another_commit_or_changed_code_are_refused_before_more_are_measured(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    part = plan_part("attention", given=TINY)
+    part = plan_part("attention", (), Layer("--config", TINY))
     here = {"commit": "a" * 40, "dirty": False}
     monkeypatch.setattr(recording, "commit_here", lambda: here)
     check_freezable(part.prepared, "mine")
@@ -173,8 +173,8 @@ def test_records_of_another_commit_or_changed_code_are_refused_before_more_are_m
     measure(part, 1, commit="b" * 40)
     next(iter(part.records)).unlink()
     with pytest.raises(DatasetError, match=r"at b{12}, 1 at a{12}"):
-        check_freezable(plan_part("attention", given=TINY).prepared, "mine")
-    told = plan_part("attention", given={**TINY, "freeze_anyway": True})
+        check_freezable(plan_part("attention", (), Layer("--config", TINY)).prepared, "mine")
+    told = plan_part("attention", (), Layer("--config", {**TINY, "freeze_anyway": True}))
     check_freezable(told.prepared, "mine")
 
 

@@ -19,7 +19,7 @@ from waiting import wait_until
 
 from flashlab import children, stage
 from flashlab.calls.watching import has_ended
-from flashlab.stage import PLACE, WORKFLOW_PID, place
+from flashlab.stage import SERVER_ADDRESS, WORKFLOW_PID, address
 
 PACKAGE = ("__init__.py", "children.py", "forks.py", "stage.py", "warm_stages.py", "calls")
 COMMANDS = """\
@@ -65,9 +65,9 @@ def start(workflow: subprocess.Popen[bytes], root: Path, tmp_path: Path, folder:
         "TMPDIR": folder,
         "WORD": "attention",
         WORKFLOW_PID: str(workflow.pid),
-        PLACE: place(f"{folder}/flashlab-{os.getuid()}-{workflow.pid}-warm_stages/warm").replace(
-            str(root / "workflow"), str(target.parent)
-        ),
+        SERVER_ADDRESS: address(
+            f"{folder}/flashlab-{os.getuid()}-{workflow.pid}-warm_stages/warm"
+        ).replace(str(root / "workflow"), str(target.parent)),
     }
 
     def job(body: str, *arguments: str) -> subprocess.Popen[str]:
@@ -170,20 +170,20 @@ def test_no_process_outlives_its_job_or_its_call(
     wait_until(lambda: has_ended(server) and not os.listdir(folder), "the server's end")
 
 
-def test_one_python_is_the_same_place_by_each_of_its_names(
+def test_one_python_is_the_same_address_by_each_of_its_names(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    ours, folder = place("there"), Path(sys.executable).parent
+    ours, folder = address("there"), Path(sys.executable).parent
     monkeypatch.setattr(sys, "executable", str(folder / "python3"))
-    assert place("there") == ours
+    assert address("there") == ours
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python3"))
-    assert place("there") != ours
+    assert address("there") != ours
 
 
-@pytest.mark.parametrize("given", [None, "[]"], ids=["no call", "another place"])
+@pytest.mark.parametrize("given", [None, "[]"], ids=["no call", "another address"])
 def test_elsewhere_a_stage_runs_cold(monkeypatch: pytest.MonkeyPatch, given: str | None) -> None:
-    monkeypatch.delenv(PLACE, raising=False)
+    monkeypatch.delenv(SERVER_ADDRESS, raising=False)
     if given:
-        monkeypatch.setenv(PLACE, given)
+        monkeypatch.setenv(SERVER_ADDRESS, given)
     monkeypatch.setenv(WORKFLOW_PID, str(os.getpid()))
     assert stage.run_in_fork(["tables"]) is None

@@ -14,7 +14,7 @@ if str(WORKFLOW) not in sys.path:
     sys.path.insert(0, str(WORKFLOW))
 
 from flashlab.benchmarks.registry import DEFAULT
-from flashlab.config import ConfigError, Layer, config_file, merged, parse_override, read_layer
+from flashlab.config import ConfigError, Layer, config_file, override_layer, read_layer
 from flashlab.calls.selection import asked_benchmark, refuse_unknown_report
 from snakemake.exceptions import WorkflowError
 
@@ -33,18 +33,6 @@ def read_base(file, benchmark):
     return Layer(str(file), {**keys, **named})
 
 
-def read_own_layers():
-    """The layers that this call itself gives.
-
-    Snakemake reads them too, but does not say where in a file a mistake is, and takes the numbers
-    in the nested values of --config for text.
-    """
-    overrides = {}
-    for argument in workflow.config_settings.config_args or ():
-        overrides = merged(overrides, parse_override(argument))
-    return [*map(read_layer, OWN_FILES), Layer("--config", overrides)]
-
-
 CONFIG_FILE = config_file(DEFAULT.name)
 
 # A module's configuration is what the workflow that uses it gives, and that alone.
@@ -53,7 +41,10 @@ if workflow.modifier.skip_configfile:
     BASE, OWN = Layer(", ".join(FILES) or "the module's config", config), []
 else:
     try:
-        OWN = read_own_layers()
+        # Snakemake reads these too, but does not say where in a file a mistake is, and takes the
+        # numbers in the nested values of --config for text.
+        overrides = override_layer(workflow.config_settings.config_args or ())
+        OWN = [*map(read_layer, OWN_FILES), overrides]
         if workflow.is_main_process:
             refuse_unknown_report(sys.argv[1:])
         ASKED = asked_benchmark(sys.argv[1:], OWN) if workflow.is_main_process else None

@@ -1,9 +1,8 @@
-"""What identifies a machine or a person, left out of what leaves the folder of the results.
+"""Removes what identifies a machine or a person from the data that leave the results' folder.
 
-It acts where records are tabulated, attached and frozen, on the JSON that was recorded. The local
-records stay whole, so that switching it measures nothing again, either way. What is left out of a
-document that has none of it is nothing, so that an anonymous report can be rebuilt from its own
-attachments.
+It acts on the recorded JSON, where records are tabulated, attached and frozen. The local records
+stay whole, so that switching it measures nothing again. Applied twice it changes nothing more, so
+that an anonymous report can be rebuilt from its own attachments.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ def _pseudonym(value: str) -> str:
 
 def anonymous_text(text: str) -> str:
     """A text without GPUs' UUIDs and without the folders of paths: ``…/kernel.py``."""
-    found = _UUID.sub(lambda match: _pseudonym(match[0]), text)
-    return _FOLDERS.sub("…/", found)
+    pseudonymous = _UUID.sub(lambda match: _pseudonym(match[0]), text)
+    return _FOLDERS.sub("…/", pseudonymous)
 
 
 def anonymous(document: Any) -> Any:

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.2
 START_SECONDS = 120.0
-"""How long to wait for a server to import what it needs before doing without."""
+"""Seconds to wait for a server to import its modules before doing without it."""
 
 END_SECONDS = 5.0
-"""How long to wait for a child to close its channel once its keeper was killed."""
+"""Seconds to wait for a child to close its channel once its keeper was killed."""
 
 CHANNEL = "{channel}"
 """In a program's command: where the number of its end of the channel to the caller stands."""
@@ -84,7 +84,7 @@ def end_with(file: int) -> None:
 
     def wait() -> None:
         closed = select.poll()
-        closed.register(file, 0)  # that it is closed is told in any case
+        closed.register(file, 0)  # `answer` reports its end in any case
         closed.poll()
         os._exit(1)
 

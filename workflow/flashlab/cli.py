@@ -378,7 +378,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def get_ready(name: str) -> None:
-    """Import what forks of this process need to run a command, and read what they share."""
+    """Import a command's modules for forks of this process, and read the files that they share."""
     _imported(FUNCTIONS[name])
     if name in MEASURING:
         _imported("flashlab.measuring.jobs:read_ahead")()
@@ -425,7 +425,7 @@ def _imported(name: str) -> Callable[..., int | None]:
 
 @contextmanager
 def _warnings_shown() -> Iterator[None]:
-    """Print what the package warns of on standard error, each text once: ``warning: …``."""
+    """Print the package's warnings on standard error, each text once: ``warning: …``."""
     logger, handler = logging.getLogger("flashlab"), logging.StreamHandler()
     seen: set[str] = set()
 

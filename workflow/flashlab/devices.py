@@ -1,4 +1,4 @@
-"""What vendors state of GPUs, read from ``data/devices.csv``, found by the device's own name.
+"""Vendors' figures of GPUs, from ``data/devices.csv``, by the device's own name.
 
 Every figure has its source in the same row. Rates are of dense products, without sparsity, at the
 stated boost clock; float16 is accumulated in float32. Where several cards share one name, as the
@@ -28,7 +28,7 @@ class Device:
     """The facts of one GPU.
 
     Attributes:
-        name: what the driver calls it, without the brand: ``RTX 3070``, ``A100-SXM4-40GB``.
+        name: the driver's name of it, without the brand: ``RTX 3070``, ``A100-SXM4-40GB``.
         peak_tflops: dense TFLOP/s by dtype, ``float16`` and ``float32``.
         bandwidth: GB/s (10⁹ bytes) between chip and memory.
         l2_bytes: size of the L2 cache.

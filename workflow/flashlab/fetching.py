@@ -1,4 +1,4 @@
-"""What a run needs from elsewhere, such as a text to train on."""
+"""The error of files that a run needs from elsewhere, such as a text to train on."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ LONGEST_ADDRESS = 100
 
 @contextmanager
 def socket_address(path: Path) -> Iterator[str]:
-    """What to bind or connect a Unix socket to at a path, however long that is on Linux."""
+    """The address of a Unix socket at a path, which on Linux may be of any length."""
     if len(os.fsencode(path)) <= LONGEST_ADDRESS:
         yield str(path)
         return

@@ -30,7 +30,7 @@ from flashlab.children import FILES, POLL_SECONDS, call, end_with
 
 Request = Mapping[str, Any]
 Accept = Callable[[Request], Callable[[], None] | None]
-"""Imports what a request needs. It gives what to do while the child is at work, None to refuse."""
+"""Imports a request's modules; returns work to do while the child runs, None to refuse."""
 
 
 def _call(function: Callable[..., int | None], arguments: Sequence[Any]) -> None:
@@ -62,7 +62,7 @@ def forked(function: Callable[..., int | None], *arguments: Any) -> ForkProcess:
 
 
 def _serve(connection: socket.socket, request: Request, files: Sequence[int]) -> int | None:
-    """Take on what the caller gives, and call its function."""
+    """Take the caller's folder, environment and streams, and call its function."""
     connection.close()  # the keeper's
     *streams, last = files
     channel = socket.socket(fileno=last)
@@ -98,7 +98,7 @@ def _keep(connection: socket.socket, request: Request, files: Sequence[int]) -> 
 def _take(
     listener: socket.socket, connection: socket.socket, accept: Accept
 ) -> Callable[[], None] | None:
-    """Read a request and fork its keeper; what to do meanwhile, None where it is refused."""
+    """Read a request and fork its keeper; returns work to do meanwhile, None if refused."""
     files: list[int] = []
     with connection, suppress(ConnectionError, EOFError):  # of a caller that has gone
         try:
@@ -126,7 +126,7 @@ def _take(
 def serve(prepare: Callable[[], Accept]) -> None:
     """Fork a child for each request until the process has ended that the command line names.
 
-    `prepare` imports what all requests need.
+    `prepare` imports the modules that all requests need.
     """
     path, pid = sys.argv[1:]
     try:

@@ -17,10 +17,10 @@ from pathlib import Path
 from flashlab.syntax import canonical_tree
 
 LABELS = ("LABEL", "LABEL_CPU")
-"""What a kernel's file declares for the report alone; a module that it imports counts with them."""
+"""Names in a kernel's own file that only the report reads, and that are left out of its digest."""
 
 DECLARED = ("STORES_SCORES", "TUNED_ON")
-"""What the files of kernels declare for the report alone, those of imported kernels too."""
+"""Names that only the report reads, left out in the files that a kernel imports as well."""
 
 PACKAGE = "kernels"
 """The package from which kernels are imported, whatever their folder is called."""
@@ -38,7 +38,7 @@ def _package_of(path: Path, folder: Path) -> tuple[str, ...]:
 @cache
 def _imported_names(tree: ast.Module, package: tuple[str, ...]) -> list[tuple[str, ...]]:
     """The dotted names that a module imports from `PACKAGE`, including names inside modules."""
-    found: list[tuple[str, ...]] = []
+    imported: list[tuple[str, ...]] = []
     for node in ast.walk(tree):
         names: list[list[str]] = []
         if isinstance(node, ast.Import):
@@ -47,16 +47,16 @@ def _imported_names(tree: ast.Module, package: tuple[str, ...]) -> list[tuple[st
             base = list(package[: len(package) - node.level + 1]) if node.level else []
             base += node.module.split(".") if node.module else []
             names = [[*base, alias.name] for alias in node.names]
-        found += (tuple(name) for name in names if name[:1] == [PACKAGE])
-    return found
+        imported += (tuple(name) for name in names if name[:1] == [PACKAGE])
+    return imported
 
 
 def _module_files(name: Sequence[str], folder: Path) -> Iterator[Path]:
     """The files that importing a dotted name runs: its packages' ``__init__.py`` and its module."""
-    place = folder
+    path = folder
     for part in name[1:]:
-        place = place / part
-        for file in (place / "__init__.py", place.with_suffix(".py")):
+        path = path / part
+        for file in (path / "__init__.py", path.with_suffix(".py")):
             if file.is_file():
                 yield file
 
@@ -91,7 +91,7 @@ def _canonical_module(tree: ast.Module) -> str:
 
 
 def kernel_digest(kernel: Path, sources: Sequence[str]) -> str:
-    """Hex SHA-256 of what decides a kernel's results.
+    """Hex SHA-256 of the code that decides a kernel's results.
 
     Python files count by their syntax trees, so that a comment does not change the digest; the
     files in `sources`, paths relative to the kernel's folder, count by their bytes.

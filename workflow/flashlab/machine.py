@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 NVML_LIBRARY = "libnvidia-ml.so.1"
-"""What every NVIDIA driver installs, and nothing else does."""
+"""A library that every NVIDIA driver installs, and nothing else does."""
 
 
 class MachineError(Exception):
@@ -87,21 +87,21 @@ def gpus() -> list[Gpu]:
     with nvml() as pynvml:
         if pynvml is None:
             return []
-        found = []
+        listed = []
         for index in range(pynvml.nvmlDeviceGetCount()):
             with suppress(pynvml.NVMLError_GpuIsLost):
                 handle = pynvml.nvmlDeviceGetHandleByIndex(index)
                 name = pynvml.nvmlDeviceGetName(handle)
-                found.append(Gpu(pynvml.nvmlDeviceGetUUID(handle), name))
+                listed.append(Gpu(pynvml.nvmlDeviceGetUUID(handle), name))
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
-        return found
+        return listed
     chosen = []
     for entry in filter(None, (part.strip() for part in visible.split(","))):
-        if entry.isdigit() and int(entry) < len(found):
-            chosen.append(found[int(entry)])
+        if entry.isdigit() and int(entry) < len(listed):
+            chosen.append(listed[int(entry)])
         else:
-            named = [gpu for gpu in found if gpu.uuid.startswith(entry)]
+            named = [gpu for gpu in listed if gpu.uuid.startswith(entry)]
             if not named:
                 break  # as CUDA does
             chosen += named
@@ -110,7 +110,6 @@ def gpus() -> list[Gpu]:
 
 @cache
 def driver_version() -> str | None:
-    """The NVIDIA driver's version, None without one."""
     with nvml() as pynvml:
         return None if pynvml is None else str(pynvml.nvmlSystemGetDriverVersion())
 
@@ -125,7 +124,7 @@ def package_version(name: str) -> str | None:
 
 @cache
 def torch_has_cuda() -> bool:
-    """Whether the installed torch is a CUDA build, read from its files without importing it."""
+    """True if the installed torch is a CUDA build, by its files, without importing it."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return False
@@ -143,7 +142,7 @@ def cpu_count() -> int:
 
 @cache
 def boot_id() -> str | None:
-    """What Linux names this boot of the system by; None elsewhere."""
+    """Linux's identifier of this boot of the system; None elsewhere."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -1,6 +1,6 @@
-"""Nsight Compute: whether it is installed, how it is called, and what its CSV says of each pass.
+"""Nsight Compute: its version, its command line, and the counters of each pass in its CSV.
 
-Nothing here imports torch. What is measured depends on this module, so an edit counts again.
+Nothing here imports torch. Counters depend on this module, so an edit counts again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ METRICS = {
     "sm_efficiency": "smsp__cycles_active.avg.pct_of_peak_sustained_elapsed",
     "fp32_activity": "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
 }
-"""Nsight Compute's name of what is counted of each kernel, by our own.
+"""Nsight Compute's names of a kernel's counters, by our own.
 
 A benchmark declares which of them it wants; the time in kernels is always among them.
 """
@@ -45,7 +45,7 @@ SUMS = frozenset(
         *("shared_load_bytes", "shared_store_bytes", "bank_conflicts", "instructions"),
     }
 )
-"""What a pass has as the sum over its kernels; anything else is their mean weighted by time."""
+"""Counters of which a pass has the sum over its kernels; of others it has the mean by time."""
 
 UNITS = {
     **{"busy_time": "ms", "dram_bytes": "B"},
@@ -58,12 +58,12 @@ UNITS = {
 }
 
 WAVEFRONT_BYTES = 128
-"""What shared memory moves in one wavefront: a word of each of its 32 banks."""
+"""Bytes that shared memory moves in one wavefront: a word of each of its 32 banks."""
 
 WARP_THREADS = 32
 
 PLAIN = {"1": 1.0, "wavefronts": float(WAVEFRONT_BYTES), "threads": 100 / WARP_THREADS}
-"""By our unit, the factor of what is counted one by one, which Nsight Compute gives unscaled."""
+"""Factors to our units of counts, which Nsight Compute gives unscaled."""
 
 FACTORS = {
     "ms": {
@@ -83,12 +83,12 @@ NO_PERMISSION = "ERR_NVGPUCTRPERM"
 
 
 class NsightError(Exception):
-    """Nsight Compute cannot be started, or did not give what was asked of it."""
+    """Nsight Compute cannot be started, or did not give the counters."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One launched kernel and what was counted of it, by our own names, in our units."""
+    """One launched kernel and its counters, by our own names, in our units."""
 
     name: str
     counted: Mapping[str, float]
@@ -106,18 +106,18 @@ def version() -> str | None:
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.search(r"Version (\S+)", printed)
-    return found[1] if found else None
+    match = re.search(r"Version (\S+)", printed)
+    return match[1] if match else None
 
 
 def metrics_for(counted: Iterable[str]) -> dict[str, str]:
-    """Nsight Compute's names of what is counted, the time in kernels among them, by our own."""
+    """Nsight Compute's names of these counters and of the time in kernels, by our own."""
     wanted = {"busy_time", *counted}
     return {name: theirs for name, theirs in METRICS.items() if name in wanted}
 
 
 def command(log: str, program: Sequence[str], counted: Iterable[str]) -> list[str]:
-    """The command that runs a program and writes what its kernels counted to the file `log`.
+    """The command that runs a program and writes its kernels' counters to the file `log`.
 
     The clocks are left as they are, and only what the program asks for is counted.
     """
@@ -157,13 +157,13 @@ def read_kernels(log: str, counted: Iterable[str]) -> list[Kernel]:
     lines = log.splitlines()
     header = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if header is None:
-        told = [line for line in lines if line.startswith("==ERROR==")]
+        said = [line for line in lines if line.startswith("==ERROR==")]
         raise NsightError(
-            "Nsight Compute counted no kernel: " + (told[0] if told else "its output has no table")
+            "Nsight Compute counted no kernel: " + (said[0] if said else "its output has no table")
         )
     ours = {theirs: name for name, theirs in metrics.items()}
     names: dict[str, str] = {}
-    found: dict[str, dict[str, float]] = {}
+    counted_by: dict[str, dict[str, float]] = {}
     rows = csv.DictReader(io.StringIO("\n".join(lines[header:])))
     for row in rows:
         if (row["ID"] or "").startswith("==") or row.get("Metric Name") not in ours:
@@ -172,12 +172,12 @@ def read_kernels(log: str, counted: Iterable[str]) -> list[Kernel]:
         name = ours[metric]
         value = _number(row["Metric Value"], row["Metric Unit"], UNITS[name], metric)
         names[row["ID"]] = row["Kernel Name"]
-        found.setdefault(row["ID"], {})[name] = value
-    for kernel, values in found.items():
+        counted_by.setdefault(row["ID"], {})[name] = value
+    for kernel, values in counted_by.items():
         if lacking := metrics.keys() - values.keys():
             theirs = metrics[min(lacking)]
             raise NsightError(f"Nsight Compute gives no {theirs} of {names[kernel]}")
-    return [Kernel(names[kernel], found[kernel]) for kernel in sorted(found, key=int)]
+    return [Kernel(names[kernel], counted_by[kernel]) for kernel in sorted(counted_by, key=int)]
 
 
 def split_passes(kernels: Sequence[Kernel], passes: Sequence[str]) -> dict[str, list[Kernel]]:
@@ -203,18 +203,18 @@ def split_passes(kernels: Sequence[Kernel], passes: Sequence[str]) -> dict[str, 
 def of_pass(kernels: Sequence[Kernel]) -> dict[str, float]:
     """The counters of a pass, by our own names."""
     total = sum(kernel.counted["busy_time"] for kernel in kernels)
-    found = {"kernels": float(len(kernels))}
+    counters = {"kernels": float(len(kernels))}
     for name in kernels[0].counted:
         if name in SUMS:
-            found[name] = sum(kernel.counted[name] for kernel in kernels)
+            counters[name] = sum(kernel.counted[name] for kernel in kernels)
         else:
             weighted = (kernel.counted[name] * kernel.counted["busy_time"] for kernel in kernels)
-            found[name] = sum(weighted) / total if total else 0.0
-    return found
+            counters[name] = sum(weighted) / total if total else 0.0
+    return counters
 
 
 def details(passes: Mapping[str, Sequence[Kernel]]) -> dict[str, Any]:
-    """What a record keeps of each kernel, by pass."""
+    """The kernels of each pass with their counters, as a record keeps them."""
     return {
         "kernels": {
             name: [{"name": kernel.name, **kernel.counted} for kernel in kernels]

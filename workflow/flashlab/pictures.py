@@ -29,7 +29,7 @@ MODES = {
 
 
 class PictureError(Exception):
-    """A picture that cannot be printed: what is wrong, and what to do."""
+    """A picture that cannot be printed: the fault and the remedy."""
 
 
 @dataclass(frozen=True)

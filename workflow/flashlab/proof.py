@@ -20,7 +20,7 @@ GPU_UUID = "gpu_uuid"
 
 
 def seal_of(record: Mapping[str, Any]) -> str:
-    """SHA-256 of what a ``record`` block states of its word, device, time and measurements."""
+    """SHA-256 of a ``record`` block's word, device, time and measurements."""
     environment, protocol = record["environment"], record["protocol"]
     sealed = {
         "nonce": protocol.get(NONCE),

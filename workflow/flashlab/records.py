@@ -53,7 +53,7 @@ class RecordError(Exception):
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was measured of one metric, in its unit; no samples where only a mean is known."""
+    """The value of one metric with its samples, in its unit; none where only a mean is known."""
 
     value: float
     samples: tuple[float, ...] = ()
@@ -61,12 +61,12 @@ class Measurement:
 
     def to_json(self, unit: str) -> dict[str, Any]:
         """The measurement as it stands in a record."""
-        found: dict[str, Any] = {"unit": unit, "value": self.value}
+        document: dict[str, Any] = {"unit": unit, "value": self.value}
         if self.samples:
-            found["samples"] = list(self.samples)
+            document["samples"] = list(self.samples)
         if self.stopped:
-            found["stopped"] = self.stopped
-        return found
+            document["stopped"] = self.stopped
+        return document
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Record:
 
     @property
     def has_counters(self) -> bool:
-        """Whether it holds counters rather than the benchmark's metrics."""
+        """True if it holds counters rather than the benchmark's metrics."""
         return bool(self.protocol["name"] == COUNTERS)
 
     @property
@@ -104,7 +104,7 @@ class Record:
         return int(self.sources.get("process", 0))
 
     def top_level_keys(self) -> dict[str, Any]:
-        """What the benchmark adds at the top level, for readers of another format."""
+        """The benchmark's keys at the top level of the JSON, for readers of another format."""
         benchmark = find_benchmark(self.benchmark)
         if benchmark.top_level_keys is None or self.protocol["name"] in (COUNTERS, INTERLEAVED):
             return {}
@@ -178,7 +178,7 @@ def _validator(schema: str) -> Any:
 
 
 def schema_problem(document: Any, schema: str) -> str | None:
-    """What is wrong with a document by one of our schemas, and at which key; None if nothing is."""
+    """The key and the error of a document that violates a schema; None for one that does not."""
     from jsonschema.exceptions import best_match
 
     error = best_match(_validator(schema).iter_errors(document))
@@ -188,13 +188,13 @@ def schema_problem(document: Any, schema: str) -> str | None:
 
 
 def of_version(version: int, ours: int) -> str:
-    """That a file is of another version than ours, and what reads it."""
+    """The message that a file is of another version than ours, and which release reads it."""
     remedy = "FlashLab 0.2.0 is the last that reads it" if version == 1 else "update it (git pull)"
     return f"of version {version}, but this FlashLab reads {ours}; {remedy}"
 
 
 def load_schema() -> None:
-    """Load what checks a record, which takes longer than checking one."""
+    """Load the schema's validator, which takes longer than checking a record."""
     _validator("record")
 
 
@@ -224,7 +224,7 @@ def read_metrics(document: Mapping[str, Mapping[str, Any]]) -> dict[str, Measure
 
 
 def _check_metrics(
-    found: Mapping[str, Any],
+    metrics: Mapping[str, Any],
     declared: Sequence[Metric],
     in_part: bool,
     benchmark: Benchmark,
@@ -235,7 +235,7 @@ def _check_metrics(
     The value of one is the median of its samples, where it has some.
     An optional one may be missing, and any one where a record may hold them `in_part`.
     """
-    for name, measured in found.items():
+    for name, measured in metrics.items():
         if samples := measured.get("samples"):
             median = statistics.median(samples)
             if not math.isclose(measured["value"], median):
@@ -246,10 +246,10 @@ def _check_metrics(
     units = {
         metric.name: metric.unit
         for metric in declared
-        if metric.name in found or not (in_part or metric.optional)
+        if metric.name in metrics or not (in_part or metric.optional)
     }
-    stated = {name: measured["unit"] for name, measured in found.items()}
-    if found and stated != units:
+    stated = {name: measured["unit"] for name, measured in metrics.items()}
+    if metrics and stated != units:
         raise RecordError(
             f"{where}: record.metrics: holds {stated}, but {benchmark.name} measures {units}"
         )

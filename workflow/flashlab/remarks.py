@@ -39,11 +39,10 @@ class Remark:
 
     @property
     def text(self) -> str:
-        """The Markdown."""
         return self.content.decode("utf-8-sig")
 
     def attachments(self) -> dict[str, bytes]:
-        """What the PDF carries of it: the remark and its images, by name."""
+        """The files that the PDF carries: the remark and its images, by name."""
         names = image_names(self.experiment, self.language, self.images)
         images = {names[address]: image.content for address, image in self.images.items()}
         return {remark_name(self.experiment, self.language): self.content, **images}
@@ -81,14 +80,14 @@ def lines_of(block: Token) -> Iterator[tuple[Token, int]]:
 
 def image_addresses(text: str) -> dict[str, int]:
     """The address of every image in the Markdown, with the line where it first appears."""
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     parser = markdown()
     parser.validateLink = lambda url: True  # type: ignore[method-assign]  # so that it is refused
     for block in parser.parse(text):
         for token, line in lines_of(block):
             if token.type == "image":
-                found.setdefault(str(token.attrs["src"]), line)
-    return found
+                lines.setdefault(str(token.attrs["src"]), line)
+    return lines
 
 
 def _path(address: str) -> str:
@@ -136,8 +135,8 @@ def remark_of(
     """A remark with its images.
 
     Args:
-        experiment: what it is on.
-        language: what it is in.
+        experiment: the experiment's name.
+        language: the language's code.
         file: its name for messages.
         content: the Markdown file.
         picture: gives the image of an address, or raises PictureError.
@@ -170,7 +169,7 @@ def read_remarks(config: Mapping[str, Any]) -> list[Remark]:
     Raises:
         RemarkError: one message that lists all that is missing or cannot be shown.
     """
-    found, problems = [], []
+    remarks, problems = [], []
     named = (
         (experiment, language, Path(file))
         for experiment, by_language in config["remarks"].items()
@@ -190,12 +189,12 @@ def read_remarks(config: Mapping[str, Any]) -> list[Remark]:
             continue
         try:
             content = path.read_bytes()
-            found.append(remark_of(experiment, language, str(path), content, picture))
+            remarks.append(remark_of(experiment, language, str(path), content, picture))
         except RemarkError as error:
             problems.append(str(error))
     if problems:
         raise RemarkError("The remarks cannot be shown:\n  " + "\n  ".join(problems))
-    return found
+    return remarks
 
 
 def remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def module_name(path: Path) -> str:
 
 
 def _names(listed: str) -> list[str]:
-    """What an import lists, without the names that it is given here."""
+    """The names that an import lists, without their aliases."""
     parts = _COMMENT.sub("", listed).strip("()\n").split(",")
     return [part.split()[0] for part in parts if part.strip()]
 
@@ -48,18 +48,18 @@ def imports(path: Path) -> frozenset[str]:
 
     Every call of Snakemake asks this of all files, and their syntax trees take 20 times as long.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for module, members, modules in _IMPORT.findall(path.read_text(encoding="utf-8")):
-        found.update(_names(modules))
+        names.update(_names(modules))
         if module:
-            found |= {module, *(f"{module}.{name}" for name in _names(members))}
-    return frozenset(found)
+            names |= {module, *(f"{module}.{name}" for name in _names(members))}
+    return frozenset(names)
 
 
 @cache
 def imported_files(path: Path) -> frozenset[Path]:
     """The files of ours that a file imports directly."""
-    return frozenset(found for name in imports(path) if (found := _path(name)) is not None)
+    return frozenset(file for name in imports(path) if (file := _path(name)) is not None)
 
 
 def sources_of(module: str) -> list[Path]:
@@ -71,10 +71,10 @@ def sources_of(module: str) -> list[Path]:
     start = _path(module)
     if start is None:
         raise ModuleNotFoundError(f"{module} is no module of ours")
-    found, waiting = set(), [start]
+    files, waiting = set(), [start]
     while waiting:
         path = waiting.pop()
-        if path not in found:
-            found.add(path)
+        if path not in files:
+            files.add(path)
             waiting.extend(imported_files(path))
-    return sorted(found)
+    return sorted(files)

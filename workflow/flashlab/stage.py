@@ -21,15 +21,15 @@ WORKFLOW_PID = "FLASHLAB_WORKFLOW_PID"
 
 SERVER = "flashlab.warm_stages"
 
-PLACE = "FLASHLAB_STAGES"
-"""Environment variable with the `place` in which a call's jobs may be forks."""
+SERVER_ADDRESS = "FLASHLAB_STAGES"
+"""Environment variable with the `address` of the server whose forks a call's jobs may be."""
 
 SOURCES = __file__.rpartition("/flashlab/")[0]
 """The folder of the packages."""
 
 
-def place(listening: str) -> str:
-    """What a server and a job must have in common: host, mounted files, interpreter and code.
+def address(listening: str) -> str:
+    """Host, mounted files, interpreter and code, which a server and a job must share, as text.
 
     `listening` is where the server listens, once there is one.
     """
@@ -39,9 +39,9 @@ def place(listening: str) -> str:
     return "|".join([listening, os.uname().nodename, mounted, *python, SOURCES])
 
 
-def place_of_call() -> str:
-    """The `place` of the call that is this process."""
-    return place(children.Server(SERVER, os.getpid(), {}).path)
+def call_address() -> str:
+    """The `address` of the server of the call that is this process."""
+    return address(children.Server(SERVER, os.getpid(), {}).path)
 
 
 def run_in_fork(arguments: Sequence[str]) -> int | None:
@@ -50,9 +50,9 @@ def run_in_fork(arguments: Sequence[str]) -> int | None:
     None where there is no server for it, so that this process runs it. A fork that was killed by a
     signal ends this process by the same one; an interrupt from the keyboard is the fork's as well.
     """
-    given, pid = os.environ.get(PLACE, ""), os.environ.get(WORKFLOW_PID)
+    given, pid = os.environ.get(SERVER_ADDRESS, ""), os.environ.get(WORKFLOW_PID)
     listening = given.partition("|")[0]
-    if given != place(listening) or not pid or sys.platform != "linux":
+    if given != address(listening) or not pid or sys.platform != "linux":
         return None
     # Libraries that it imports start no threads, which no fork would have.
     alone = {name: "1" for name in os.environ if name.endswith("_NUM_THREADS")}

@@ -1,4 +1,4 @@
-"""Medians and what is computed from them, with 95% intervals that hold for dependent calls too.
+"""Medians and functions of them, with 95% intervals that hold for dependent calls too.
 
 With 5% of samples 20% slow, a nominal 95% interval of the mean holds the truth in 68 to 83% of
 cases, the median's in 95 to 96%: so there is no mean here.
@@ -98,8 +98,8 @@ def _dependence_time(ranks: Integers) -> float:
 
 @functools.lru_cache(maxsize=2 * MAX_BLOCKS)
 def _t_quantiles(freedom: int, levels: tuple[float, ...]) -> Floats:
-    found: Floats = scipy.special.stdtrit(freedom, np.array(levels))
-    return found
+    quantiles: Floats = scipy.special.stdtrit(freedom, np.array(levels))
+    return quantiles
 
 
 MIN_STATE_SHARE = 0.1
@@ -195,13 +195,13 @@ class _Confidence:
         t = _t_quantiles(self._freedom, levels)
         share = np.interp(t, self._statistics, self._shares)
         count = len(self._ordered)
-        found: Floats = np.interp(share * count - 0.5, np.arange(count), self._ordered)
+        values: Floats = np.interp(share * count - 0.5, np.arange(count), self._ordered)
         if self._states is not None:
             low, high = self._states
             at = np.array(levels)
-            found[at <= STATE_DOUBT] = np.minimum(found[at <= STATE_DOUBT], low)
-            found[at >= 1 - STATE_DOUBT] = np.maximum(found[at >= 1 - STATE_DOUBT], high)
-        return found
+            values[at <= STATE_DOUBT] = np.minimum(values[at <= STATE_DOUBT], low)
+            values[at >= 1 - STATE_DOUBT] = np.maximum(values[at >= 1 - STATE_DOUBT], high)
+        return values
 
 
 _ENDS = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
@@ -221,7 +221,7 @@ def median_interval(samples: Sequence[float]) -> Interval:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median and how well it is known: what intervals of its functions are computed from.
+    """A median and its confidence distribution, for the intervals of its functions.
 
     `quantiles` are `DRAWS` quantiles of its confidence distribution, ascending; None for a sample
     that is too small. They follow from the samples alone.
@@ -241,15 +241,15 @@ def estimate_median(samples: Sequence[float]) -> Estimate:
 
 
 @functools.lru_cache
-def _pairing(place: int) -> Integers:
+def _pairing(position: int) -> Integers:
     """An order of `DRAWS` quantiles, at random but fixed: as they are for the first place.
 
     For others quantiles are exchanged in pairs. So a ratio of two equal samples is symmetric: it
     holds the inverse of each of its draws.
     """
     order = np.arange(DRAWS)
-    if place:
-        one, other = _permutation(DRAWS, place)[: DRAWS - DRAWS % 2].reshape(2, -1)
+    if position:
+        one, other = _permutation(DRAWS, position)[: DRAWS - DRAWS % 2].reshape(2, -1)
         order[one], order[other] = other, one
     return order
 
@@ -269,10 +269,10 @@ def _drawn(estimates: Sequence[Estimate]) -> list[Floats] | None:
         if all(estimate is not other for other in estimates[:i]):
             keyed.append((estimate.median, estimate.quantiles.tobytes(), i))
     draws = {}
-    for place, (_, _, i) in enumerate(sorted(keyed)):
+    for position, (_, _, i) in enumerate(sorted(keyed)):
         quantiles = estimates[i].quantiles
         assert quantiles is not None
-        draws[id(estimates[i])] = quantiles[_pairing(place)]
+        draws[id(estimates[i])] = quantiles[_pairing(position)]
     return [draws[id(estimate)] for estimate in estimates]
 
 

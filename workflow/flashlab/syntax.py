@@ -26,16 +26,16 @@ def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
 
 def _joined(parts: list[ast.expr]) -> list[object]:
     """The parts of an f-string, merged: where its text is split differs between versions."""
-    found: list[object] = []
+    joined: list[object] = []
     for part in parts:
         text = part.value if isinstance(part, ast.Constant) else None
         if not isinstance(text, str):
-            found.append(part)
-        elif found and isinstance(found[-1], str):
-            found[-1] += text
+            joined.append(part)
+        elif joined and isinstance(joined[-1], str):
+            joined[-1] += text
         elif text:
-            found.append(text)
-    return found
+            joined.append(text)
+    return joined
 
 
 @cache

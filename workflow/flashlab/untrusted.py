@@ -48,7 +48,7 @@ class UnsoundFileError(Exception):
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """UnsoundFileError in place of what the operating system refuses."""
+    """UnsoundFileError in place of the operating system's errors."""
     try:
         yield
     except OSError as error:
@@ -117,11 +117,11 @@ def read_within(folder: Path, path: str) -> bytes:
 
 
 def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    document = dict(pairs)
+    if len(document) != len(pairs):
         (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
         raise UnsoundFileError("form.duplicate_key", key=twice)
-    return found
+    return document
 
 
 def _refuse_constant(text: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What is refused before anything is measured: wrong options, packages that are missing."""
+"""Errors before anything is measured: wrong options, missing packages."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class UsageError(Exception):
     """The command line is wrong: one message; the exit status is 2."""
 
 
-def require(package: str) -> None:
-    """ModuleNotFoundError where a package is missing that only the measuring process imports.
+def require_torch() -> None:
+    """ModuleNotFoundError without torch, which only the measuring process imports.
 
-    Without it, what is missing here would be recorded as an error of every single run.
+    There, its absence would be recorded as an error of every single run.
     """
-    if importlib.util.find_spec(package) is None:
-        raise ModuleNotFoundError(name=package)
+    if importlib.util.find_spec("torch") is None:
+        raise ModuleNotFoundError(name="torch")
 
 
 def seconds(text: str) -> float:

@@ -1,4 +1,4 @@
-"""The server whose forks are a call's jobs (`stage`): it has imported what they need.
+"""The server whose forks are a call's jobs (`stage`): it has imported their modules.
 
 It ends as soon as one of the package's files is no longer what it was when the server began: its
 forks would not do what a new process does.
@@ -27,12 +27,12 @@ NEXT = {
 
 
 def _states(files: Sequence[Path]) -> list[tuple[int, ...]] | None:
-    """What an edit of any of these files changes; None where one is gone."""
+    """The times, size and inode of each file, which an edit changes; None if one is gone."""
     try:
-        found = [file.stat() for file in files]
+        states = [file.stat() for file in files]
     except FileNotFoundError:
         return None
-    return [(one.st_mtime_ns, one.st_ctime_ns, one.st_size, one.st_ino) for one in found]
+    return [(one.st_mtime_ns, one.st_ctime_ns, one.st_size, one.st_ino) for one in states]
 
 
 def _prepare() -> Callable[[Mapping[str, Any]], Callable[[], None]]:
@@ -42,12 +42,12 @@ def _prepare() -> Callable[[Mapping[str, Any]], Callable[[], None]]:
     from flashlab import cli
 
     def get_ready(name: str) -> None:
-        """Have what a command needs; its fork itself says what is missing or wrong."""
+        """Import a command's modules; its fork reports any error."""
         with contextlib.suppress(Exception):
             cli.get_ready(name)
 
     def accept(request: Mapping[str, Any]) -> Callable[[], None]:
-        """Import what a command needs; afterwards, what the next stage does."""
+        """Import a command's modules, and afterwards those of the next stage."""
         if _states(files) != states:
             os.unlink(sys.argv[1])  # where it listens: the next job starts another server
             os._exit(0)

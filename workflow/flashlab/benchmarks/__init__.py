@@ -1,1 +1,1 @@
-"""What can be measured: one folder for each benchmark, with its declaration and measuring."""
+"""The benchmarks: a folder for each, with its declaration and measuring."""

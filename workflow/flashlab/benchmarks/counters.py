@@ -1,4 +1,4 @@
-"""What is counted of one pass, by kind of device: the metrics that a benchmark declares of it.
+"""The counters of a pass that a benchmark declares, by kind of device.
 
 On a GPU its hardware counters, on a CPU the operators that PyTorch's profiler saw. They are samples
 of one pass each, measured apart from the times, and so have no interval.
@@ -20,7 +20,7 @@ def counted(
     en: str,
     per_cycle: float | None = None,
 ) -> Quantity:
-    """What is counted of a pass, with the words for it within a sentence."""
+    """A counter of a pass, with the words for it within a sentence."""
     return Quantity(name, unit, better, {"zh_TW": zh_tw, "en": en}, per_cycle=per_cycle)
 
 

@@ -27,7 +27,7 @@ ENTRY_POINTS = {SEPARATE: "separate_attention(q, k, v, causal)", PACKED: ENTRY_P
 each a leaf with a gradient of its own, or one (B, N, 3, H, D)."""
 
 PACKED_TWIN = "Packed"
-"""What the name of an implementation that takes both forms ends in where it is given the packed
+"""The suffix of the name of an implementation that takes both forms, where it is given the packed
 one."""
 
 
@@ -43,7 +43,7 @@ class ImplementationError(Exception):
 class Implementation:
     """One file of ``kernels/``.
 
-    `packages` are the distributions whose versions decide what the kernel runs; a run is
+    `packages` are the distributions whose code the kernel runs; a run is
     measured again when one of them changes. `preloads` are modules that are slow to import and
     touch no device, which the warm parent imports once for all runs.
 
@@ -82,7 +82,7 @@ class Implementation:
     tuned_on: tuple[str, ...] = ()
 
     def label_on(self, device: str) -> dict[str, str]:
-        """What it is called in the report of a kind of device (``cuda`` or ``cpu``)."""
+        """Its label in the report of a kind of device (``cuda`` or ``cpu``), by language."""
         return self.cpu_label if device == "cpu" and self.cpu_label else self.label
 
     def form(self, benchmark: Benchmark, protocol: str) -> str | None:
@@ -114,18 +114,18 @@ class Implementation:
 
 
 def _literals(tree: ast.Module) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    literals: dict[str, Any] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             try:
-                found[node.targets[0].id] = ast.literal_eval(node.value)
+                literals[node.targets[0].id] = ast.literal_eval(node.value)
             except (ValueError, TypeError, RecursionError, MemoryError):  # not a literal
                 continue
-    return found
+    return literals
 
 
 def _is_label(label: Any) -> bool:
-    """Whether a literal is a text for each language."""
+    """True if a literal is a text for each language."""
     return (
         isinstance(label, dict)
         and {"zh_TW", "en"} <= label.keys()
@@ -177,10 +177,10 @@ def read_implementation(
         check(is_there, f"needs a function {function}")
 
     def words(key: str, default: tuple[str, ...]) -> Any:
-        found = literals.get(key, default)
-        is_tuple = isinstance(found, tuple) and all(isinstance(word, str) for word in found)
+        declared = literals.get(key, default)
+        is_tuple = isinstance(declared, tuple) and all(isinstance(word, str) for word in declared)
         check(is_tuple, f'{key} must be a tuple such as ("torch",)')
-        return found
+        return declared
 
     name, label = literals.get("NAME"), literals.get("LABEL")
     is_name = isinstance(name, str) and name.isidentifier()
@@ -227,7 +227,7 @@ def read_implementation(
 
 
 class Implementations(dict[str, Implementation]):
-    """Implementations by name, and what is wrong with each file that defines none.
+    """Implementations by name, and the fault of each file that defines none.
 
     `folder` is where they are, as messages name it; `broken` has each problem by the names of the
     file and of what it seems to define, as `_plain` has them.
@@ -238,11 +238,11 @@ class Implementations(dict[str, Implementation]):
 
     def __init__(
         self,
-        found: Mapping[str, Implementation],
+        usable: Mapping[str, Implementation],
         broken: Mapping[str, str] | None = None,
         folder: str = "kernels/",
     ) -> None:
-        super().__init__(found)
+        super().__init__(usable)
         self.broken = dict(broken or {})
         self.folder = folder
 
@@ -253,7 +253,7 @@ class Implementations(dict[str, Implementation]):
 
 
 def _plain(name: str) -> str:
-    """A name without what tells the names of a file and of its implementation apart."""
+    """A name in lower case and without underscores, alike for a file and its implementation."""
     return name.casefold().replace("_", "")
 
 
@@ -264,14 +264,14 @@ def describe_unknown(name: str, meant: str, *known: Collection[str]) -> str:
     then the names that there are.
     """
     choices = []
-    for each in known:
+    for names in known:
         folder, broken = "kernels/", dict[str, str]()
-        if isinstance(each, Implementations):
-            folder, broken = each.folder, each.broken
+        if isinstance(names, Implementations):
+            folder, broken = names.folder, names.broken
         if problem := broken.get(_plain(name)):
             return f"{problem}; so there is no implementation {name}"
         choices += [f"unusable: {problem}" for problem in dict.fromkeys(broken.values())]
-        choices.append(f"{folder} has {', '.join(each)}")
+        choices.append(f"{folder} has {', '.join(names)}")
     return "; ".join([f"unknown implementation {name}{meant}", *choices])
 
 
@@ -281,17 +281,17 @@ def implementations_of(benchmark: Benchmark, naming: str = "") -> Implementation
     One that takes its inputs in both forms is there twice (`Implementation.packed_twin`), if the
     benchmark gives both.
     """
-    found = find_implementations(KERNELS / benchmark.kernels, benchmark.entry_point, naming)
+    usable = find_implementations(KERNELS / benchmark.kernels, benchmark.entry_point, naming)
     if benchmark.packed_protocols is not None:
-        twins = [twin for each in found.values() if (twin := each.packed_twin())]
-        found |= {twin.name: twin for twin in twins if twin.name not in found}
-    return found
+        twins = [twin for one in usable.values() if (twin := one.packed_twin())]
+        usable |= {twin.name: twin for twin in twins if twin.name not in usable}
+    return usable
 
 
 def implementation_of(benchmark: Benchmark, name: str) -> Implementation:
     """The implementation of this name; all are read only where none that holds it defines it."""
-    found = implementations_of(benchmark, naming=name.removesuffix(PACKED_TWIN))
-    return (found if name in found else implementations_of(benchmark))[name]
+    named = implementations_of(benchmark, naming=name.removesuffix(PACKED_TWIN))
+    return (named if name in named else implementations_of(benchmark))[name]
 
 
 def find_implementations(
@@ -321,6 +321,6 @@ def find_implementations(
             paths = ", ".join(str(implementation.path) for implementation in sharing)
             problem = f"{paths}: all have the NAME {name}; rename all but one"
             broken[_plain(name)] = problem
-    found = {name: sharing[0] for name, sharing in by_name.items() if len(sharing) == 1}
+    unique = {name: sharing[0] for name, sharing in by_name.items() if len(sharing) == 1}
     shown = f"kernels/{folder.name}/" if folder.parent == KERNELS else "kernels/"
-    return Implementations(found, broken, shown)
+    return Implementations(unique, broken, shown)

@@ -1,4 +1,4 @@
-"""What a benchmark is: its parameters, its metrics, how it is measured and what a run must cost.
+"""A benchmark: its parameters, its metrics, the module that measures it, and the costs of a run.
 
 A benchmark is a declared value. Tables, stories, figures and reports iterate the declaration and
 never name a benchmark, a parameter or a metric of their own.
@@ -30,7 +30,7 @@ class UnknownNameError(Exception):
 
 @dataclass(frozen=True)
 class Parameter:
-    """What distinguishes one run from another: a size (int), or a variant (bool or str).
+    """A parameter of a run: a size (int), or a variant (bool or str).
 
     `labels` are the words for it within a sentence. `words` name the values of a variant, which is
     stated with everything said about a run. `derive` computes a parameter that follows from the
@@ -60,7 +60,7 @@ class Parameter:
 
     @property
     def is_variant(self) -> bool:
-        """Whether its values are kinds of problem rather than sizes."""
+        """True if its values are kinds of problem rather than sizes."""
         return self.kind is not int
 
 
@@ -91,7 +91,7 @@ FLOPS = {"TFLOP/s": 1e12, "GFLOP/s": 1e9}
 
 @dataclass(frozen=True)
 class Quantity:
-    """What metrics of one unit share: they stand in one figure, a panel each.
+    """The common properties of metrics that stand in one figure, a panel for each of them.
 
     An exact quantity is the same at every measurement; any other is sampled, or measured `once` in
     each process, which gives no interval. `labels` begin a sentence or an axis. `unit_on` gives, by
@@ -112,7 +112,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Derived:
-    """How a metric follows from others: element by element, from the run's parameters and those.
+    """A metric's formula: element by element, from the run's parameters and other metrics.
 
     `of` names one metric, or several measured ones. `compute` takes the parameters, without dtype
     and device, and the values; it is monotonic in each value, so that intervals carry over.
@@ -124,7 +124,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Work:
-    """What a timed metric must at least do: floating-point operations, and bytes to move.
+    """The least work of a timed metric: floating-point operations, and bytes to move.
 
     `compulsory_bytes` are those of any implementation, for a dtype. `fewest_bytes` are those that
     the implementation of a run is known to move on a device of this name: more than the compulsory
@@ -138,7 +138,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Account:
-    """What an exact metric's value consists of, by a model.
+    """The parts of an exact metric's value, by a model.
 
     `parts` gives the value of each part by its name, from the arguments of an exact model; the
     parts add up to the value, also where that is exact only up to the allocator's rounding. None
@@ -157,7 +157,7 @@ class Metric:
     """One measured or derived quantity of a run.
 
     `labels` are the words for it within a sentence, `part` the title of its panel where a quantity
-    has several (none for a total of others). `work` is what a time was spent on.
+    has several (none for a total of others). `work` is the least work of a time.
     A run may lack a metric that is `optional`: its implementation has no such part, its device does
     not tell, or it was not asked for. One that is `only_shown` is compared with nothing.
     `exact_model` gives the value that a run must have, given the run, its provider and the device's
@@ -182,7 +182,7 @@ class Metric:
 
     @property
     def exact(self) -> bool:
-        """Whether it is the same at every measurement."""
+        """True if it is the same at every measurement."""
         return self.quantity.exact
 
     def on(self, device: str) -> Metric:
@@ -213,7 +213,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Occupied:
-    """How much of a time the device worked in: names of measured metrics.
+    """The names of the metrics that tell how much of a time the device was busy.
 
     `whole` is the time, `busy` the part of it in which the device was busy, `kernels` how many
     kernels it ran.
@@ -239,12 +239,12 @@ class Curve:
 
 
 Counters = Mapping[str, tuple[Metric, ...]]
-"""What is counted of the pass behind a timed metric, by that metric's name."""
+"""The counters of the pass behind a timed metric, by that metric's name."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark: what its runs differ in, what is measured of each, and by which code.
+    """A benchmark: its parameters, its metrics, and the module that measures them.
 
     `measure` is the module with ``measure(kernel, run, protocol)``, which measuring processes call;
     it imports nothing of the declaration. `report` is the stem of the report's name. `kernels` is
@@ -252,7 +252,7 @@ class Benchmark:
     of them defines, with its arguments. `packed_protocols` give every implementation packed q, k
     and v, other protocols the form that it takes; None where there are no such forms. `products`
     are parameters that follow from one another.
-    `counters` are what is counted of the pass behind a timed metric, by kind of device
+    `counters` are those of the pass behind a timed metric, by kind of device
     (`counters_on`); ``passes(kernel, run)`` of the module `measure` runs those passes. `naive`
     names the implementation that does nothing clever, which any other should beat. `gated` are the
     words for what the correctness gate compares, by the names in a record; `checked_again` says
@@ -343,7 +343,7 @@ class Benchmark:
         return tuple(m for m in self.measured if not m.only_shown and not m.quantity.once)
 
     def counters_on(self, device: str) -> Counters:
-        """What is counted of each pass on a kind of device; empty if nothing is."""
+        """The counters of each pass on a kind of device; empty if there are none."""
         return self.counters.get(device, {})
 
     def all_counters(self, device: str) -> tuple[Metric, ...]:
@@ -391,11 +391,9 @@ class Benchmark:
         return {metric.quantity.name: metric.quantity for metric in self.metrics}
 
     def parameter(self, name: str) -> Parameter:
-        """The parameter of this name."""
         return _named(self.parameters, name, f"parameter of {self.name}")
 
     def metric(self, name: str) -> Metric:
-        """The metric or counter of this name."""
         counters = (self.all_counters(device) for device in self.counters)
         declared = (*self.metrics, *self.absent, *itertools.chain.from_iterable(counters))
         return _named(declared, name, f"metric of {self.name}")
@@ -405,17 +403,17 @@ class Benchmark:
         derived = self.metric(name).derived
         if derived is None:
             return (name,)
-        found = (measured for base in derived.of for measured in self.measured_behind(base))
-        return tuple(dict.fromkeys(found))
+        names = (measured for base in derived.of for measured in self.measured_behind(base))
+        return tuple(dict.fromkeys(names))
 
     def panels(self, quantity: str) -> tuple[Metric, ...]:
         """The metrics that a figure of a quantity shows, a panel each; totals have none."""
-        found = tuple(m for m in self.metrics if m.quantity.name == quantity)
-        if not found:
+        metrics = tuple(m for m in self.metrics if m.quantity.name == quantity)
+        if not metrics:
             raise UnknownNameError(
                 f"{quantity} is no quantity of {self.name}; there are {', '.join(self.quantities)}"
             )
-        return found if len(found) == 1 else tuple(m for m in found if m.part)
+        return metrics if len(metrics) == 1 else tuple(m for m in metrics if m.part)
 
     def all_parameters(self, given: Parameters) -> dict[str, Value]:
         """The given parameters with those that follow from them, in order of declaration."""
@@ -427,18 +425,18 @@ class Benchmark:
 
         It has any two of those that follow from one another, or one that stands for others.
         """
-        found: dict[str, Any] = dict(block)
-        if self.stand_in and self.stand_in.stands_for and self.stand_in.name in found:
-            found |= self.stand_in.stands_for(found.pop(self.stand_in.name)) or {}
+        given: dict[str, Any] = dict(block)
+        if self.stand_in and self.stand_in.stands_for and self.stand_in.name in given:
+            given |= self.stand_in.stands_for(given.pop(self.stand_in.name)) or {}
         for product in self.products:
             first, second = product.factors
-            if second in found:
-                other = found.pop(second)
-                if first in found:
-                    found[product.whole] = found[first] * other
+            if second in given:
+                other = given.pop(second)
+                if first in given:
+                    given[product.whole] = given[first] * other
                 else:
-                    found[first] = found[product.whole] // other
-        return found | self.given_in(found)
+                    given[first] = given[product.whole] // other
+        return given | self.given_in(given)
 
     def combinations(self, block: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The sets of values that a block gives: lists go together; those of variants cross them.

@@ -1,4 +1,4 @@
-"""What a configuration's keys are made of: models whose fields are key, type, bounds and default.
+"""Building blocks of the configuration's model: fields with type, bounds and default.
 
 A benchmark declares the settings of its own ways of measuring with these; `flashlab.config.model`
 has all other keys.

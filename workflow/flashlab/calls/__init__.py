@@ -1,1 +1,1 @@
-"""One Snakemake call: what it is asked for, what it makes, its claim on the folder, its jobs."""
+"""One Snakemake call: its arguments, its plan, its claim on the folder, its jobs."""

@@ -1,4 +1,4 @@
-"""The jobs of one allocation on a cluster's node: whom they belong to, and what they share.
+"""The jobs of one allocation on a cluster's node: the call that owns them, and its warm parent.
 
 An executor plugin starts a Snakemake call for a group of jobs on a node, and that one starts
 another for each job of the group. All of them belong to the outermost: they end with it, and share
@@ -13,7 +13,7 @@ import socket
 import psutil
 
 from flashlab.calls.watching import has_ended
-from flashlab.stage import PLACE, WORKFLOW_PID
+from flashlab.stage import SERVER_ADDRESS, WORKFLOW_PID
 
 SLURM_JOB = "SLURM_JOB_ID"
 ALLOCATION = "FLASHLAB_ALLOCATION"
@@ -39,5 +39,5 @@ def own_jobs(is_main: bool) -> bool:
     if is_inner and _is_running(os.environ.get(WORKFLOW_PID, "")):
         return False
     os.environ.update({WORKFLOW_PID: str(os.getpid()), ALLOCATION: allocation})
-    os.environ.pop(PLACE, None)  # another call's server is outside of this allocation
+    os.environ.pop(SERVER_ADDRESS, None)  # another call's server is outside of this allocation
     return SLURM_JOB in os.environ

@@ -3,7 +3,7 @@
 Rules decide by modification time, so the plan's files are in the folder and are written only when
 they change. A dry run, or a call that is refused because another one is running, must not touch
 them: its plan goes to a temporary folder, where each unchanged file keeps its modification time. A
-job that reads the rules again, such as on a cluster node, gets what the call prepared.
+job that reads the rules again, such as on a cluster node, gets the call's preparation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from flashlab.plan.datasets import DatasetError
 from flashlab.plan.importing import OpenRunsError
 from flashlab.plan.planning import PlanError
 from flashlab.plan.published import ClaimsError
-from flashlab.stage import PLACE, place_of_call
+from flashlab.stage import SERVER_ADDRESS, call_address
 
 PREPARATION_ERRORS = (
     ClaimsError,
@@ -40,9 +40,9 @@ PREPARATION_ERRORS = (
     MachineError,
     PlanError,
 )
-"""What a call's preparation raises with one message for the user."""
+"""The errors of a call's preparation, each with one message for the user."""
 
-IN_PLACE = Path()
+IN_SERVER_ADDRESS = Path()
 PREPARED = Path(".snakemake", "flashlab-call.json")
 
 
@@ -57,7 +57,7 @@ class PlanFiles:
     def __init__(self, in_place: bool) -> None:
         self.aside = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
         atexit.register(shutil.rmtree, self.aside, ignore_errors=True)
-        self.root = IN_PLACE if in_place else self.aside
+        self.root = IN_SERVER_ADDRESS if in_place else self.aside
         self._written: dict[Path, Path] = {}
 
     def write(self, documents: Mapping[str, Any]) -> None:
@@ -67,7 +67,7 @@ class PlanFiles:
             aside = self.aside / name
             is_there = own.is_file()
             is_same = is_there and own.read_bytes() == json_text(document).encode()
-            if is_there and is_same != (self.root == IN_PLACE):
+            if is_there and is_same != (self.root == IN_SERVER_ADDRESS):
                 aside.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(own, aside)  # with its time
             if not is_same:
@@ -80,7 +80,7 @@ class PlanFiles:
 
     def take_back(self) -> None:
         """Restore the plan to what it was before `write`, unless it is kept."""
-        for own, before in self._written.items() if self.root == IN_PLACE else ():
+        for own, before in self._written.items() if self.root == IN_SERVER_ADDRESS else ():
             if before.is_file():
                 with open_atomically(own, binary=True) as file:
                     file.write(before.read_bytes())
@@ -90,7 +90,7 @@ class PlanFiles:
 
 
 def keep_call(prepared: Prepared) -> None:
-    """Keep what this call prepared for the jobs that read the rules again.
+    """Keep this call's preparation for the jobs that read the rules again.
 
     The plan's documents are omitted: they are on disk already.
     """
@@ -98,7 +98,7 @@ def keep_call(prepared: Prepared) -> None:
 
 
 def read_call() -> Prepared:
-    """What the call that this job belongs to has prepared.
+    """The preparation of the call that this job belongs to.
 
     Raises:
         FileNotFoundError: no call has, as when a job is started by hand.
@@ -112,7 +112,7 @@ class BusyError(Exception):
 
 @dataclass(frozen=True)
 class BegunCall:
-    """A call that has begun: what it prepared, and the files of its plan."""
+    """A call that has begun: its preparation, its plan's files, and its claim on the folder."""
 
     prepared: Prepared
     files: PlanFiles
@@ -129,7 +129,7 @@ class BegunCall:
                 "Nothing was changed; wait for that one to end, then call again."
             )
         self.files.keep()
-        os.environ[PLACE] = place_of_call()
+        os.environ[SERVER_ADDRESS] = call_address()
 
 
 begun: BegunCall | None = None
@@ -141,7 +141,7 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
 
     Raises:
         BusyError: results cannot be written in the folder.
-        PREPARATION_ERRORS: what is asked for cannot be prepared.
+        PREPARATION_ERRORS: the call cannot be prepared.
     """
     global begun
     try:

@@ -1,8 +1,8 @@
-"""What can be deleted from a folder, and how much disk space it takes.
+"""Deletes results from a folder, or lists them with the disk space that they take.
 
-What Snakemake can make again from the records is cheap. The records measured here, with their logs,
-are not, and are deleted only on request. What a person wrote (data/, config/, kernels/, remarks) is
-never touched.
+Files that Snakemake makes again from the records are cheap. The records measured here, with their
+logs, are not, and are deleted only on request. A person's own files (data/, config/, kernels/,
+remarks) are never touched.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SNAKEMAKE = ".snakemake"
 CLAIM = {"flashlab.lock", "flashlab.host"}
 
 Parts = Mapping[str, list[Path]]
-"""What can be deleted, by the names under which it is listed."""
+"""The paths that can be deleted, by the names under which they are listed."""
 
 
 class CleaningError(Exception):
@@ -46,7 +46,7 @@ def _size(path: Path) -> int:
 
 
 def _without(folder: Path, kept: set[Path]) -> list[Path]:
-    """What to delete from a folder so that `kept` stays: all of it if nothing is kept."""
+    """The paths to delete from a folder so that `kept` stays; the folder itself if nothing is."""
     if folder in kept:
         return []
     if folder.is_symlink() or not any(folder in path.parents for path in kept):
@@ -55,7 +55,7 @@ def _without(folder: Path, kept: set[Path]) -> list[Path]:
 
 
 def _cheap(root: Path) -> Parts:
-    """What a call of Snakemake makes again from the records, and its bookkeeping."""
+    """The files that Snakemake makes again from the records, and its bookkeeping."""
     kept = {root / path for path in MEASURED}
     parts = {
         f"results/{path.name}": _without(path, kept) for path in sorted(root.glob("results/*"))
@@ -80,12 +80,12 @@ def _delete(paths: Iterable[Path]) -> None:
 
 
 def print_clean(yes: bool, records: bool) -> None:
-    """Clean the current folder (`clean`), and print what that lists."""
+    """Clean the current folder (`clean`), and print its lines."""
     print("\n".join(clean(Path(), yes, records)))
 
 
 def clean(root: Path, yes: bool, records: bool) -> list[str]:
-    """List what can be deleted from a folder, the measured `records` too, and delete it if `yes`.
+    """The lines that list the deletable files of a folder, `records` too; deletes them if `yes`.
 
     Raises:
         CleaningError: the folder has no Snakefile, or a call is working in it.

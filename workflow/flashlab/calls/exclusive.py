@@ -1,4 +1,4 @@
-"""One Snakemake call at a time in a folder; clears what a killed call left behind.
+"""One Snakemake call at a time in a folder; clears the locks of a killed call.
 
 Snakemake's own lock is a file that a killed call leaves behind. Ours is an operating-system lock,
 which is released with its process; whoever holds it knows that Snakemake's is stale.
@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 WAIT_SECONDS = 3.0
-"""How long to wait for the folder; a call that only reads it (`--lint`) is gone by then."""
+"""The longest wait for the folder; a call that only reads it (`--lint`) is gone by then."""
 
 
 def _clear_killed_call(snakemake: Path) -> None:
@@ -80,7 +80,7 @@ class FolderClaim:
             self._file.close()
 
     def take(self) -> None:
-        """Claim the folder if it is free, and clear what a killed call left.
+        """Claim the folder if it is free, and clear the locks of a killed call.
 
         If another call holds it, Snakemake's lock is not touched, and decides.
         """

@@ -33,11 +33,11 @@ Planning = tuple[planning.PlannedExperiment, planning.PlannedRuns]
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the rules look up: the dataset, its experiments, and what makes each record.
+    """A call's plan for the rules: the dataset, its experiments, and the order for each record.
 
     `home` is the folder of the results, `report` the stem of the report's file name. `records` are
-    each experiment's, with those of its `counters`. `orders` is what to measure and `imports` what
-    to convert, by record file name; both are empty for a recorded dataset. `remade` holds the
+    each experiment's, with those of its `counters`. `orders` are the records to measure, `imports`
+    those to convert, by file name; both are empty for a recorded dataset. `remade` holds the
     planned files that must be made again, each with the reason, and `upgrades` says why runs that
     were measured before are measured again; `notices` say how imported files were read. `config` is
     the resolved configuration, and `machine` the file of the machine that it names.
@@ -71,9 +71,9 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     Nothing is written.
 
     Args:
-        base: the configuration file of the benchmark's report (`config.config_file`), or what
-            another workflow gives as this one's configuration.
-        own: what this call itself gives: its ``--configfile`` files and ``--config``, in order.
+        base: the configuration file of the benchmark's report (`config.config_file`), or the
+            configuration that another workflow gives this one as its module.
+        own: the layers of this call itself: its ``--configfile`` files and ``--config``, in order.
             They are merged into the experiments of a recorded dataset, which replace `base`'s.
 
     Raises:
@@ -90,10 +90,12 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     planned, added = _planned_records(source, experiments, protocol)
     counting = counting_of(source, experiments)
     counters = counting.planned
-    if source.recorded:
-        counters = planning.recorded_counters(planned, source.recorded)
     every = _with_claims(source, experiments, planning.with_counters(planned, counters))
-    ceilings = _ceilings(source)
+    ceilings = (
+        source.recorded.ceilings
+        if source.recorded
+        else source.records / identity.ceilings_name(source.device, source.machine)
+    )
     orders = _orders(source, planned, protocol, counting)
     remade = remaking.files_to_remake(source, every, counters, protocol["timeout_s"], ceilings)
     upgrades = (
@@ -121,10 +123,10 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             experiment.name: [
                 path.as_posix()
                 for path in planning.record_files(
-                    found[run] for run in experiment.runs(*source.kind)
+                    runs[run] for run in experiment.runs(*source.kind)
                 )
             ]
-            for experiment, found in every
+            for experiment, runs in every
         },
         counters=[entry.path.as_posix() for entry in counters.values()],
         ceilings=None if ceilings is None else ceilings.as_posix(),
@@ -147,8 +149,8 @@ def _planned_records(
         if source.imports:
             # Their hashes are not known before they are made.
             recorded = {
-                run: planning.with_replicates(replace(each, sha256=None) for each in e.processes)
-                for run, e in recorded.items()
+                run: planning.with_replicates(replace(p, sha256=None) for p in entry.processes)
+                for run, entry in recorded.items()
             }
         return recorded, {}
     local = (source.benchmark, runs, protocol, source.implementations, source.records)
@@ -157,7 +159,7 @@ def _planned_records(
     replicates = read_replicates(source.config, source.device, kept, asked)
     planned = planning.plan_local(*local, replicates.of, source.machine)
     if source.config["decide"]:
-        previous = {name: each.previous for name, each in source.implementations.items()}
+        previous = {name: step.previous for name, step in source.implementations.items()}
         about = (source.kind, source.config["baseline"], previous)
         undecided = runs_to_decide(source.home / COMPARISONS, experiments, planned, *about)
         replicates = replicates.with_one_more(undecided)
@@ -196,22 +198,15 @@ def _with_claims(
     ]
     every += planning.plan_claims(source.benchmark, claimed_runs(document), held, planned)
     if source.is_vouched_for:
-        entries = {entry.path: entry for _, found in every for entry in found.values()}
+        entries = {entry.path: entry for _, runs in every for entry in runs.values()}
         planning.check_recorded(entries.values(), source.dataset)
     return every
-
-
-def _ceilings(source: Source) -> Path | None:
-    """The file of the device's ceilings; None if a dataset has none."""
-    if source.recorded:
-        return source.recorded.ceilings
-    return source.records / identity.ceilings_name(source.device, source.machine)
 
 
 def _orders(
     source: Source, planned: planning.PlannedRuns, protocol: Mapping[str, Any], counting: Counting
 ) -> dict[str, dict[str, Any]]:
-    """What to measure, by record file name in this order; nothing of a recorded dataset."""
+    """The orders to measure, by record file name, as they run; none of a recorded dataset."""
     if source.recorded:
         return {}
     blocks = blocks_of(planned)
@@ -226,13 +221,10 @@ def _orders(
 
 
 def _left_out(source: Source, experiments: Sequence[planning.PlannedExperiment]) -> list[str]:
-    """What is to be said of imported files that no experiment shows."""
+    """The notice that names the imported files that no experiment shows; empty if all are shown."""
     shown = {run for experiment in experiments for run in experiment.runs(*source.kind)}
     left = [o["file"] for o in source.imports.values() if datasets.run_of(o) not in shown]
     return [f"{', '.join(left)}: in no experiment of the report"] if left else []
-
-
-# What is planned
 
 
 def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
@@ -253,7 +245,7 @@ def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def prepare_description(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
-    """What a call prepares that only describes a machine: no run is planned, no file written.
+    """The preparation of a call that only describes a machine: no runs.
 
     The machine's file may be missing, so that nothing that depends on it can be planned.
 

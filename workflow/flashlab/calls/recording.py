@@ -1,4 +1,4 @@
-"""The parts of a dataset: what is left to measure of each, and how long that takes.
+"""The parts of a dataset: the records left to measure of each, and the time that they take.
 
 A part is a file in ``config/record/``, laid over the configuration of its benchmark.
 """
@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from flashlab import machine
@@ -37,7 +36,7 @@ from flashlab.runs import Run
 PARTS = Path("config", "record")
 
 ASSUMED_SECONDS = {False: 10.0, True: 15.0}
-"""What a run takes where no record tells, and what its counters take."""
+"""The seconds of a timed run, and of one that reads counters (True), where there are no records."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +48,17 @@ class Part:
 
     @property
     def benchmark(self) -> Benchmark:
-        """What it measures."""
         return find_benchmark(self.prepared.config["benchmark"])
 
     @property
     def records(self) -> dict[Path, dict[str, Any]]:
-        """Every record that it is to have, with what the command ``measure`` is told to measure."""
+        """The order for the command ``measure``, by the path of the record that it makes."""
         folder = Path(self.prepared.home, "records")
         return {folder / name: order for name, order in self.prepared.orders.items()}
 
     @property
     def left(self) -> dict[Path, dict[str, Any]]:
-        """Those that are to be measured yet."""
+        """The orders of the records that are not measured yet."""
         remade = self.prepared.remade
         return {
             path: order
@@ -69,20 +67,20 @@ class Part:
         }
 
     def kept_in(self, dataset: str) -> dict[str, Path]:
-        """Those that a recorded dataset has, by their file names."""
+        """The records that a recorded dataset has already, by their file names."""
         folder = dataset_folder(DATA, dataset, self.benchmark)
         there = read_dataset(folder).entries if (folder / MANIFEST).exists() else ()
         names = self.prepared.orders
         return {entry.path.name: entry.path for entry in there if entry.path.name in names}
 
     def lacking_in(self, dataset: str) -> dict[str, dict[str, Any]]:
-        """Those that it does not have, with what to measure."""
+        """The orders of the records that a recorded dataset lacks, by their file names."""
         kept = self.kept_in(dataset)
         return {name: order for name, order in self.prepared.orders.items() if name not in kept}
 
     @property
     def lacks_ncu(self) -> bool:
-        """Whether no hardware counters are read only because Nsight Compute is not there."""
+        """True if hardware counters are left out because Nsight Compute is not installed."""
         config, is_counted = self.prepared.config, self.benchmark.counters_on("cuda")
         is_wanted = self.prepared.device == "cuda" and config["counters"] == "auto"
         return is_wanted and bool(is_counted) and not self.prepared.counters
@@ -93,9 +91,7 @@ def part_names() -> list[str]:
     return sorted(file.stem for file in PARTS.glob("*.yaml"))
 
 
-def plan_part(
-    name: str, files: Sequence[Path] = (), given: Mapping[str, Any] = MappingProxyType({})
-) -> Part:
+def plan_part(name: str, files: Sequence[Path] = (), *given: Layer) -> Part:
     """A part, with the ``--configfile`` files and the ``--config`` of a call laid over it.
 
     Raises:
@@ -107,14 +103,14 @@ def plan_part(
             f"there is no part {name}{nearest(name, known)}; there are {', '.join(known)}, each a "
             f"file in {PARTS}"
         )
-    own = [*map(read_layer, [PARTS / f"{name}.yaml", *files]), Layer("--config", given)]
+    own = [*map(read_layer, [PARTS / f"{name}.yaml", *files]), *given]
     benchmark = asked_benchmark((), own) or DEFAULT.name
     base = read_layer(config_file(benchmark))
     return Part(name, prepare(Layer(base.origin, {**base.keys, "benchmark": benchmark}), own))
 
 
 def check_freezable(prepared: Prepared, dataset: str) -> None:
-    """Refuse what cannot be frozen under this name, before it is measured.
+    """Refuse records that cannot be frozen under this name, before they are measured.
 
     Raises:
         ConfigError: it is a preview.
@@ -124,7 +120,7 @@ def check_freezable(prepared: Prepared, dataset: str) -> None:
         raise ConfigError("quick: a preview cannot be frozen; leave quick out")
     part = Part(dataset, prepared)
     timed = [order for order in part.records.values() if not is_counting(order)]
-    runs = [(Run.of(part.benchmark, each["run"]), each["protocol"]["name"]) for each in timed]
+    runs = [(Run.of(part.benchmark, o["run"]), o["protocol"]["name"]) for o in timed]
     refuse_overlap(dataset_folder(DATA, dataset, part.benchmark), runs)
     if prepared.config["freeze_anyway"]:
         return
@@ -136,7 +132,7 @@ def check_freezable(prepared: Prepared, dataset: str) -> None:
 
 
 def is_counting(order: Mapping[str, Any]) -> bool:
-    """Whether an order to measure, or a record, is of counters."""
+    """True if an order to measure, or a record, is of counters."""
     return bool(order["protocol"]["name"] == COUNTERS)
 
 
@@ -144,13 +140,13 @@ def is_counting(order: Mapping[str, Any]) -> bool:
 
 
 def cards_of(part: Part) -> int:
-    """How many GPUs there are to measure it on; 1 for a CPU."""
+    """The number of GPUs to measure the part on; 1 for a CPU."""
     return len(machine.gpus()) if part.prepared.device == "cuda" else 1
 
 
 @dataclass(frozen=True)
 class Pace:
-    """The seconds that a run takes, or the reading of its counters, and what says so."""
+    """The seconds that a run takes, or the reading of its counters, and the figure's source."""
 
     seconds: float
     source: str
@@ -161,7 +157,7 @@ def _spans(
 ) -> Iterator[tuple[bool, float]]:
     """The seconds from one start to the next on a card, each with whether counters were read.
 
-    What took longer than a run may take was a pause.
+    Longer spans than the time limit of a run are pauses, and left out.
     """
     cards: dict[str | None, list[tuple[datetime, bool]]] = {}
     for file in files:
@@ -181,7 +177,7 @@ def _spans(
 
 
 def paces(part: Part) -> dict[bool, Pace]:
-    """How long a run of a part takes (False), and the reading of its counters (True).
+    """The pace of a part's timed runs (key False), and of the reading of its counters (True).
 
     It is the mean of this device's own records, else of the records of a dataset, else assumed.
     """
@@ -196,16 +192,16 @@ def paces(part: Part) -> dict[bool, Pace]:
         files = [entry.path for entry in dataset.entries if entry.protocol["name"] in of]
         if dataset.device == prepared.device:
             sources.append((f"as in data/{name}", files, None))
-    found = {kind: Pace(seconds, "assumed") for kind, seconds in ASSUMED_SECONDS.items()}
+    pace = {kind: Pace(seconds, "assumed") for kind, seconds in ASSUMED_SECONDS.items()}
     for source, files, device_name in reversed(sources):
         spans = [*_spans(files, device_name, longest)]
-        for kind in found:
+        for kind in pace:
             if own := [seconds for counts, seconds in spans if counts == kind]:
-                found[kind] = Pace(statistics.fmean(own), source)
-    return found
+                pace[kind] = Pace(statistics.fmean(own), source)
+    return pace
 
 
 def seconds_left(part: Part, pace: Mapping[bool, Pace]) -> float:
-    """How long the rest of a part takes on the GPUs that there are."""
+    """The seconds that the rest of a part takes on all GPUs of this host."""
     total = sum(pace[is_counting(order)].seconds for order in part.left.values())
     return total / (1 if part.prepared.config["alone"] else cards_of(part))

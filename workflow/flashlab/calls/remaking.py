@@ -1,7 +1,8 @@
-"""Which planned files a call makes again though modification times do not ask for it.
+"""The planned files that a call makes again although modification times do not ask for it.
 
-That is a file that is not as its job made it, a run that a shorter time limit ended, and a run that
-the user wants measured again. The rules that make them have an input that is newer than all others.
+They are the files that are not as their job made them, the runs that a shorter time limit ended,
+and those that the user wants measured again. The rules that make them have an input that is newer
+than all others.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ MISSING = "is missing"
 UNKNOWN = "has no digest"
 
 REPORT_ENDS = {"pdf": b"%%EOF", "html": b"</html>"}
-"""How a complete report ends. Its reader may have added notes, so it is not held to a digest."""
+"""The last bytes of a complete report. A reader may have added notes, so no digest is compared."""
 
 
 def files_to_remake(
@@ -63,7 +64,7 @@ def files_to_remake(
 
 def _damaged_outputs(source: Source, experiments: Sequence[PlannedExperiment]) -> dict[Path, str]:
     """The reason for each output of the stages after the records that must be made again."""
-    home, drawn = source.home, [each.name for each in experiments if each.figures]
+    home, drawn = source.home, [e.name for e in experiments if e.figures]
     outputs = [home / name for name in (*OF_DATASET, OBSERVATIONS, "overview")]
     outputs += [
         home / "tables" / experiment.name / f"{table}.csv"
@@ -158,8 +159,8 @@ def _files_asked_for(
         return [entry.path for entry in broken_blocks(blocks_of(planned))]
     both = (*planned.values(), *counters.values())
     measured = {process.path: process.run for entry in both for process in entry.processes}
-    found = runs_asked_for(again, measured)
-    return [*found, ceilings] if again == ALL and ceilings else found
+    files = runs_asked_for(again, measured)
+    return [*files, ceilings] if again == ALL and ceilings else files
 
 
 def runs_asked_for(again: str | Sequence[str], runs: Mapping[Path, Run]) -> list[Path]:
@@ -175,7 +176,7 @@ def runs_asked_for(again: str | Sequence[str], runs: Mapping[Path, Run]) -> list
     """
     if again == ALL:
         return list(runs)
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for word in [again] if isinstance(again, str) else again:
         wanted = set(word.lower().replace("-", " ").split())
         meant = [path for path in runs if wanted and wanted <= set(path.stem.split("-"))]
@@ -188,5 +189,5 @@ def runs_asked_for(again: str | Sequence[str], runs: Mapping[Path, Run]) -> list
                 if runs
                 else "--config: again: nothing is measured here: the records are recorded ones"
             )
-        found |= dict.fromkeys(meant)
-    return list(found)
+        files |= dict.fromkeys(meant)
+    return list(files)

@@ -1,4 +1,4 @@
-"""How many processes measure each run: as configured, and more where a verdict is open."""
+"""The number of processes of each run: as configured, and more where a verdict is undecided."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ class Replicates:
     asked: Mapping[Run, int] = field(default_factory=dict)
 
     def of(self, run: Run) -> int:
-        """The number of a run's processes."""
         return max(self.number, self.added.get(str(run), 1), self.asked.get(run, 1))
 
     def with_one_more(self, runs: Iterable[Run]) -> Replicates:
@@ -50,20 +49,20 @@ def processes_asked(
 
     `kind` is the dtype and device of the runs.
     """
-    found: dict[Run, int] = {}
+    processes: dict[Run, int] = {}
     for experiment in experiments:
         for run in experiment.runs(*kind) if experiment.replicates else ():
             asked = experiment.replicates.get(run.implementation, 1)
-            found[run] = max(found.get(run, 1), asked)
-    return found
+            processes[run] = max(processes.get(run, 1), asked)
+    return processes
 
 
 def read_replicates(
     config: Mapping[str, Any], device: str, kept: Path, asked: Mapping[Run, int]
 ) -> Replicates:
-    """What a resolved configuration asks for on a kind of device, with what was added before.
+    """The numbers of processes that a resolved configuration asks for, and those added before.
 
-    `asked` is what its experiments ask for of single runs.
+    `device` is a kind of device; `asked` are the processes that experiments ask for of single runs.
     """
     try:
         kept_counts = read_json(kept).items()
@@ -130,7 +129,7 @@ def open_runs(
         for name in (row.subject, row.reference):
             for variant in variants:
                 wanted.setdefault(row.experiment, set()).add((name, variant, row.value))
-    found: set[Run] = set()
+    runs: set[Run] = set()
     for experiment in experiments:
         mine, benchmark = wanted.get(experiment.name, set()), experiment.benchmark
         for run in experiment.runs(*kind) if mine else ():
@@ -139,12 +138,12 @@ def open_runs(
             # Where nothing is swept, the value is that of the benchmark's first size.
             swept = experiment.sweep or next(p.name for p in benchmark.given if not p.is_variant)
             if (run.implementation, variant, parameters[swept]) in mine:
-                found.add(run)
-    return found
+                runs.add(run)
+    return runs
 
 
 def _is_current(comparisons_file: Path, planned: PlannedRun) -> bool:
-    """Whether the comparisons were made from all planned processes of a run."""
+    """True if the comparisons were made from all planned processes of a run."""
     made = comparisons_file.stat().st_mtime_ns
     return all(
         part.path.exists() and part.path.stat().st_mtime_ns <= made for part in planned.processes
@@ -171,6 +170,6 @@ def runs_to_decide(
     if not experiments:
         return []
     asked = undecided(rows, experiments[0].benchmark, baseline, previous)
-    found = open_runs(asked, experiments, kind)
-    current = (run for run in found & planned.keys() if _is_current(comparisons_file, planned[run]))
+    runs = open_runs(asked, experiments, kind)
+    current = (run for run in runs & planned.keys() if _is_current(comparisons_file, planned[run]))
     return sorted(current)

@@ -1,4 +1,4 @@
-"""Which benchmark a Snakemake call is about: the one whose report it names, or ``benchmark=``."""
+"""The benchmark of a Snakemake call: the one whose report it names, or ``benchmark=``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _REPORT = re.compile(r"(?:\./)?report/([^/]+)\.(pdf|html)")
 def benchmark_of_file(path: str) -> str | None:
     """The benchmark whose file a path names, in ``report/`` or ``results/``; None for others."""
     path = path.removeprefix("./")
-    if found := _REPORT.fullmatch(path):
-        return next((name for name, b in BENCHMARKS.items() if b.report == found[1]), None)
-    if found := re.match(r"results/([^/]+)/", path):
-        own = (name for name in BENCHMARKS if found[1].endswith(f"-{name}"))
-        return next(own, None if found[1] in ("grading", "compare") else DEFAULT.name)
+    if match := _REPORT.fullmatch(path):
+        return next((name for name, b in BENCHMARKS.items() if b.report == match[1]), None)
+    if match := re.match(r"results/([^/]+)/", path):
+        own = (name for name in BENCHMARKS if match[1].endswith(f"-{name}"))
+        return next(own, None if match[1] in ("grading", "compare") else DEFAULT.name)
     return None
 
 
@@ -34,17 +34,17 @@ def refuse_unknown_report(arguments: Sequence[str]) -> None:
     """
     known = [*(benchmark.report for benchmark in BENCHMARKS.values()), *OTHER_REPORTS]
     for before, argument in zip(["", *arguments], arguments, strict=False):
-        found = _REPORT.fullmatch(argument)
+        report = _REPORT.fullmatch(argument)
         # `--report FILE` is Snakemake's own.
-        if found and found[1] not in known and not before.startswith("--report"):
+        if report and report[1] not in known and not before.startswith("--report"):
             raise ConfigError(
-                f"{argument}: there is no report {found[1]}{nearest(found[1], known)}; "
+                f"{argument}: there is no report {report[1]}{nearest(report[1], known)}; "
                 f"there are {', '.join(known)}"
             )
 
 
 def names_a_target(arguments: Sequence[str], *targets: str) -> bool:
-    """Whether a command line names one of these files as what to make.
+    """True if one of these files is a target of a command line.
 
     Where the files exist already, Snakemake takes them for sources and drops the error of an input
     function: a call that lacks what its target needs has to be refused before.

@@ -20,7 +20,7 @@ class WorkflowGoneError(Exception):
 
 
 def has_ended(process: psutil.Process) -> bool:
-    """Whether a process is gone, or a zombie that its parent may never reap."""
+    """True if a process is gone, or a zombie that its parent may never reap."""
     try:
         return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

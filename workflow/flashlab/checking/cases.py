@@ -12,11 +12,11 @@ from flashlab.checking.shapes import ShapeError, parse_shapes, shape_text
 
 @dataclass(frozen=True)
 class Grid:
-    """What is checked of a kernel unless the command line says otherwise.
+    """The shapes and dtypes that a kernel is checked at unless the command line says otherwise.
 
-    `dtypes` and `seq_lens` are by kind of device: a simulator takes long for what a GPU does at
-    once. Lengths are such as fill a kernel's tiles, and such as do not. `more` are shapes beside
-    the product of the others; `beyond` are those that only some kernels take.
+    `dtypes` and `seq_lens` are by kind of device, since a simulator is slow. Lengths are such as
+    fill a kernel's tiles, and such as do not. `more` are shapes beside the product of the others;
+    `beyond` are those that only some kernels take.
     """
 
     dtypes: Mapping[str, Sequence[str]]
@@ -29,7 +29,7 @@ class Grid:
     beyond: Sequence[Shape] = ()
 
     def shapes(self, device: str, takes: Collection[str] = ()) -> list[Shape]:
-        """Every head_dim, sequence length and mask, and what there is more.
+        """Every head_dim, sequence length and mask, and the further shapes.
 
         `takes` are the parameters that the kernel takes beyond those that every one does.
         """
@@ -53,12 +53,12 @@ class Grid:
             num_heads=[self.num_heads],
             head_dim=self.head_dims,
         )
-        found = [shape for shape in shapes if shape.causal in self.masks]
-        if not found:
+        kept = [shape for shape in shapes if shape.causal in self.masks]
+        if not kept:
             raise ShapeError(f"{text!r}: a step of the ladder has no mask; leave out causal")
-        if not self.beyond and any(shape.beyond for shape in found):
+        if not self.beyond and any(shape.beyond for shape in kept):
             raise ShapeError(f"{text!r}: a step of the ladder takes B, N, H and D alone")
-        return found
+        return kept
 
 
 SEQ_LENS = (1, 37, 128, 129, 1000)
@@ -117,5 +117,5 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether the kernel was right, or declined the case."""
+        """True if the kernel was right, or does not support the case."""
         return self.status in ("ok", "unsupported")

@@ -1,4 +1,4 @@
-"""The check on the command line: which file, a line for each case, and a summary."""
+"""The check on the command line: the kernel's file, a line for each case, and a summary."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from flashlab.measuring.devices import claimed
 from flashlab.usage import UsageError
 
 NOTICE_SECONDS = 2.0
-"""How long to wait for the device before printing a notice."""
+"""The wait for the device, in seconds, after which a notice is printed."""
 
 MAX_NAMED = 10
 """Failed cases that the summary names."""
@@ -47,7 +47,7 @@ def _arguments(source: str) -> list[str] | None:
 
 
 def find_kernel(name: str) -> tuple[Path, Benchmark]:
-    """The kernel's file, from its NAME or its own path, and whose problem it solves.
+    """The kernel's file, by its NAME or its path, and the benchmark whose problem it solves.
 
     Raises ImplementationError if there is no such file or name.
     """
@@ -68,7 +68,7 @@ def find_kernel(name: str) -> tuple[Path, Benchmark]:
 
 
 def taken_by(kernel: Path) -> Collection[str]:
-    """The parameters that a kernel's file says it takes beyond those that every one does."""
+    """The optional parameters that a kernel's file declares in ``TAKES``."""
     try:
         return read_kernel_file(kernel).takes
     except ImplementationError:
@@ -109,7 +109,7 @@ def _row(case: Case, outcome: Outcome, width: int) -> str:
 
 
 def _summary(done: Sequence[tuple[Case, Outcome]], planned: int) -> Iterator[str]:
-    """Counts, the largest error of an ok case as a share of the tolerance, and what failed."""
+    """Counts, the largest error of an ok case as a share of the tolerance, and the failed cases."""
     statuses = Counter(outcome.status for _, outcome in done)
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
     left = f"; {planned - len(done)} not checked" if planned > len(done) else ""
@@ -138,7 +138,7 @@ def print_check(
     timeout_s: float,
     fail_fast: bool,
 ) -> bool:
-    """Print the table row by row, then its summary; whether every case passed.
+    """Print the table row by row, then its summary; True if every case passed.
 
     The device is claimed for as long as the check takes (`check`). The first traceback is shown
     under its case; later ones are not. With `fail_fast` it stops at the first case that did not
@@ -169,7 +169,7 @@ def print_check(
 def check_kernel(
     name: str, shapes: Sequence[str], dtypes: Sequence[str], timeout_s: float, fail_fast: bool
 ) -> int:
-    """Check an implementation by its NAME or file, on its grid or what is given; 0 if all passed.
+    """Check an implementation by its NAME or file, on its grid or given shapes; 0 if all passed.
 
     1 if a case did not.
 

@@ -17,7 +17,7 @@ from flashlab.children import START_SECONDS, interpreter, signal_name
 from flashlab.measuring.start import job_environment
 
 END_SECONDS = 5.0
-"""How long a process that has closed its channel may take to exit."""
+"""Seconds that a process that has closed its channel may take to exit."""
 
 
 class KernelError(Exception):
@@ -86,7 +86,7 @@ class _Worker:
         return message
 
     def _ending(self) -> str:
-        """How it ended."""
+        """The end of the process in words: its status, or the signal."""
         status = self._process.wait(END_SECONDS)
         if status is None:
             return "the kernel closed its process's connection to the check"

@@ -58,7 +58,7 @@ def _parts(text: str) -> tuple[dict[str, list[int]], list[bool]]:
 
 
 def is_shape(text: str) -> bool:
-    """Whether `parse_shapes` can read a text."""
+    """True if `parse_shapes` can read a text."""
     try:
         _parts(text)
     except ShapeError:

@@ -51,7 +51,7 @@ def _kernel_traceback(error: BaseException, kernel: Path) -> str:
 
 
 def _device_is_lost(device: str) -> bool:
-    """Whether an error has left a CUDA context in which every further call fails."""
+    """True if an error has left a CUDA context in which every further call fails."""
     try:
         if device == "cuda":
             torch.cuda.synchronize()
@@ -61,15 +61,15 @@ def _device_is_lost(device: str) -> bool:
 
 
 def _takes_bfloat16_for_float16(kernel: ModuleType, head_dim: int, device: str) -> bool:
-    """Whether the kernel's answer to bfloat16 is what it answers to the same bits as float16.
+    """True if the kernel's output for bfloat16 is its output for the same bits as float16.
 
     So does a flash-attn that was built for float16 alone, without a word.
     """
     qkv = torch.randn(1, 128, 3, 1, head_dim, dtype=torch.bfloat16, device=device)
     with torch.no_grad():
-        found = kernel.attention(qkv, False)
+        out = kernel.attention(qkv, False)
         as_float16 = kernel.attention(qkv.view(torch.float16), False)
-    return torch.equal(found.view(torch.int16), as_float16.view(torch.int16))
+    return torch.equal(out.view(torch.int16), as_float16.view(torch.int16))
 
 
 def _repeat(kernel: ModuleType, case: Case, device: str, form: str) -> None:
@@ -88,7 +88,7 @@ def _check_attention(kernel: ModuleType, case: Case, device: str) -> dict[str, A
     """Each form of the inputs that the kernel takes (`forms_of`).
 
     Each pass is repeated as before a timing, and then compared again, with fresh inputs at last.
-    Returns what was compared in the form with the largest error.
+    Returns the comparison in the form with the largest error.
     """
     checked = []
     try:
@@ -96,7 +96,7 @@ def _check_attention(kernel: ModuleType, case: Case, device: str) -> dict[str, A
             attention = attention_of(kernel, form, case.shape)
             checked.append(gate.check_correctness(attention, case.shape, case.dtype, device, form))
             _repeat(kernel, case, device, form)
-        return max(checked, key=lambda each: max(each["errors"].values()))
+        return max(checked, key=lambda compared: max(compared["errors"].values()))
     except IncorrectError as error:
         may_lack_it = case.dtype == "bfloat16" and "flash-attn" in getattr(kernel, "PACKAGES", ())
         if may_lack_it and _takes_bfloat16_for_float16(kernel, case.shape.head_dim, device):
@@ -131,11 +131,11 @@ def _check_step(kernel: ModuleType, case: Case, device: str) -> dict[str, Any]:
 
 
 CHECKS = {"attention": _check_attention, "ladder": _check_step}
-"""How a kernel is checked, by the benchmark whose problem it solves."""
+"""The check of a kernel, by the benchmark whose problem it solves."""
 
 
 def _checked_in_part(compared: Mapping[str, Any], case: Case) -> str:
-    """What was compared, where that is not the whole case."""
+    """The heads or batches that were compared, in words; empty if all were."""
     heads = case.shape.batch_size * case.shape.num_heads
     if "heads" in compared and compared["heads"] < heads:
         return f"compared {compared['heads']} of {heads} heads, some of every batch"

@@ -1,4 +1,4 @@
-"""``bench`` and ``profile`` on the command line: what to measure where, and what is printed."""
+"""``bench`` and ``profile`` on the command line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from flashlab.compare.bench_profile import count_run, counters_table, print_prof
 from flashlab.compare.bench_table import blocks, describe, find_ceiling, show_progress
 from flashlab.compare.interleave import Candidate, measure_in_turns
 from flashlab.compare.printing import open_console
-from flashlab.compare.targets import SavedError, Target, found_targets
+from flashlab.compare.targets import SavedError, Target, opened_targets
 from flashlab.files import write_json
 from flashlab.measuring.supervise import MeasuringError
 from flashlab.plan import identity
@@ -39,21 +39,21 @@ DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8
 DTYPE = {"cuda": "float16", "cpu": "float32"}
 
 FOLDER = Path("results", "bench")
-"""Where the records go: no plan, table or dataset looks there."""
+"""The folder of the records, which no plan, table or dataset reads."""
 
 PASSES = tuple(metric.name for metric in ATTENTION.measured if metric.work)
 """The timed metrics of the passes."""
 
 COUNTERS_SECONDS = 300.0
 WATCH_SECONDS = 0.3
-"""How often the watched files are looked at."""
+"""Seconds between two looks at the watched files."""
 
 WAITING = "watching for the next save; Ctrl-C ends"
 
 
 @dataclass(frozen=True)
 class Order:
-    """What to bench, as the command line says it, in the order of its options.
+    """The arguments of a bench, in the order of the command line's options.
 
     `shapes` are texts such as ``B16,N1024,H32,D64,causal``, `sweep` one such as
     ``seq_len=128:8192``. `asked` are the passes to measure, all where none is. `seconds` is how
@@ -90,7 +90,7 @@ def shapes_of(texts: Sequence[str], sweep: str | None, device: str) -> list[Shap
 
 
 def _print_counters(console: Console, candidates: Sequence[Candidate], device: str) -> None:
-    """Count the passes of each implementation that was measured, and print what was counted."""
+    """Count the passes of each implementation that was measured, and print the counters."""
     counted = {
         candidate.target.label: count_run(
             candidate.run, candidate.target.implementation, FOLDER, COUNTERS_SECONDS
@@ -112,8 +112,8 @@ def _write_records(candidates: Sequence[Candidate], seconds: float, started: str
     them.
     """
     labels = [candidate.target.label for candidate in candidates]
-    for place, candidate in enumerate(candidates):
-        protocol = {"name": INTERLEAVED, "seconds": seconds, "in_turns": labels, "place": place}
+    for position, candidate in enumerate(candidates):
+        protocol = {"name": INTERLEAVED, "seconds": seconds, "in_turns": labels, "place": position}
         implementation, environments = candidate.target.implementation, candidate.environments
         ok = candidate.status == "ok"
         for process in range(len(environments) if ok else 1):
@@ -144,7 +144,7 @@ def _write_records(candidates: Sequence[Candidate], seconds: float, started: str
 def _bench_shape(
     console: Console, order: Order, targets: Sequence[Target], shape: Shape, device: str
 ) -> dict[str, Any]:
-    """Measure one shape, print its table and write its records; what the table says, as data."""
+    """Measure one shape, print its table and write its records; returns the table's content."""
     dtype, name = order.dtype or DTYPE[device], machine.device_name(device)
     candidates = [
         Candidate(target, attention_run(target.implementation.name, shape, dtype, device))
@@ -188,7 +188,7 @@ def run_bench(order: Order) -> bool:
         SavedError: an implementation's file was saved while it was measured.
     """
     console, device = open_console(), machine.detect_device("auto")
-    with found_targets(order.implementations) as targets:
+    with opened_targets(order.implementations) as targets:
         shapes = shapes_of(order.shapes, order.sweep, device)
         described = [_bench_shape(console, order, targets, shape, device) for shape in shapes]
     if order.output:
@@ -199,9 +199,9 @@ def run_bench(order: Order) -> bool:
 
 
 def _state(texts: Sequence[str]) -> list[str]:
-    """What implementations compute as their files are now, or why they cannot be read."""
+    """The digests of implementations as their files are now, or the reason that there are none."""
     try:
-        with found_targets(texts) as targets:
+        with opened_targets(texts) as targets:
             return [target.implementation.digest for target in targets]
     except (ImplementationError, OSError) as error:
         return [str(error)]
@@ -240,7 +240,7 @@ def profile(text: str, shapes: Sequence[str], dtype: str | None, timeout_s: floa
     console = open_console()
     device = machine.detect_device("auto")
     statuses = []
-    with found_targets([text]) as (target,):
+    with opened_targets([text]) as (target,):
         for shape in shapes_of(shapes, None, device):
             implementation = target.implementation
             run = attention_run(implementation.name, shape, dtype or DTYPE[device], device)

@@ -26,17 +26,17 @@ from flashlab.runs import Run
 WORKER = "flashlab.measuring.turns"
 
 LEAST_SECONDS = 60.0
-"""How long each step of a process may take at least: some kernels are compiled in it."""
+"""The least time limit of a step in seconds: some kernels are compiled in it."""
 
 TIMES_OTHERS = 10
-"""How many times as long as the slowest of the others took for the same, if that is more."""
+"""The time limit of a step as a multiple of the slowest of the others, if that is more."""
 
 END_SECONDS = 10.0
-"""How long a process may take to answer after its last command."""
+"""Seconds that a process may take to answer after its last command."""
 
 
 class Patience:
-    """How long to wait for each step: as long as was asked for, or by what the others took."""
+    """The time limit of each step: the one asked for, or a multiple of what the others took."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
@@ -47,16 +47,16 @@ class Patience:
         return self._seconds or max(LEAST_SECONDS, TIMES_OTHERS * self._longest.get(step, 0.0))
 
     def note(self, step: str, seconds: float) -> None:
-        """Take into account how long a step took."""
+        """Note the seconds that a step took."""
         self._longest[step] = max(seconds, self._longest.get(step, 0.0))
 
 
 class EndedError(Exception):
-    """A process that ended before its time; `found` holds its status and its message."""
+    """A process that ended before its time; `ending` holds its status and its message."""
 
-    def __init__(self, found: Mapping[str, Any]) -> None:
-        super().__init__(found["message"])
-        self.found = found
+    def __init__(self, ending: Mapping[str, Any]) -> None:
+        super().__init__(ending["message"])
+        self.ending = ending
 
 
 def _timed_out(seconds: float) -> dict[str, Any]:
@@ -117,11 +117,11 @@ class Worker(ExitStack):
         return reply
 
     def _ending(self, limit: float) -> dict[str, Any]:
-        """What the process answered as it ended, or how it ended without an answer."""
+        """The process's last answer, or its end in words if there is none."""
         returncode = self._process.wait(END_SECONDS)
         if self._answer.exists():
-            found: dict[str, Any] = json.loads(self._answer.read_text(encoding="utf-8"))
-            return found
+            reply: dict[str, Any] = json.loads(self._answer.read_text(encoding="utf-8"))
+            return reply
         if returncode is None:
             return _timed_out(limit)
         return ended_without_answer(returncode, count_oom_kills() - self._oom_kills, self._errors)
@@ -129,7 +129,7 @@ class Worker(ExitStack):
     def end(self) -> dict[str, Any]:
         """Tell it to end; its answer. Raises EndedError if it gave none."""
         self._process.say({"do": "end"})
-        found = self._ending(END_SECONDS)
-        if found["status"] != "ok":
-            raise EndedError(found)
-        return found
+        reply = self._ending(END_SECONDS)
+        if reply["status"] != "ok":
+            raise EndedError(reply)
+        return reply

@@ -1,4 +1,4 @@
-"""``profile NAME``: what is counted of each pass, and the profilers' command lines to go on with.
+"""``profile NAME``: the counters of each pass, and the profilers' command lines for more.
 
 On a GPU these are Nsight Compute's hardware counters, on a CPU the operators that PyTorch's
 profiler saw.
@@ -45,14 +45,14 @@ def count_run(run: Run, implementation: Implementation, folder: Path, timeout_s:
 
 
 def _number(value: float, unit: str) -> str:
-    """A counter as it is printed: bytes in MB, whole numbers of what is counted."""
+    """A counter in print: bytes in MB, counts as whole numbers."""
     if unit == "B":
         return f"{value / 1e6:.5g} MB"
     return f"{value:.0f}" if unit == "1" else f"{value:.4g} {unit}"
 
 
 def counters_table(counted: Mapping[str, Record], device: str) -> Table:
-    """What was counted: a row for each quantity, a column for each implementation and pass."""
+    """The counters: a row for each quantity, a column for each implementation and pass."""
     declared = ATTENTION.counters_on(device)
     passes = [name.removesuffix("_time") for name in declared]
     several = len(counted) > 1
@@ -72,7 +72,7 @@ def counters_table(counted: Mapping[str, Record], device: str) -> Table:
 
 
 def _parts(details: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str, float]]]]:
-    """What each pass consists of: names, their kinds or shares, and times in ms, the longest first.
+    """The kernels or operators of each pass: name, kind or share, and ms, the longest first.
 
     Kernels are launched once each; operators of one name are together.
     """
@@ -127,7 +127,7 @@ def _command_lines(run: Run, implementation: Implementation) -> list[str]:
 def print_profile(
     console: Console, run: Run, implementation: Implementation, record: Record
 ) -> None:
-    """Print what was counted of a run, its kernels or operators, and on a GPU how to go on."""
+    """Print a run's counters, its kernels or operators, and on a GPU the profilers' commands."""
     console.print(f"{run} on {record.environment.get('device_name', run.device)}")
     if record.status == "ok":
         console.print(counters_table({run.implementation: record}, run.device))

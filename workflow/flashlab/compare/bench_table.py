@@ -1,4 +1,4 @@
-"""What a bench says: a row for each implementation and pass, renewed while it is measured."""
+"""The table of a bench: a row for each implementation and pass, renewed while it measures."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from flashlab.plan.identity import ceilings_name
 from flashlab.statistics import estimate_median, function_interval
 
 REFRESH_SECONDS = 0.5
-"""How often the table is renewed on a terminal while nothing but its numbers changes."""
+"""Seconds after which the table is renewed on a terminal where only its numbers change."""
 
 
 RECORDS = Path("results", "local", "records")
-"""Where a report's call keeps the ceilings that it has measured."""
+"""The folder in which a report's call keeps the ceilings that it has measured."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _time(processes: Sequence[Batches]) -> dict[str, Any] | None:
 def _describe_pass(
     benchmark: Benchmark, candidate: Candidate, name: str, margin: float, ceiling: Ceiling | None
 ) -> dict[str, Any]:
-    """What is known of a pass; what is not yet known is left out."""
+    """The measured values of a pass, by name; those that are not measured yet are left out."""
     metric = benchmark.metric(name)
     described: dict[str, Any] = {"pass": name.removesuffix("_time")}
     timed = _time(candidate.batches.get(name, []))
@@ -104,7 +104,7 @@ def describe(
     margin: float,
     ceiling: Ceiling | None,
 ) -> list[dict[str, Any]]:
-    """What is known of each implementation, as data: all that the table says.
+    """The content of the table as JSON values: an entry for each implementation.
 
     Times are in ms, rates in TFLOP/s, memory in MiB; a `share` is that of the ceiling, a `ratio` of
     times to the first implementation's. An implausible time, by its rate, has no other verdict,
@@ -151,7 +151,7 @@ def _cells(timed: Mapping[str, Any], memory: str) -> list[Cell]:
 
 
 def blocks(described: Sequence[Mapping[str, Any]], ceiling: Ceiling | None) -> list[Block]:
-    """The table as it stands, and below it why an implementation has no time, or bears warnings."""
+    """The table, and below it the reasons for missing times, and the warnings."""
     headings = ["implementation", "pass", "ms", "TFLOP/s"]
     headings += [ceiling.heading if ceiling else "ceiling", "MiB"]
     if len(described) > 1:
@@ -168,9 +168,9 @@ def blocks(described: Sequence[Mapping[str, Any]], ceiling: Ceiling | None) -> l
             rows.append([name, *_cells(timed, shown)])
         beyond = [timed for timed in entry["passes"] if timed.get(IMPLAUSIBLE)]
         if beyond and ceiling:
-            told = ", ".join(f"{timed['pass']} at {timed['share']:.0%}" for timed in beyond)
+            named = ", ".join(f"{timed['pass']} at {timed['share']:.0%}" for timed in beyond)
             below.append(
-                f"{name}: {told} {ceiling.heading}, which this device cannot do: a time is wrong, "
+                f"{name}: {named} {ceiling.heading}, which this device cannot do: a time is wrong, "
                 "or the ceiling was measured too low; no verdict rests on it"
             )
         if warned := entry["warnings"]:
@@ -183,10 +183,10 @@ def blocks(described: Sequence[Mapping[str, Any]], ceiling: Ceiling | None) -> l
 def show_progress(
     console: Console, measuring: Iterable[Progress], content: Callable[[], list[Block]]
 ) -> None:
-    """Show what is known while it is measured, and at the end.
+    """Show the table while it is measured, and at the end.
 
-    On a terminal it is renewed in place, between batches: a thread of its own would take time from
-    what is measured. Elsewhere it is printed after the first process, and at the end.
+    On a terminal it is renewed in place, between batches: a thread of its own would disturb the
+    measurement. Elsewhere it is printed after the first process, and at the end.
     """
     begun = refreshed = time.monotonic()
     doing = ""
@@ -200,8 +200,8 @@ def show_progress(
                     show(console, *content(), f"provisional, after {now - begun:.1f} s")
                     console.print()
             elif progress.doing != doing or now - refreshed >= REFRESH_SECONDS:
-                place = f"{progress.doing} (process {progress.process + 1} of {PROCESSES})"
-                live.update(renderable(*content(), place), refresh=True)
+                status = f"{progress.doing} (process {progress.process + 1} of {PROCESSES})"
+                live.update(renderable(*content(), status), refresh=True)
                 doing, refreshed = progress.doing, now
         if live is not None:
             live.update(renderable(*content()), refresh=True)

@@ -1,4 +1,4 @@
-"""In what the two sides were measured: device, software, and the code of kernels and measuring."""
+"""The circumstances of the two sides: device, software, the code of kernels and measuring."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def _digest(record: Record, what: str) -> str | None:
 
 
 def _protocol(record: Record) -> str:
-    """What decides a protocol's numbers, in short: ``sampled, relative_interval 0.01``."""
+    """A protocol with the settings that decide its numbers: ``sampled, relative_interval 0.01``."""
     settings = dict(deciding(record.protocol))
     name = settings.pop("name")
     return ", ".join([name, *(f"{key} {value}" for key, value in sorted(settings.items()))])
 
 
 def _facts(record: Record) -> dict[str, Any]:
-    """What a record states of each field; None too for a run that failed before it was known."""
+    """The value of each field in a record; None where the record does not state it."""
     stated = record.environment
     gpu = stated.get("gpu") or {}
     clock, limit = gpu.get("memory_clock_MHz"), gpu.get("power_limit_W")
@@ -80,7 +80,7 @@ def _rows(
     """A row for each of these facts, with the values that occur on each of two sides."""
     stated = [[facts(record) for record in side] for side in sides]
     return [
-        _row(field, (_stated(each[field] for each in side) for side in stated), implementation)
+        _row(field, (_stated(row[field] for row in side) for side in stated), implementation)
         for field in stated[0][0]
     ]
 
@@ -105,7 +105,7 @@ def compare_circumstances(one: Records, other: Records) -> list[dict[str, Any]]:
 
 
 def _gpus(records: Iterable[Record]) -> list[str]:
-    """Of each host that says so, how many of its GPUs these were measured on."""
+    """The number of GPUs that the records were measured on, for each host that is recorded."""
     known = {(r.environment.get("boot"), r.environment.get("gpu_uuid")) for r in records}
     return _stated(Counter(boot for boot, gpu in known if gpu).values())
 
@@ -122,8 +122,8 @@ def compare_ceilings(
     if one is None or other is None:
         return []
     first, second = (read_ceilings(read_json(file)) for file in (one, other))
-    found = [(COPY, 1e9, first.copy, second.copy)]
-    found += [
+    rates = [(COPY, 1e9, first.copy, second.copy)]
+    rates += [
         (dtype, 1e12, first.matrix[dtype], second.matrix[dtype])
         for dtype in sorted(first.matrix.keys() & second.matrix.keys() & dtypes)
     ]
@@ -132,7 +132,7 @@ def compare_ceilings(
             **{"what": what, "one": mine.rate / unit, "other": theirs.rate / unit},
             "sustained": [c.sustained_rate and c.sustained_rate / unit for c in (mine, theirs)],
         }
-        for what, unit, mine, theirs in found
+        for what, unit, mine, theirs in rates
     ]
 
 
@@ -143,7 +143,7 @@ def _commit(record: Record) -> str | None:
 
 
 def describe_side(name: str, runs: Records) -> dict[str, Any]:
-    """What a side is: its name, how much it holds, when and at which commits it was measured."""
+    """A side's name, numbers of runs and records, devices, times of measuring, and commits."""
     records = [record for processes in runs.values() for record in processes]
     started = [record.started for record in records]
     return {

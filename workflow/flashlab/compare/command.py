@@ -7,14 +7,14 @@ from typing import Any
 
 from flashlab.benchmarks.implementations import ImplementationError
 from flashlab.checking.shapes import ShapeError
-from flashlab.usage import UsageError, require
+from flashlab.usage import UsageError, require_torch
 
 
 def bench(*options: Any) -> int:
     """Bench as `bench.Order` says; the last option is whether to watch."""
     from flashlab.measuring.start import start_own_parent
 
-    require("torch")
+    require_torch()
     start_own_parent()  # before the imports below, which take a while too
     from flashlab.compare import bench
 
@@ -30,7 +30,7 @@ def bench(*options: Any) -> int:
 
 def profile(name: str, shapes: Sequence[str], dtype: str | None, timeout_s: float) -> int:
     """Count the passes of one implementation; 1 where not all could be counted."""
-    require("torch")
+    require_torch()
     from flashlab.compare import bench
 
     try:

@@ -1,6 +1,6 @@
-"""Two sides as one table of comparisons, and the document that everything else is read from.
+"""Two sides as one table of comparisons, and the document that its readers share.
 
-The processes of both sides together tell how much identical code differs from process to process.
+The spread between processes of identical code is estimated from both sides together.
 Where no run was measured in several, `UNREPLICATED` takes its place: identical code must not look
 different.
 """
@@ -49,7 +49,7 @@ Both = tuple[Sequence[Record], Sequence[Record]]
 
 
 def status_in(processes: Sequence[Record]) -> str:
-    """How a run ended."""
+    """The status of a run in these processes."""
     return status_of([record.status for record in processes])
 
 
@@ -60,8 +60,8 @@ def _having(processes: Sequence[Record], metric: Metric) -> list[Record]:
 
 
 def _value(record: Record, metric: Metric) -> float:
-    found = [record.metrics[base].value for base in bases_of(metric)]
-    return float(metric.derived.compute(record.run, *found)) if metric.derived else found[0]
+    values = [record.metrics[base].value for base in bases_of(metric)]
+    return float(metric.derived.compute(record.run, *values)) if metric.derived else values[0]
 
 
 def _estimates(processes: Sequence[Record], metric: Metric) -> list[Estimate]:
@@ -69,11 +69,11 @@ def _estimates(processes: Sequence[Record], metric: Metric) -> list[Estimate]:
     kept = [[r.metrics[base].samples for base in bases_of(metric)] for r in processes]
     if not all(itertools.chain(*kept)):
         return []
-    found = [[estimate_median(samples) for samples in each] for each in kept]
+    estimates = [[estimate_median(samples) for samples in each] for each in kept]
     if metric.derived is None:
-        return [one for (one,) in found]
+        return [one for (one,) in estimates]
     compute = functools.partial(metric.derived.compute, processes[0].run)
-    return [function_estimate(compute, each) for each in found]
+    return [function_estimate(compute, each) for each in estimates]
 
 
 def _doubts(both: Both, metric: Metric) -> str:
@@ -103,9 +103,9 @@ def _compared(metric: Metric, runs: Mapping[Run, Both]) -> Iterator[tuple[Run, d
     combined = iter(combine_processes(processes, UNREPLICATED))
     for run in sampled:
         first, second = next(combined).estimate, next(combined).estimate
-        found = ratio(0, second, first)
-        ends = found.low, found.high
-        yield run, {**_row(first.median, second.median, *ends), "samples": found.samples}
+        compared = ratio(0, second, first)
+        ends = compared.low, compared.high
+        yield run, {**_row(first.median, second.median, *ends), "samples": compared.samples}
 
 
 def _row(one: float, other: float, low: float | None, high: float | None) -> dict[str, Any]:
@@ -163,21 +163,21 @@ def _among(benchmark: Benchmark, name: str, side: Records) -> Iterator[dict[str,
     estimates = Estimates([experiment])
     measured = {(*experiment.key_of(row), row["metric"]) for row in experiment.metrics}
     for metric, setting in itertools.product(ranked_by(benchmark), settings_of([experiment])):
-        runs = {each: row for each, (_, row) in setting.runs.items()}
+        runs = {label: row for label, (_, row) in setting.runs.items()}
         known = {
-            each: estimates.of_metric(experiment, row, metric.name)
-            for each, row in runs.items()
+            label: estimates.of_metric(experiment, row, metric.name)
+            for label, row in runs.items()
             if (*experiment.key_of(row), metric.name) in measured
         }
         for reference, subject in itertools.combinations(known, 2):
-            found = ratio(1, known[subject], known[reference])
+            speed = ratio(1, known[subject], known[reference])
             yield {
                 **{"experiment": name, "compared": IMPLEMENTATIONS, "metric": metric.name},
                 **{"subject": subject, "reference": reference, "settings": 1},
                 **{"shape": " ".join(benchmark.describe(runs[subject])), "unit": metric.unit},
-                **{each: runs[subject][each] for each in ("dtype", "device")},
-                **{"ratio": found.ratio, "low": found.low, "high": found.high},
-                **{"verdict": found.verdict, "pairs": found.pairs, "samples": found.samples},
+                **{key: runs[subject][key] for key in ("dtype", "device")},
+                **{"ratio": speed.ratio, "low": speed.low, "high": speed.high},
+                **{"verdict": speed.verdict, "pairs": speed.pairs, "samples": speed.samples},
                 **benchmark.all_parameters(runs[subject]),
             }
 
@@ -206,14 +206,14 @@ def _typed(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     parameters = [p.name for p in benchmark.parameters]
     whole = [p.name for p in benchmark.parameters if p.kind is int]
     whole += ["settings", "pairs", "samples"]
-    found = rows.reindex(columns=[*COLUMNS, *parameters, *ABOUT, *VALUES])
+    table = rows.reindex(columns=[*COLUMNS, *parameters, *ABOUT, *VALUES])
     if rows.empty:
-        found = found.astype(object)
-    return found.astype(dict.fromkeys(whole, "Int64")).reset_index(drop=True)
+        table = table.astype(object)
+    return table.astype(dict.fromkeys(whole, "Int64")).reset_index(drop=True)
 
 
 def _ended(one: Records, other: Records) -> Iterator[dict[str, Any]]:
-    """The runs without a result on one side or both, and how they ended."""
+    """The runs without a result on one side or both, with their statuses."""
     for run in sorted(one):
         statuses = status_in(one[run]), status_in(other[run])
         if statuses != ("ok", "ok"):
@@ -240,7 +240,7 @@ def compare_records(
     other: tuple[str, Records],
     ceilings: tuple[Path | None, Path | None] = (None, None),
 ) -> dict[str, Any]:
-    """Everything that is said of two sides of one benchmark, as data.
+    """The comparison of two sides of one benchmark, as JSON values.
 
     Raises:
         SideError: the sides have no run in common.
@@ -267,8 +267,9 @@ def compare_records(
     }
     # Each row without the columns in which it has nothing.
     rows = [as_json({k: v for k, v in r.items() if v is not None}) for r in records_of(table)]
-    told = [each.to_json() for each in story(Compared(benchmark, table, about))]
-    return {**about, "observations": told, "comparisons": rows}
+    told = story(Compared(benchmark, table, about))
+    observations = [observation.to_json() for observation in told]
+    return {**about, "observations": observations, "comparisons": rows}
 
 
 def read_table(document: Mapping[str, Any]) -> pd.DataFrame:

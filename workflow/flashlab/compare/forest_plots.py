@@ -1,4 +1,4 @@
-"""Forest plots: for each run, how many times as fast the second side is, with its 95% interval.
+"""Forest plots: for each run the speed of the second side over the first, with its 95% interval.
 
 A figure for each implementation, a panel for each time, a row for each setting; all have one scale.
 """
@@ -29,20 +29,20 @@ LEAST_ENDS = (0.9, 1.1)
 """Speeds that the axis reaches at least."""
 
 MOST_SPAN = 10.0
-"""The speed that it reaches at most, either way; what goes farther is cut off at the edge."""
+"""The largest ratio of speeds on the axis, either way; intervals beyond are cut off at the edge."""
 
 TICKS = {
     2.0: (0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4, 1.6),
     8.0: (0.2, 0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0),
     MOST_SPAN**2: (0.1, 0.3, 1.0, 3.0, 10.0),
 }
-"""The speeds that are named, by how many times the axis' end is its beginning, at most."""
+"""The labelled speeds, by the largest ratio of the axis' ends to which they apply."""
 
 Ends = tuple[float, float]
 
 
 def _ends(speeds: pd.Series[float]) -> Ends:
-    """From where to where the axis goes for these speeds; intervals may reach out of it."""
+    """The ends of the axis for these speeds; intervals may reach beyond it."""
     low, high = LEAST_ENDS
     ends = min(low, 0.95 * speeds.min()), max(high, 1.05 * speeds.max())
     return max(ends[0], 1 / MOST_SPAN), min(ends[1], MOST_SPAN)
@@ -105,9 +105,9 @@ def draw_comparison(comparison_file: Path, folder: Path) -> None:
     metrics = [metric for metric in compared.times if (speeds.metric == metric.name).any()]
     given = document["margin"], ends, document["languages"]
     with style.drawing():
-        for place, name in enumerate(compared.implementations):
+        for position, name in enumerate(compared.implementations):
             of_it = speeds[speeds.implementation == name]
             page = pd.Series(pd.factorize(of_it["shape"])[0] // MOST_ROWS, of_it.index)
             for number, shown in of_it.groupby(page):
                 figure = _draw(shown, metrics, *given)
-                style.save(figure, folder / f"{place:03}-{name}-{number}.svg")
+                style.save(figure, folder / f"{position:03}-{name}-{number}.svg")

@@ -31,7 +31,7 @@ ENDING = "ending"
 
 @dataclass
 class Candidate:
-    """One implementation that is measured, and what is known of it so far.
+    """One implementation that is measured, with its results so far.
 
     `batches` has those of each pass by its timed metric, a list for each process, and `sections`
     how long those of the last pass took here; `looks` has the last look at the ratio of each pass.
@@ -52,72 +52,72 @@ class Candidate:
     warnings: list[Sequence[Mapping[str, Any]]] = field(default_factory=list)
     worker: Worker = field(init=False, repr=False)
 
-    def end_with(self, found: Mapping[str, Any]) -> None:
-        """Take on the status of a process that ended before its time; it is measured no more."""
-        self.status, self.message = found["status"], found["message"]
-        self.gate = found.get("gate", self.gate)
-        if "environment" in found:
-            self.environments.append(found["environment"])
+    def end_with(self, ending: Mapping[str, Any]) -> None:
+        """Take the status of a process that ended early; the implementation is measured no more."""
+        self.status, self.message = ending["status"], ending["message"]
+        self.gate = ending.get("gate", self.gate)
+        if "environment" in ending:
+            self.environments.append(ending["environment"])
 
     @contextmanager
     def turn(self) -> Iterator[Worker]:
-        """Its turn to do something, which its process may not survive."""
+        """A block in which it acts; if its process ends there, its end is noted."""
         try:
             yield self.worker
         except EndedError as error:
-            self.end_with(error.found)
+            self.end_with(error.ending)
             self.worker.close()
 
 
 class Progress(NamedTuple):
-    """Where a bench is: what it does, and in which process from 0."""
+    """The current step of a bench, and its process, counted from 0."""
 
     doing: str
     process: int
 
 
 def _measured(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-    """Whichever is still measured, one after another."""
-    return (each for each in candidates if each.status == "ok")
+    """The implementations that are still measured, one after the other."""
+    return (candidate for candidate in candidates if candidate.status == "ok")
 
 
 def _start(candidates: Sequence[Candidate], is_first: bool) -> Iterator[str]:
     """Wait for the kernels, and check them in the first process."""
-    for each in _measured(candidates):
-        yield f"starting {each.target.label}"
-        with each.turn() as worker:
+    for candidate in _measured(candidates):
+        yield f"starting {candidate.target.label}"
+        with candidate.turn() as worker:
             worker.connect()
-            each.target.check_unchanged()  # what it has imported is what was read
-    for each in _measured(candidates) if is_first else ():
-        yield f"checking {each.target.label}"
-        with each.turn() as worker:
+            candidate.target.check_unchanged()  # it has imported the files that were read
+    for candidate in _measured(candidates) if is_first else ():
+        yield f"checking {candidate.target.label}"
+        with candidate.turn() as worker:
             checked = worker.command("prepare")
-            each.gate, each.metrics = checked["gate"], checked["metrics"]
-    for each in _measured(candidates):
-        with each.turn() as worker:
+            candidate.gate, candidate.metrics = checked["gate"], checked["metrics"]
+    for candidate in _measured(candidates):
+        with candidate.turn() as worker:
             worker.command("passes")
 
 
 def _measure_pass(
     candidates: Sequence[Candidate], name: str, seconds: float, look_after: float
 ) -> Iterator[str]:
-    """Time a pass of all in turns, and look at the ratios after so many seconds and at the end."""
+    """Time a pass of all in turns, and compute the ratios after so many seconds and at the end."""
     doing = f"measuring the {name.removesuffix('_time')} pass"
-    for each in _measured(candidates):
-        yield f"{doing} of {each.target.label}"
-        with each.turn() as worker:
+    for candidate in _measured(candidates):
+        yield f"{doing} of {candidate.target.label}"
+        with candidate.turn() as worker:
             worker.command("pass", name=name)
-            each.batches.setdefault(name, []).append([])
-            each.sections.clear()
+            candidate.batches.setdefault(name, []).append([])
+            candidate.sections.clear()
     begun, pairs, spent, in_turn = time.monotonic(), 0, 0.0, [*candidates]
     while pairs < MIN_PAIRS or spent < seconds:
-        for each in _measured(in_turn):
-            with each.turn() as worker:
+        for candidate in _measured(in_turn):
+            with candidate.turn() as worker:
                 begin = time.monotonic()
                 samples = worker.command("batch")["samples"]
-                each.batches[name][-1].append(samples)
-                passed, is_filled = time.monotonic() - begin, each.run.device == "cpu"
-                each.sections.append(Section(passed, sum(samples), is_filled))
+                candidate.batches[name][-1].append(samples)
+                passed, is_filled = time.monotonic() - begin, candidate.run.device == "cpu"
+                candidate.sections.append(Section(passed, sum(samples), is_filled))
         in_turn.reverse()
         pairs, spent = pairs + 1, time.monotonic() - begun
         if not any(_measured(candidates)):
@@ -126,30 +126,30 @@ def _measure_pass(
             look_after = math.inf
             _look(candidates, name)
         yield doing
-    for each in _measured(candidates):
-        with each.turn():
-            if found := refused([together(each.sections)]):
-                raise EndedError(found)
+    for candidate in _measured(candidates):
+        with candidate.turn():
+            if refusal := refused([together(candidate.sections)]):
+                raise EndedError(refusal)
     _look(candidates, name)
 
 
 def _look(candidates: Sequence[Candidate], name: str) -> None:
-    """Look at the ratio of each implementation's neighbouring batches to the first one's."""
+    """Compute the ratio of each implementation's neighbouring batches to the first one's."""
     first, *others = candidates
-    for each in _measured(others) if first.status == "ok" else ():
-        look = look_at(pair_ratios(each, first, name))
+    for candidate in _measured(others) if first.status == "ok" else ():
+        look = look_at(pair_ratios(candidate, first, name))
         if look is not None:
-            each.looks[name] = look
+            candidate.looks[name] = look
 
 
 def _end(candidates: Sequence[Candidate]) -> None:
-    """Check each once more and let it end, and keep what it has to say of its surroundings."""
-    for each in _measured(candidates):
-        with each.turn() as worker:
-            each.gate = {**(each.gate or {}), **worker.command("check")}
-            found = worker.end()
-            each.environments.append(found["environment"])
-            each.warnings.append(found["warnings"])
+    """Check each once more and let it end; its environment and warnings are kept."""
+    for candidate in _measured(candidates):
+        with candidate.turn() as worker:
+            candidate.gate = {**(candidate.gate or {}), **worker.command("check")}
+            reply = worker.end()
+            candidate.environments.append(reply["environment"])
+            candidate.warnings.append(reply["warnings"])
 
 
 def pair_ratios(candidate: Candidate, first: Candidate, name: str) -> list[list[float]]:
@@ -187,10 +187,10 @@ def measure_in_turns(
     for process in range(PROCESSES):
         share, look_after = (later, math.inf) if process else (first, LOOK_IN_FIRST * first)
         with ExitStack() as stack:
-            for each in _measured(candidates):
-                kernel = each.target.implementation
-                each.worker = Worker(benchmark, each.run, kernel, variables, patience)
-                stack.enter_context(each.worker)
+            for candidate in _measured(candidates):
+                kernel = candidate.target.implementation
+                candidate.worker = Worker(benchmark, candidate.run, kernel, variables, patience)
+                stack.enter_context(candidate.worker)
             if not any(_measured(candidates)):
                 return
             steps = [_measure_pass(candidates, name, share, look_after) for name in passes]

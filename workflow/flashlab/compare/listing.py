@@ -60,14 +60,12 @@ def saying(document: Document, key: str, language: str, **params: object) -> str
 
 
 def sentences(document: Document, language: str) -> tuple[list[str], list[str]]:
-    """What the story says, and its footnotes."""
-    observations = [Observation(**each) for each in document["observations"]]
-    told = [
-        (each.name, set_out(tell(each, "compare", language), language)) for each in observations
-    ]
+    """The story's sentences, and its footnotes."""
+    observations = [Observation(**keys) for keys in document["observations"]]
+    texts = [(o.name, set_out(tell(o, "compare", language), language)) for o in observations]
     return (
-        [text for name, text in told if not name.startswith(FOOTNOTE)],
-        [text for name, text in told if name.startswith(FOOTNOTE)],
+        [text for name, text in texts if not name.startswith(FOOTNOTE)],
+        [text for name, text in texts if name.startswith(FOOTNOTE)],
     )
 
 
@@ -81,7 +79,7 @@ def field(row: Mapping[str, Any], language: str) -> str:
 
 
 def values(stated: Sequence[str], language: str) -> str:
-    """What one side states of a field."""
+    """One side's values of a field, in words."""
     return say("separator", language).join(stated) or say("unstated", language)
 
 
@@ -100,24 +98,24 @@ def runs(document: Document, table: pd.DataFrame, words: Sequence[str]) -> list[
     named = {metric.name: metric for metric in benchmark.measured}
     single = table[(table.compared == DATASET) & table["shape"].notna()]
     single = single[single.metric.isin(list(named))]
-    found = [
+    table_rows = [
         {**row, "word": verdict_word(row["verdict"], named[row["metric"]])}
         for row in records_of(single)
     ]
     for run in document["ended"]:
         if "ok" in (run["one"], run["other"]):
             word = FAILED if run["one"] == "ok" else MENDED
-            found.append({**run, "metric": None, "word": word, "doubts": None})
+            table_rows.append({**run, "metric": None, "word": word, "doubts": None})
     ranks = {word: rank for rank, word in enumerate(words)}
-    return sorted((r for r in found if r["word"] in ranks), key=lambda r: ranks[r["word"]])
+    return sorted((r for r in table_rows if r["word"] in ranks), key=lambda r: ranks[r["word"]])
 
 
 def cells(row: Mapping[str, Any], benchmark: Benchmark, language: str) -> list[str]:
     """A run's row as the cells of the table, in the order of `COLUMNS`."""
     verdict = say(row["word"], language) + (DOUBT if row["doubts"] else "")
     if row["metric"] is None:
-        told = [str(macros("compare", language).status(row[side])) for side in ("one", "other")]
-        middle = [NO_VALUE, *told, NO_VALUE, NO_VALUE]
+        statuses = [str(macros("compare", language).status(row[side])) for side in ("one", "other")]
+        middle = [NO_VALUE, *statuses, NO_VALUE, NO_VALUE]
     else:
         medians = [number(row[f"{side}_median"], row["unit"]) for side in ("reference", "subject")]
         interval = NO_VALUE if row["low"] is None else between(row["low"], row["high"])
@@ -128,12 +126,12 @@ def cells(row: Mapping[str, Any], benchmark: Benchmark, language: str) -> list[s
 
 def _table(document: Document, rows: Sequence[Mapping[str, Any]], language: str) -> Table:
     benchmark = find_benchmark(document["benchmark"])
-    found: list[list[Cell]] = []
+    lines: list[list[Cell]] = []
     for row in rows:
         *others, verdict = cells(row, benchmark, language)
-        found.append([*others, verdict_cell(verdict, row["word"])])
+        lines.append([*others, verdict_cell(verdict, row["word"])])
     headings = [saying(document, column, language) for column in COLUMNS]
-    return table_of(headings, found, NUMERIC)
+    return table_of(headings, lines, NUMERIC)
 
 
 def _means(compared: Compared, language: str) -> Table:
@@ -149,14 +147,14 @@ def _means(compared: Compared, language: str) -> Table:
 
 
 def blocks(document: Document, language: str, markdown: bool) -> list[Block]:
-    """A comparison as text: what it says, its means, what differs besides, and the runs that do.
+    """A comparison as text: its sentences, means, circumstances that differ, and runs that differ.
 
     Only Markdown has the other runs too, folded away.
     """
     compared = compared_of(document)
-    told, footnotes = sentences(document, language)
+    texts, footnotes = sentences(document, language)
     parts: list[Block] = [Title(saying(document, "title", language))]
-    parts += [saying(document, "subtitle", language), [*told]]
+    parts += [saying(document, "subtitle", language), [*texts]]
     if len(compared.speeds):
         parts += [_means(compared, language), saying(document, "means.note", language)]
     parts.append(

@@ -1,4 +1,4 @@
-"""When a bench looks at a ratio, and how wide its intervals must be because it looks repeatedly.
+"""The times at which a bench computes a ratio, and the intervals that repeated looks require.
 
 Testing the same data repeatedly raises the rate of false alarms. So the looks are planned, at fixed
 times, and the error of 5% is divided among them: the alpha spending of Lan and DeMets (Biometrika
@@ -25,7 +25,7 @@ from flashlab.compare.words import verdict_word
 from flashlab.statistics import MIN_SAMPLES, estimate_median
 
 PROCESSES = 4
-"""In how many processes each implementation is measured: the first, and three restarts."""
+"""The processes of each implementation: the first, and three restarts."""
 
 FIRST_SHARE = 1 / 8
 """Share of the time for which the first process is measured, so that there is soon a verdict; the
@@ -60,12 +60,12 @@ class Look:
     processes: int
 
     def verdict(self, metric: Metric, margin: float | None = None) -> str:
-        """What the interval says of the implementation's time (`ratios.verdict_of`)."""
+        """The verdict on the implementation's time by its interval (`ratios.verdict_of`)."""
         return verdict_word(verdict_of(self.low, self.high, margin), metric)
 
     @property
     def is_final(self) -> bool:
-        """Whether no further look follows."""
+        """True for the last look."""
         return self.processes == PROCESSES
 
 
@@ -84,8 +84,8 @@ def look_at(processes: Sequence[Sequence[float]]) -> Look | None:
     (combined,) = combine_processes([estimates])
     estimate, error = combined.estimate, FINAL_ERROR
     if len(processes) < PROCESSES:
-        found = combined.spread.deviation if combined.spread else 0.0
-        spread = replace(ASSUMED_SPREAD, deviation=max(found, ASSUMED_SPREAD.deviation))
+        deviation = combined.spread.deviation if combined.spread else 0.0
+        spread = replace(ASSUMED_SPREAD, deviation=max(deviation, ASSUMED_SPREAD.deviation))
         estimate, error = combine_with_spread(estimates, spread), PROVISIONAL_ERROR
     low, high = interval_of(estimate, error) or (None, None)
     return Look(estimate.median, low, high, len(processes))

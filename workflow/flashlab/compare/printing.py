@@ -24,11 +24,11 @@ COLOURS = {
     EQUAL: "cyan",
 }
 PLAIN_WIDTH = 10_000
-"""Columns of a text that goes to a file or a pipe: nothing is wrapped."""
+"""Columns of a text for a file or a pipe: nothing is wrapped."""
 
 
 class Title(str):
-    """A line that says what follows."""
+    """A heading."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def renderable(*blocks: Block) -> Group:
 
 
 def show(console: Console, *blocks: Block) -> None:
-    """Print blocks for whoever reads the console, with an empty line between them."""
+    """Print blocks on the console, with an empty line between them."""
     if console.is_terminal:
         spaced = [part for block in blocks for part in (block, "")]
         console.print(renderable(*spaced[:-1]))

@@ -22,7 +22,7 @@ from flashlab.story.compare.means import mean_cell, shown_times
 
 STYLES = ("report.css", "compare.css", "compare-screen.css")
 DATA, TABLE = "comparison.json", "comparison.csv"
-"""The names under which the PDF carries what is said, and the table that it is said of."""
+"""The PDF's attachments: the observations, and the table of comparisons."""
 
 
 def _svg(path: Path) -> Markup:

@@ -1,4 +1,4 @@
-"""What git knows: the commit of a revision and the files in it."""
+"""Revisions by git: their commits, and the files in them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 
 class RevisionError(Exception):
-    """What git cannot tell, in its own words."""
+    """A git command that failed, in git's own words."""
 
 
 def _git(*arguments: str) -> bytes:
-    """What a git command prints. Raises RevisionError."""
+    """The standard output of a git command; RevisionError where it fails."""
     try:
         return subprocess.run(["git", *arguments], capture_output=True, check=True).stdout
     except FileNotFoundError as error:
@@ -27,19 +27,19 @@ def _git(*arguments: str) -> bytes:
 def find_commit(name: str) -> str | None:
     """The full hash of the commit that a name stands for; None where it stands for none."""
     try:
-        found = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     except RevisionError:
         return None
-    return found.decode().strip()
+    return commit.decode().strip()
 
 
 def has_file(revision: str, path: str) -> bool:
-    """Whether a file, relative to this folder, is part of a revision. Raises RevisionError."""
+    """True if a revision has a file, relative to this folder; RevisionError as of `_git`."""
     return bool(_git("ls-tree", revision, "--", f"./{path}"))
 
 
 def unpack_folder(revision: str, path: str, into: Path) -> None:
-    """Write what a folder, relative to this one, holds at a revision. Raises RevisionError."""
+    """Write a folder's files, relative to this one, at a revision; RevisionError as of `_git`."""
     archive = _git("archive", "--format=tar", f"{revision}:./{path}")
     with tarfile.open(fileobj=BytesIO(archive)) as tar:
         # Python's rules for data, which 3.11 has from 3.11.4 on; the repository is the user's own.

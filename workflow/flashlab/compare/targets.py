@@ -1,4 +1,4 @@
-"""What a bench measures: implementations of ``kernels/``, files, and files at a git revision."""
+"""The targets of a bench: implementations of ``kernels/``, files, and files at a git revision."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SavedError(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """One implementation to measure, and `label`, what the command line calls it."""
+    """One implementation to measure, and `label`, its name on the command line."""
 
     label: str
     implementation: Implementation
@@ -66,7 +66,7 @@ def _find_implementation(text: str, folder: Path) -> Implementation:
 
 
 @contextmanager
-def found_targets(texts: Sequence[str]) -> Iterator[list[Target]]:
+def opened_targets(texts: Sequence[str]) -> Iterator[list[Target]]:
     """The implementations that the arguments name, the first of which the others are compared with.
 
     Each is a NAME of ``kernels/``, the path of a file, or REVISION:PATH, with the path relative to
@@ -78,8 +78,8 @@ def found_targets(texts: Sequence[str]) -> Iterator[list[Target]]:
     """
     targets = []
     with tempfile.TemporaryDirectory(prefix="flashlab-bench-") as folder:
-        for place, text in enumerate(texts):
-            earlier = texts[:place].count(text)
+        for position, text in enumerate(texts):
+            earlier = texts[:position].count(text)
             label = f"{text} ({earlier + 1})" if earlier else text
-            targets.append(Target(label, _find_implementation(text, Path(folder, str(place)))))
+            targets.append(Target(label, _find_implementation(text, Path(folder, str(position)))))
         yield targets

@@ -11,7 +11,7 @@ NO_VALUE = "–"
 VALUE_DIGITS = 4
 
 DOUBT = " *"
-"""Marks what was measured with warnings."""
+"""Marks a value that was measured with warnings."""
 
 FARTHEST = 100
 """The largest ratio that is printed as such; two processes bound nothing."""
@@ -25,7 +25,7 @@ on the first side alone."""
 
 
 def verdict_word(verdict: str, metric: Metric) -> str:
-    """What a verdict says of a metric: times are called faster and slower, others better and worse.
+    """The word for a verdict on a metric: faster or slower for times, else better or worse.
 
     A verdict that states no difference is its own word.
     """
@@ -51,7 +51,7 @@ def set_out(text: str, language: str) -> str:
 
 
 def printed(ratio: float) -> str:
-    """A ratio to three digits, and more by the margin; what is far off is not told to the digit."""
+    """A ratio to three digits, more near the margin; beyond `FARTHEST` only as a bound."""
     if not 1 / FARTHEST <= ratio <= FARTHEST:
         return f"> {FARTHEST:g}" if ratio > 1 else f"< {1 / FARTHEST:g}"
     value = rounded_off_margin(ratio)
@@ -59,7 +59,7 @@ def printed(ratio: float) -> str:
 
 
 def between(low: float, high: float) -> str:
-    """Two ratios and what lies between them; one where they are printed alike."""
+    """A range of two ratios; one number where they are printed alike."""
     return "–".join(dict.fromkeys((printed(low), printed(high))))
 
 

@@ -1,11 +1,15 @@
 """The configuration: its layers merged, its defaults filled in, and all of it checked."""
 
-from flashlab.config.check import parse_override, reported_config, resolve_config
+from flashlab.config.check import (
+    override_layer,
+    parse_override,
+    reported_config,
+    resolve_config,
+)
 from flashlab.config.layers import (
     ConfigError,
     Layer,
     config_file,
-    merged,
     named_benchmark,
     read_config,
     read_layer,
@@ -15,8 +19,8 @@ __all__ = [
     "ConfigError",
     "Layer",
     "config_file",
-    "merged",
     "named_benchmark",
+    "override_layer",
     "parse_override",
     "read_config",
     "read_layer",

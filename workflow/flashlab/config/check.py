@@ -7,7 +7,8 @@ each with the file, the key and the remedy.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any, Literal, get_origin
 
 from pydantic import ValidationError
@@ -15,7 +16,7 @@ from pydantic import ValidationError
 from flashlab.benchmarks.implementations import describe_unknown
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.config.layers import ConfigError, Layer, MergedConfig, named_benchmark
+from flashlab.config.layers import ConfigError, Layer, MergedConfig, merged, named_benchmark
 from flashlab.config.messages import KeyPath, example_text, nearest, problem_of
 from flashlab.config.model import UNREPORTED, Configuration, configuration_of
 from flashlab.config.parameters import block_problems, choose_problems
@@ -57,6 +58,11 @@ def parse_override(argument: str) -> dict[str, Any]:
     except StrictYamlError as error:
         shown_form = example_text(Configuration.model_fields[key])
         raise ConfigError(f"--config: {key}: {value}: {error}{shown_form}") from error
+
+
+def override_layer(arguments: Iterable[str]) -> Layer:
+    """The layer that the words of ``--config`` make; ConfigError as of `parse_override`."""
+    return Layer("--config", reduce(merged, map(parse_override, arguments), {}))
 
 
 def _check_relations(
@@ -151,7 +157,7 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
         checked = model.model_validate(config.keys)
         keys = checked.model_dump(by_alias=True, exclude_none=True)
     except ValidationError as error:
-        problems = [problem_of(found, model) for found in error.errors()]
+        problems = [problem_of(mistake, model) for mistake in error.errors()]
     if config.unusable:  # the list of experiments may be empty only because of these
         problems = [(path, text) for path, text in problems if path != ("experiments",)]
     elif not problems:
@@ -170,11 +176,11 @@ def reported_config(resolved: Mapping[str, Any]) -> dict[str, Any]:
 
     Of the protocols, only the chosen one has its settings: no other one measured anything.
     """
-    found = {
+    reported = {
         field.alias or name: resolved[field.alias or name]
         for name, field in Configuration.model_fields.items()
         if field.json_schema_extra != UNREPORTED and (field.alias or name) in resolved
     }
     measure = resolved["measure"]
     chosen = ("protocol", measure["protocol"], "timeout_s")
-    return {**found, "measure": {key: measure[key] for key in measure if key in chosen}}
+    return {**reported, "measure": {key: measure[key] for key in measure if key in chosen}}

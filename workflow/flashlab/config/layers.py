@@ -76,8 +76,8 @@ def read_config(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
     if not isinstance(document, dict):
-        found = "nothing" if document is None else shown(document)
-        raise ConfigError(f"{file}: must hold keys with values, such as device: cpu; found {found}")
+        given = "nothing" if document is None else shown(document)
+        raise ConfigError(f"{file}: must hold keys with values, such as device: cpu; found {given}")
     return document
 
 
@@ -168,14 +168,14 @@ class MergedConfig:
                     except ConfigError as error:
                         self.unusable.append(str(error))
             else:
-                self._experiments = [(*each, *beside) for each in self._experiments]
+                self._experiments = [(*experiment, *beside) for experiment in self._experiments]
             self._known |= {
-                name: each
-                for each in self._experiments
-                if isinstance(name := _keys_of(each).get("name"), str)
+                name: experiment
+                for experiment in self._experiments
+                if isinstance(name := _keys_of(experiment).get("name"), str)
             }
         if isinstance(self.keys.get("experiments"), list):
-            self.keys["experiments"] = [_keys_of(each) for each in self._experiments]
+            self.keys["experiments"] = [_keys_of(experiment) for experiment in self._experiments]
 
     def _experiment(
         self, layer: Layer, i: int, item: Any, shared: _Experiment, beside: _Experiment
@@ -194,10 +194,10 @@ class MergedConfig:
         if "use" in item:
             name, known = item["use"], self._known or self._built_in()
             if not isinstance(name, str) or name not in known:
-                found = f"{name}{nearest(name, known)}" if isinstance(name, str) else shown(name)
+                unknown = f"{name}{nearest(name, known)}" if isinstance(name, str) else shown(name)
                 names = ", ".join(known) or "none"
                 raise ConfigError(
-                    f"{here.place_of()}: there is no experiment {found}; known: {names}"
+                    f"{here.place_of()}: there is no experiment {unknown}; known: {names}"
                 )
             if "sweep" in keys:
                 raise ConfigError(

@@ -1,4 +1,4 @@
-"""Error messages: where a wrong value is, what is wrong with it, and the remedy."""
+"""Error messages: the place of a wrong value, the mistake, and the remedy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SYNONYMS = {
     **{"fp32": "float32", "single": "float32", "speed": "rate"},
     **letters_of_parameters(),
 }
-"""What people call a value by another name."""
+"""Common other names of values, in lower case, with the name that the configuration takes."""
 
 KeyPath = tuple[str | int, ...]
 
@@ -116,17 +116,17 @@ def _unknown_key(key: str, known: Collection[str], *, alone: bool) -> str:
 def _unlisted(value: Any, expected: str, or_form: str) -> str:
     """The message for a value that is none of those which pydantic lists as ``'a', 'b' or 'c'``."""
     listed = expected.replace("'", "").replace(" or ", ", ")
-    found = value if isinstance(value, str) and value else shown(value)
+    given = value if isinstance(value, str) and value else shown(value)
     # YAML reads yes as true
     near = nearest(value, re.findall("'([^']+)'", expected)) if isinstance(value, str) else ""
-    return f"must be one of {listed}{or_form}; found {found}{near}"
+    return f"must be one of {listed}{or_form}; found {given}{near}"
 
 
 def problem_of(error: ErrorDetails, model: type[Keys]) -> tuple[KeyPath, str]:
-    """An error of pydantic's as (key path, what is wrong and what would be right)."""
-    place, value, kind = error["loc"], error["input"], error["type"]
-    or_form = f" {place[-1]}" if place and place[-1] in (OR_MANY, OR_EACH) else ""
-    path = tuple(part for part in place if part not in (MANY, EACH, OR_MANY, OR_EACH))
+    """An error of pydantic's as its key path and our message."""
+    location, value, kind = error["loc"], error["input"], error["type"]
+    or_form = f" {location[-1]}" if location and location[-1] in (OR_MANY, OR_EACH) else ""
+    path = tuple(part for part in location if part not in (MANY, EACH, OR_MANY, OR_EACH))
     limits, holder = error.get("ctx", {}), model_at(model, path[:-1])
     text = error["msg"]
     if kind in ("extra_forbidden", "invalid_key"):

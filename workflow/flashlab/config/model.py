@@ -155,7 +155,7 @@ class Figure(Keys):
 
 
 class Experiment(Keys):
-    """A sweep of one parameter, with what is measured of it and drawn."""
+    """A sweep of one parameter, with its implementations, metrics and figures."""
 
     name: Name
     title: Localized = Field(examples=[{"zh_TW": "序列長度", "en": "Sequence length"}])
@@ -170,7 +170,7 @@ class Experiment(Keys):
 
 
 UNREPORTED = {"reported": False}
-"""What marks a top-level key that no report depends on."""
+"""The mark of a top-level key that no report depends on."""
 
 
 def _key(description: str, default: Any = ..., **more: Any) -> Any:

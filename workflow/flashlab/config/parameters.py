@@ -1,6 +1,6 @@
 """The parameters in the configuration's blocks, and how they depend on one another.
 
-What there is comes from the benchmark's declaration: its parameters, and its products, of which a
+They come from the benchmark's declaration: its parameters, and its products, of which a
 block gives any two.
 """
 
@@ -14,7 +14,7 @@ from flashlab.benchmarks.model import Benchmark, Parameter, Product
 from flashlab.benchmarks.registry import BENCHMARKS
 
 Problem = tuple[tuple[str, ...], str]
-"""A key of a block (none: the whole block), and what is wrong with it."""
+"""A key of a block (none: the whole block), and the message about it."""
 
 
 def letters_of_parameters() -> dict[str, str]:
@@ -61,8 +61,8 @@ def _link_problems(product: Product, block: Mapping[str, Any]) -> Iterator[Probl
     names = ", ".join(product.names)
     given = [name for name in product.names if name in block]
     if len(given) < 2:
-        found = f"only {given[0]}" if given else "none of them"
-        yield (), f"give two of {names} (as {product}); found {found}"
+        count = f"only {given[0]}" if given else "none of them"
+        yield (), f"give two of {names} (as {product}); found {count}"
     if len(given) > 2:
         first, whole, second = (block[name] for name in product.names)
         text = f"give two of {names}, as the third follows ({product})"

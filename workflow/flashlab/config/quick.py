@@ -9,7 +9,7 @@ DEVICES = ("cuda", "cpu")
 
 
 def _ends(block: Mapping[str, Any], sweep: str) -> dict[str, Any]:
-    """A block with the first and the last value of its sweep, and of what varies along with it."""
+    """A block with the first and the last value of its sweep, and of parameters swept with it."""
     values = block.get(sweep)
     if not isinstance(values, list) or len(values) < 3:
         return dict(block)

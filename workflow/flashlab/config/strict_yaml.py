@@ -20,7 +20,7 @@ _QUOTE = "put text that holds : # * & ! or quotation marks in quotes, or check t
 
 
 class StrictYamlError(ValueError):
-    """Text that is not YAML, or that is ambiguous: where, what is wrong, and what to do."""
+    """Text that is not YAML, or that is ambiguous: the place, the mistake, and the remedy."""
 
 
 def _mistake(line: int, column: int, message: str) -> StrictYamlError:
@@ -102,7 +102,7 @@ def line_of(file: Path, path: Sequence[str | int]) -> int | None:
     line = None
     for part in map(str, path):
         inside = node.value if isinstance(node, yaml.CollectionNode) else []
-        pairs = inside if isinstance(node, yaml.MappingNode) else [(each, each) for each in inside]
+        pairs = inside if isinstance(node, yaml.MappingNode) else [(item, item) for item in inside]
         names = [key.value if pairs is inside else str(i) for i, (key, _) in enumerate(pairs)]
         if part not in names:
             break

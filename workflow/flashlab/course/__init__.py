@@ -1,1 +1,1 @@
-"""Files of the course's script: read, and told which run each is."""
+"""Files of the course's script: read, and assigned to runs."""

@@ -1,4 +1,4 @@
-"""From a folder's files to runs: each by what declares it, its numbers, and the folder as a whole.
+"""From a folder's files to runs: by declarations, by numbers, and by the folder as a whole.
 
 FLOPs and memory leave each file a few runs (`identity`): mostly, how B·H splits is open. What names
 and tables do not say, the folder does: its files are sweeps of one parameter at a time from a base
@@ -39,7 +39,7 @@ from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError
 
 SCRIPT_DEFAULTS = {"batch_size": 32, "num_heads": 32, "emb_dim": 2048}
-"""What the course's script measures where a flag is not given."""
+"""The sizes that the course's script measures where a flag is not given."""
 
 FLASH2_CAPABILITY = 8.0
 """The least compute capability that flash-attn 2 runs on."""
@@ -57,7 +57,7 @@ Base = tuple[int, ...]
 
 
 class FolderError(Exception):
-    """A folder that cannot be told apart into runs: one message that says why, and what to do."""
+    """A folder whose files cannot be assigned to runs: the reason and the remedy."""
 
 
 class OpenFolderError(FolderError):
@@ -72,7 +72,7 @@ class OpenFolderError(FolderError):
 class FoundRun:
     """A measurement of a run, or that it failed: `file` is empty where a row says so.
 
-    `remarks` are what a reader of the report should know of it.
+    `remarks` are for the reader of the report.
     """
 
     run: Run
@@ -107,11 +107,11 @@ def _base_of(shape: Shape) -> Base:
 
 
 def _steps(base: Base, shape: Shape) -> int:
-    """In how many sizes a shape differs from a base."""
+    """The number of sizes in which a shape differs from a base."""
     return sum(a != b for a, b in zip(base, _base_of(shape), strict=True))
 
 
-# What a file can be by itself
+# The runs of a file by itself
 
 
 def _members(candidate: Candidate) -> Iterator[Shape]:
@@ -127,7 +127,7 @@ def _differs(shape: Shape, said: Declaration) -> bool:
 
 
 def _options(identified: Identification) -> list[Option]:
-    """The runs that fit a file's numbers and what is declared of it; none where too little is."""
+    """The runs that fit a file's numbers and its declaration; none where too little is declared."""
     said = identified.declared
     if said.run:
         return [said.run]
@@ -142,7 +142,7 @@ def _options(identified: Identification) -> list[Option]:
 
 
 def _options_at(base: Base, entry: _Entry) -> list[Option]:
-    """The runs of a file at a base point but for what is declared, by its FLOPs alone."""
+    """The runs of a file by its FLOPs alone, with a base point's sizes where none are declared."""
     said = entry.identified.declared
     if said.implementation is None:
         return []
@@ -161,11 +161,11 @@ def _options_at(base: Base, entry: _Entry) -> list[Option]:
     ]
 
 
-# What refutes a declaration
+# Contradictions
 
 
 def _is_in_milliseconds(identified: Identification) -> bool:
-    """Whether a file's numbers make no run, but would with its times over 1,000."""
+    """True if a file's numbers are of no run, but would be with its times divided by 1,000."""
     numbers, shape = identified.file.numbers, identified.declared.shape
     flops = numbers.forward_flops / 1e3
     if shape is not None:
@@ -175,12 +175,12 @@ def _is_in_milliseconds(identified: Identification) -> bool:
 
 
 def _refuse_contradictions(file: CourseFile, identified: Identification) -> None:
-    """FolderError where what declares a file contradicts itself, or its numbers."""
+    """FolderError where a file's declarations contradict one another, or its numbers."""
     declared = [*file.rows, *filter(None, [file.recorded])]
     for one, other in itertools.pairwise(declared):
-        kinds = [kind_of_device(each.device_name) for each in (one, other)]
+        kinds = [kind_of_device(declaration.device_name) for declaration in (one, other)]
         if one.contradicts(other) or (None not in kinds and kinds[0] != kinds[1]):
-            texts = [_described(each) for each in (one, other)]
+            texts = [_described(declaration) for declaration in (one, other)]
             raise FolderError(
                 f"{file.name}: {one.source} says {texts[0]}, but {_SOURCES[other.source]} says "
                 f"{texts[1]}; correct the one that is wrong"
@@ -196,15 +196,15 @@ def _refuse_contradictions(file: CourseFile, identified: Identification) -> None
         return
     if reading == "flops":
         wanted = f"{costs.forward_flops(said.shape):.9g}" if said.shape else ""
-        found = (
+        problem = (
             f"time and rate make {file.numbers.forward_flops:.9g} FLOPs forward, and that run "
             f"takes {wanted}"
         )
     else:
         made = " or ".join(candidate.describe() for candidate in identified.possible[:SHOWN])
-        found = f"its FLOPs and memory are those of {made or 'no run that is known'}"
+        problem = f"its FLOPs and memory are those of {made or 'no run that is known'}"
     raise FolderError(
-        f"{file.name}: {_SOURCES[said.source]} says {_described(said)}, but {found}; correct the "
+        f"{file.name}: {_SOURCES[said.source]} says {_described(said)}, but {problem}; correct the "
         "row, or leave the file out"
     )
 
@@ -221,7 +221,7 @@ def _described(said: Declaration) -> str:
     return ", ".join(filter(None, (said.describe(), said.device_name)))
 
 
-# What the folder says
+# The folder as a whole
 
 
 def _near(bases: Iterable[Base], entry: _Entry) -> list[Option]:
@@ -238,12 +238,12 @@ def _bases(entries: Sequence[_Entry]) -> list[Base]:
 
 
 def _defaults(base: Base) -> int:
-    """How many sizes of a base are the script's defaults."""
+    """The number of a base's sizes that are the script's defaults."""
     return sum(size == SCRIPT_DEFAULTS.get(name) for name, size in zip(SIZES, base, strict=True))
 
 
 def _family(option: Option) -> tuple[int, int, int, bool]:
-    """What of a shape is no split of B·H: B·H itself, N, d and the mask."""
+    """B·H, N, d and the mask: what remains of a shape if B and H are not told apart."""
     shape = option[1]
     return shape.batch_size * shape.num_heads, shape.seq_len, shape.head_dim, shape.causal
 
@@ -281,12 +281,12 @@ def _settle(entries: Sequence[_Entry]) -> None:
 
 
 def _settle_by_pairs(entries: Sequence[_Entry], of: Callable[[Option], Any]) -> bool:
-    """Leave open files the options that the other implementation may have too, by what `of` gives.
+    """Leave open files the options that are also possible for the other implementation.
 
     Only where that leaves one, which it may have as often. Whether anything has changed.
     """
     possible = [{(option[0], of(option)) for option in entry.options} for entry in entries]
-    often = Counter(each for options in possible for each in options)
+    often = Counter(itertools.chain.from_iterable(possible))
     names = {who for who, _ in often}
     changed = False
     for entry, options in zip(entries, possible, strict=True):
@@ -302,20 +302,20 @@ def _settle_by_pairs(entries: Sequence[_Entry], of: Callable[[Option], Any]) -> 
 
 
 def _settle_by_flops(entries: Sequence[_Entry]) -> None:
-    """The runs of files whose memory tells nothing, from the base of all others."""
+    """The runs of files whose memory identifies nothing, from the base of all others."""
     others = [entry for entry in entries if entry.options]
     bases = _bases(others)
     for entry in entries:
         if not entry.options:
-            found = {option for base in bases for option in _options_at(base, entry)}
-            entry.options = sorted(found)
+            options = {option for base in bases for option in _options_at(base, entry)}
+            entry.options = sorted(options)
 
 
-# What is asked
+# Questions to the user
 
 
 def _open_row(entry: _Entry) -> list[str]:
-    """A row of runs.csv with what all options of a file agree on, and the other cells open."""
+    """A row of runs.csv with the values that all options of a file share; other cells are open."""
     said = entry.identified.declared
     cells = []
     for name in ATTRIBUTES:
@@ -369,8 +369,8 @@ def _ask(entries: Sequence[_Entry], folder: CourseFolder, failed: Iterable[Found
     for entry in entries:
         if entry.option:
             shapes[entry.option[0]].add(entry.option[1])
-    for found in failed:
-        shapes[found.run.implementation].add(Shape.of(found.run))
+    for failure in failed:
+        shapes[failure.run.implementation].add(Shape.of(failure.run))
     ends = [] if folder.tables else _missing_ends(shapes)
     if not undecided and not ends:
         return
@@ -380,16 +380,16 @@ def _ask(entries: Sequence[_Entry], folder: CourseFolder, failed: Iterable[Found
     ]
     names = ", ".join(entry.file.name for entry in undecided[:SHOWN])
     more = f" and {len(undecided) - SHOWN} more" if len(undecided) > SHOWN else ""
-    told = []
+    problems = []
     if undecided:
-        told.append(f"which runs {names}{more} are cannot be told from names and numbers")
+        problems.append(f"which runs {names}{more} are cannot be told from names and numbers")
     if ends:
         listed = ", ".join(" ".join(_described_shape(shape)) for shape in ends[:SHOWN])
-        told.append(
+        problems.append(
             f"{NAIVE} has no file for {listed}, where another implementation has one (write "
             f"{OUT_OF_MEMORY} as its file if it ran out of memory, or delete the row)"
         )
-    raise OpenFolderError("; ".join(told), _table(rows))
+    raise OpenFolderError("; ".join(problems), _table(rows))
 
 
 def _described_shape(shape: Shape) -> list[str]:
@@ -400,27 +400,25 @@ def _described_shape(shape: Shape) -> list[str]:
 
 
 def class_of_device(workspaces: Collection[int], ran_flash2: bool) -> str | None:
-    """What a GPU is whose cuBLAS workspaces have one of these sizes, by compute capability.
+    """The name, by compute capability, of a GPU whose cuBLAS workspaces have one of these sizes.
 
     None where no known device has them.
     """
-    found = {
+    ccs = {
         float(device.compute_capability)
         for device in known_devices()
         if device.cublas_workspaces in workspaces
         and not (ran_flash2 and float(device.compute_capability) < FLASH2_CAPABILITY)
     }
-    if not found:
+    if not ccs:
         return None
-    low, high = int(min(found)), int(max(found))
-    span = (
-        f"{min(found)}" if len(found) == 1 else f"{low}.x" if low == high else f"{low}.x–{high}.x"
-    )
+    low, high = int(min(ccs)), int(max(ccs))
+    span = f"{min(ccs)}" if len(ccs) == 1 else f"{low}.x" if low == high else f"{low}.x–{high}.x"
     return f"NVIDIA GPU (compute capability {span})"
 
 
 def _device_of(entries: Sequence[_Entry], given: str | None) -> str | None:
-    """The device of files that name none: that which is given, that of all others, or a class."""
+    """The device of files that name none: the given one, that of all others, or a class of GPUs."""
     named = {entry.file.declaration.device_name for entry in entries} - {None}
     if given or named:
         return given or (named.pop() if len(named) == 1 else None)
@@ -463,7 +461,7 @@ def _failed_runs(folder: CourseFolder, device: str | None) -> Iterator[FoundRun]
 def assemble(
     folder: CourseFolder, known: Collection[str], device: str | None = None
 ) -> tuple[list[FoundRun], list[Remark]]:
-    """The runs of a folder, one for each measurement, and what is to be said of its files.
+    """The runs of a folder, one for each measurement, and the remarks on its files.
 
     Args:
         folder: what was read.
@@ -471,7 +469,7 @@ def assemble(
         device: the name of the GPU, where the user gives it.
 
     Raises:
-        FolderError: a file is refused, what declares one contradicts itself or its numbers, or
+        FolderError: a file is refused, a declaration contradicts another or its numbers, or
             nothing is left.
         OpenFolderError: something has to be asked.
     """
@@ -501,31 +499,31 @@ def assemble(
     named = _device_of(entries, device)
     failed = list(_failed_runs(folder, named))
     _ask(entries, folder, failed)
-    found: dict[str, FoundRun] = {}
+    by_key: dict[str, FoundRun] = {}
     for entry in entries:
         assert entry.option is not None
         run, own = _run_of(entry, entry.option), entry.file.declaration.device_name
         remarks += entry.remarks
         key = repr((run, entry.file.numbers, entry.file.read.samples))
-        if other := found.get(key):
+        if other := by_key.get(key):
             double = Remark(entry.file.name, "form.double", {"other": other.file})
             remarks.append(double)
-            found[key] = replace(other, remarks=(*other.remarks, double))
+            by_key[key] = replace(other, remarks=(*other.remarks, double))
             continue
         if entry.identified.reading == "fits" and entry.option[0] in (NAIVE, FLASH2):
             entry.remarks.append(Remark(entry.file.name, "form.exact_memory"))
         device_name = device or own or named
-        found[key] = FoundRun(run, entry.file.name, "ok", device_name, tuple(entry.remarks))
+        by_key[key] = FoundRun(run, entry.file.name, "ok", device_name, tuple(entry.remarks))
     for remark in folder.remarks:
-        for key, other in found.items():
+        for key, other in by_key.items():
             if remark.code == "form.double" and remark.params["other"] == other.file:
-                found[key] = replace(other, remarks=(*other.remarks, remark))
-    runs = [*found.values(), *failed]
+                by_key[key] = replace(other, remarks=(*other.remarks, remark))
+    runs = [*by_key.values(), *failed]
     if not runs:
         raise FolderError("there is no result of the course's script in it")
     kinds: dict[tuple[str, str], str] = {}
-    for each in runs:
-        kinds.setdefault((each.run.dtype, each.run.device), each.file or RUNS_CSV)
+    for result in runs:
+        kinds.setdefault((result.run.dtype, result.run.device), result.file or RUNS_CSV)
     if len(kinds) > 1:
         listed = ", ".join(f"{file} is {dtype} on {on}" for (dtype, on), file in kinds.items())
         raise FolderError(f"its results are of several kinds: {listed}; import each by itself")

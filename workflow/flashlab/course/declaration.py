@@ -1,4 +1,4 @@
-"""What a file is declared to be: by a row of ``runs.csv``, by its record, or by its name.
+"""A file's declaration of its run: by a row of ``runs.csv``, by its record, or by its name.
 
 A row of ``runs.csv`` takes precedence over a record, and a record over a name.
 """
@@ -21,7 +21,7 @@ ATTRIBUTES = ("implementation", "batch_size", "seq_len", "num_heads", "emb_dim",
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a file is declared to be; None for what is not declared.
+    """The run that a file is declared to be of; None for each attribute that is not declared.
 
     `source` is ``runs.csv``, ``record``, ``name``, or ``file`` for what stands beside the numbers;
     `gpu` is False if the run is declared to be on a CPU, or in another number format than float16.
@@ -56,7 +56,7 @@ class Declaration:
 
     @property
     def stated(self) -> dict[str, Any]:
-        """What is declared about the run itself, by attribute."""
+        """The declared values of the run's attributes."""
         values = ((name, getattr(self, name)) for name in ATTRIBUTES)
         return {name: value for name, value in values if value is not None}
 
@@ -66,12 +66,12 @@ class Declaration:
         return replace(self, **gone, hinted=self.hinted - gone.keys())
 
     def completed_by(self, other: Declaration) -> Declaration:
-        """The declaration, with what it leaves out taken from another."""
+        """The declaration, completed from another."""
         missing: dict[str, Any] = {k: v for k, v in other.stated.items() if k not in self.stated}
         return replace(self, **missing, hinted=self.hinted | (other.hinted & missing.keys()))
 
     def contradicts(self, other: Declaration) -> bool:
-        """Whether the two state different values of an attribute."""
+        """True if the two state different values of an attribute."""
         mine, theirs = self.stated, other.stated
         return any(mine[name] != theirs[name] for name in mine.keys() & theirs.keys())
 
@@ -85,7 +85,7 @@ class Declaration:
 
 @dataclass(frozen=True)
 class DeclaredFile:
-    """A sound result by its path in the folder: its numbers, and what it is declared to be."""
+    """A sound result by its path in the folder: its numbers and its declaration."""
 
     name: str
     numbers: Numbers
@@ -93,7 +93,7 @@ class DeclaredFile:
 
 
 def device_is_gpu(name: str) -> bool:
-    """Whether a device is a GPU; a CPU is recognized by its name."""
+    """True if a device's name is not that of a CPU."""
     return not re.search(r"\bcpus?\b", name, re.IGNORECASE)
 
 
@@ -104,12 +104,12 @@ def kind_of_device(name: str | None) -> str | None:
 
 
 def is_same_device(one: str, other: str | None) -> bool:
-    """Whether two names are of one kind of device; False where one is not known."""
+    """True if two names are of one kind of device; False where one is not known."""
     return other is not None and kind_of_device(one) == kind_of_device(other)
 
 
 def of_row(row: DeclaredRun, source: str = RUNS_CSV) -> Declaration:
-    """What a row of ``runs.csv`` declares."""
+    """The declaration in a row of ``runs.csv``."""
     return Declaration(
         source,
         row.implementation,
@@ -120,16 +120,17 @@ def of_row(row: DeclaredRun, source: str = RUNS_CSV) -> Declaration:
 
 
 def of_cells(cells: Mapping[str, str]) -> Declaration | None:
-    """What cells of a table of runs declare that stand beside a result's numbers; None of none.
+    """The declaration in the cells beside a result's numbers; None without such cells.
 
-    UnsoundFileError for a cell that is unsound.
+    Raises:
+        UnsoundFileError: a cell cannot be read.
     """
     row = read_row(0, {**cells, "file": "."})
     return of_row(row, "file") if cells else None
 
 
 def of_record(claim: Claim) -> Declaration:
-    """What a record declares itself to be, which is a claim like any other.
+    """The declaration in a record, which is not more trusted than any other.
 
     If flash-attn was not installed, ``Flash2`` ran another kernel, which takes other memory.
     """

@@ -18,7 +18,7 @@ MAX_FILES = 10_000
 """Most files of one submission that are graded."""
 
 MAX_ENTRIES = 100_000
-"""Most directory entries of one submission that are looked at."""
+"""Most directory entries of one submission that are listed."""
 
 MAX_DEPTH = 8
 """Most levels of nested folders."""
@@ -27,7 +27,7 @@ MAX_BYTES = 128 * 1024**2
 """Most bytes of one submission that are read; the lab's 36 records have 5 MiB at most."""
 
 BEGIN = 4096
-"""Bytes by which a file that is not named like one shows that it is a result."""
+"""Bytes that are read of a file whose name is not a result's, to see if it is one."""
 
 LEFT_BY_TOOLS = "__MACOSX"
 """A folder that macOS puts into zip files."""
@@ -38,12 +38,12 @@ Found = tuple[str, bytes | UnsoundFileError]
 
 
 class EnoughReadError(Exception):
-    """A submission is read no further: the path of what was too much, and why."""
+    """A submission that exceeds a limit: the path at which it does, and which limit."""
 
 
 @dataclass
 class Budget:
-    """What is left to read of a submission; `EnoughReadError` where it does not suffice."""
+    """The entries, files and bytes that may still be read; `EnoughReadError` beyond them."""
 
     entries: int = MAX_ENTRIES
     files: int = MAX_FILES
@@ -73,7 +73,7 @@ class Budget:
 
 
 def is_result(name: str, begin: Callable[[], bytes]) -> bool:
-    """Whether a file is read: by its name, or because it begins like JSON of the script."""
+    """True if a file is to be read: by its name, or because it begins like the script's JSON."""
     if name.lower().endswith(".json") or name.lower() == RUNS_CSV:
         return True
     if name.lower().endswith(".ipynb"):
@@ -94,8 +94,8 @@ def _begin(name: str, folder: int) -> bytes:
 
 
 Enter = Callable[[str, str, int, Budget, int], Iterator[Found] | None]
-"""What yields the files in an archive, by its path, its name in the open folder, that folder, what
-is left to read and the depth; None for what is no archive."""
+"""A function that yields the files in an archive, or returns None for a file that is none. It takes
+the path, the name in the open folder, that folder's descriptor, the budget and the depth."""
 
 
 def _no_archives(path: str, name: str, folder: int, left: Budget, depth: int) -> None:

@@ -1,4 +1,4 @@
-"""A folder of results: what is in it, and what each file is declared to be.
+"""A folder of results: its files, each with its declaration.
 
 Importing, `selfcheck` and grading read a folder here, so that all of them see the same.
 """
@@ -56,7 +56,7 @@ class CourseFile(DeclaredFile):
 
 @dataclass(frozen=True)
 class Remark:
-    """What a reader should know of a file: why it is refused, or how it was read.
+    """A note on a file for its reader: the reason that it is refused, or how it was read.
 
     `code` is the key of its message in the catalog ``course``.
     """
@@ -69,7 +69,7 @@ class Remark:
 
 @dataclass(frozen=True)
 class CourseFolder:
-    """The results of a folder by their paths, and what is to be said of it.
+    """The results of a folder by their paths, and the remarks on it.
 
     `failed` are records without numbers, by their paths: their status and claim. `out_of_memory`
     are the rows of ``runs.csv`` that declare such runs.
@@ -86,16 +86,16 @@ class _Reader:
     """Collects one folder; runs.csv may come after the files that it declares."""
 
     def __init__(self) -> None:
-        self.found = CourseFolder()
+        self.folder = CourseFolder()
         self.seen: dict[str, list[str]] = defaultdict(list)
         self.declared: dict[str, list[tuple[str, DeclaredRun]]] = {}
         self.others: list[str] = []
 
     def refuse(self, file: str, problem: UnsoundFileError) -> None:
-        self.found.remarks.append(Remark(file, problem.code, problem.params, is_refusal=True))
+        self.folder.remarks.append(Remark(file, problem.code, problem.params, is_refusal=True))
 
     def note(self, file: str, code: str, **params: str) -> None:
-        self.found.remarks.append(Remark(file, code, params))
+        self.folder.remarks.append(Remark(file, code, params))
 
     def see(self, path: str) -> None:
         """Note a file that rows can name: macOS decomposes a name's letters, and tables do not."""
@@ -124,7 +124,7 @@ class _Reader:
             except UnsoundFileError as problem:
                 self.refuse(name, problem)
             except NotMeasuredError as reason:
-                self.found.failed[name] = reason.status, reason.claim
+                self.folder.failed[name] = reason.status, reason.claim
                 self.note(name, "form.not_measured", status=reason.status)
 
     def _take_result(self, name: str, read: CourseResult, path: str, digest: str) -> None:
@@ -133,7 +133,7 @@ class _Reader:
             recorded = said = of_record(read.claim)
         elif beside := of_cells(read.stated):
             recorded, said = beside, beside.completed_by(said)
-        self.found.files[name] = CourseFile(
+        self.folder.files[name] = CourseFile(
             *(name, read.numbers, said),
             recorded=recorded,
             read=read,
@@ -146,7 +146,7 @@ class _Reader:
 
     def _take_declarations(self, path: str, content: bytes) -> None:
         runs = read_runs_csv(content)
-        self.found.tables.append(path)
+        self.folder.tables.append(path)
         for problem in runs.problems:
             self.refuse(path, problem)
         for code in runs.notes:
@@ -154,13 +154,13 @@ class _Reader:
         folder = PurePosixPath(path).parent
         for row in runs.rows:
             if row.file == OUT_OF_MEMORY:
-                self.found.out_of_memory.append(row)
+                self.folder.out_of_memory.append(row)
             else:
                 file = normalize("NFC", str(folder / row.file))
                 self.declared.setdefault(file, []).append((path, row))
 
     def finish(self) -> CourseFolder:
-        files = self.found.files
+        files = self.folder.files
         for file, rows in self.declared.items():
             if file not in self.seen:
                 table, row = rows[0]
@@ -175,21 +175,21 @@ class _Reader:
                 self.refuse(file, NotAResultError())
             else:
                 self.note(file, "form.not_a_result")
-        return self.found
+        return self.folder
 
     def _leave_out_doubles(self) -> None:
         """Count a result once that is there twice, such as in a folder and in its report's PDF."""
         seen: dict[str, str] = {}
-        for name, file in list(self.found.files.items()):
+        for name, file in list(self.folder.files.items()):
             stated = file.declaration.stated
             other = seen.setdefault(repr((file.numbers, file.read.samples, stated)), name)
             if other != name and stated:
-                del self.found.files[name]
+                del self.folder.files[name]
                 self.note(name, "form.double", other=other)
 
 
 def _declared(file: CourseFile, rows: Sequence[Declaration]) -> CourseFile:
-    """With what the rows of runs.csv declare it to be, of which the first counts, completed."""
+    """The file with its rows of runs.csv, the first of which completes its declaration."""
     said = rows[0].completed_by(file.declaration)
     if file.recorded:
         device = said.device_name or file.recorded.device_name
@@ -198,7 +198,7 @@ def _declared(file: CourseFile, rows: Sequence[Declaration]) -> CourseFile:
 
 
 def read_folder(files: Iterable[Found]) -> CourseFolder:
-    """What these files are; each is read when the iterable reaches it."""
+    """The folder that these files make; each file is read when the iterable reaches it."""
     reader = _Reader()
     for path, content in files:
         reader.take(path, content)

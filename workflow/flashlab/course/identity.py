@@ -145,17 +145,17 @@ def candidates(flops: float, memory: float, workspaces: tuple[int, ...]) -> tupl
     `workspaces` are the bytes that the cuBLAS workspaces can have. In float16 on CUDA, within
     `costs.has_memory_model`; empty where nothing there makes these numbers.
     """
-    found: list[Candidate] = []
+    fitting: list[Candidate] = []
     for causal, operations in ((False, 4), (True, 2)):
         product = round(flops / operations / 8) * 8  # d is a multiple of 8
         if memory % 1 == 0 and product and agree(product * operations, flops):
             made = _of_product(product, int(memory), causal, workspaces)
-            found += [candidate for candidate in made if _makes(candidate, int(memory))]
-    return tuple(found)
+            fitting += [candidate for candidate in made if _makes(candidate, int(memory))]
+    return tuple(fitting)
 
 
 def fits(candidate: Candidate, declared: Declaration) -> bool:
-    """Whether a declaration, complete or partial, names a member of the candidate's family."""
+    """True if a declaration, complete or partial, is of a member of the candidate's family."""
     b, h, e = declared.batch_size, declared.num_heads, declared.emb_dim
     groups, d = candidate.groups, candidate.head_dim
     heads = h if h is not None else (e // d if e is not None and e % d == 0 else None)
@@ -186,7 +186,7 @@ def family_of(implementation: str, shape: Shape) -> Candidate:
 
 
 def _candidates_of(result: DeclaredFile, allowed: Iterable[int]) -> tuple[Candidate, ...]:
-    """What can have made a file, with any of these workspaces or with those of a known device."""
+    """The candidates for a file's run, with these cuBLAS workspaces or a known device's."""
     shape, numbers = result.declaration.shape, result.numbers
     flops = numbers.forward_flops
     if shape is not None and not numbers.is_exact:
@@ -242,7 +242,7 @@ def _workspaces(results: Sequence[DeclaredFile]) -> tuple[set[int], int | None]:
 
 
 def memory_is_exact(declared: Declaration, shape: Shape) -> bool:
-    """Whether the memory of every implementation that the file can be is right to the byte."""
+    """True if the memory model is exact for every implementation that the file can be of."""
     ranges = {NAIVE: costs.naive_memory_is_exact, FLASH2: costs.flash2_memory_is_exact}
     implementation = declared.implementation
     if implementation is None:
@@ -253,12 +253,12 @@ def memory_is_exact(declared: Declaration, shape: Shape) -> bool:
 Reading = Literal[
     "fits", "rounded_memory", "flops", "memory", "not_cuda", "other_kernel", "rounded", "not_exact"
 ]
-"""What numbers say of a declaration: the first two that they fit, but for the last digit of the
-memory, the next two what contradicts it, the others why they cannot tell."""
+"""The result of comparing a file's numbers with its declaration: they fit (the second: but for the
+last digit of the memory), they contradict it by their FLOPs or memory, or cannot be compared."""
 
 
 class Identification:
-    """A file, what can have made its numbers, and what of its declaration these leave.
+    """A file, the candidates for its run, and the declarations that its numbers do not refute.
 
     `allowed` are the bytes that its cuBLAS workspaces may have, ascending. `every` are the
     candidates with the workspaces of any known device, `possible` those with allowed ones, and
@@ -300,7 +300,7 @@ class Identification:
 
     @cached_property
     def reading(self) -> Reading:
-        """Whether the numbers fit the declaration, contradict it, or why they cannot tell."""
+        """The result of comparing the numbers with the declaration."""
         declared, numbers, shape = self.declared, self.file.numbers, self.declared.shape
         if shape is not None and not numbers.has_flops(costs.forward_flops(shape)):
             return "flops"
@@ -319,7 +319,7 @@ class Identification:
 
 
 def identify(files: Sequence[DeclaredFile]) -> tuple[list[Identification], list[int]]:
-    """Each file of a folder by what can have made it.
+    """Each file of a folder with the candidates for its run.
 
     The second are workspaces that the files of a device agree on though they are not those of the
     device, or of any.

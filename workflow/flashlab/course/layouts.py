@@ -36,27 +36,27 @@ _OF_PASS = {
     "forward": r"forward|fwd|前向|正向",
     "backward": r"backward|bwd|反向|後向",
 }
-"""What the passes are called in the heading of a column, the first of which counts."""
+"""Patterns of a pass's names in the heading of a column; the first that matches counts."""
 
 
-def _place_of(heading: str) -> tuple[str, str] | None:
-    """Which number of a result a column has: its pass, empty for memory, and its key."""
+def _number_of(heading: str) -> tuple[str, str] | None:
+    """The pass (empty for memory) and the key of the number that a column holds."""
     for name, words in _OF_PASS.items():
         key = re.sub(words, "", heading, count=1, flags=re.IGNORECASE).strip(" \t_.-")
-        if key != heading.strip() and (found := kind_and_factor(key)) and found[0] != MEMORY:
+        if key != heading.strip() and (number := kind_and_factor(key)) and number[0] != MEMORY:
             return name, key
-    found = kind_and_factor(heading)
-    return ("", heading.strip()) if found and found[0] == MEMORY else None
+    number = kind_and_factor(heading)
+    return ("", heading.strip()) if number and number[0] == MEMORY else None
 
 
 def is_table_of_results(content: bytes) -> bool:
-    """Whether the first line of a CSV file has the numbers of results."""
+    """True if the first line of a CSV file has the columns of results."""
     try:
         header = decoded(content.partition(b"\n")[0], SPREADSHEETS)
     except UnsoundFileError:
         return False
-    places = {found[0] for cell in re.split("[,;\t]", header) if (found := _place_of(cell))}
-    return {"forward", "backward"} <= places
+    passes = {number[0] for cell in re.split("[,;\t]", header) if (number := _number_of(cell))}
+    return {"forward", "backward"} <= passes
 
 
 def _table_rows(content: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -79,14 +79,14 @@ def _table_rows(content: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
 def _row_document(header: Sequence[str], row: Sequence[str]) -> dict[str, Any]:
     document: dict[str, Any] = {}
     for heading, cell in zip(header, map(str.strip, row), strict=False):
-        place = _place_of(heading)
-        if place is None:
+        column = _number_of(heading)
+        if column is None:
             document[heading] = cell
             continue
         try:
             number: Any = float(cell)
         except ValueError:
             number = cell
-        name, key = place
+        name, key = column
         (document.setdefault(name, {}) if name else document)[key] = number
     return document

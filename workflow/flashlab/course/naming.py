@@ -1,4 +1,4 @@
-"""What a file's path seems to say of its run: hints, which the numbers overrule (`identity`).
+"""Declarations in the words of a file's path: hints, which the numbers overrule (`identity`).
 
 Names are read with caution: single letters (b16, n512 or s512, h32, e2048) count only if three of
 the four occur together, and a number by itself only if the path names just one parameter without
@@ -36,7 +36,7 @@ _FALSE = ("false", "0", "off", "no", "none")
 def _words(name: str) -> list[tuple[str, str]]:
     """The words of a name, each with the number after it or ``""``; ``batch_size`` is one word."""
     spaced = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
-    joined = _JOINED.sub(lambda found: re.sub("[^a-z]", "", found[0]), spaced)
+    joined = _JOINED.sub(lambda match: re.sub("[^a-z]", "", match[0]), spaced)
     return re.findall("([a-z]+)[^a-z0-9]*([0-9]*)", joined)
 
 
@@ -51,7 +51,7 @@ def _masks(words: Sequence[tuple[str, str]]) -> Iterator[bool]:
 
 @dataclass(frozen=True)
 class _Part:
-    """What a part of a path declares: values by attribute, several if it contradicts itself.
+    """The values that a part of a path declares, by attribute: several if it contradicts itself.
 
     `alone` are the numbers that belong to no word of ours, `numberless` the sizes without a number.
     """
@@ -62,7 +62,7 @@ class _Part:
 
 
 def _read_part(name: str, is_file: bool) -> _Part:
-    found: dict[str, set[Any]] = {}
+    values: dict[str, set[Any]] = {}
     letters: dict[str, set[Any]] = {}
     numberless = set()
     words = _words(name)
@@ -70,36 +70,36 @@ def _read_part(name: str, is_file: bool) -> _Part:
     for word, number in words:
         size = int(number) if len(number) <= 8 and number.strip("0") else None
         if implementation := IMPLEMENTATIONS.get(word + number):
-            found.setdefault("implementation", set()).add(implementation)
+            values.setdefault("implementation", set()).add(implementation)
         elif implementation := IMPLEMENTATIONS.get(word):
-            found.setdefault("implementation", set()).add(implementation)
+            values.setdefault("implementation", set()).add(implementation)
             continue
         elif word in _SIZES and not number:
             numberless.add(_SIZES[word])
         elif word in _SIZES and size:
-            found.setdefault(_SIZES[word], set()).add(size)
+            values.setdefault(_SIZES[word], set()).add(size)
         elif word in _LETTERS and size:
             letters.setdefault(_LETTERS[word], set()).add(size)
         elif word not in _CAUSAL:
             continue
         alone[number] -= 1
     if len(letters) >= 3:
-        found = {**letters, **found}
+        values = {**letters, **values}
     masks = set(_masks(words))
     # A folder named causal is the experiment, which has both masks.
     if masks and is_file:
-        found["causal"] = masks
+        values["causal"] = masks
     numbers = [int(number) for number in alone.elements() if len(number) <= 8]
-    return _Part(found, numbers, numberless)
+    return _Part(values, numbers, numberless)
 
 
 def of_name(path: str) -> Declaration:
-    """What a file's name declares or, for what it leaves out, the names of its folders.
+    """The declaration in a file's name and, for what it leaves out, in its folders' names.
 
     ``exp3/batch_size/flash_bs16.json``: Flash2 and batch_size 16. Contradictory values count as
     not given.
     """
-    found: dict[str, Any] = {}
+    declared: dict[str, Any] = {}
     parts = [
         _read_part(re.sub(r"\.json\Z", "", part, flags=re.IGNORECASE), is_file=depth == 0)
         for depth, part in enumerate(reversed(PurePosixPath(path).parts))
@@ -107,9 +107,9 @@ def of_name(path: str) -> Declaration:
     for part in parts:
         for attribute, values in part.values.items():
             # After a contradiction the folders above do not count either.
-            found.setdefault(attribute, values.pop() if len(values) == 1 else None)
-    numberless = {name for part in parts for name in part.numberless} - found.keys()
+            declared.setdefault(attribute, values.pop() if len(values) == 1 else None)
+    numberless = {name for part in parts for name in part.numberless} - declared.keys()
     if parts and len(numberless) == len(parts[0].alone) == 1 and (size := parts[0].alone[0]):
-        found[numberless.pop()] = size
-    stated = {attribute: value for attribute, value in found.items() if value is not None}
+        declared[numberless.pop()] = size
+    stated = {attribute: value for attribute, value in declared.items() if value is not None}
     return Declaration("name", **stated, hinted=frozenset(stated))

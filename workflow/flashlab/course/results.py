@@ -1,4 +1,4 @@
-"""A result of the course's script in JSON: its numbers, and what its ``record`` claims.
+"""A result of the course's script in JSON: its numbers, and the claims of its ``record``.
 
 Importing and grading read files here and nowhere else, so both accept the same files and refuse
 the others for the same reason.
@@ -55,14 +55,14 @@ FLOPS_RATIOS = {
 
 
 class NotAResultError(UnsoundFileError):
-    """JSON that has nothing of a result: a ``package.json``, an editor's settings."""
+    """JSON without any key of a result, such as a ``package.json``."""
 
     def __init__(self) -> None:
         super().__init__("form.not_a_result")
 
 
 class NotMeasuredError(Exception):
-    """A record that has no times: its status, and what it claims of the run if that is sound."""
+    """A record that has no times: its status, and its claim of the run if that is sound."""
 
     def __init__(self, status: str, claim: Claim | None = None) -> None:
         super().__init__(status)
@@ -72,7 +72,7 @@ class NotMeasuredError(Exception):
 
 @dataclass(frozen=True)
 class Rounding:
-    """How coarsely a file's times, or its rates, were rounded; by default not at all.
+    """The rounding of a file's times, or of its rates; by default none.
 
     `decimals` counts digits after the point, `digits` significant ones. Either may be what was
     rounded to, so an error is the larger of the two. `is_single` is whether they are float32.
@@ -101,7 +101,7 @@ class Numbers:
 
     @property
     def is_exact(self) -> bool:
-        """Whether rates, times and their sum agree to the last digits of a double."""
+        """True if rates, times and their sum agree to the last digits of a double."""
         flops = [self.rates[name] * self.seconds[name] / FLOPS_RATIOS[name] for name in PASSES]
         total = self.seconds["forward"] + self.seconds["backward"]
         added_up = agree(total, self.seconds["forward_backward"])
@@ -109,7 +109,7 @@ class Numbers:
 
     @property
     def memory_error(self) -> float:
-        """How far the memory in MiB may be off: half of its last digit, or what float32 leaves."""
+        """The error of the memory in MiB: half of its last digit, or float32's rounding."""
         exponent = int(Decimal(repr(self.peak_mib)).normalize().as_tuple().exponent)
         single = SINGLE_ERROR * self.peak_mib if _is_single(self.peak_mib) else 0.0
         return max(0.5 * 10.0 ** min(exponent, 0), single)
@@ -146,13 +146,13 @@ class Numbers:
         return self.product_error(self._sharpest)
 
     def has_flops(self, flops: float) -> bool:
-        """Whether the forward pass has `flops` operations, within rounding."""
+        """True if the forward pass has `flops` operations, within rounding."""
         return math.isclose(self.forward_flops, flops, rel_tol=self.flops_error)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a ``record`` block claims: the run, the device's name, and what provided the kernel.
+    """The claims of a ``record`` block: the run, the device's name, the kernel's provider.
 
     `protocol` is the name of the protocol, `started` the time of measuring as written, `imported`
     whether the record was converted from a result of the course's script. `nonce` is the grader's
@@ -187,7 +187,7 @@ class CourseResult:
 
 
 def agree(a: float, b: float) -> bool:
-    """Whether two numbers that follow from one another are equal but for rounding."""
+    """True if two numbers that follow from one another are equal but for rounding."""
     return math.isclose(a, b, rel_tol=ARITHMETIC_TOLERANCE)
 
 
@@ -233,13 +233,13 @@ NAMES = {
     **dict.fromkeys(("peak_memory_usage", "peak_memory", "memory_usage", "memory"), MEMORY),
     **dict.fromkeys(("峰值記憶體", "記憶體", "記憶體用量", "峰值記憶體用量"), MEMORY),
 }
-"""What each number is called."""
+"""The number that each of these names stands for."""
 
 WITH_UNIT = re.compile(r"(.*?)\s*[(（]([^)）]*)[)）]")
 
 
 def kind_and_factor(key: str) -> tuple[str, str] | None:
-    """Which number a key with its unit in parentheses is, and the factor to the script's unit."""
+    """The number that a key with a unit in parentheses names, and the factor to the script's."""
     parts = WITH_UNIT.fullmatch(key.strip())
     kind = parts and NAMES.get(parts[1])
     factor = parts and kind and UNITS[kind].get(parts[2].strip())
@@ -247,7 +247,7 @@ def kind_and_factor(key: str) -> tuple[str, str] | None:
 
 
 class _Reader:
-    """Reads the seven numbers of a document; notes what was in another unit."""
+    """Reads the seven numbers of a document; notes those that were in another unit."""
 
     def __init__(self) -> None:
         self.converted: dict[str, str] = {}
@@ -255,8 +255,8 @@ class _Reader:
     def _number(self, document: Mapping[str, Any], wanted: str, where: str = "") -> float:
         keys = {wanted: "1"}
         for key in document if wanted not in document else ():
-            if (found := kind_and_factor(key)) and found[0] == wanted:
-                keys = {key: found[1]}
+            if (meaning := kind_and_factor(key)) and meaning[0] == wanted:
+                keys = {key: meaning[1]}
         ((key, factor),) = keys.items()
         value = _read_value(document, key, where)
         if factor != "1" and type(value) in (int, float) and math.isfinite(value):
@@ -269,21 +269,21 @@ class _Reader:
         rates: dict[str, float] = {}
         for name in PASSES:
             measured = _read_mapping(document, name)
-            for key, found in ((TIME, seconds), (RATE, rates)):
-                found[name] = self._number(measured, key, f"{name}.")
+            for key, numbers in ((TIME, seconds), (RATE, rates)):
+                numbers[name] = self._number(measured, key, f"{name}.")
         peak = self._number(document, MEMORY)
         roundings = (_rounding_of([*values.values()]) for values in (seconds, rates))
         return Numbers(seconds, rates, peak, *roundings)
 
 
 def _is_single(value: float) -> bool:
-    """Whether a number is exactly one of float32."""
-    found: float = struct.unpack("f", struct.pack("f", value))[0]
-    return found == value
+    """True if a number is exactly representable in float32."""
+    single: float = struct.unpack("f", struct.pack("f", value))[0]
+    return single == value
 
 
 def _rounding_of(values: Sequence[float]) -> Rounding:
-    """How numbers were rounded that somebody has rounded alike."""
+    """The rounding of numbers that were all rounded in the same way."""
     texts = [Decimal(repr(value)).normalize().as_tuple() for value in values]
     decimals = max(-int(text.exponent) for text in texts)
     digits = max(len(text.digits) for text in texts)
@@ -311,13 +311,13 @@ def _read_run(document: Mapping[str, Any]) -> Run:
 
 def _part(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """A part of a ``record`` block; empty where there is none in that form."""
-    found = record.get(key)
-    return found if isinstance(found, dict) else {}
+    part = record.get(key)
+    return part if isinstance(part, dict) else {}
 
 
 def _text(part: Mapping[str, Any], key: str, most: int | None = None) -> str | None:
-    found = part.get(key)
-    return found[:most] if isinstance(found, str) else None
+    text = part.get(key)
+    return text[:most] if isinstance(text, str) else None
 
 
 def _read_claim(record: Mapping[str, Any]) -> Claim:
@@ -348,7 +348,7 @@ def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
     """Seconds of each timed call, of which a record has ms; empty for a block without metrics."""
     if "metrics" not in record:
         return {}
-    found: dict[str, tuple[float, ...]] = {}
+    samples: dict[str, tuple[float, ...]] = {}
     metrics = _read_mapping(record, "metrics", "record.")
     for name in ("forward", "backward"):
         key = f"record.metrics.{name}_time.samples"
@@ -360,12 +360,12 @@ def _read_samples(record: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
             raise UnsoundFileError("form.many_samples", key=key, most=str(MAX_SAMPLES))
         if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
             raise UnsoundFileError("form.record", key=key)
-        found[name] = tuple(_read_number(value / 1e3, key, TIME) for value in values)
-    return found
+        samples[name] = tuple(_read_number(value / 1e3, key, TIME) for value in values)
+    return samples
 
 
 def is_like_a_result(document: Mapping[str, Any]) -> bool:
-    """Whether a document has any key of a result."""
+    """True if a document has any key of a result."""
     return bool({*FLOPS_RATIOS, MEMORY, "record"} & document.keys())
 
 

@@ -1,4 +1,4 @@
-"""``runs.csv``, which declares what result files are."""
+"""``runs.csv``, which declares the runs of result files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_ROWS = 20_000
 MAX_COLUMNS = 100
 
 SPREADSHEETS = "cp950"
-"""What a spreadsheet in Taiwan writes where it does not write UTF-8: Big5."""
+"""Big5, the encoding of spreadsheets in Taiwan that do not write UTF-8."""
 
 OWN_COLUMNS = {"record", "sha256"}
 """Columns of the pipeline's own table of runs, which has the same name and declares nothing."""
@@ -35,9 +35,9 @@ OUT_OF_MEMORY = "oom"
 
 @dataclass(frozen=True)
 class DeclaredRun:
-    """A row of ``runs.csv``: which run a file is, as far as it is declared.
+    """A row of ``runs.csv``: the run of a file, as far as it is declared.
 
-    None stands for what the row leaves out; `device_name` is empty where none is given. A run that
+    None stands for an empty cell; `device_name` is empty where none is given. A run that
     ran out of memory has `OUT_OF_MEMORY` in place of a file.
     """
 
@@ -107,11 +107,12 @@ def read_row(line: int, cells: Mapping[str, str]) -> DeclaredRun:
 
 
 def delimiter_of(header: str) -> str:
-    """What separates the cells: a comma, or what spreadsheets write in its place.
+    """The delimiter of the cells: a comma, semicolon or tab.
 
-    UnsoundFileError where it separates more columns than any table of runs has.
+    Raises:
+        UnsoundFileError: there are more columns than any table of runs has.
     """
-    delimiter = next((each for each in ",;\t" if each in header), ",")
+    delimiter = next((character for character in ",;\t" if character in header), ",")
     if header.count(delimiter) >= MAX_COLUMNS:
         raise UnsoundFileError("form.csv_columns", most=str(MAX_COLUMNS))
     return delimiter
@@ -130,7 +131,7 @@ def _read_header(cells: Sequence[str]) -> list[str]:
 
 
 def read_runs_csv(content: bytes) -> DeclaredRuns:
-    """What ``runs.csv`` declares; spaces around a cell and rows without any text do not count.
+    """The declarations in ``runs.csv``; spaces around cells and empty rows do not count.
 
     Columns: file, and any of impl, batch_size, seq_len, num_heads, emb_dim, causal and device (the
     GPU's name); an empty cell, or one with `OPEN`, declares nothing. A row that is unsound is a
@@ -144,7 +145,7 @@ def read_runs_csv(content: bytes) -> DeclaredRuns:
         raise UnsoundFileError("form.csv", reason="it contains a NUL character")
     delimiter = delimiter_of(text.lstrip().partition("\n")[0])
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-    found = DeclaredRuns()
+    table = DeclaredRuns()
     notes: set[str] = {"form.csv_delimiter"} if delimiter != "," else set()
     if text.encode() != content.removeprefix(BOM_UTF8):
         notes.add("form.csv_encoding")
@@ -166,14 +167,14 @@ def read_runs_csv(content: bytes) -> DeclaredRuns:
             try:
                 if len(cells) != len(header):
                     raise UnsoundFileError("form.row_fields")
-                found.rows.append(read_row(rows.line_num, by_column))
+                table.rows.append(read_row(rows.line_num, by_column))
             except UnsoundFileError as problem:
                 line = str(rows.line_num)
-                found.problems.append(UnsoundFileError(problem.code, line=line, **problem.params))
+                table.problems.append(UnsoundFileError(problem.code, line=line, **problem.params))
                 continue
             if any("." in by_column.get(column, "") for column in SIZES):
                 notes.add("form.csv_decimals")
     except csv.Error as error:
         raise UnsoundFileError("form.csv", reason=str(error)) from error
-    found.notes.extend(sorted(notes))
-    return found
+    table.notes.extend(sorted(notes))
+    return table

@@ -1,4 +1,4 @@
-"""What the course's script and its students call things: implementations, parameters, passes."""
+"""The names that the course's script and its students use: implementations, sizes, passes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IMPLEMENTATIONS = {
     **dict.fromkeys(("flashattention", "flashattention2", "flashattn", "flashattn2"), FLASH2),
     **dict.fromkeys(("flash1", "fl1", "fa1", "flashattention1", "flashattn1"), "Flash1"),
 }
-"""What the course's implementations are called, in lower case."""
+"""Names of the course's implementations, in lower case."""
 
 CAUSAL = {
     **dict.fromkeys(("true", "1", "yes", "y", "t", "是", "有", "causal"), True),
@@ -33,7 +33,7 @@ COLUMNS = {
     **dict.fromkeys(("causal", "因果", "因果遮罩", "遮罩"), "causal"),
     **dict.fromkeys(("device", "gpu", "裝置", "顯示卡"), "device"),
 }
-"""The columns of a table of runs, by what they are called."""
+"""The columns of a table of runs, by their possible headings."""
 
 COURSE_DTYPE = "float16"
 FLASH_ATTN = "flash-attn"

@@ -53,7 +53,6 @@ class Sizes:
 
 
 def write_header(file: IO[bytes], sizes: Sizes) -> None:
-    """Begin an input file."""
     file.write(_HEADER.pack(sizes.batch_size, sizes.seq_len, sizes.head_dim))
 
 

@@ -23,7 +23,7 @@ TOLERANCE = 5e-3
 
 @dataclass(frozen=True)
 class Judgement:
-    """What one process did with one case: its worst element, and its time in seconds."""
+    """The result of one process on one case: its largest error, and its times in seconds."""
 
     case: str
     step: str
@@ -33,12 +33,12 @@ class Judgement:
 
     @property
     def passed(self) -> bool:
-        """Whether every element is within the tolerance."""
+        """True if every element is within the tolerance."""
         return self.error <= TOLERANCE
 
     @property
     def rest(self) -> float:
-        """The time that the process took besides its parts, above all to end."""
+        """Seconds of the process beyond its parts, mostly its end."""
         return self.whole - math.fsum(asdict(self.parts).values())
 
 

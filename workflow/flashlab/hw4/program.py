@@ -27,7 +27,7 @@ CHUNK_BYTES = 32 * 1024 * 1024
 
 @dataclass
 class Parts:
-    """Where the time of one process went, in seconds.
+    """The time of one process by its parts, in seconds.
 
     `start` is from the start of the process to where its work begins: the interpreter, the imports
     and the device. `buffers` is the allocation of the host's memory, which pinned memory makes
@@ -55,7 +55,7 @@ class Parts:
 
 
 def _seconds_since_start() -> float:
-    """How long this process has been running: to within 10 ms on Linux, elsewhere a second."""
+    """The age of this process in seconds, to within 10 ms on Linux and a second elsewhere."""
     if sys.platform != "linux":
         return time.time() - psutil.Process().create_time()
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])  # since boot

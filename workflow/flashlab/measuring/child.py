@@ -29,24 +29,24 @@ from flashlab.measuring.replaced import refuse_replaced, relied_on
 
 
 def _provider(kernel: ModuleType, device: str) -> str:
-    """Whose code the kernel runs on this device: what it states, else PyTorch's version."""
+    """The library whose code the kernel runs on this device; PyTorch if it names none."""
     provider: Callable[[str], str] | None = getattr(kernel, "provider", None)
     return provider(device) if provider else f"torch {torch.__version__}"
 
 
 Part = Callable[[ModuleType, ModuleType, dict[str, Any]], dict[str, Any]]
-"""What is done with the benchmark's module, the kernel and the order."""
+"""A step of the child: it takes the benchmark's module, the kernel and the order."""
 
 
 def attempt(order: Mapping[str, Any], part: Part) -> dict[str, Any]:
-    """Do `part` with an order's kernel in this process; what is found, with the environment.
+    """Do `part` with an order's kernel in this process; returns its answer, with the environment.
 
     Every failure of the implementation is answered with its status; only an
-    interpreter that dies gives none. What the machine did to the run is raised.
+    interpreter that dies gives none. A failure of the machine is raised.
     """
     torch.manual_seed(int.from_bytes(os.urandom(6)))
     run = order["run"]
-    found: dict[str, Any] = {
+    reply: dict[str, Any] = {
         "environment": environment.environment(run["device"]),
         "status": "ok",
         "message": None,
@@ -61,27 +61,27 @@ def attempt(order: Mapping[str, Any], part: Part) -> dict[str, Any]:
             kernel = load_kernel(Path(order["kernel"]))
             refuse_replaced(before)
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-                found["environment"]["provider"] = _provider(kernel, run["device"])
+                reply["environment"]["provider"] = _provider(kernel, run["device"])
             measured = part(benchmark, kernel, dict(order))
             refuse_replaced(before)
-            found |= measured
+            reply |= measured
         except Exception as error:  # the kernel is another's code: what it raises is its result
             if is_of_the_machine(error):
                 raise
             reasons = [str(warning.message) for warning in caught]
-            found["status"], found["message"] = describe_failure(error, reasons)
-            if found["status"] == "error":
+            reply["status"], reply["message"] = describe_failure(error, reasons)
+            if reply["status"] == "error":
                 traceback.print_exc()
             if isinstance(error, IncorrectError) and error.compared:
-                found["gate"] = dict(error.compared)
-    return found
+                reply["gate"] = dict(error.compared)
+    return reply
 
 
 def _measure_run(
     benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]
 ) -> dict[str, Any]:
-    found: dict[str, Any] = benchmark.measure(kernel, order["run"], order["protocol"])
-    return found
+    reply: dict[str, Any] = benchmark.measure(kernel, order["run"], order["protocol"])
+    return reply
 
 
 def measure(order: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,11 +109,11 @@ def answer(
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # it ends the process as other signals do
     try:
         if "ceilings" in order:
-            found = ceilings.measure(order["ceilings"])
+            reply = ceilings.measure(order["ceilings"])
         else:
-            found = measure({**order, "channel": channel})
-        found["environment"]["started_warm"] = started_warm
-        write_json(Path(path), found)
+            reply = measure({**order, "channel": channel})
+        reply["environment"]["started_warm"] = started_warm
+        write_json(Path(path), reply)
     except Exception:
         with contextlib.suppress(OSError):  # there may be no room for this either
             traceback.print_exc()

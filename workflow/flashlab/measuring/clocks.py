@@ -16,14 +16,14 @@ LOOK_SECONDS = 0.05
 """Least time between two looks."""
 
 MIN_SECONDS = 0.25
-"""Shortest watch that tells anything: the driver renews what it says several times in it."""
+"""Shortest watch that counts, in seconds: the driver renews its figures several times in it."""
 
 POWER_CAP = 0x4 | 0x80
 """NVML's reasons SwPowerCap and HwPowerBrakeSlowdown."""
 
 
 class Watch:
-    """Looks at the GPU between batches of calls, when nothing runs on it and nothing is timed."""
+    """Reads the GPU's state between batches of calls, when nothing runs on it or is timed."""
 
     def __init__(self, device: str) -> None:
         self._looks: list[tuple[float, float, bool]] = []

@@ -18,7 +18,7 @@ from flashlab.measuring import child
 
 
 def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> dict[str, Any]:
-    """Run each pass of a run twice: once to compile and warm up, once where it is counted."""
+    """Run each pass of a run twice: once to compile and warm up, once to be counted."""
     passes = []
     for name, call in benchmark.passes(kernel, order["run"]):
         call()

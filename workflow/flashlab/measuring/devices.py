@@ -19,7 +19,7 @@ POLL_SECONDS = 0.02
 
 
 def _try_lock(name: str) -> int | None:
-    """File descriptor of the lock of this name, or None where another process holds it."""
+    """The file descriptor of the lock of this name; None if another process holds it."""
     path = Path(tempfile.gettempdir()) / f"flashlab-{name}.lock"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)

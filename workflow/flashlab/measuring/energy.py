@@ -20,18 +20,18 @@ from flashlab.measuring.environment import gpu_uuid
 from flashlab.measuring.protocols import Pass, synchronize, warm_up
 
 BATCH_SECONDS = 0.002
-"""About how long the calls take between two looks at the counter."""
+"""Approximate seconds of calls between two readings of the counter."""
 
 SETTLE_SECONDS = 0.5
-"""How long the calls run before anything counts: the counter follows the power with a delay."""
+"""Seconds that the calls run before energy counts: the counter follows the power with a delay."""
 
 SPAN_SECONDS = 0.1
-"""Least time that a sample is the mean of."""
+"""Least span of a sample, in seconds."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The counter as it was seen to have moved: when (s), where to (J), and how many calls on."""
+    """A step of the counter: its time (s), its new value (J), and the calls so far."""
 
     seconds: float
     joules: float
@@ -40,7 +40,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Energy:
-    """The energy of a call in J: its samples in order, and the resolution of a sample, a share."""
+    """The energy of a call in J: samples in order, and a sample's resolution as a share of it."""
 
     samples: tuple[float, ...]
     resolution: float
@@ -69,13 +69,13 @@ def spans(readings: Sequence[Reading], batch_seconds: float) -> Energy | None:
 
 
 def _counter(pynvml: Any) -> Callable[[], float]:
-    """What reads the counter of the GPU that this process computes on, in J."""
+    """A function that reads the energy counter, in J, of the GPU that this process uses."""
     handle = pynvml.nvmlDeviceGetHandleByUUID(gpu_uuid())
     return lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3
 
 
 def consumed() -> float | None:
-    """What the GPU has consumed since its driver was loaded, in J; None where nothing counts it."""
+    """The GPU's energy since its driver was loaded, in J; None where nothing counts it."""
     with machine.nvml() as pynvml:
         if pynvml is None:
             return None

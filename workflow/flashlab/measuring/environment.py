@@ -1,4 +1,4 @@
-"""What surrounded a measurement: versions, device state, and signs that it was disturbed."""
+"""The environment of a measurement: versions, device state, and signs that it was disturbed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def environment(device: str) -> dict[str, Any]:
 
 
 class LoadMeter:
-    """How much of the machine's CPU time went to other processes since the meter was made."""
+    """The share of the machine's CPU time that went to other processes since the meter was made."""
 
     def __init__(self) -> None:
         self._process = psutil.Process()

@@ -1,4 +1,4 @@
-"""What a run that ended in an exception is recorded as, if it is."""
+"""The status and message of a run that ended in an exception, if it is recorded."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MACHINE_FAILURES = (
         os.strerror,
         (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENFILE),
     ),
-    # What the CUDA runtime, NVML and PyTorch say of a GPU or a driver that is not there any more.
+    # Messages of the CUDA runtime, NVML and PyTorch about a GPU or a driver that is gone.
     *("device lost", "GPU is lost", "fallen off the bus", "CUDA error: unknown error"),
     *("No CUDA GPUs are available", "no CUDA-capable device", "busy or unavailable"),
     *("uncorrectable ECC error", "uncorrectable NVLink error", "CUDA unknown error"),
     *("Found no NVIDIA driver", "driver version is insufficient", "unsupported display driver"),
 )
-"""What an exception says that no kernel can help: a disk without room, a GPU that is lost."""
+"""Parts of the messages of exceptions that no kernel causes: a full disk, a lost GPU."""
 
 
 class IncorrectError(Exception):
@@ -35,7 +35,7 @@ class IncorrectError(Exception):
 
 
 def is_of_the_machine(error: BaseException) -> bool:
-    """Whether an exception, or one that it came from, is what the machine did to the run."""
+    """True if an exception, or one of its causes, is a failure of the machine, not of the run."""
     text, cause = str(error).lower(), error.__cause__ or error.__context__
     is_so = any(part.lower() in text for part in _MACHINE_FAILURES)
     return is_so or (cause is not None and is_of_the_machine(cause))

@@ -1,4 +1,4 @@
-"""What the jobs of a plan's records do: from an order to its record, or to the ceilings."""
+"""The jobs that measure: from an order to its record, or to the ceilings."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from flashlab.plan.machines import check_described
 from flashlab.plan.planning import PlanError
 from flashlab.records import load_schema
 from flashlab.runs import Run
-from flashlab.usage import require
+from flashlab.usage import require_torch
 
 
 def read_ahead() -> None:
-    """Read what all measuring jobs of a call have in common."""
+    """Read ahead the files that all measuring jobs of a call need."""
     for benchmark in BENCHMARKS.values():
         identity.measuring_digest(benchmark.measure)
     load_schema()
@@ -33,10 +33,10 @@ def measure(order: Mapping[str, Any], output: Path, machine: Path | None) -> Non
         machine: the file of the machine that it was planned for, if not of this one.
 
     Raises:
-        PlanError: something that decides its numbers is no longer what it was planned for.
+        PlanError: its code, device or versions have changed since it was planned.
         ModuleNotFoundError: torch is not installed.
     """
-    require("torch")
+    require_torch()
     benchmark = find_benchmark(order["benchmark"])
     run, protocol = Run.of(benchmark, order["run"]), order["protocol"]
     implementation = implementation_of(benchmark, run.implementation)
@@ -58,7 +58,7 @@ def measure(order: Mapping[str, Any], output: Path, machine: Path | None) -> Non
 
 def measure_ceilings(device: str, output: Path, machine: Path | None) -> None:
     """Measure the device's ceilings, and write them; ModuleNotFoundError without torch."""
-    require("torch")
+    require_torch()
     if machine:
         check_described(machine, device, ())
     supervise.measure_ceilings(device, output)

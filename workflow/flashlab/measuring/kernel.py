@@ -37,7 +37,7 @@ class _KernelFinder(importlib.abc.MetaPathFinder):
 def load_kernel(path: Path) -> ModuleType:
     """Import a kernel's file by its path, as a module of the package ``kernels``.
 
-    It imports what lies beside it as ``kernels.lib.tiles`` or ``.lib.tiles``.
+    It imports modules beside it as ``kernels.lib.tiles`` or ``.lib.tiles``.
     """
     package = ModuleType(PACKAGE)
     package.__path__ = [str(path.parent.resolve())]

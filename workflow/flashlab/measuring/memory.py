@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 
 
 def _release_cuda() -> None:
-    """Give back what earlier work left: dead tensors, cuBLAS workspaces, the allocator's cache."""
+    """Free the memory that earlier work left: tensors, cuBLAS workspaces, the allocator's cache."""
     gc.collect()
     torch._C._cuda_clearCublasWorkspaces()
     torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""What PyTorch's profiler tells of each pass on a CPU: its operators, and what they allocate.
+"""The operators of each pass on a CPU, their times and allocations, by PyTorch's profiler.
 
 Each pass runs once to warm up and a few times under the profiler. Every call runs the same
 operators; each of them is reported with the median of its times, so that a disturbance of one call
@@ -67,16 +67,16 @@ class Call:
 
     @property
     def is_operator(self) -> bool:
-        """Whether it is an operator of PyTorch or of a library, rather than autograd's own."""
+        """True for an operator of PyTorch or of a library, False for autograd's own."""
         return "::" in self.name and not self.name.startswith(("autograd::", "torch::"))
 
     @property
     def nanoseconds(self) -> int:
-        """How long it took, with all within it."""
+        """Its duration, with everything that it called."""
         return self.end - self.start
 
     def holds(self, moment: int) -> bool:
-        """Whether a moment is in it."""
+        """True if a moment, in ns, lies within it."""
         return self.start <= moment < self.end
 
     def within(self) -> Iterator[Call]:
@@ -87,7 +87,7 @@ class Call:
 
 
 def _class_of(call: Call) -> str | None:
-    """The class of an operator that stands for all within it; None for one that does not."""
+    """The class of an operator that counts for all within it; None if those count instead."""
     if _PRODUCT.search(call.name):
         return PRODUCT
     if _SOFTMAX.search(call.name):
@@ -108,9 +108,9 @@ def computing(call: Call) -> Iterator[tuple[str, Call]]:
     calls, such as filling its outputs with zeros.
     """
     for inner in call.calls:
-        found = _class_of(inner) if inner.is_operator else None
-        if found:
-            yield found, inner
+        kind = _class_of(inner) if inner.is_operator else None
+        if kind:
+            yield kind, inner
         else:
             yield from computing(inner)
 
@@ -120,7 +120,7 @@ def typical(calls: Sequence[list[tuple[str, Call]]]) -> list[tuple[str, Call]]:
 
     Where the calls do not run the same operators, those of the middle one.
     """
-    names = {tuple(call.name for _, call in found) for found in calls}
+    names = {tuple(call.name for _, call in computed) for computed in calls}
     if len(names) > 1:
         return calls[len(calls) // 2]
     return [
@@ -142,27 +142,27 @@ def nested(events: Iterable[tuple[int, str, int, int]]) -> list[Call]:
     return outermost
 
 
-def _summary(found: Sequence[tuple[str, Call]], allocated: int) -> dict[str, float]:
+def _summary(operators: Sequence[tuple[str, Call]], allocated: int) -> dict[str, float]:
     """The counters of a pass, by the names of their quantities (`benchmarks.counters`)."""
-    total = sum(call.nanoseconds for _, call in found)
+    total = sum(call.nanoseconds for _, call in operators)
     shares = {
         f"{name}_share": 100
-        * sum(call.nanoseconds for own, call in found if own == name)
+        * sum(call.nanoseconds for own, call in operators if own == name)
         / max(total, 1)
         for name in CLASSES
     }
     return {
-        "operators": float(len(found)),
+        "operators": float(len(operators)),
         "operator_time": total / 1e6,
         "allocated_bytes": float(allocated),
         **shares,
     }
 
 
-def _details(found: Sequence[tuple[str, Call]]) -> list[dict[str, Any]]:
+def _details(operators: Sequence[tuple[str, Call]]) -> list[dict[str, Any]]:
     """The operators of a pass by name, the longest first."""
     merged: dict[str, dict[str, Any]] = {}
-    for kind, call in found:
+    for kind, call in operators:
         entry = merged.setdefault(
             call.name, {"name": call.name, "class": kind, "calls": 0, "milliseconds": 0.0}
         )
@@ -186,7 +186,7 @@ def _profiled(call: Callable[[], object]) -> tuple[list[tuple[str, Call]], int]:
     ]
     outermost = nested(ranges)
     markers = sorted((c for c in outermost if c.name == MARKER), key=lambda c: c.nanoseconds)
-    # What autograd's own threads did meanwhile belongs to a call too.
+    # The work of autograd's own threads meanwhile belongs to the call too.
     besides = [c for c in outermost if c.name != MARKER]
     calls = [
         list(computing(Call(MARKER, 0, 0, [*m.calls, *(c for c in besides if m.holds(c.start))])))
@@ -205,7 +205,7 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: Mapping[str, Any]) -
     """Count each pass of an order's run: its counters, and its operators by name."""
     counted, operators = {}, {}
     for name, call in benchmark.passes(kernel, order["run"]):
-        found, allocated = _profiled(call)
-        counted[name] = _summary(found, allocated)
-        operators[name] = _details(found)
+        computed, allocated = _profiled(call)
+        counted[name] = _summary(computed, allocated)
+        operators[name] = _details(computed)
     return {"counted": counted, "details": {"operators": operators}}

@@ -1,7 +1,8 @@
-"""How a pass is timed: `lab5`, the course's mean of back-to-back calls, and `sampled`.
+"""The two protocols by which a pass is timed: `lab5`, the course's mean, and `sampled`.
 
-`sampled` times every call alone until the 95% interval of the median, which allows for dependent
-calls, is narrow enough or the time is spent, and keeps every sample in order.
+`lab5` takes the mean of back-to-back calls. `sampled` times every call alone until the 95% interval
+of the median, which allows for dependent calls, is narrow enough or the time is spent, and keeps
+every sample in order.
 
 What decides a time is bound here when this is imported, which is before any kernel is: a kernel
 that replaces `time.perf_counter` or a method of CUDA's events changes nothing.
@@ -33,7 +34,7 @@ BATCH = 10
 """Calls between two looks at the clock."""
 
 MIN_CALLS = 20
-"""Fewest calls of a pass, whatever the time spent: twice what any interval here needs."""
+"""Fewest calls of a pass, whatever the time spent: twice as many as any interval here needs."""
 
 MIN_LONG_CALLS, LONG_CALL_SECONDS = 10, 0.02
 """Fewest calls of a pass whose calls last longer than that: what an interval needs. Twice as many
@@ -61,25 +62,26 @@ WARM_UP_CALLS = {"cuda": 10, "cpu": 4}
 WARM_UP_SECONDS = 0.05
 
 HELD_CYCLES, CHECKED_HELD_CYCLES = 500_000, 20_000_000
-"""How long a stream is held up, about 0.3 ms: until what is to run on it has been launched; and
-about 10 ms, until a call's result has been read too, which a kernel seen for the first time and a
-busy machine delay."""
+"""Cycles for which a stream is held up: about 0.3 ms, to launch a batch of calls behind it; and
+about 10 ms, to read a call's result as well, which takes longer for a new kernel or on a busy
+machine."""
 
 LATE_SECONDS, LATE = 30e-6, 0.05
-"""How much longer than an idle device one may take to finish what the current stream has finished,
-besides a share of the pass."""
+"""The most that a device may finish after the current stream, beyond an idle device's wait: in
+seconds, and as a share of the pass."""
 
 REMEMBERED = 2.0
-"""How many times as long as on the same inputs again a pass may take on new ones."""
+"""The largest ratio of a pass's time on new inputs to that on the same inputs again."""
 
 SURE_CALLS = 100
 """Calls after which a pass is refused for its times: a busy machine disturbs a few."""
 
 LONG_PASS_SECONDS = 1e-3
-"""From where on a pass may meet the power limit, and its clock is given time to settle."""
+"""Seconds from which on a pass may meet the power limit, so that its clock is left to settle."""
 
 WINDOW_SECONDS, AGREEING_WINDOWS, SETTLED, MAX_SETTLE_SECONDS = 0.1, 3, 0.01, 0.6
-"""It has settled when the medians of so many windows agree within a share, at most after a time."""
+"""The clock has settled if the medians of so many windows agree within a share; then, or after the
+most seconds, the pass is timed."""
 
 
 @dataclass(frozen=True)
@@ -121,18 +123,17 @@ class Pass:
     seconds: float = 0.0
 
     def __call__(self) -> Any:
-        """Run it once."""
         return self.run()
 
 
 @contextmanager
 def right_before(calls: int) -> Iterator[None]:
-    """What is found to be wrong here was right so many calls ago, and says so."""
+    """Adds to an IncorrectError raised within that the kernel was right, so many calls before."""
     try:
         yield
     except IncorrectError as error:
-        told = f"right at first, wrong after {calls} calls: {error}"
-        raise IncorrectError(told, error.compared) from error
+        message = f"right at first, wrong after {calls} calls: {error}"
+        raise IncorrectError(message, error.compared) from error
 
 
 def synchronize(device: str) -> None:
@@ -156,7 +157,6 @@ class _Sampler:
         self._number = itertools.count()
 
     def _begin(self) -> None:
-        """Begin the next batch."""
         self.last = None
         self._timed.renew(next(self._number))
 
@@ -259,7 +259,13 @@ def _cpu_call(timed: Pass, is_new: bool) -> tuple[float, float]:
 
 
 def _doubt(seconds: Sequence[float], waits: Sequence[float], idle: float) -> str | None:
-    """What is wrong with a pass by its calls, the even ones on new inputs, and the second waits."""
+    """The reason to take a pass for incorrect, by its calls' times; None if there is none.
+
+    Args:
+        seconds: of each call; those with an even index had new inputs, the others the same again.
+        waits: of each call, the seconds from the end of its stream to the end of the device.
+        idle: the same wait of an idle device.
+    """
     late = statistics.median(waits) - idle
     if late > LATE_SECONDS + LATE * statistics.median(seconds):
         return (
@@ -276,7 +282,7 @@ def _doubt(seconds: Sequence[float], waits: Sequence[float], idle: float) -> str
 
 
 def warm_up(timed: Pass, device: str, least_seconds: float = WARM_UP_SECONDS) -> float:
-    """Call a pass until what its first calls set up is there, on new inputs every other time.
+    """Call a pass until its first calls' set-up is done, on new inputs every other time.
 
     Returns the seconds that the calls took without the first, which may compile.
 
@@ -317,7 +323,7 @@ def check_held(timed: Pass, device: str) -> None:
 
 
 def sampler(timed: Pass, device: str, calls: int = BATCH) -> _CudaSampler | _CpuSampler:
-    """What times so many calls of a pass, each alone: their times in seconds, in order."""
+    """A function that times so many calls of a pass, each alone: in seconds, in their order."""
     return (_CudaSampler if device == "cuda" else _CpuSampler)(timed, calls)
 
 

@@ -1,4 +1,4 @@
-"""What a measurement relies on and a kernel has replaced: clocks, torch's functions, our own.
+"""Finds functions that a kernel has replaced: clocks, torch's functions, this package's.
 
 A kernel runs in the process that measures it. It may replace by accident or design what that
 process looks up when it is called; so what there was before its import is compared with what there
@@ -18,13 +18,13 @@ import torch
 from flashlab.measuring.failures import IncorrectError
 
 CUDA = ("synchronize", "current_stream", "set_stream", "Event", "Stream")
-"""What of torch.cuda a measurement relies on."""
+"""The names of torch.cuda that a measurement relies on."""
 
 Names = Mapping[str, Any]
 
 
 def _of_class(owner: type) -> Names:
-    """What a class has, its own and what it inherits."""
+    """The attributes of a class, inherited ones included."""
     return {name: value for base in reversed(owner.__mro__) for name, value in vars(base).items()}
 
 
@@ -36,18 +36,18 @@ def _builtins(module: ModuleType) -> Names:
 def _ours() -> Names:
     """The functions and classes, with their methods, of this package's modules."""
     modules = [m for name, m in sys.modules.items() if name.partition(".")[0] == "flashlab"]
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for module in modules:
         for name, value in vars(module).items():
             if isinstance(value, (FunctionType, BuiltinFunctionType, type)):
-                found[f"{module.__name__}.{name}"] = value
+                attributes[f"{module.__name__}.{name}"] = value
             if isinstance(value, type) and value.__module__ == module.__name__:
-                found |= {f"{module.__name__}.{name}.{k}": v for k, v in vars(value).items()}
-    return found
+                attributes |= {f"{module.__name__}.{name}.{k}": v for k, v in vars(value).items()}
+    return attributes
 
 
 def relied_on() -> dict[str, Any]:
-    """What measurements rely on, by its name, as it is now."""
+    """The functions, classes and modes that measurements rely on, by name, as they are now."""
     parts: dict[str, Names] = {
         "time.": _builtins(time),
         "torch.": _builtins(torch),
@@ -66,7 +66,7 @@ def relied_on() -> dict[str, Any]:
 
 
 def refuse_replaced(before: Mapping[str, Any]) -> None:
-    """IncorrectError naming what is no longer as it was before a kernel was imported."""
+    """IncorrectError naming what has been replaced since before a kernel was imported."""
     now = relied_on()
     for name, value in before.items():
         if now.get(name) is not value:

@@ -57,7 +57,7 @@ def job_environment() -> dict[str, str]:
 
 
 def fingerprint() -> str:
-    """Hash of what a warm parent has in memory: sources, environment, interpreter, versions."""
+    """Hash of a warm parent's state: sources, environment, interpreter, versions."""
     environment = {
         name: value
         for name, value in job_environment().items()
@@ -111,7 +111,7 @@ def start_own_parent() -> None:
 
 
 def counters_log(answer: Path) -> Path:
-    """Where Nsight Compute writes its table for a process that answers to `answer`."""
+    """The path of Nsight Compute's table for the process that answers to `answer`."""
     return answer.with_suffix(".csv")
 
 

@@ -48,14 +48,14 @@ OPERATORS = "flashlab.measuring.operators"
 """The module that counts on a CPU what Nsight Compute counts on a GPU."""
 
 Begin = Callable[[psutil.Process | None, Mapping[str, Any], Mapping[str, str], Path, Path], Child]
-"""What starts a measuring process, as `flashlab.measuring.start.start` does."""
+"""A function that starts a measuring process, as `flashlab.measuring.start.start` does."""
 
 
 OWN_SIGNALS = (
     *(signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS),
     *(signal.SIGFPE, signal.SIGSEGV, signal.SIGSYS),
 )
-"""The signals that a process is ended by for what it did itself."""
+"""The signals that end a process for a fault of its own."""
 
 
 class MeasuringError(Exception):
@@ -63,7 +63,7 @@ class MeasuringError(Exception):
 
 
 def count_oom_kills() -> int:
-    """How many processes Linux has killed for memory since boot; 0 where it does not say."""
+    """The number of processes that Linux has killed for memory since boot; 0 if it is unknown."""
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()
     except OSError:
@@ -75,7 +75,7 @@ def ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict[
     """Status and message of a measuring process that died before it could answer.
 
     Raises:
-        MeasuringError: what ended it was not the kernel.
+        MeasuringError: it ended for a reason other than the kernel.
     """
     if returncode < 0:
         name = signal_name(returncode)
@@ -133,31 +133,31 @@ def _run_child(
         if returncode is None:
             return {"status": "error", "message": time_out_message(timeout_s)}
         if answer.exists():
-            found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
-            if found.get("status") == "ok":
-                found |= refused(sections)
+            reply: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+            if reply.get("status") == "ok":
+                reply |= refused(sections)
         else:
-            found = ended_without_answer(returncode, count_oom_kills() - before, errors)
+            reply = ended_without_answer(returncode, count_oom_kills() - before, errors)
         if (log := counters_log(answer)).exists():
-            found["counters_log"] = log.read_text(encoding="utf-8", errors="replace")
-        return found
+            reply["counters_log"] = log.read_text(encoding="utf-8", errors="replace")
+        return reply
 
 
 def _count_kernels(
     order: Mapping[str, Any], variables: Mapping[str, str], timeout_s: float
 ) -> dict[str, Any]:
-    """What Nsight Compute counts of a run's passes; a status and a message where it cannot."""
+    """Nsight Compute's counters of a run's passes; a status and a message where there are none."""
     try:
-        found = _run_child(start_counting, order, variables, timeout_s)
-        log = found.get("counters_log", "")
+        reply = _run_child(start_counting, order, variables, timeout_s)
+        log = reply.get("counters_log", "")
         nsight.check_permission(log)
-        if found["status"] != "ok":
-            return found
-        passes = nsight.split_passes(nsight.read_kernels(log, order["counted"]), found["passes"])
+        if reply["status"] != "ok":
+            return reply
+        passes = nsight.split_passes(nsight.read_kernels(log, order["counted"]), reply["passes"])
     except nsight.NsightError as error:
         return {"status": "error", "message": str(error)}
     counted = {name: nsight.of_pass(kernels) for name, kernels in passes.items()}
-    return {**found, "counted": counted, "details": nsight.details(passes)}
+    return {**reply, "counted": counted, "details": nsight.details(passes)}
 
 
 def _count(
@@ -169,18 +169,18 @@ def _count(
 ) -> dict[str, Any]:
     """The counters of a run's passes as metrics; a status and a message where there are none."""
     if device == "cpu":
-        found = _run_child(start, {**order, "part": OPERATORS}, variables, timeout_s)
+        reply = _run_child(start, {**order, "part": OPERATORS}, variables, timeout_s)
     else:
         counted = sorted({metric.quantity.name for metric in benchmark.all_counters(device)})
-        found = _count_kernels({**order, "counted": counted}, variables, timeout_s)
-    if found["status"] != "ok":
-        return found
+        reply = _count_kernels({**order, "counted": counted}, variables, timeout_s)
+    if reply["status"] != "ok":
+        return reply
     metrics = {
-        metric.name: {"value": found["counted"][name][metric.quantity.name]}
+        metric.name: {"value": reply["counted"][name][metric.quantity.name]}
         for name, declared in benchmark.counters_on(device).items()
         for metric in declared
     }
-    return {**found, "metrics": metrics}
+    return {**reply, "metrics": metrics}
 
 
 def _gpu_name(uuid: str) -> str:
@@ -195,7 +195,7 @@ def _gpu_name(uuid: str) -> str:
 
 
 def _surroundings(device: str, variables: Mapping[str, str]) -> dict[str, Any]:
-    """What is known ahead of a run, on the CPU or the GPU that these variables confine it to."""
+    """The environment of a run on the CPU, or on the GPU in CUDA_VISIBLE_DEVICES."""
     if device == "cpu":
         return surroundings(machine.device_name("cpu"), None)
     uuid = variables["CUDA_VISIBLE_DEVICES"]
@@ -237,27 +237,27 @@ def measure_run(
         known = _surroundings(run.device, variables)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         if protocol["name"] == COUNTERS:
-            found = _count(benchmark, run.device, order, variables, protocol["timeout_s"])
+            reply = _count(benchmark, run.device, order, variables, protocol["timeout_s"])
         else:
-            found = _run_child(start, order, variables, protocol["timeout_s"])
-        if run.device == "cuda" and found["status"] == "error":
+            reply = _run_child(start, order, variables, protocol["timeout_s"])
+        if run.device == "cuda" and reply["status"] == "error":
             _gpu_name(variables["CUDA_VISIBLE_DEVICES"])  # one that is lost has made the error
         ended = datetime.now(UTC).isoformat(timespec="seconds")
     record = Record(
         benchmark=benchmark.name,
         run=run,
-        status=found["status"],
-        message=found["message"],
+        status=reply["status"],
+        message=reply["message"],
         protocol=protocol,
-        metrics=read_metrics(found.get("metrics", {})),
-        gate=found.get("gate"),
-        warnings=tuple(found.get("warnings", ())),
-        environment=found.get("environment") or known,
+        metrics=read_metrics(reply.get("metrics", {})),
+        gate=reply.get("gate"),
+        warnings=tuple(reply.get("warnings", ())),
+        environment=reply.get("environment") or known,
         sources=sources,
         started=started,
         ended=ended,
-        details=found.get("details"),
-        curves=found.get("curves", {}),
+        details=reply.get("details"),
+        curves=reply.get("curves", {}),
     )
     if NONCE in protocol:
         seal = seal_of(record.to_json()["record"])
@@ -275,7 +275,7 @@ def measure_ceilings(device: str, output: Path) -> None:
     """
     with claimed(device) as variables:
         started = datetime.now(UTC).isoformat(timespec="seconds")
-        found = _run_child(start, {"ceilings": device}, variables, CEILINGS_TIMEOUT_SECONDS)
-    if "message" in found:
-        raise MeasuringError(f"the ceilings could not be measured: {found['message']}")
-    write_json(output, {"version": 1, "device": device, **found, "started": started})
+        reply = _run_child(start, {"ceilings": device}, variables, CEILINGS_TIMEOUT_SECONDS)
+    if "message" in reply:
+        raise MeasuringError(f"the ceilings could not be measured: {reply['message']}")
+    write_json(output, {"version": 1, "device": device, **reply, "started": started})

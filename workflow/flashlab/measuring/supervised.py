@@ -1,7 +1,7 @@
 """Timed sections of a measuring process, by the clock of the process that supervises it.
 
-What runs beside a kernel could be misled about the time; the supervisor is out of its reach. So it
-is told when a section begins and ends, and how long all the samples in it are. Nothing here imports
+A kernel could mislead its own process about the time, but not the supervisor. So the process
+reports to it when a section begins and ends, and the sum of the samples in it. Nothing here imports
 torch.
 """
 
@@ -19,10 +19,11 @@ from typing import Any, NamedTuple
 from flashlab.files import socket_address
 
 BESIDES_SECONDS = 0.25
-"""How far a section may be from its samples: on a busy machine, word of it comes late."""
+"""The tolerance in seconds between a section and the sum of its samples: on a busy machine, the
+message that a section has ended arrives late."""
 
 LEAST = 0.25
-"""The smallest share of the rest that calls fill which the clock times one after the other."""
+"""The smallest share of a section that its samples fill where the calls follow one another."""
 
 
 class Section(NamedTuple):
@@ -34,7 +35,7 @@ class Section(NamedTuple):
 
 
 def together(sections: Sequence[Section]) -> Section:
-    """Sections of one kind as one."""
+    """One section with the summed seconds of several."""
     seconds, samples, filled = zip(*sections, strict=True)
     return Section(sum(seconds), sum(samples), filled[0])
 
@@ -56,7 +57,7 @@ class Sections:
     """Listens to one measuring process until it is closed."""
 
     def __init__(self, path: Path) -> None:
-        self._found: list[Section] = []
+        self._sections: list[Section] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         with socket_address(path) as address:
             self._socket.bind(address)
@@ -67,17 +68,17 @@ class Sections:
         begin = time.monotonic()
         while message := self._socket.recv(1024):
             now = time.monotonic()
-            told = json.loads(message)
-            if "samples" in told:
-                self._found.append(Section(now - begin, told["samples"], told["is_filled"]))
+            report = json.loads(message)
+            if "samples" in report:
+                self._sections.append(Section(now - begin, report["samples"], report["is_filled"]))
             begin = now
 
     def close(self) -> list[Section]:
-        """The sections that it was told of; it listens no more."""
+        """Stop listening; returns the sections that the process reported."""
         self._socket.shutdown(socket.SHUT_RD)
         self._thread.join()
         self._socket.close()
-        return self._found
+        return self._sections
 
 
 _supervisor: str | None = None

@@ -1,4 +1,4 @@
-"""What a process of a bench does: times batches of calls whenever it is told to.
+"""A process of a bench: it times a batch of calls at each command.
 
 It answers to commands on a socket, one at a time, and keeps still in between: so two
 implementations are measured in turns, each in a warm process of its own.
@@ -28,14 +28,14 @@ from flashlab.measuring.protocols import (
 )
 
 BATCH_SECONDS = 0.02
-"""About how long a batch of calls takes: short, so that what changes with time changes for all."""
+"""Approximate seconds of a batch of calls: short, so that a drift affects all implementations."""
 
 
 class _Turns:
     """A pass that is timed in turns with those of other processes."""
 
     def __init__(self, timed: Pass, device: str) -> None:
-        """Warm up, and see how many calls a batch is to have."""
+        """Warm up, and set the number of calls of a batch."""
         warm_up(timed, device)
         begin = perf_counter()
         timed.run()
@@ -51,7 +51,7 @@ class _Turns:
         return list(itertools.chain.from_iterable(self._sample() for _ in range(self._rounds)))
 
     def end(self) -> int:
-        """Check the last result; how many calls there were. IncorrectError where it is wrong."""
+        """Check the last result; returns the number of calls. IncorrectError if it is wrong."""
         with right_before(self._timed.calls):
             self._timed.check(self._sample.last)
             self._sample.last = None
@@ -73,7 +73,7 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> d
     """
     run = order["run"]
     device = run["device"]
-    found: dict[str, Any] = {}
+    prepared: dict[str, Any] = {}
     torch.empty(1, device=device)  # sets up the device, while the other processes do so too
     states = environment.gpu_states(device)
     passes: Iterator[tuple[str, Pass]] = iter(())
@@ -88,7 +88,7 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> d
         reply = {}
         match command["do"]:
             case "prepare":
-                reply = found = benchmark.prepare(kernel, run)
+                reply = prepared = benchmark.prepare(kernel, run)
             case "passes":
                 passes = benchmark.passes(kernel, run)
             case "pass":
@@ -107,4 +107,4 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> d
     states += environment.gpu_states(device)
     # The other processes on the device are the bench's own.
     alone = [{**state, "other_processes": 0} for state in states]
-    return {**found, "warnings": environment.state_warnings(0.0, alone)}
+    return {**prepared, "warnings": environment.state_warnings(0.0, alone)}

@@ -20,8 +20,8 @@ from flashlab.measuring import child  # noqa: F401, which imports torch
 from flashlab.measuring.start import fingerprint
 
 LAZY = ("torch._dynamo",)
-"""What PyTorch imports at the first backward pass (symbolic shapes, with sympy) and at the first
-call of a library's operator: several times a short run's own time."""
+"""Modules that PyTorch imports only at the first backward pass (symbolic shapes, with sympy) or the
+first call of a library's operator, which takes several times as long as a short run."""
 
 
 HOLDS_GPUS = ("nvidia-smi", "dmon", "-s", "p", "-d", "10")
@@ -78,7 +78,7 @@ def _prepare() -> Callable[[Mapping[str, Any]], Callable[[], None] | None]:
     preload(LAZY)
 
     def accept(request: Mapping[str, Any]) -> Callable[[], None] | None:
-        """Import what an order needs; None where this process has other sources or environment."""
+        """Import an order's modules; None where this process has other sources or environment."""
         if request["version"] != mine:
             return None
         order = request["arguments"][0]

@@ -1,1 +1,1 @@
-"""From the configuration to what is planned: runs, their records, the machine and the datasets."""
+"""From the configuration to the plan: runs, their records, the machine and the datasets."""

@@ -70,7 +70,7 @@ def broken_blocks(blocks: Iterable[Sequence[PlannedRun]]) -> list[PlannedRun]:
 
     A block that began a short while ago can still be completed, such as where a call was cut off.
     """
-    found: list[PlannedRun] = []
+    broken: list[PlannedRun] = []
     for block in blocks:
         records = []
         for entry in block:
@@ -82,5 +82,5 @@ def broken_blocks(blocks: Iterable[Sequence[PlannedRun]]) -> list[PlannedRun]:
         began = [datetime.fromisoformat(record.started) for record in records]
         is_cut_off = len(records) < len(block) and ends - min(began, default=ends) > REACH
         if is_cut_off or (records and not _is_whole(records)):
-            found += block
-    return found
+            broken += block
+    return broken

@@ -16,7 +16,7 @@ from flashlab.plan.source import Source
 from flashlab.runs import Run
 
 UNWANTED = ("no", False)
-"""What `counters` may be where none are to be read; YAML takes a bare ``no`` for false."""
+"""The values of `counters` that read none; YAML takes a bare ``no`` for false."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,19 @@ def _counters_version(config: Mapping[str, Any], kept: Path, on: Machine) -> str
 
 
 def counting_of(source: Source, experiments: Sequence[planning.PlannedExperiment]) -> Counting:
-    """The counters to read here; none of a recorded dataset, or where none are wanted.
+    """The counters to read here, or those that a recorded dataset has of the experiments' runs.
 
     Raises:
         ConfigError: counters were asked for where they cannot be read.
     """
     benchmark, device = source.benchmark, source.device
-    if (
-        source.recorded
-        or not benchmark.counters_on(device)
-        or source.config["counters"] in UNWANTED
-    ):
+    if source.recorded:
+        asked = (run for experiment in experiments for run in experiment.runs(*source.kind))
+        read = {run: source.recorded.find_counters(run) for run in dict.fromkeys(asked)}
+        return Counting(
+            {run: planning.planned_entry(entry) for run, entry in read.items() if entry}
+        )
+    if not benchmark.counters_on(device) or source.config["counters"] in UNWANTED:
         return Counting()
     runs = [
         run

@@ -33,7 +33,7 @@ MANIFEST = "manifest.json"
 MANIFEST_VERSION = 2
 CEILINGS = "ceilings.json"
 CONFIG_KEYS = ("baseline", "summary", "experiments")
-"""What a dataset keeps of the configuration that it was measured for."""
+"""The keys of the configuration that a dataset keeps."""
 
 
 class DatasetError(Exception):
@@ -74,16 +74,16 @@ class Dataset:
     def find(self, run: Run, protocol: str) -> list[Entry]:
         """The records of `run` under the protocol of that name, or under the dataset's own."""
         for name in (protocol, self.protocol):
-            if found := [e for e in self._by_run.get(run, ()) if e.protocol["name"] == name]:
-                return found
+            if entries := [e for e in self._by_run.get(run, ()) if e.protocol["name"] == name]:
+                return entries
         return []
 
     @cached_property
     def _by_run(self) -> dict[Run, list[Entry]]:
-        found: dict[Run, list[Entry]] = {}
+        by_run: dict[Run, list[Entry]] = {}
         for entry in self.entries:
-            found.setdefault(entry.run, []).append(entry)
-        return found
+            by_run.setdefault(entry.run, []).append(entry)
+        return by_run
 
     def find_counters(self, run: Run) -> Entry | None:
         """The record of the hardware counters of `run`."""
@@ -97,7 +97,6 @@ def dataset_folder(data: Path, name: str, benchmark: Benchmark) -> Path:
 
 
 def run_of(entry: Mapping[str, Any]) -> Run:
-    """The run of a manifest's entry."""
     return Run.of(find_benchmark(entry["benchmark"]), entry["run"])
 
 
@@ -173,7 +172,7 @@ class _Addition:
 
 
 def _copy_json(source: Path, target: Path, is_anonymous: bool) -> None:
-    """Copy a JSON file as it is, or without what identifies machine or person."""
+    """Copy a JSON file, without identifying data if `is_anonymous`."""
     if is_anonymous:
         write_json(target, anonymous(read_json(source)))
     else:
@@ -183,7 +182,7 @@ def _copy_json(source: Path, target: Path, is_anonymous: bool) -> None:
 def _add(folder: Path, additions: Mapping[str, _Addition], manifest: Mapping[str, Any]) -> None:
     """Copy records, by file name, into a dataset's folder, and write its manifest with them.
 
-    The manifest comes last: what it does not name, such as after a kill, is none of the dataset's.
+    The manifest comes last: files that it does not name, as after a kill, are not in the dataset.
     """
     (folder / "records").mkdir(parents=True, exist_ok=True)
     entries = []
@@ -224,7 +223,7 @@ def refuse_overlap(folder: Path, records: Collection[tuple[Run, str]]) -> None:
 
 
 SAME_CODE = ("device_name", "provider")
-"""What counters must share with the record of the same run: they tell of nothing else."""
+"""The fields of the environment in which counters must equal the record of the same run."""
 
 
 def freeze_counters(name: str, plan_files: Sequence[Path], data: Path) -> int:
@@ -284,9 +283,9 @@ def freeze(
     records = [added.record for added in additions.values()]
     kinds = {(record.run.device, record.run.dtype) for record in records}
     if len(kinds) != 1:
-        found = " and ".join(f"{dtype} on {device}" for device, dtype in sorted(kinds))
+        named = " and ".join(f"{dtype} on {device}" for device, dtype in sorted(kinds))
         raise DatasetError(
-            f"the records to freeze must be of one device and one dtype; found {found or 'none'}"
+            f"the records to freeze must be of one device and one dtype; found {named or 'none'}"
         )
     ((device, dtype),) = kinds
     if (folder / MANIFEST).exists():

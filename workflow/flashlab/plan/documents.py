@@ -1,4 +1,4 @@
-"""The plan's documents: for each stage after the records, what it needs to know and no more."""
+"""The plan's documents: for each stage after the records, its own inputs and no others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flashlab.runs import Run
 def plan_documents(
     source: Source, planning: Sequence[tuple[PlannedExperiment, PlannedRuns]]
 ) -> dict[str, Any]:
-    """The plan's files: each holds what its stages need and no more, so that reruns are exact."""
+    """The plan's documents by path; each has the inputs of its stages alone, for exact reruns."""
     resolved = _as_recorded(source.config, source.recorded) if source.recorded else source.config
     config = {**reported_config(resolved), "dataset": source.dataset}
     if resolved["anonymous"] and "import" in config:
@@ -156,14 +156,14 @@ def _declared(implementation: Implementation) -> dict[str, Any]:
 
     The latter are ``stores_scores``, and ``tuned_on`` of this project's kernels.
     """
-    found: dict[str, Any] = {}
+    declared: dict[str, Any] = {}
     if implementation.takes:
-        found["takes"] = dict(implementation.takes)
+        declared["takes"] = dict(implementation.takes)
     if implementation.stores_scores:
-        found["stores_scores"] = True
+        declared["stores_scores"] = True
     if implementation.tuned_on:
-        found["tuned_on"] = list(implementation.tuned_on)
-    return found
+        declared["tuned_on"] = list(implementation.tuned_on)
+    return declared
 
 
 def _by_parameters(runs: Sequence[Run]) -> list[Run]:
@@ -186,7 +186,7 @@ def records_document(
     """
     return {
         "benchmark": experiment.benchmark.name,
-        # What records' kernels are compared with, to see whether they have changed since.
+        # Compared with the digests in records: has a kernel changed since?
         "sources": {
             name: {"digest": implementations[name].digest}
             for name in sorted(experiment.implementations)
@@ -199,12 +199,12 @@ def records_document(
 
 
 def _record_entry(entry: PlannedRun) -> dict[str, Any]:
-    found = {"run": entry.run.to_json(), **_file(entry)}
+    document = {"run": entry.run.to_json(), **_file(entry)}
     if entry.replicates:
-        found["replicates"] = [*map(_file, entry.replicates)]
+        document["replicates"] = [*map(_file, entry.replicates)]
     if entry.counters:
-        found["counters"] = _file(entry.counters)
-    return found
+        document["counters"] = _file(entry.counters)
+    return document
 
 
 def _file(entry: PlannedRun) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Why records are kept as a dataset only if asked for: they could mislead who reads them."""
+"""Checks before records are frozen: of one commit, of unchanged code, of whole blocks."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def commit_doubts(environments: Iterable[Mapping[str, Any]]) -> list[str]:
     Where there was no git, an environment says nothing of either.
     """
     commits = Counter(
-        ((each.get("commit") or "no known commit")[:DIGITS], bool(each.get("dirty")))
-        for each in environments
+        ((environment.get("commit") or "no known commit")[:DIGITS], bool(environment.get("dirty")))
+        for environment in environments
     )
     if len(commits) < 2 and not any(is_changed for _, is_changed in commits):
         return []

@@ -5,7 +5,7 @@ else: so a run is measured again exactly when one of these changes, with or with
 bookkeeping.
 
 Sources count as syntax trees, without comments and layout: the kernel with what it imports below
-``kernels/`` and the files in its ``SOURCES``, and what the measuring process imports. The
+``kernels/`` and the files in its ``SOURCES``, and the modules of the measuring process. The
 benchmark, the process (replicates), the counters and the form of the inputs have their place; the
 time limit, which decides whether there are numbers but not which, has none.
 """

@@ -60,14 +60,14 @@ def import_plan(
     implementations that a report can show, `device` is the name of the GPU where the user gives it.
 
     Raises:
-        DatasetError: a file is unsound, or what declares it contradicts itself or its numbers.
+        DatasetError: a file is unsound, or its declaration contradicts itself or its numbers.
         OpenRunsError: something has to be asked.
     """
     if not folder.is_dir():
         raise DatasetError(f"{folder}: there is no such folder; name that of your JSON files")
     read = _read(folder)
     try:
-        found, remarks = assemble(read, known, device)
+        runs, remarks = assemble(read, known, device)
     except OpenFolderError as question:
         there = folder / RUNS_CSV
         lines = question.table.splitlines(keepends=True)
@@ -83,27 +83,27 @@ def import_plan(
     except FolderError as error:
         raise DatasetError(f"{folder}: {error}") from error
     entries, processes = [], Counter[tuple[Run, str]]()
-    for each in sorted(found, key=lambda each: (each.run, each.file)):
-        file = read.files.get(each.file)
+    for result in sorted(runs, key=lambda result: (result.run, result.file)):
+        file = read.files.get(result.file)
         claim = file.read.claim if file else None
         protocol = {"name": claim.protocol} if claim and claim.protocol else COURSE_PROTOCOL
-        key = each.run, str(protocol["name"])
+        key = result.run, str(protocol["name"])
         entry = {
             "benchmark": ATTENTION.name,
-            "run": each.run.to_json(),
+            "run": result.run.to_json(),
             "protocol": protocol,
             "process": processes[key],
             "folder": str(folder),
-            "file": each.file,
-            "path": file.path if file else each.file,
+            "file": result.file,
+            "path": file.path if file else result.file,
             "sha256": file.sha256 if file else "",
-            "status": each.status,
-            "device_name": each.device_name,
-            "remarks": [*map(asdict, each.remarks)],
+            "status": result.status,
+            "device_name": result.device_name,
+            "remarks": [*map(asdict, result.remarks)],
         }
         processes[key] += 1
         digest = hashlib.sha256(canonical(entry).encode()).hexdigest()
-        entries.append({**entry, "record": f"records/{each.run.slug}-{digest[:12]}.json"})
+        entries.append({**entry, "record": f"records/{result.run.slug}-{digest[:12]}.json"})
     return entries, [*_notices(remarks)]
 
 

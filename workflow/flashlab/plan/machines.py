@@ -1,4 +1,4 @@
-"""Machines as data: what a record depends on, described on one machine to plan for it on another.
+"""Machines as data: device and versions, described on one machine to plan for it on another.
 
 A record's name depends on the device, the driver and the versions of the machine that measures. The
 machine that plans may have none of them: a cluster's login node has no GPU. There the plan is made
@@ -90,7 +90,6 @@ class Machine:
         return self._ask(f"device {device}", lambda: _name_of_device(device))
 
     def driver_version(self) -> str | None:
-        """The NVIDIA driver's version, None without one."""
         return self.described.driver if self.described else machine.driver_version()
 
     def package_version(self, name: str) -> str | None:
@@ -138,8 +137,8 @@ def describe_machine(wanted: str, path: Path) -> None:
     """
     device = HERE.detect_device(wanted)
     on_gpu = device == "cuda"
-    known = [one for each in BENCHMARKS.values() for one in implementations_of(each).values()]
-    packages = {"torch", *(package for one in known for package in one.packages)}
+    kernels = [kernel for b in BENCHMARKS.values() for kernel in implementations_of(b).values()]
+    packages = {"torch", *(package for kernel in kernels for package in kernel.packages)}
     description = Description(
         version=VERSION,
         device=device,

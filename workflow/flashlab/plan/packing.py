@@ -8,11 +8,10 @@ from pathlib import Path
 from flashlab.plan.datasets import DatasetError
 
 MOST_BYTES = 16 * 2**20
-"""Most that a packed dataset may take: what sends files from a host often takes no more."""
+"""The largest archive: ways to send files from a host often take no more."""
 
 
 def packed_file(data: Path, name: str) -> Path:
-    """The path of a dataset's archive."""
     return data / f"{name}.tar.xz"
 
 

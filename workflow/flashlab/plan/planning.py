@@ -99,16 +99,16 @@ class PlannedExperiment:
 
         None where these do not vary, or leave out a variant that it is about.
         """
-        found = replace(self, held=frozenset(held)).runs(*kind)
+        runs = replace(self, held=frozenset(held)).runs(*kind)
         given = [parameter.name for parameter in self.benchmark.given]
-        settings = {tuple(run[name] for name in given) for run in found}
-        if len(settings) < min(2, len(self.problems)) or not found:
+        settings = {tuple(run[name] for name in given) for run in runs}
+        if len(settings) < min(2, len(self.problems)) or not runs:
             return None
         for variant in self.benchmark.variants:
             asked = {problem[variant.name] for problem in self.problems}
-            if asked != {run[variant.name] for run in found}:
+            if asked != {run[variant.name] for run in runs}:
                 return None
-        names = {run.implementation for run in found}
+        names = {run.implementation for run in runs}
         figures = [
             replace(figure, implementations=[n for n in figure.implementations if n in names])
             for figure in self.figures
@@ -116,7 +116,7 @@ class PlannedExperiment:
         ]
         return replace(
             self,
-            held=frozenset(found),
+            held=frozenset(runs),
             implementations=tuple(name for name in self.implementations if name in names),
             figures=tuple(figures),
         )
@@ -189,13 +189,13 @@ def of_held(
 
     PlanError where they are of none.
     """
-    found = [each for e in experiments if (each := e.of_held(held, kind))]
-    if not any(experiment.sweep for experiment in found):
+    kept = [kept for e in experiments if (kept := e.of_held(held, kind))]
+    if not any(experiment.sweep for experiment in kept):
         raise PlanError(
             "the imported folder has none of the runs that the configuration asks for; leave its "
             "experiments and summary out, and they follow from the files"
         )
-    return found
+    return kept
 
 
 def value_on(value: Any, device: str) -> Any:
@@ -239,12 +239,6 @@ def with_counters(
 ) -> dict[Run, PlannedRun]:
     """The planned runs, each with its planned counters if it has any."""
     return {run: replace(entry, counters=counters.get(run)) for run, entry in planned.items()}
-
-
-def recorded_counters(runs: Iterable[Run], dataset: Dataset) -> dict[Run, PlannedRun]:
-    """The counters that a dataset holds of any of these runs."""
-    found = {run: dataset.find_counters(run) for run in runs}
-    return {run: planned_entry(entry) for run, entry in found.items() if entry}
 
 
 def measuring_order(
@@ -294,20 +288,20 @@ def plan_recorded(
     runs: Sequence[Run], protocol: str, dataset: Dataset, where: str
 ) -> dict[Run, PlannedRun]:
     """Each run once, with its file in the dataset; PlanError lists the runs that it lacks."""
-    found, missing = {}, []
+    planned, missing = {}, []
     for run in dict.fromkeys(runs):
         if entries := dataset.find(run, protocol):
-            found[run] = with_replicates(map(planned_entry, entries))
+            planned[run] = with_replicates(map(planned_entry, entries))
         else:
             missing.append(run)
     if missing:
         lines = "\n  ".join(str(run) for run in missing)
         raise PlanError(
-            f"The dataset {where} lacks {len(missing)} of the {len(found) + len(missing)} runs "
+            f"The dataset {where} lacks {len(missing)} of the {len(planned) + len(missing)} runs "
             f"that the configuration asks for:\n  {lines}\n"
             "Remove these shapes or implementations from the configuration, or measure them."
         )
-    return found
+    return planned
 
 
 def with_replicates(processes: Iterable[PlannedRun]) -> PlannedRun:
@@ -338,13 +332,13 @@ def plan_claims(
     for protocol, entry in held:
         if entry.run in claimed and entry.path not in taken:
             processes.setdefault(protocol, {}).setdefault(entry.run, []).append(entry)
-    found = []
+    experiments = []
     for protocol, by_run in sorted(processes.items()):
-        entries = {run: with_replicates(each) for run, each in by_run.items()}
+        entries = {run: with_replicates(parts) for run, parts in by_run.items()}
         name, names = f"{CLAIMS_PREFIX}{protocol}", sorted({run.implementation for run in entries})
         claims = PlannedExperiment(benchmark, name, tuple(names), claimed=tuple(sorted(entries)))
-        found.append((claims, entries))
-    return found
+        experiments.append((claims, entries))
+    return experiments
 
 
 def check_recorded(planned: Iterable[PlannedRun], where: str) -> None:

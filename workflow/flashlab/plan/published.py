@@ -53,15 +53,15 @@ def read_claims(path: Path) -> dict[str, Any]:
             raise ClaimsError(f"{path}: {claim['id']}: there is no source {claim['source']}")
         if names.count(claim["id"]) > 1:
             raise ClaimsError(f"{path}: {claim['id']} names two claims; rename one")
-    found: dict[str, Any] = document
-    return found
+    claims: dict[str, Any] = document
+    return claims
 
 
 @dataclass(frozen=True)
 class PublishedFigure:
     """A figure that a document gives of a run on a device, in the metric's unit.
 
-    `named` is what the document calls the implementation; `parameters` are the run's without the
+    `named` is the document's name of the implementation; `parameters` are the run's without the
     nominal ones.
     """
 
@@ -128,9 +128,9 @@ def asked_comparisons(
     benchmark = find_benchmark(document["benchmark"])
     kind = {"dtype": document["dtype"], "device": document["device"]}
     return [
-        (metric, tuple(Run.of(benchmark, {**kind, **place, **term}) for term in test["terms"]))
+        (metric, tuple(Run.of(benchmark, {**kind, **setting, **term}) for term in test["terms"]))
         for at, metric in itertools.product(test["at"], test["metrics"])
-        for place in benchmark.combinations(at)
+        for setting in benchmark.combinations(at)
     ]
 
 

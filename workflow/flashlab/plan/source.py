@@ -115,12 +115,12 @@ def _imported(layers: Sequence[Layer], known: Collection[str]) -> _Imported:
         )
         for order in orders
     )
-    found: dict[Shape, set[str]] = {}
+    implementations: dict[Shape, set[str]] = {}
     for entry in entries:
-        found.setdefault(Shape.of(entry.run), set()).add(entry.run.implementation)
+        implementations.setdefault(Shape.of(entry.run), set()).add(entry.run.implementation)
     protocols = Counter(str(entry.protocol["name"]) for entry in entries)
     run = entries[0].run
-    experiments = experiments_of(found, run.device)
+    experiments = experiments_of(implementations, run.device)
     return _Imported(
         datasets.Dataset(
             name=name,

@@ -1,4 +1,4 @@
-"""Why runs are measured again that were measured here before: what has changed since."""
+"""The reasons to measure recorded runs again: the changes since their records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _older(folder: Path) -> dict[str, Path]:
     """The newest record in a folder by the words of its name: the run and the process."""
     name = re.compile(rf"(.+)-[0-9a-f]{{{DIGITS}}}\.json")
     paths = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
-    return {found[1]: path for path in paths if (found := name.fullmatch(path.name))}
+    return {match[1]: path for path in paths if (match := name.fullmatch(path.name))}
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -64,7 +64,7 @@ def upgrade_notices(
             implementation = implementations[entry.run.implementation]
             now = identity(benchmark, entry.run, protocol, implementation, entry.process, on)
             reasons["; ".join(_changes(before, now)) or "its identity is another one"] += 1
-        except (OSError, ValueError, KeyError, TypeError):  # damaged: it is told of elsewhere
+        except (OSError, ValueError, KeyError, TypeError):  # damaged: reported elsewhere
             continue
     return [
         f"{count} process{'es' if count > 1 else ''} measured before, since {reason}"

@@ -1,1 +1,1 @@
-"""What a Snakemake call prints on the terminal: a line for each run, and a summary."""
+"""The terminal output of a Snakemake call: a line for each run, and a summary."""

@@ -1,7 +1,7 @@
-"""Behind ``./run report``: Snakemake, of which only what concerns the user is printed.
+"""Behind ``./run report``: Snakemake, with the output that concerns the user.
 
-What the call gives as configuration is checked first: of a mistake in it, Snakemake names neither
-the file nor the line.
+The call's configuration is checked first: of a mistake in it, Snakemake names neither the file nor
+the line.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One Snakemake call in words: a line for each run that ends, and a summary at the end.
 
-A `CallProgress` is told what happens and returns the lines to print. It knows nothing about
+A `CallProgress` takes the events of a call and returns the lines to print. It knows nothing about
 Snakemake's events or terminals.
 """
 
@@ -29,14 +29,14 @@ from flashlab.terminal.outcomes import (
     UNMEASURED,
     Outcome,
     aligned,
+    first_ratios,
     read_outcome,
     read_outcomes,
     run_words,
-    told_so_far,
 )
 
 SO_FAR_SECONDS = 50.0
-"""When a call that still measures tells what is known so far: nobody waits a minute for it."""
+"""Seconds after which a call that is still measuring prints its first ratios."""
 
 MEASURE = "measure"
 VERIFY = "verify"
@@ -65,7 +65,7 @@ STAGES = {
     "grades_pdf": "Grades as a PDF",
     "publish_grades_pdf": "",
 }
-"""What each rule makes. The jobs write only to their logs, never to the terminal."""
+"""The output of each rule, in words. The jobs write to their logs, never to the terminal."""
 
 RESULT_IN_LOG = ("freeze", "freeze_counters", "grades")
 """Rules whose log ends in a line with the result."""
@@ -78,7 +78,7 @@ MEASURED_WIDTH = 11
 TAIL_LINES = 12
 
 UNPLANNED = Prepared(LOCAL, f"results/{LOCAL}", DEFAULT.report, "cpu", "", None, {}, {})
-"""What a call has prepared before its plan is made, or without one."""
+"""The preparation of a call that has no plan, or none yet."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Job:
 
     @property
     def title(self) -> str:
-        """What it does."""
+        """The rule's message, or its name if it has none."""
         return self.message or self.rule
 
 
@@ -143,7 +143,7 @@ def _pages(pdf: Path) -> str:
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """What to do next, each with its command."""
+    """The lines that name next steps, each with its command."""
     width = max((len(what) for what, _ in rows), default=0)
     return [f"  {what + ':':<{width + 1}}  {command}" for what, command in rows]
 
@@ -151,9 +151,8 @@ def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
 class CallProgress:
     """The state of one call in the pipeline's folder; `clock` gives seconds.
 
-    Who tells the events sets how many of how many `steps` are done, and whether the user has
-    `interrupted` the call, an error other than a failed job has `stopped` it, and there was
-    `nothing_to_do`.
+    The caller sets `steps` (done, total), and the flags `interrupted` (by the user), `stopped` (by
+    an error other than a failed job) and `nothing_to_do`.
     """
 
     def __init__(
@@ -169,10 +168,10 @@ class CallProgress:
         self._finished: Counter[str] = Counter()
         self._written: list[str] = []
         self._measured_at: list[float] = []
-        self._headed = self._told_so_far = self._asks_for_report = False
+        self._headed = self._first_ratios = self._asks_for_report = False
         self._learn(UNPLANNED)
 
-    # What happens
+    # Events
 
     def begins(self, command: str, prepared: Prepared | None) -> None:
         """Snakemake starts working; `command` is its command line, `prepared` what it plans."""
@@ -236,10 +235,10 @@ class CallProgress:
         self.failed.append(known)
         return [] if self.interrupted else [f"{known.title}: failed"]
 
-    # What it looks like
+    # The line of progress
 
     def activity(self) -> str | None:
-        """What is being done, in a few words; None if a job itself writes to the terminal."""
+        """The current job in a few words; None if a job itself writes to the terminal."""
         jobs = list(self._running.values())
         if not jobs or self._dry_run or self.interrupted:
             return None
@@ -254,7 +253,7 @@ class CallProgress:
     # Runs
 
     def _heading(self) -> list[str]:
-        """What is measured, and the head of the table whose rows are the runs."""
+        """The lines that announce the measuring, and the head of the table of runs."""
         says = f"Measuring {self._counted(self._total)}"
         kinds = {(run.device, run.dtype) for run in self._planned.values()}
         if len(kinds) == 1:
@@ -307,16 +306,16 @@ class CallProgress:
         run, outcome = read_outcome(self._root / job.outputs[0])
         if run is None:
             return f"{begin} its record is unreadable"
-        measured = (f"{quantity(*each):>{MEASURED_WIDTH}}" for each in outcome.measured.values())
+        measured = (f"{quantity(*pair):>{MEASURED_WIDTH}}" for pair in outcome.measured.values())
         return f"{begin} {' '.join(measured) or f'{outcome.status}: {first_line(outcome.message)}'}"
 
     def _so_far(self) -> list[str]:
-        """Once, after `SO_FAR_SECONDS`, what is known by then, where much is left to measure."""
+        """The ratios so far: once, after `SO_FAR_SECONDS`, if runs are left to measure."""
         is_late = self._clock() - self._since >= SO_FAR_SECONDS
-        if self._told_so_far or not is_late or len(self._measured_at) >= self._total:
+        if self._first_ratios or not is_late or len(self._measured_at) >= self._total:
             return []
-        self._told_so_far = True
-        return told_so_far(self._root, self._home, self._benchmark, self._planned)
+        self._first_ratios = True
+        return first_ratios(self._root, self._home, self._benchmark, self._planned)
 
     def _log(self, *logs: str | Path) -> list[str]:
         """The lines of logs that are not blank."""
@@ -358,14 +357,14 @@ class CallProgress:
         outputs = (Path(path) for job in self._jobs.values() for path in job.outputs)
         if not self._planned or not any(self._home in path.parents for path in outputs):
             return f"Interrupted. What is finished is kept; {kept}"
-        found = (read_outcome(self._root / path)[1] for path in self._planned)
-        there = sum(outcome.status != UNMEASURED for outcome in found)
+        outcomes = (read_outcome(self._root / path)[1] for path in self._planned)
+        there = sum(outcome.status != UNMEASURED for outcome in outcomes)
         are = "is" if there == 1 else "are"
         counted = self._counted(len(self._planned))
         return f"Interrupted: {there} of {counted} {are} measured and kept; {kept}"
 
     def _runs(self) -> list[str]:
-        """How the planned runs ended, with the names of those measured here that are not ok."""
+        """The counts of the planned runs by status; of local runs that are not ok, the names."""
         outcomes = read_outcomes(self._root, self._planned)
         if not outcomes:
             return []
@@ -403,7 +402,7 @@ class CallProgress:
         )
 
     def _shown(self) -> list[str]:
-        """Where the report is, what it shows, and what to do with it."""
+        """The report's path, its dataset, its changed verdicts, and the next commands."""
         pdf = self._root / self._report
         if not pdf.is_file():
             return []
@@ -433,7 +432,7 @@ class CallProgress:
         return [*changed[:1], *(f"  {line}" for line in changed[1:])]
 
     def _failures(self) -> list[str]:
-        """Which jobs failed, how their logs end, and which report there is."""
+        """The failed jobs with the last lines of their logs, and the report that was left."""
         failed = [job for job in self.failed if job.rule != VERIFY]  # it prints its own
         if not failed:
             return []
@@ -466,7 +465,7 @@ class CallProgress:
         return ["", f"{self._report} is still the old report, made on {made:%Y-%m-%d %H:%M}."]
 
     def _would_do(self) -> list[str]:
-        """What a dry run has planned."""
+        """The runs and stages that a dry run would make."""
         if self.nothing_to_do:
             return [UP_TO_DATE]
         runs = [job for job in self._jobs.values() if job.rule == MEASURE]

@@ -38,7 +38,7 @@ class Display:
             self._console.print("\n".join(folded), soft_wrap=True)
 
     def progress(self, activity: str | None, done: int, total: int) -> None:
-        """Show on a terminal what is being done; None shows nothing until the next call."""
+        """Show the activity and the steps done on a terminal; None hides them until the next."""
         if self._shown and activity is None:
             self._shown.stop()
             self._shown = None

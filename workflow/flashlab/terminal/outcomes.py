@@ -1,6 +1,6 @@
-"""How the planned runs ended, and what they tell before all are measured, read from their records.
+"""The planned runs' outcomes, read from their records, and the first ratios of a call.
 
-Before the end these are medians of what is there, without intervals: the report decides.
+While a call measures, the ratios are of medians, without intervals: the report decides.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Row = frozenset[tuple[str, Any]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a record says of its run: each metric's name, with value and unit, if it is ``ok``.
+    """A run's status and message; `measured` holds each metric's value and unit if it is ``ok``.
 
     `status` is a record's, or ``unmeasured`` where there is no readable record.
     """
@@ -54,11 +54,11 @@ def read_outcomes(root: Path, planned: Mapping[str, Run]) -> dict[Run, Outcome]:
 
     That of a run with several processes is that of the first which is not ok, if there is one.
     """
-    found: dict[Run, Outcome] = {}
+    outcomes: dict[Run, Outcome] = {}
     for path, run in planned.items():
-        if run not in found or found[run].status == "ok":
-            found[run] = read_outcome(root / path)[1]
-    return found
+        if run not in outcomes or outcomes[run].status == "ok":
+            outcomes[run] = read_outcome(root / path)[1]
+    return outcomes
 
 
 def run_words(run: Run) -> list[str]:
@@ -71,8 +71,8 @@ def aligned(runs: Iterable[Run]) -> dict[Run, str]:
     words: dict[Run, list[str]] = {}
     for run in runs:
         name, *said = run_words(run)
-        told = iter(said)
-        stated = ("" if parameter in run.defaulted else next(told) for parameter in run)
+        unused = iter(said)
+        stated = ("" if parameter in run.defaulted else next(unused) for parameter in run)
         words[run] = [name, *stated]
     columns = zip(*words.values(), strict=True)
     widths = [max(map(len, column)) for column in columns]
@@ -99,7 +99,7 @@ def _values(root: Path, planned: Mapping[str, Run], metric: Metric) -> dict[Row,
 
 
 def _ratios(plan: Mapping[str, Any], values: Mapping[Row, float], metric: Metric) -> Iterator[str]:
-    """How many times as good as the baseline each other implementation is, over the settings."""
+    """For each implementation, the range of its speed over the baseline's, in words."""
     rows = {frozenset(row.items()) for row in plan["runs"]}
     settings = {frozenset(item for item in row if item[0] != "implementation") for row in rows}
 
@@ -116,7 +116,7 @@ def _ratios(plan: Mapping[str, Any], values: Mapping[Row, float], metric: Metric
             yield f"{name} {times}× at {len(ratios)} of {len(settings)} settings"
 
 
-def told_so_far(
+def first_ratios(
     root: Path, results: Path, benchmark: Benchmark, planned: Mapping[str, Run]
 ) -> list[str]:
     """A line for each experiment that can say something; empty where none can.

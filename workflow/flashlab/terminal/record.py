@@ -1,6 +1,6 @@
 """Behind ``./run record``: a dataset part by part, each by a call of Snakemake, and packed.
 
-What is left is said before anything is measured, and what is wanting at the end.
+It prints the records that are left before it measures, and those that are missing at the end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ try:
     from collections import Counter
     from collections.abc import Sequence
     from pathlib import Path
-    from typing import Any
 
     from flashlab.calls.call import PREPARATION_ERRORS
     from flashlab.calls.recording import (
@@ -29,7 +28,7 @@ try:
         seconds_left,
     )
     from flashlab.calls.remaking import BLOCKS
-    from flashlab.config import merged, parse_override
+    from flashlab.config import override_layer
     from flashlab.plan.datasets import MANIFEST, DatasetError
     from flashlab.plan.packing import pack, packed_file
     from flashlab.plan.source import DATA
@@ -59,13 +58,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _say(name: str, text: str) -> None:
-    """One line about a part, before what Snakemake prints next."""
+    """Print one line about a part, ahead of Snakemake's output."""
     width = max(map(len, part_names()))
     print(f"  {name:<{width}}  {text}", flush=True)
 
 
 def _say_left(part: Part) -> float:
-    """Say what is left of a part and how long that takes; the seconds."""
+    """Print the number of records left of a part; returns the seconds that they take."""
     pace = paces(part)
     seconds = seconds_left(part, pace)
     kinds = Counter(is_counting(order) for order in part.left.values())
@@ -88,7 +87,7 @@ def _say_left(part: Part) -> float:
 
 
 def _say_state(part: Part, dataset: str) -> bool:
-    """Say what the dataset has of a part; whether nothing is wanting."""
+    """Print the records of a part that the dataset has; True if it has all, none an error."""
     kept, lacking = part.kept_in(dataset), part.lacking_in(dataset)
     if not kept:
         done = len(part.records) - len(part.left)
@@ -102,14 +101,14 @@ def _say_state(part: Part, dataset: str) -> bool:
 
 
 def _is_packed(dataset: str) -> bool:
-    """Whether there is a pack of what the dataset has now."""
+    """True if the dataset's archive is newer than its manifests."""
     packed, manifests = packed_file(DATA, dataset), (DATA / dataset).rglob(MANIFEST)
     changed = max((file.stat().st_mtime for file in manifests), default=0.0)
     return changed == 0 or (packed.exists() and packed.stat().st_mtime >= changed)
 
 
 def _pack(dataset: str) -> bool:
-    """Pack what the dataset has, and say how to unpack it; whether it could be."""
+    """Pack the dataset, and print how to unpack it; False if it cannot be packed."""
     try:
         packed = pack(DATA, dataset)
     except DatasetError as error:
@@ -146,19 +145,17 @@ def _snakemake(target: str, part: Part, configured: Sequence[str]) -> int:
 def record(
     dataset: str, names: Sequence[str], options: argparse.Namespace, arguments: Sequence[str]
 ) -> int:
-    """Record what is left of these parts of a dataset, and pack it; the exit status.
+    """Record the rest of these parts of a dataset, and pack it; the exit status.
 
     Raises:
         `PREPARATION_ERRORS`: a part cannot be planned, or not be frozen under this name.
     """
     given = [f"name={dataset}", f"again={BLOCKS}", *options.config]
-    keys: dict[str, Any] = {}
-    for argument in given:
-        keys = merged(keys, parse_override(argument))
+    own = override_layer(given)
 
     def plan(name: str) -> Part:
-        """A part as it is now; what the call gives is about those that it records."""
-        return plan_part(name, options.configfile, keys) if name in names else plan_part(name)
+        """A part as it is now; the call's own keys apply to the parts that it records."""
+        return plan_part(name, options.configfile, own) if name in names else plan_part(name)
 
     folder = DATA / dataset
     print(f"What is left of {folder}:", flush=True)
@@ -190,7 +187,7 @@ def record(
 
 
 def main(words: Sequence[str]) -> int:
-    """Record what the command line says; the exit status, 2 where it is not understood."""
+    """Run the command line; the exit status, 2 where it is not understood."""
     first = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
     (dataset, *names), parser = words[:first] or [""], _parser()
     options, arguments = parser.parse_known_args(words[first:])

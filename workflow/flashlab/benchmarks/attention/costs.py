@@ -1,4 +1,4 @@
-"""What a run costs: operations, compulsory bytes, and the exact memory of two implementations.
+"""The costs of a run: operations, compulsory bytes, and the exact memory of two implementations.
 
 B batch_size, N seq_len, H num_heads, E emb_dim, d = E / H, H_kv num_kv_heads throughout; memory in
 bytes.
@@ -27,7 +27,7 @@ ALLOCATION = 512
 """Bytes to a multiple of which PyTorch's CUDA allocator rounds a tensor."""
 
 SEGMENT = 2 * MIB
-"""Bytes to a multiple of which it rounds what it takes from CUDA."""
+"""Bytes to a multiple of which it rounds its allocations from CUDA."""
 
 
 def forward_flops(shape: Shape) -> float:
@@ -45,7 +45,7 @@ def flops(shape: Shape) -> dict[str, float]:
 
 
 def elements(shape: Shape) -> tuple[int, int]:
-    """How many numbers q and the output have each, B·N·E, and k and v each, B·N·H_kv·d."""
+    """The number of elements of q, as of the output, B·N·E, and of k, as of v, B·N·H_kv·d."""
     rows = shape.batch_size * shape.seq_len
     return rows * shape.emb_dim, rows * shape.kv_heads * shape.head_dim
 
@@ -76,7 +76,7 @@ def compulsory_bytes(shape: Shape, dtype: str) -> dict[str, int]:
 
 
 NAIVE_SCORE_PASSES = {"forward": 4, "backward": 7}
-"""How often the naive implementation reads or writes a tensor of all scores, at least.
+"""The least number of times that the naive implementation reads or writes a tensor of all scores.
 
 Forward: the product writes the scores, softmax reads them and writes the weights, the product with
 v reads those. Backward: dP is written; softmax's derivative reads P and dP and writes dS; the
@@ -106,7 +106,7 @@ def naive_fewest_bytes(shape: Shape, dtype: str, cache: int) -> dict[str, int]:
 
 
 def has_memory_model(shape: Shape) -> bool:
-    """Whether the two formulas add up the right tensors: N ≥ 2d, d a multiple of 8 up to 256.
+    """True if the two formulas add up the right tensors: N ≥ 2d, d a multiple of 8 up to 256.
 
     Below 2d another moment is the peak, and flash-attn pads other head sizes. The sum can still be
     short of what the allocator holds: see `flash2_memory_is_exact` and `naive_memory_is_exact`.
@@ -146,7 +146,7 @@ def _flash2_statistics(shape: Shape) -> tuple[int, int, int]:
 
 
 def flash2_memory_parts(shape: Shape) -> dict[str, int]:
-    """Bytes of what is alive at flash-attn 2's peak in float16 on CUDA.
+    """Bytes of the tensors alive at flash-attn 2's peak in float16 on CUDA.
 
     They add up to the peak, to the byte where `flash2_memory_is_exact`. Equal to results of an
     RTX 3070 and an H200. Where heads of q share those of k and v, the gradients of k and v are
@@ -170,7 +170,7 @@ def flash2_peak_memory(shape: Shape) -> int:
 
 
 def flash2_memory_is_exact(shape: Shape) -> bool:
-    """Whether `flash2_peak_memory` is right to the byte."""
+    """True if `flash2_peak_memory` is right to the byte."""
     sizes = (*_tensors(shape), *_flash2_statistics(shape))
     return has_memory_model(shape) and _are_allocated_exactly(sizes)
 
@@ -181,7 +181,7 @@ def naive_scores(shape: Shape) -> int:
 
 
 def naive_copies_inputs(shape: Shape) -> bool:
-    """Whether the naive implementation copies q, k and v to bring a head's rows together.
+    """True if the naive implementation copies q, k and v to bring a head's rows together.
 
     With one sequence or one head, a reshape is a view.
     """
@@ -189,7 +189,7 @@ def naive_copies_inputs(shape: Shape) -> bool:
 
 
 def naive_memory_parts(shape: Shape, workspaces: int) -> dict[str, int]:
-    """Bytes of what is alive at the naive implementation's peak in float16 on CUDA.
+    """Bytes of the tensors alive at the naive implementation's peak in float16 on CUDA.
 
     Four N × N score tensors, q, k and v, their copies if there are any, the output three times, and
     `workspaces`, the bytes of PyTorch's two cuBLAS workspaces (`devices`). They add up to the peak,
@@ -212,7 +212,7 @@ def naive_peak_memory(shape: Shape, workspaces: int) -> int:
 
 
 def naive_memory_is_exact(shape: Shape) -> bool:
-    """Whether `naive_peak_memory` is right to the byte.
+    """True if `naive_peak_memory` is right to the byte.
 
     A single head with a causal mask is left out: its mask, in float32, is as large as two score
     tensors, so that a long sequence has its peak in the forward pass.

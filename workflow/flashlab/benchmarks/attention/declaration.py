@@ -1,4 +1,4 @@
-"""The attention benchmark as declared: parameters, metrics, and what a run must cost.
+"""The attention benchmark as declared: parameters, metrics, and the costs of a run.
 
 B batch_size, N seq_len, H num_heads, E emb_dim, d = E / H, H_kv num_kv_heads throughout.
 """
@@ -93,7 +93,7 @@ def _of_pass(name: str, quantity: Quantity, zh_tw: str, en: str, **more: Any) ->
     return Metric(f"{name}_{quantity.name}", quantity, labels, part, **more)
 
 
-# What a run must cost
+# The costs of a run
 
 
 def _work(name: str) -> Work:
@@ -135,7 +135,7 @@ def _efficiency(name: str) -> Derived:
 def memory_parts(
     run: Run, provider: str | None, device_name: str | None
 ) -> Mapping[str, float] | None:
-    """What peak memory consists of, in MiB; None for a run that the model does not describe.
+    """The parts of peak memory in MiB, by name; None for a run that the model does not describe.
 
     It describes flash-attn's FlashAttention-2 and, on a device whose cuBLAS workspaces are known,
     the naive implementation: on CUDA, in float16.

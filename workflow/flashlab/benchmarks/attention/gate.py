@@ -23,7 +23,7 @@ MAX_SCORES = {"cpu": 2**24, "cuda": 2**31}
 some heads of every batch, and one at least."""
 
 MAX_SCORES_AGAIN = {"cpu": 2**19, "cuda": 2**26}
-"""The same for what is compared again after the timing, several times in each process."""
+"""The same for the comparisons after the timing, several in each process."""
 
 CHUNK_SCORES = {"cpu": 2**22, "cuda": 2**28}
 """Elements of the score matrices that the reference holds at once (8 bytes each, a few copies)."""
@@ -49,12 +49,12 @@ def _pick(tensors: Sequence[torch.Tensor], heads: slice, kv_heads: int) -> list[
 
     `kv_heads` is how many k and v have, of which each tensor (B, N, H, D) has a multiple.
     """
-    found = []
+    picked = []
     for x in tensors:
         group = x.shape[2] // kv_heads
         mine = x.detach()[:, :, heads.start * group : heads.stop * group].transpose(1, 2)
-        found.append(mine.clone(memory_format=torch.contiguous_format).flatten(0, 1))
-    return found
+        picked.append(mine.clone(memory_format=torch.contiguous_format).flatten(0, 1))
+    return picked
 
 
 def _reference(
@@ -120,9 +120,9 @@ def _joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.cat([x.flatten() for x in tensors])
 
 
-def relative_error(found: torch.Tensor, reference: torch.Tensor) -> float:
-    """‖found − reference‖ / ‖reference‖ in float64; NaN where anything found is NaN."""
-    difference = torch.linalg.vector_norm(found.double() - reference)
+def relative_error(result: torch.Tensor, reference: torch.Tensor) -> float:
+    """‖result − reference‖ / ‖reference‖ in float64; NaN where any element of the result is NaN."""
+    difference = torch.linalg.vector_norm(result.double() - reference)
     return float(difference / torch.linalg.vector_norm(reference))
 
 
@@ -132,12 +132,12 @@ def refuse_form(out: Any, shape: Shape, dtype: str) -> None:
     A tensor of a class of its own could be computed when somebody looks at it.
     """
     expected = (shape.batch_size, shape.seq_len, shape.num_heads, shape.head_dim)
-    found = type(out).__name__  # a forgotten return, or (out, lse)
+    form = type(out).__name__  # a forgotten return, or (out, lse)
     if type(out) is torch.Tensor:
-        found = f"{tuple(out.shape)} {out.dtype}"
+        form = f"{tuple(out.shape)} {out.dtype}"
         if out.shape == expected and out.dtype == getattr(torch, dtype):
             return
-    raise IncorrectError(f"the output is {found}; it must be a tensor {expected} torch.{dtype}")
+    raise IncorrectError(f"the output is {form}; it must be a tensor {expected} torch.{dtype}")
 
 
 def _names(inputs: Sequence[torch.Tensor]) -> str:
@@ -146,14 +146,14 @@ def _names(inputs: Sequence[torch.Tensor]) -> str:
 
 def gradients_of(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The gradients with respect to inputs; IncorrectError where one has none."""
-    found = [leaf.grad for leaf in inputs if leaf.grad is not None]
-    if len(found) < len(inputs):
+    gradients = [leaf.grad for leaf in inputs if leaf.grad is not None]
+    if len(gradients) < len(inputs):
         raise IncorrectError(f"the output has no gradient with respect to {_names(inputs)}")
-    return found
+    return gradients
 
 
 def refuse_overwritten(inputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
-    """IncorrectError where inputs are no longer what they were given as."""
+    """IncorrectError where inputs were overwritten."""
     if not all(map(torch.equal, inputs, given)):
         raise IncorrectError(OVERWRITTEN.format(_names(inputs)))
 
@@ -161,26 +161,26 @@ def refuse_overwritten(inputs: Sequence[torch.Tensor], given: Sequence[torch.Ten
 def compare(
     inputs: Sequence[torch.Tensor],
     grad: torch.Tensor | None,
-    found: Mapping[str, Sequence[torch.Tensor]],
+    given: Mapping[str, Sequence[torch.Tensor]],
     shape: Shape,
     heads: slice,
     plainly: bool = False,
 ) -> dict[str, Any]:
     """Compare results with the reference on the inputs that they were computed from.
 
-    `found` has the output as ``out`` or the gradients as ``dqkv``, or both, in the inputs' form;
+    `given` has the output as ``out`` or the gradients as ``dqkv``, or both, in the inputs' form;
     they are read at once, on the current stream. `grad` is the gradient of the output, not needed
     for ``out`` alone.
 
-    Returns what was compared, for the record: the shape, how many heads, the tolerance, the
-    relative errors, None for one that is not finite; in half precision, where it is to be computed
-    `plainly` too, also those of the same computed so in it.
+    Returns the comparison for the record: the shape, the number of heads, the tolerance, the
+    relative errors, None for one that is not finite; with `plainly`, in half precision, also those
+    of standard attention in the same dtype.
 
     Raises:
         IncorrectError: an error above the tolerance, or NaN.
     """
     pick = partial(_pick, heads=heads, kv_heads=shape.kv_heads)
-    results = {name: pick(separated(tensors)) for name, tensors in found.items()}
+    results = {name: pick(separated(tensors)) for name, tensors in given.items()}
     qkv = pick(separated(inputs))
     grads = None if grad is None else pick((grad,))[0]
     dtype = qkv[0].dtype
@@ -245,7 +245,7 @@ def check_correctness(
     grad = torch.randn_like(out)
     if out.requires_grad:
         out.backward(grad)
-    found = {"out": (out.detach(),), "dqkv": gradients_of(inputs)}
+    results = {"out": (out.detach(),), "dqkv": gradients_of(inputs)}
     refuse_overwritten(inputs, given)
     del out
-    return compare(inputs, grad, found, shape, heads, plainly=not again)
+    return compare(inputs, grad, results, shape, heads, plainly=not again)

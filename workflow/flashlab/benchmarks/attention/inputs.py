@@ -1,4 +1,4 @@
-"""What an implementation is given: q, k and v as leaves of their own, or packed in one tensor."""
+"""The inputs of an implementation: q, k and v as leaves of their own, or packed in one tensor."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def attention_of(kernel: ModuleType, form: str | None, shape: Shape) -> Attentio
         raise NotImplementedError(f"its file does not say that it TAKES {', '.join(untaken)}")
     if shape.beyond and form != SEPARATE:
         raise NotImplementedError(f"{', '.join(sorted(shape.beyond))}: separate q, k and v alone")
-    found: Attention = kernel.separate_attention if form == SEPARATE else kernel.attention
-    return found
+    function: Attention = kernel.separate_attention if form == SEPARATE else kernel.attention
+    return function
 
 
 def empty_inputs(
@@ -57,10 +57,10 @@ def random_inputs(
     They are normally distributed, but for a `LARGE` number in the last query of each head, and one
     in a key and value, which make a large score, too.
     """
-    inputs = tuple(each.normal_() for each in empty_inputs(shape, dtype, device, form))
+    inputs = tuple(tensor.normal_() for tensor in empty_inputs(shape, dtype, device, form))
     q, k, v = separated(inputs)
     q[:, -1, :, 0] = k[:, shape.seq_len // 2, :, 0] = v[:, shape.seq_len // 2, :, 0] = LARGE
-    return tuple(each.requires_grad_() for each in inputs)
+    return tuple(tensor.requires_grad_() for tensor in inputs)
 
 
 def separated(tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
@@ -85,7 +85,7 @@ class Renewal:
         self._taken = 0
 
     def __call__(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Fill contiguous tensors, and give what each of them then holds."""
+        """Fill contiguous tensors with other random numbers; returns their new contents."""
         filled = []
         for tensor in tensors:
             begin = self.STEP * (self._taken % self.STEPS)

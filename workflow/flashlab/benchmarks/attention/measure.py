@@ -1,4 +1,4 @@
-"""How one attention run is measured: correctness, then peak memory, then the time of both passes.
+"""Measures one attention run: correctness, then peak memory, then the time of both passes.
 
 Everything here decides numbers, so an edit measures again. The declaration, with its labels and
 costs, is not imported.
@@ -43,7 +43,7 @@ def peak_memory(kernel: ModuleType, run: Mapping[str, Any]) -> int:
 
 
 class _Forward:
-    """A forward pass over and over: the inputs in use, and what they were last filled with."""
+    """A forward pass over and over: the inputs in use, and a copy of their last contents."""
 
     def __init__(self, kernel: ModuleType, run: Mapping[str, Any]) -> None:
         self.shape, self.dtype, form = Shape.of(run), run["dtype"], run.get("inputs")
@@ -99,8 +99,8 @@ class _Backward:
     def check(self, _result: None) -> None:
         """Compare the gradients of the last call; IncorrectError where they are wrong."""
         forward = self.forward
-        found = {"dqkv": gate.gradients_of(forward.inputs)}
-        gate.compare(forward.given, self.given_grad, found, forward.shape, forward.heads)
+        results = {"dqkv": gate.gradients_of(forward.inputs)}
+        gate.compare(forward.given, self.given_grad, results, forward.shape, forward.heads)
         gate.refuse_overwritten(forward.inputs, forward.given)
 
 
@@ -117,7 +117,7 @@ def passes(kernel: ModuleType, run: Mapping[str, Any]) -> Iterator[tuple[str, Pa
 
 
 def prepare(kernel: ModuleType, run: Mapping[str, Any]) -> dict[str, Any]:
-    """What comes before the timing: check the run, then measure its peak memory.
+    """Check the run, then measure its peak memory.
 
     Returns what the gate compared and the metric, as they stand in a record; raises what the
     implementation raises.
@@ -131,7 +131,7 @@ def prepare(kernel: ModuleType, run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_again(kernel: ModuleType, run: Mapping[str, Any], calls: int) -> dict[str, Any]:
-    """Check fresh inputs after so many calls; what was compared, as a record's gate has it."""
+    """Check fresh inputs after so many calls; returns the comparison, for the record's gate."""
     form, shape = run.get("inputs"), Shape.of(run)
     given = shape, run["dtype"], run["device"], form
     _taken = empty_inputs(*given)  # the storage that was timed, which fresh inputs would get
@@ -145,17 +145,17 @@ def measure_energy(kernel: ModuleType, run: Mapping[str, Any], seconds: float) -
 
     Each pass runs for so many seconds. A metric's ``resolution`` is in the details of a record.
     """
-    found = {
+    energies = {
         name.replace("_time", "_energy"): energy.measure_energy(call, seconds)
         for name, call in passes(kernel, run)
     }
-    told = {name: measured for name, measured in found.items() if measured is not None}
-    if len(told) < len(found):
+    known = {name: measured for name, measured in energies.items() if measured is not None}
+    if len(known) < len(energies):
         return {}
     return {
-        "metrics": {name: measured.to_json() for name, measured in told.items()},
+        "metrics": {name: measured.to_json() for name, measured in known.items()},
         "details": {
-            "energy_resolution": {name: measured.resolution for name, measured in told.items()}
+            "energy_resolution": {name: measured.resolution for name, measured in known.items()}
         },
     }
 
@@ -180,15 +180,15 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     again = check_again(kernel, run, calls)
     # After all that is timed, which it would heat the device for.
     seconds = protocol.get("energy_seconds")
-    told = measure_energy(kernel, run, seconds) if seconds else {}
+    energy = measure_energy(kernel, run, seconds) if seconds else {}
     clocks = {name: timing.clocks for name, timing in timings.items() if timing.clocks}
-    details = {**told.get("details", {}), **({"clocks": clocks} if clocks else {})}
+    details = {**energy.get("details", {}), **({"clocks": clocks} if clocks else {})}
     return {
         **({"details": details} if details else {}),
         "metrics": {
             **{name: timing.to_json() for name, timing in timings.items()},
             **prepared["metrics"],
-            **told.get("metrics", {}),
+            **energy.get("metrics", {}),
         },
         "gate": {**prepared["gate"], **again},
         "warnings": [

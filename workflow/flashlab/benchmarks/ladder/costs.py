@@ -1,4 +1,4 @@
-"""What an attention problem of the ladder must cost: B batch_size, N seq_len, d head_dim."""
+"""The costs of an attention problem of the ladder: B batch_size, N seq_len, d head_dim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernel ladder as declared: its cases, its metrics, and what is counted of its kernels.
+"""The kernel ladder as declared: its cases, its metrics, and its counters.
 
 An implementation is a step of the ladder. B batch_size, N seq_len, d head_dim throughout.
 """
@@ -70,7 +70,7 @@ def _bytes(name: str, zh_tw: str, en: str) -> Quantity:
 
 
 L1_BYTES = 128.0
-"""What L1 and shared memory of a multiprocessor move in a cycle: 32 banks of 4 bytes (CUDA C++
+"""Bytes that L1 and shared memory of a multiprocessor move in a cycle: 32 banks of 4 (CUDA C++
 Programming Guide, compute capability 9.0)."""
 
 SCHEDULERS = 4.0

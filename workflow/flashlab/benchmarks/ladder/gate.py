@@ -56,8 +56,8 @@ def check_correctness(
     worst = 0.0
     for first in range(0, checked, together):
         part = slice(first, min(first + together, checked))
-        *given, found = (torch.from_numpy(each[part]).to(device) for each in (q, k, v, out))
-        error = float((found.double() - reference(*given)).abs().max())
+        *given, result = (torch.from_numpy(tensor[part]).to(device) for tensor in (q, k, v, out))
+        error = float((result.double() - reference(*given)).abs().max())
         worst = max(worst, error if math.isfinite(error) else math.inf)
     compared = {
         "reference": "float64",

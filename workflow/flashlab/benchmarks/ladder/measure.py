@@ -1,4 +1,4 @@
-"""How one run of the ladder is measured: correctness, then the kernel, its copies, the process.
+"""Measures one run of the ladder: correctness, then the kernel, its copies, the process.
 
 Everything here decides numbers, so an edit measures again. The declaration, with its labels, is not
 imported.
@@ -37,7 +37,7 @@ WHOLE_PROCESS = frozenset({22, 28, 30, min(TINY)})
 """The cases whose whole process is timed: it takes longer than all else that is measured."""
 
 WHOLE_TIMES = 2
-"""How often it is timed in each measuring process; a run has several of those."""
+"""The number of timings of the whole process in each measuring process of a run."""
 
 SLOW_SECONDS = 0.02
 """A call that takes longer is timed in fewer calls than the protocol's: see `_few_calls`."""
@@ -85,12 +85,12 @@ def _problem(kernel: ModuleType, run: Mapping[str, Any]) -> Problem:
 
 
 def _is_on_cpu(kernel: ModuleType) -> bool:
-    """Whether the step runs on the CPU of any machine, with arrays of the host."""
+    """True if the step runs on the CPU of any machine, with arrays of the host."""
     return bool(kernel.DEVICE == "cpu")
 
 
 class _OnDevice:
-    """A run's arrays where the step wants them, and what is timed of it."""
+    """A run's arrays on the step's device, and the parts of it that are timed."""
 
     def __init__(self, kernel: ModuleType, problem: Problem) -> None:
         self.kernel, self.problem = kernel, problem
@@ -163,7 +163,7 @@ def _time_kernel(device: _OnDevice, protocol: Mapping[str, Any], where: str) -> 
 
 
 def passes(kernel: ModuleType, run: Mapping[str, Any]) -> Iterator[tuple[str, Pass]]:
-    """The kernel alone, as what its counters are read of."""
+    """The kernel alone, as the pass whose counters are read."""
     yield "kernel_time", Pass(_OnDevice(kernel, _problem(kernel, run)).launch)
 
 

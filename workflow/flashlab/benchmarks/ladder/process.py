@@ -56,14 +56,14 @@ def time_process(step: str, q: Array, k: Array, v: Array, times: int) -> dict[st
         with source.open("wb") as file:
             _write_input(file, q, k, v)
         seconds = [_run(step, source, target) for _ in range(times)]
-    found = {}
+    metrics = {}
     for name in seconds[0]:
-        samples = [each[name] * 1e3 for each in seconds]
+        samples = [timing[name] * 1e3 for timing in seconds]
         if min(samples) > 0:
-            found[f"process_{name}"] = {
+            metrics[f"process_{name}"] = {
                 "unit": "ms",
                 "value": float(np.median(samples)),
                 "samples": samples,
                 "stopped": "count",
             }
-    return found
+    return metrics

@@ -1,4 +1,4 @@
-"""How long a GPU is busy in an iteration, and with how many kernels, as torch.profiler sees it."""
+"""The GPU's busy time in an iteration, and its number of kernels, by torch.profiler."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ ITERATIONS = 5
 """Profiled iterations, over which the mean is taken."""
 
 COPIES = ("Memcpy", "Memset")
-"""How the profiler's names of copies and fills begin, which are no kernels."""
+"""The beginnings of the profiler's names of copies and fills, which are no kernels."""
 
 Interval = tuple[float, float]
-"""Where something begins and ends."""
+"""The beginning and the end of an event."""
 
 
 @dataclass(frozen=True)
 class Busy:
-    """What an iteration occupies a device with: for how many ms, and how many kernels."""
+    """The busy time of an iteration in ms, and its number of kernels."""
 
     milliseconds: float
     kernels: float
 
 
 def covered(intervals: Iterable[Interval]) -> float:
-    """The length of what intervals cover together, whatever their order and overlap."""
+    """The length of the union of intervals, in any order."""
     total, reached = 0.0, float("-inf")
     for begin, end in sorted(intervals):
         total += max(0.0, end - max(begin, reached))

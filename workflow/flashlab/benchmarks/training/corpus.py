@@ -31,7 +31,7 @@ SENTENCE_WORDS = (4, 14)
 TRAINING_SHARE = 0.9
 
 FETCHED = Path("results", "corpora")
-"""Where a downloaded text is kept, named by its hash, relative to the working directory."""
+"""The folder of downloaded texts, which are named by their hash; below the working directory."""
 
 DOWNLOAD_SECONDS = 60.0
 
@@ -66,10 +66,10 @@ def _kept_file(corpus: Mapping[str, Any]) -> Path:
 
 
 def _check(content: bytes, corpus: Mapping[str, Any], where: str) -> None:
-    found = hashlib.sha256(content).hexdigest()
-    if found != corpus["sha256"]:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != corpus["sha256"]:
         raise FetchError(
-            f"{where}: is not {corpus['name']}: its sha256 is {found}, and corpus.sha256 in the "
+            f"{where}: is not {corpus['name']}: its sha256 is {digest}, and corpus.sha256 in the "
             f"configuration is {corpus['sha256']}. Put the right file there, or correct sha256"
         )
 

@@ -1,4 +1,4 @@
-"""What an iteration of training costs: parameters, model FLOPs, bytes.
+"""The costs of an iteration of training: parameters, model FLOPs, bytes.
 
 N parameters, L n_layer, E n_embd, T block_size, V vocabulary. Model FLOPs are those of PaLM
 (Chowdhery et al. 2022, appendix B), as nanoGPT's ``estimate_mfu`` counts them: for each token 6 N
@@ -18,17 +18,17 @@ BYTES_OF_ADAMW = 24
 each read and written once. The gradients may stay in a cache."""
 
 
-def parameter_count(sizes: Mapping[str, Any], vocab_size: int = len(VOCABULARY)) -> int:
+def parameter_count(sizes: Mapping[str, Any]) -> int:
     """Parameters of the model, without biases and without the position embedding."""
     L, E = sizes["n_layer"], sizes["n_embd"]
     block = 12 * E**2 + 2 * E  # attention 4 E², MLP 8 E², two layer norms
-    return int(vocab_size * E + L * block + E)
+    return int(len(VOCABULARY) * E + L * block + E)
 
 
 def tokens(sizes: Mapping[str, Any]) -> int:
     """Tokens of an iteration, over all of its micro-batches."""
-    found: int = sizes["batch_size"] * sizes["block_size"] * sizes["gradient_accumulation_steps"]
-    return found
+    count: int = sizes["batch_size"] * sizes["block_size"] * sizes["gradient_accumulation_steps"]
+    return count
 
 
 def flops(sizes: Mapping[str, Any]) -> float:

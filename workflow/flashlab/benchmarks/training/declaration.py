@@ -1,4 +1,4 @@
-"""Training as declared: parameters, metrics, and what an iteration must cost.
+"""Training as declared: parameters, metrics, and the costs of an iteration.
 
 L n_layer, H n_head, E n_embd, T block_size, B batch_size, A gradient_accumulation_steps.
 """

@@ -47,19 +47,19 @@ def reference_gradients(
     return {name: p.grad for name, p in reference.named_parameters() if p.grad is not None}
 
 
-def _relative_error(found: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]) -> float:
-    """‖found − reference‖ / ‖reference‖ over several tensors together."""
-    pairs = zip(found, reference, strict=True)
+def _relative_error(gradients: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]) -> float:
+    """‖gradients − reference‖ / ‖reference‖ over several tensors together."""
+    pairs = zip(gradients, reference, strict=True)
     squares = sum(float((mine.double() - theirs).square().sum()) for mine, theirs in pairs)
     return math.sqrt(squares / sum(float(theirs.square().sum()) for theirs in reference))
 
 
 def relative_errors(
-    found: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor]
+    trained: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor]
 ) -> dict[str, float]:
     """The relative errors of two groups of gradients: of all weights, and of those of q and k.
 
-    What gives q and k alone shows a wrong scale, which hardly moves the others.
+    Those of q and k alone show a wrong scale, which hardly changes the others.
     """
     attention = [name for name in reference if ".c_attn." in name]
 
@@ -67,8 +67,10 @@ def relative_errors(
         return [gradients[name][: 2 * len(gradients[name]) // 3] for name in attention]
 
     return {
-        "gradient": _relative_error([found[n] for n in reference], [*reference.values()]),
-        "query_key_gradient": _relative_error(queries_and_keys(found), queries_and_keys(reference)),
+        "gradient": _relative_error([trained[n] for n in reference], [*reference.values()]),
+        "query_key_gradient": _relative_error(
+            queries_and_keys(trained), queries_and_keys(reference)
+        ),
     }
 
 
@@ -90,11 +92,11 @@ def check_gradients(
     with autocast(run):
         loss = forward(tokens, targets)
     loss.backward()
-    found = {
+    gradients = {
         name: torch.zeros_like(p) if p.grad is None else p.grad
         for name, p in model.named_parameters()
     }
-    errors = relative_errors(found, reference_gradients(model, tokens, targets))
+    errors = relative_errors(gradients, reference_gradients(model, tokens, targets))
     tolerance = TOLERANCES[run["dtype"]]
     compared = {
         "reference": "float64",

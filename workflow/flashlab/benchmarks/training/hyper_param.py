@@ -69,8 +69,8 @@ def read_hyper_param(path: Path, experiments: Sequence[str]) -> dict[str, Any]:
     settings = {key: document[key] for key in SETTINGS if key in document}
     if "dataset" in document:
         settings["corpus"] = {"name": document["dataset"]}
-    found: dict[str, Any] = {"measure": {"training": settings}} if settings else {}
+    keys: dict[str, Any] = {"measure": {"training": settings}} if settings else {}
     if sizes:
-        found["summary"] = {"cuda": sizes}
-        found["experiments"] = [{"use": name, "cuda": sizes} for name in experiments]
-    return found
+        keys["summary"] = {"cuda": sizes}
+        keys["experiments"] = [{"use": name, "cuda": sizes} for name in experiments]
+    return keys

@@ -79,7 +79,7 @@ def make_optimizer(model: GPT, settings: Mapping[str, Any], device: str) -> torc
 
 @dataclass(frozen=True)
 class Trained:
-    """What was seen of a training: the loss (nats) and the time (s) of every iteration.
+    """The loss (nats) and the time (s) of every iteration of a training.
 
     `steady` are the times after the warm-up, `stopped` says why no more followed: ``interval``,
     ``time`` or ``count``.

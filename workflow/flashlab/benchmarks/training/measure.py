@@ -1,4 +1,4 @@
-"""How one training is measured: trained and timed, then its gradients checked.
+"""Measures one training: trained and timed, then its gradients checked.
 
 Everything here decides numbers, so an edit measures again. The declaration, with its labels and
 costs, is not imported.
@@ -45,7 +45,7 @@ CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 @dataclass(frozen=True)
 class _Problem:
-    """What a run trains: the model's sizes, the attention, the tokens of the text."""
+    """The model's sizes, the attention and the tokens that a run trains with."""
 
     config: GPTConfig
     attention: Attention
@@ -67,7 +67,7 @@ class _Problem:
 def _problem(
     kernel: ModuleType, run: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> tuple[_Problem, dict[str, Any]]:
-    """What a run trains, and what its record tells of the text."""
+    """The problem of a run, and the description of the text for its record."""
     text = corpus.read_text(settings["corpus"])
     numbers, vocab_size = corpus.encode(text)
     config = GPTConfig(
@@ -79,14 +79,14 @@ def _problem(
         bias=settings["bias"],
         dropout=settings["dropout"],
     )
-    told = {
+    description = {
         "name": settings["corpus"]["name"],
         "sha256": hashlib.sha256(text.encode()).hexdigest(),
         "characters": len(text),
         "training_tokens": len(numbers),
         "vocabulary": vocab_size,
     }
-    return _Problem(config, kernel.attention, torch.tensor(numbers), run, settings), told
+    return _Problem(config, kernel.attention, torch.tensor(numbers), run, settings), description
 
 
 def _print_progress(iteration: int, loss: float, seconds: float) -> None:
@@ -98,12 +98,12 @@ def _print_progress(iteration: int, loss: float, seconds: float) -> None:
 
 
 def _compile_seconds() -> float:
-    """What torch.compile has taken in this process so far, forward and backward graphs."""
+    """Seconds of torch.compile in this process so far, for forward and backward graphs."""
     return float(calculate_time_spent()["total_wall_time"])
 
 
 def _process_mib(device: str) -> float | None:
-    """What NVML says that this process holds of the GPU, context and cache included.
+    """The GPU memory of this process in MiB by NVML, context and cache included.
 
     None on a CPU, and where NVML names no process that can be this one: in a container processes
     have other ids, so that it must be the only one.
@@ -112,15 +112,15 @@ def _process_mib(device: str) -> float | None:
         return None
     with machine.nvml() as pynvml:
         handle = pynvml.nvmlDeviceGetHandleByUUID(environment.gpu_uuid())
-        found = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-    mine = [each for each in found if each.pid == os.getpid()] or found
+        processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    mine = [process for process in processes if process.pid == os.getpid()] or processes
     if len(mine) != 1 or mine[0].usedGpuMemory is None:
         return None
     return float(mine[0].usedGpuMemory) / MIB
 
 
 class _EnergyMeter:
-    """What the GPU consumes from `start` on; nothing is told of a CPU."""
+    """Measures the GPU's energy from `start` on; none on a CPU."""
 
     def __init__(self, device: str) -> None:
         self._read: Callable[[], float | None] = (
@@ -129,18 +129,17 @@ class _EnergyMeter:
         self._begin: float | None = None
 
     def start(self) -> None:
-        """Count from here."""
         self._begin = self._read()
 
     def joules(self) -> float | None:
-        """What was consumed since, None where it cannot be told."""
+        """The energy in J since the start; None where nothing counts it."""
         end = self._read()
         return None if end is None or self._begin is None else end - self._begin
 
 
 @dataclass(frozen=True)
 class _Measured:
-    """A training as measured: what was seen of it, and what it took of the device."""
+    """A training as measured: its losses and times, and its use of the device."""
 
     trained: Trained
     first_step_s: float
@@ -155,7 +154,7 @@ class _Measured:
         """The metrics of a record, without those that are not known."""
         steady = [seconds * 1e3 for seconds in self.trained.steady]
         energy = None if self.joules is None else self.joules / len(steady)
-        found: dict[str, Any] = {
+        metrics: dict[str, Any] = {
             "iteration_time": {
                 "unit": "ms",
                 "value": float(np.median(steady)),
@@ -170,7 +169,7 @@ class _Measured:
             "gpu_busy_time": {"unit": "ms", "value": self.busy and self.busy.milliseconds},
             "kernels": {"unit": "1", "value": self.busy and self.busy.kernels},
         }
-        return {name: metric for name, metric in found.items() if metric["value"] is not None}
+        return {name: metric for name, metric in metrics.items() if metric["value"] is not None}
 
 
 def _train(problem: _Problem, model: GPT) -> tuple[_Measured, Trainer]:
@@ -215,7 +214,7 @@ def _peak_bytes_on_cpu(problem: _Problem) -> int:
 
 
 def _compiled(model: GPT, compile_s: float) -> dict[str, Any]:
-    """What torch.compile did: graphs, breaks, attentions that it replaced by a fused one."""
+    """The graphs of torch.compile, their breaks, and the attentions that it fused."""
     return {
         "graphs": counters["stats"]["unique_graphs"],
         "graph_breaks": sum(counters["graph_break"].values()),

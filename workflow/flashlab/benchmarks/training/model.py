@@ -47,7 +47,7 @@ class LayerNorm(nn.Module):
 
 
 class CausalSelfAttention(nn.Module):
-    """Each position mixes in what it attends to among the positions up to itself."""
+    """Each position attends to the positions up to itself."""
 
     def __init__(self, config: GPTConfig, attention: Attention) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then the MLP, each normalised before and added to what it got."""
+    """Attention, then the MLP, each with its input normalised and its output added to it."""
 
     def __init__(self, config: GPTConfig, attention: Attention) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class Block(nn.Module):
         self.mlp = MLP(config)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Both parts, each added to what it got: (B, T, E) to (B, T, E)."""
+        """Both parts, each added to its input: (B, T, E) to (B, T, E)."""
         x = x + self.attn(self.ln_1(x))  # (B, T, E)
         x = x + self.mlp(self.ln_2(x))  # (B, T, E)
         return x
