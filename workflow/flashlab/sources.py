@@ -30,12 +30,6 @@ def _path(module: str) -> Path | None:
     return None
 
 
-def module_name(path: Path) -> str:
-    """The dotted name of a file of ours."""
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
 def _names(listed: str) -> list[str]:
     """The names that an import lists, without their aliases."""
     parts = _COMMENT.sub("", listed).strip("()\n").split(",")
