@@ -1,4 +1,4 @@
-"""Which files of ours a module depends on, read from its imports.
+"""The files of this package that a module depends on, read from its imports.
 
 The rules name these as inputs, so that an edit reruns the stages that it touches and no other.
 """

@@ -27,7 +27,7 @@ from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_within
 
 COURSE_PROTOCOL = {"name": "lab5", "repeats": 30}
-"""By which protocol the course's script measures."""
+"""The protocol of the course's script."""
 
 
 class OpenRunsError(DatasetError):
