@@ -23,7 +23,7 @@ from flashlab.runs import Run
 
 ALL = "all"
 BLOCKS = "blocks"
-"""Asks for the runs of each block that is not of one card and a few minutes (`plan.blocks`)."""
+"""The value of `again` for the runs of blocks that are incomplete or parted (`plan.blocks`)."""
 
 ASKED_FOR = "is to be measured again"
 CHANGED = "was changed after it had been made"
