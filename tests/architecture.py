@@ -7,10 +7,11 @@ python tests/architecture.py
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import networkx
 
-from flashlab.sources import PACKAGE, imported_files, module_name
+from flashlab.sources import PACKAGE, imported_files
 
 COMMAND = "python tests/architecture.py"
 PAGE = PACKAGE.parents[1] / "docs" / "architecture.md"
@@ -18,6 +19,14 @@ BEGIN = f"<!-- Generated from the code. Renew it with: {COMMAND} -->\n"
 END = "<!-- End of the generated part. -->\n"
 
 GRADING = "flashlab_grading"
+
+
+def module_name(path: Path) -> str:
+    """The dotted name of a file of ours."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
 MODULES = {
     module_name(path): path
     for package in (PACKAGE, PACKAGE.parent / GRADING)

@@ -10,9 +10,9 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-from architecture import COMMAND, GRADING, MODULES, PAGE, imported_modules, renewed
+from architecture import COMMAND, GRADING, MODULES, PAGE, imported_modules, module_name, renewed
 
-from flashlab.sources import PACKAGE, imports, module_name, sources_of
+from flashlab.sources import PACKAGE, imports, sources_of
 
 MEASURED_BY = {
     name

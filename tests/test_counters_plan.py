@@ -47,6 +47,7 @@ def counted(prepared: Prepared) -> set[str]:
 
 
 def test_auto_reads_counters_where_nsight_compute_is(call: Call) -> None:
+    assert call(ncu=None).counters == []
     prepared = call()
     assert prepared.counters
     assert counted(prepared) <= prepared.orders.keys()
@@ -66,7 +67,6 @@ def test_on_a_cpu_operators_are_counted_without_anything_installed(call: Call, w
 @pytest.mark.parametrize("no", ["no", False])
 def test_no_reads_none(call: Call, no: Any) -> None:
     assert call(counters=no).counters == []
-    assert call().counters, "auto is still to be resolved"
 
 
 def test_yes_is_refused_where_they_cannot_be_read(call: Call) -> None:
@@ -74,16 +74,6 @@ def test_yes_is_refused_where_they_cannot_be_read(call: Call) -> None:
     KEPT.unlink()
     with pytest.raises(ConfigError, match=r"counters: yes needs .* but ncu is not on PATH"):
         call(counters="yes", ncu=None)
-
-
-# Resolved once
-
-
-def test_installing_nsight_compute_later_changes_nothing(call: Call) -> None:
-    before = call(ncu=None)
-    after = call()
-    assert after.counters == []
-    assert after.documents == before.documents
 
 
 def test_without_nsight_compute_what_was_read_stays_and_no_more_is_read(call: Call) -> None:

@@ -14,8 +14,10 @@ import yaml
 from planted.course import result_of, write_results
 
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.calls.digests import write_digests
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.calls.recording import check_freezable
+from flashlab.calls.remaking import CHANGED
 from flashlab.config import ConfigError, Layer, read_layer
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
@@ -76,6 +78,18 @@ def test_a_damaged_report_is_made_again_wherever_it_is(config: dict[str, Any]) -
     assert "report/lab5.pdf" not in prepared_from(config).remade
     published.write_bytes(b"%PDF-1.7\n")
     assert prepared_from(config).remade["report/lab5.pdf"] == "is cut off"
+
+
+def test_ceilings_that_were_changed_are_measured_again_those_that_were_copied_alone_are_not(
+    config: dict[str, Any],
+) -> None:
+    ceilings = Path(str(prepared_from(config).ceilings))
+    ceilings.parent.mkdir(parents=True)
+    ceilings.write_text("{}")
+    assert ceilings.as_posix() not in prepared_from(config).remade
+    write_digests(ceilings)
+    ceilings.write_text("[]")
+    assert prepared_from(config).remade[ceilings.as_posix()] == CHANGED
 
 
 def test_measuring_all_again_is_no_part_of_the_report_and_takes_in_the_ceilings(

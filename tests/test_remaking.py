@@ -18,7 +18,6 @@ from flashlab.calls.remaking import (
     MISSING,
     REPORT_ENDS,
     UNKNOWN,
-    ceilings_damage,
     output_damage,
     record_damage,
     report_damage,
@@ -78,18 +77,6 @@ def test_a_report_is_whole_or_cut_off_whatever_was_noted_in_it(
     for damaged in (content[: len(content) // 2], b"\0" * len(content), b""):
         path.write_bytes(damaged)
         assert report_damage(path, end) == "is cut off"
-
-
-def test_ceilings_that_were_copied_alone_are_only_to_be_json(tmp_path: Path) -> None:
-    path = tmp_path / "ceilings.json"
-    assert ceilings_damage(path, NO_DIGESTS) == MISSING
-    path.write_text("{}")
-    assert ceilings_damage(path, NO_DIGESTS) is None
-    write_digests(path)
-    path.write_text("[]")
-    assert ceilings_damage(path, read_digests(tmp_path)) == CHANGED
-    path.write_text("[")
-    assert ceilings_damage(path, NO_DIGESTS) == "is not JSON"
 
 
 def test_a_record_is_missing_damaged_or_another_runs(tmp_path: Path, run: Run) -> None:

@@ -4,8 +4,9 @@ import ast
 from pathlib import Path
 
 import pytest
+from architecture import module_name
 
-from flashlab.sources import imports, module_name, sources_of
+from flashlab.sources import imports, sources_of
 
 
 def names(module: str) -> set[str]:

@@ -29,7 +29,7 @@ their names may hold spaces."""
 
 
 def _pseudonym(value: str) -> str:
-    """Stands for an identifier; the same for the same one, and for itself."""
+    """The pseudonym of an identifier; that of a pseudonym is itself."""
     if _PSEUDONYM.fullmatch(value):
         return value
     return f"anonymous-{hashlib.sha256(value.encode()).hexdigest()[:DIGITS]}"

@@ -30,11 +30,6 @@ class KernelSourceError(Exception):
     """A file that a kernel imports or names and that is missing or is not Python."""
 
 
-def _package_of(path: Path, folder: Path) -> tuple[str, ...]:
-    """The dotted package of a module's file, in its parts."""
-    return (PACKAGE, *path.relative_to(folder).parent.parts)
-
-
 @cache
 def _imported_names(tree: ast.Module, package: tuple[str, ...]) -> list[tuple[str, ...]]:
     """The dotted names that a module imports from `PACKAGE`, including names inside modules."""
@@ -106,7 +101,8 @@ def kernel_digest(kernel: Path, sources: Sequence[str]) -> str:
         path = waiting.pop()
         if path not in trees:
             trees[path] = tree = _parse(path.read_bytes(), path)
-            for name in _imported_names(tree, _package_of(path, folder)):
+            package = (PACKAGE, *path.relative_to(folder).parent.parts)
+            for name in _imported_names(tree, package):
                 waiting.extend(_module_files(name, folder))
     # The kernel itself under no name: renaming its file changes nothing that it computes.
     content = {"": canonical_tree(_without(trees.pop(kernel), LABELS + DECLARED))}

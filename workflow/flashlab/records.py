@@ -100,7 +100,7 @@ class Record:
 
     @property
     def process(self) -> int:
-        """Which of the processes that measured the run this is, from 0."""
+        """The number of its process among those that measured the run, from 0."""
         return int(self.sources.get("process", 0))
 
     def top_level_keys(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which files of ours a module depends on, read from its imports.
+"""The files of this package that a module depends on, read from its imports.
 
 The rules name these as inputs, so that an edit reruns the stages that it touches and no other.
 """
@@ -28,12 +28,6 @@ def _path(module: str) -> Path | None:
         if candidate.is_file():
             return candidate
     return None
-
-
-def module_name(path: Path) -> str:
-    """The dotted name of a file of ours."""
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def _names(listed: str) -> list[str]:

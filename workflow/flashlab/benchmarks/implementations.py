@@ -258,7 +258,7 @@ def _plain(name: str) -> str:
 
 
 def describe_unknown(name: str, meant: str, *known: Collection[str]) -> str:
-    """Why there is no implementation of a name among those known; `meant` hints at another one.
+    """The message that no known implementation has a name; `meant` is a hint at another one.
 
     The fault of the file that would define it, where there is one; otherwise every file's fault,
     then the names that there are.

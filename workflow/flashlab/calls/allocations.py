@@ -30,7 +30,7 @@ def _is_running(pid: str) -> bool:
 
 
 def own_jobs(is_main: bool) -> bool:
-    """Make this Snakemake call the one that its jobs belong to; whether it leads an allocation.
+    """Make this Snakemake call the owner of its jobs; True if it leads an allocation.
 
     Inside another call's allocation its jobs belong to that one, and nothing is changed.
     """

@@ -8,7 +8,6 @@ than all others.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from flashlab.runs import Run
 
 ALL = "all"
 BLOCKS = "blocks"
-"""Asks for the runs of each block that is not of one card and a few minutes (`plan.blocks`)."""
+"""The value of `again` for the runs of blocks that are incomplete or parted (`plan.blocks`)."""
 
 ASKED_FOR = "is to be measured again"
 CHANGED = "was changed after it had been made"
@@ -55,8 +54,10 @@ def files_to_remake(
         for path, run in runs.items():
             if reason := record_damage(path, run, timeout_s, digests):
                 reasons[path] = reason
-    if source.recorded is None and ceilings and (reason := ceilings_damage(ceilings, digests)):
-        reasons[ceilings] = reason
+    if source.recorded is None and ceilings:
+        reason = output_damage(ceilings, digests)
+        if reason and reason != UNKNOWN:  # those that were copied alone stay
+            reasons[ceilings] = reason
     asked_for = _files_asked_for(source, experiments[0][1], counters, ceilings)
     reasons |= dict.fromkeys(asked_for, ASKED_FOR)
     return {path.as_posix(): reason for path, reason in reasons.items()}
@@ -83,7 +84,7 @@ def _damaged_outputs(source: Source, experiments: Sequence[PlannedExperiment]) -
 
 
 def output_damage(path: Path, digests: Mapping[Path, str]) -> str | None:
-    """Why a stage's file or folder must be made again; None where it is as it was made."""
+    """The reason to make a stage's file or folder again; None where it is as it was made."""
     if not path.exists():
         return MISSING
     files = [path] if path.is_file() else [file for file in digests if path in file.parents]
@@ -99,7 +100,7 @@ def output_damage(path: Path, digests: Mapping[Path, str]) -> str | None:
 
 
 def report_damage(path: Path, end: bytes) -> str | None:
-    """Why a report must be made again; None where it is whole."""
+    """The reason to make a report again; None where it is whole."""
     try:
         return None if path.read_bytes().rstrip().endswith(end) else "is cut off"
     except FileNotFoundError:
@@ -108,22 +109,10 @@ def report_damage(path: Path, end: bytes) -> str | None:
         return f"cannot be read ({error.strerror})"
 
 
-def ceilings_damage(path: Path, digests: Mapping[Path, str]) -> str | None:
-    """Why the ceilings must be measured again; those of unknown origin are only to be JSON."""
-    reason = output_damage(path, digests)
-    if reason != UNKNOWN:
-        return reason
-    try:
-        json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
-        return "is not JSON"
-    return None
-
-
 def record_damage(
     path: Path, run: Run, timeout_s: float, digests: Mapping[Path, str]
 ) -> str | None:
-    """Why a run must be measured again; None where its record stands.
+    """The reason to measure a run again; None where its record stands.
 
     A record of unknown origin, such as one that was copied alone, need only be the run's. One that
     is as it was made is not parsed, so that checking 10,000 records takes seconds, unless its run

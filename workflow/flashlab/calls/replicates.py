@@ -167,8 +167,6 @@ def runs_to_decide(
         rows = read_comparisons(comparisons_file)
     except (OSError, ValueError, TypeError, KeyError):
         return []
-    if not experiments:
-        return []
     asked = undecided(rows, experiments[0].benchmark, baseline, previous)
     runs = open_runs(asked, experiments, kind)
     current = (run for run in runs & planned.keys() if _is_current(comparisons_file, planned[run]))

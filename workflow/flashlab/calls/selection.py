@@ -10,7 +10,7 @@ from flashlab.config import ConfigError, Layer, named_benchmark
 from flashlab.config.messages import nearest
 
 OTHER_REPORTS = ("compare", "grades")
-"""The reports that are about no one benchmark."""
+"""The reports that belong to no single benchmark."""
 
 _REPORT = re.compile(r"(?:\./)?report/([^/]+)\.(pdf|html)")
 

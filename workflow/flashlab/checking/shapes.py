@@ -127,11 +127,6 @@ def _swept_sizes(sweep: str) -> list[str]:
     return [f"{_LETTERS[name]}{size}" for size in sizes]
 
 
-def _letter(part: str) -> str:
-    """The letter of a size's part of a text."""
-    return part.rstrip("0123456789").upper().removeprefix("H_")
-
-
 def sweep_shape(text: str, sweep: str) -> list[str]:
     """A shape's text once for each size of a sweep, in place of the one that it has, if any.
 
@@ -144,5 +139,6 @@ def sweep_shape(text: str, sweep: str) -> list[str]:
     letter = _LETTERS[sweep.partition("=")[0]]
     replaced = ("D", "E") if letter in "DE" else (letter,)
     parts = [part.strip() for part in text.split(",")]
-    kept = [part for part in parts if part and _letter(part) not in replaced]
+    letters = [part.rstrip("0123456789").upper().removeprefix("H_") for part in parts]
+    kept = [part for part, of in zip(parts, letters, strict=True) if part and of not in replaced]
     return [",".join([*kept, size]) for size in sizes]

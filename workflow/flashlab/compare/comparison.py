@@ -170,14 +170,14 @@ def _among(benchmark: Benchmark, name: str, side: Records) -> Iterator[dict[str,
             if (*experiment.key_of(row), metric.name) in measured
         }
         for reference, subject in itertools.combinations(known, 2):
-            speed = ratio(1, known[subject], known[reference])
+            pair = ratio(1, known[subject], known[reference])
             yield {
                 **{"experiment": name, "compared": IMPLEMENTATIONS, "metric": metric.name},
                 **{"subject": subject, "reference": reference, "settings": 1},
                 **{"shape": " ".join(benchmark.describe(runs[subject])), "unit": metric.unit},
                 **{key: runs[subject][key] for key in ("dtype", "device")},
-                **{"ratio": speed.ratio, "low": speed.low, "high": speed.high},
-                **{"verdict": speed.verdict, "pairs": speed.pairs, "samples": speed.samples},
+                **{"ratio": pair.ratio, "low": pair.low, "high": pair.high},
+                **{"verdict": pair.verdict, "pairs": pair.pairs, "samples": pair.samples},
                 **benchmark.all_parameters(runs[subject]),
             }
 

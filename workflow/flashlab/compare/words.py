@@ -11,7 +11,7 @@ NO_VALUE = "–"
 VALUE_DIGITS = 4
 
 DOUBT = " *"
-"""Marks a value that was measured with warnings."""
+"""The mark of a value that was measured with warnings."""
 
 FARTHEST = 100
 """The largest ratio that is printed as such; two processes bound nothing."""

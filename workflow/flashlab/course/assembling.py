@@ -36,7 +36,6 @@ from flashlab.course.words import COURSE_DTYPE, FLASH2, NAIVE, SIZES
 from flashlab.devices import known_devices
 from flashlab.records import STATUSES
 from flashlab.runs import Run
-from flashlab.untrusted import UnsoundFileError
 
 SCRIPT_DEFAULTS = {"batch_size": 32, "num_heads": 32, "emb_dim": 2048}
 """The sizes that the course's script measures where a flag is not given."""
@@ -104,11 +103,6 @@ class _Entry:
 
 def _base_of(shape: Shape) -> Base:
     return tuple(getattr(shape, name) for name in SIZES)
-
-
-def _steps(base: Base, shape: Shape) -> int:
-    """The number of sizes in which a shape differs from a base."""
-    return sum(a != b for a, b in zip(base, _base_of(shape), strict=True))
 
 
 # The runs of a file by itself
@@ -225,8 +219,12 @@ def _described(said: Declaration) -> str:
 
 
 def _near(bases: Iterable[Base], entry: _Entry) -> list[Option]:
-    """The options of a file that are within one size of any of these bases."""
-    return [o for o in entry.options if any(_steps(base, o[1]) <= 1 for base in bases)]
+    """The options of a file that differ in at most one size from one of these bases."""
+
+    def is_near(base: Base, shape: Shape) -> bool:
+        return sum(a != b for a, b in zip(base, _base_of(shape), strict=True)) <= 1
+
+    return [o for o in entry.options if any(is_near(base, o[1]) for base in bases)]
 
 
 def _bases(entries: Sequence[_Entry]) -> list[Base]:
@@ -384,16 +382,13 @@ def _ask(entries: Sequence[_Entry], folder: CourseFolder, failed: Iterable[Found
     if undecided:
         problems.append(f"which runs {names}{more} are cannot be told from names and numbers")
     if ends:
-        listed = ", ".join(" ".join(_described_shape(shape)) for shape in ends[:SHOWN])
+        shapes_named = (Declaration("", **shape.parameters).describe() for shape in ends[:SHOWN])
+        listed = ", ".join(shapes_named)
         problems.append(
             f"{NAIVE} has no file for {listed}, where another implementation has one (write "
             f"{OUT_OF_MEMORY} as its file if it ran out of memory, or delete the row)"
         )
     raise OpenFolderError("; ".join(problems), _table(rows))
-
-
-def _described_shape(shape: Shape) -> list[str]:
-    return Declaration("", **shape.parameters).describe().split()
 
 
 # The whole
@@ -474,7 +469,7 @@ def assemble(
         OpenFolderError: something has to be asked.
     """
     if refused := [remark for remark in folder.remarks if remark.is_refusal]:
-        shown = " ".join(f"{r.file}: {_sentence(r)}" for r in refused[:SHOWN])
+        shown = " ".join(f"{r.file}: {r.text}" for r in refused[:SHOWN])
         more = f" And {len(refused) - SHOWN} more." if len(refused) > SHOWN else ""
         raise FolderError(f"{shown}{more} Mend these files, or move them elsewhere.")
     remarks = [remark for remark in folder.remarks if remark.code != "form.pass"]
@@ -528,7 +523,3 @@ def assemble(
         listed = ", ".join(f"{file} is {dtype} on {on}" for (dtype, on), file in kinds.items())
         raise FolderError(f"its results are of several kinds: {listed}; import each by itself")
     return runs, remarks
-
-
-def _sentence(remark: Remark) -> str:
-    return str(UnsoundFileError(remark.code, **remark.params))

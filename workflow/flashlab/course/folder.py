@@ -66,6 +66,11 @@ class Remark:
     params: Mapping[str, str] = field(default_factory=dict)
     is_refusal: bool = False
 
+    @property
+    def text(self) -> str:
+        """Its message in English."""
+        return str(UnsoundFileError(self.code, **self.params))
+
 
 @dataclass(frozen=True)
 class CourseFolder:

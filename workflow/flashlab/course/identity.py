@@ -140,7 +140,7 @@ def _of_product(
 
 @lru_cache(65536)
 def candidates(flops: float, memory: float, workspaces: tuple[int, ...]) -> tuple[Candidate, ...]:
-    """Everything that takes `flops` operations forward and `memory` bytes, to the byte.
+    """The candidates that take `flops` operations forward and `memory` bytes, to the byte.
 
     `workspaces` are the bytes that the cuBLAS workspaces can have. In float16 on CUDA, within
     `costs.has_memory_model`; empty where nothing there makes these numbers.

@@ -27,10 +27,10 @@ OWN_COLUMNS = {"record", "sha256"}
 """Columns of the pipeline's own table of runs, which has the same name and declares nothing."""
 
 OPEN = "?"
-"""Marks a cell that is yet to be filled in."""
+"""The mark of a cell that is yet to be filled in."""
 
 OUT_OF_MEMORY = "oom"
-"""Stands in place of a file for a run that ran out of memory, of which there is none."""
+"""The word in the column of files for a run that ran out of memory, and so has no file."""
 
 
 @dataclass(frozen=True)

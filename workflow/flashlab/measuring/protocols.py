@@ -62,8 +62,8 @@ WARM_UP_CALLS = {"cuda": 10, "cpu": 4}
 WARM_UP_SECONDS = 0.05
 
 HELD_CYCLES, CHECKED_HELD_CYCLES = 500_000, 20_000_000
-"""Cycles for which a stream is held up: about 0.3 ms, to launch a batch of calls behind it; and
-about 10 ms, to read a call's result as well, which takes longer for a new kernel or on a busy
+"""Cycles for which a stream is held up: about 0.3 ms, until the call behind it is launched; and
+about 10 ms, until its result is read as well, which takes longer for a new kernel or on a busy
 machine."""
 
 LATE_SECONDS, LATE = 30e-6, 0.05
@@ -80,8 +80,8 @@ LONG_PASS_SECONDS = 1e-3
 """Seconds from which on a pass may meet the power limit, so that its clock is left to settle."""
 
 WINDOW_SECONDS, AGREEING_WINDOWS, SETTLED, MAX_SETTLE_SECONDS = 0.1, 3, 0.01, 0.6
-"""The clock has settled if the medians of so many windows agree within a share; then, or after the
-most seconds, the pass is timed."""
+"""The clock has settled once the medians of so many windows (s) agree within a share; a pass waits
+for that no longer than the last number of seconds."""
 
 
 @dataclass(frozen=True)

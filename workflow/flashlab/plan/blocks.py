@@ -40,10 +40,10 @@ def blocks_of(planned: Mapping[Run, PlannedRun]) -> list[list[PlannedRun]]:
 
 
 def cards_of(blocks: Sequence[object]) -> list[int]:
-    """A number for each block, from 0, modulo which it has its card: drawn, the same at each call.
+    """A number for each block; modulo the number of GPUs it selects the GPU of the block.
 
-    In the order of the plan masks and sizes alternate, so that one card of two would get all the
-    long ones.
+    They are the numbers from 0, shuffled in the same way at each call: in the plan's order masks
+    and sizes alternate, so that one GPU of two would get all the long ones.
     """
     numbers = list(range(len(blocks)))
     random.Random(len(blocks)).shuffle(numbers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ UNWANTED = ("no", False)
 class Counting:
     """The counters to read on this machine: a planned record for each run, and the protocol.
 
-    `kept` are the documents that keep how `counters: auto` was resolved.
+    `kept` is the document with the version of Nsight Compute, by which the counters that were read
+    are known where it is gone.
     """
 
     planned: Mapping[Run, planning.PlannedRun] = field(default_factory=dict)
@@ -32,30 +34,20 @@ class Counting:
 
 
 def _counters_version(config: Mapping[str, Any], kept: Path, on: Machine) -> str | None:
-    """The version of Nsight Compute by which a GPU's counters are read; None if none are.
-
-    `auto` is resolved once: what it was found to be on a kind of device is read from `kept`, so
-    that installing ncu later reruns nothing. Counters that were read stay where ncu is gone.
+    """The version of Nsight Compute on PATH, else that which has read counters here; else None.
 
     Raises:
         ConfigError: counters were asked for where they cannot be read.
     """
     version = on.ncu_version()
-    try:
-        before = read_json(kept)
-    except (OSError, ValueError):
-        before = {}
-    is_resolved = before.get("device") == "cuda"
-    was = before["version"] if is_resolved else None
-    if config["counters"] != "auto":
-        if version is None and was is None:
-            raise ConfigError(
-                "config: counters: yes needs Nsight Compute on a GPU, but ncu is not on PATH; "
-                "install it, or give counters: auto"
-            )
-        return version or was
-    if is_resolved:
-        return (version or was) if was else None
+    if version is None:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            version = read_json(kept)["version"]
+    if version is None and config["counters"] != "auto":
+        raise ConfigError(
+            "config: counters: yes needs Nsight Compute on a GPU, but ncu is not on PATH; "
+            "install it, or give counters: auto"
+        )
     return version
 
 
@@ -92,11 +84,10 @@ def counting_of(source: Source, experiments: Sequence[planning.PlannedExperiment
         return Counting(planned_by(protocol), protocol)
     file = counters_file(source.home)
     version = _counters_version(source.config, file, source.machine)
-    kept = {file.as_posix(): {"device": device, "version": version}}
     if version is None:
-        return Counting(kept=kept)
+        return Counting()
     protocol = planning.counters_protocol(benchmark, version, timeout_s)
     planned = planned_by(protocol)
     if source.machine.ncu_version() is None:  # those that were read before ncu was gone
         planned = {run: entry for run, entry in planned.items() if entry.path.exists()}
-    return Counting(planned, protocol, kept)
+    return Counting(planned, protocol, {file.as_posix(): {"version": version}})

@@ -60,7 +60,7 @@ def stage_documents(
     kind: tuple[str, str],
     home: Path,
 ) -> dict[Path, Any]:
-    """The files below `home` that the stages after the records read of these experiments."""
+    """The documents below `home` of these experiments, for the stages after the records."""
     documents: dict[Path, Any] = {
         home / "plan" / "languages.json": config["languages"],
         home / "plan" / "experiments.json": [experiment.name for experiment, _ in planning],

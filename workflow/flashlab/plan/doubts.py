@@ -14,7 +14,7 @@ from flashlab.plan.datasets import DatasetError, planned_files
 from flashlab.records import Record, read_record
 
 DIGITS = 12
-"""Of a commit, as it is printed."""
+"""Hexadecimal digits of a commit in messages."""
 
 
 def commit_here() -> dict[str, Any]:

@@ -72,7 +72,7 @@ def identity(
     process: int = 0,
     on: Machine = HERE,
 ) -> dict[str, Any]:
-    """Everything that decides the numbers of a local record that is measured on a machine.
+    """The identity of a local record measured on a machine: all that decides its numbers.
 
     `process` numbers the processes that measure the same run. Their number is no part of it, so
     that further ones leave those before as they are.

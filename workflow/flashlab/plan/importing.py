@@ -27,7 +27,7 @@ from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_within
 
 COURSE_PROTOCOL = {"name": "lab5", "repeats": 30}
-"""By which protocol the course's script measures."""
+"""The protocol of the course's script."""
 
 
 class OpenRunsError(DatasetError):
@@ -115,8 +115,7 @@ def _notices(remarks: Sequence[Remark]) -> Iterator[str]:
     """One line for each kind of remark, with the names of all files that it is about."""
     files: dict[str, list[str]] = {}
     for remark in remarks:
-        text = str(UnsoundFileError(remark.code, **remark.params))
-        files.setdefault(text, []).append(remark.file)
+        files.setdefault(remark.text, []).append(remark.file)
     for text, named in files.items():
         more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
         yield f"{', '.join(named[:SHOWN])}{more}: {text}"

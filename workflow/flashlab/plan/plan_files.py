@@ -18,7 +18,7 @@ SUMMARY = "summary"
 """Name of the headline table, which is planned like an experiment of one shape."""
 
 CLAIMS_PREFIX = "claims-"
-"""Begins the names of the records that only published claims are about, one for each protocol."""
+"""Prefix of the experiments of records that only published claims use, one for each protocol."""
 
 
 def planned_experiments(results: Path) -> list[str]:

@@ -185,7 +185,7 @@ def experiments(
 def of_held(
     experiments: Iterable[PlannedExperiment], held: Collection[Run], kind: tuple[str, str]
 ) -> list[PlannedExperiment]:
-    """The experiments of an imported folder: those that its runs are of, with these alone.
+    """The experiments of an imported folder, each with the runs that the folder has.
 
     PlanError where they are of none.
     """

@@ -174,13 +174,13 @@ class CallProgress:
     # Events
 
     def begins(self, command: str, prepared: Prepared | None) -> None:
-        """Snakemake starts working; `command` is its command line, `prepared` what it plans."""
+        """Note that Snakemake starts; `command` is its command line, `prepared` the call's plan."""
         self.began, self._since = True, self._clock()
         self._learn(prepared or UNPLANNED)
         self._asks_for_report = self._report in command.split()
 
     def plans(self, counts: Mapping[str, int]) -> None:
-        """The number of jobs of each rule is known, and that in all as ``total``."""
+        """Note the number of jobs of each rule, and of all as ``total``."""
         self._counts, self.steps = counts, (0, counts["total"])
         self._total = counts.get(MEASURE, 0)
 
@@ -203,7 +203,7 @@ class CallProgress:
             self._names[path] = names[run] + process
 
     def starts(self, job: Job) -> list[str]:
-        """A job starts, or would start."""
+        """The lines to print when a job starts, or would start."""
         self._jobs[job.id] = self._running[job.id] = job
         if job.rule != MEASURE or self._dry_run or self._headed:
             return []
@@ -211,7 +211,7 @@ class CallProgress:
         return self._heading()
 
     def finishes(self, job_id: int) -> list[str]:
-        """A job is done."""
+        """The lines to print when a job is done."""
         job = self._running.pop(job_id, None)
         if job is None:
             return []
@@ -229,7 +229,7 @@ class CallProgress:
         return [*([f"{title}: {done}"] if title else []), *result]
 
     def fails(self, job: Job) -> list[str]:
-        """A job has failed; jobs that do not depend on it continue."""
+        """The lines to print when a job has failed; jobs that do not depend on it continue."""
         self._running.pop(job.id, None)
         known = self._jobs.get(job.id, job)
         self.failed.append(known)

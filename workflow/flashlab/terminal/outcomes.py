@@ -119,7 +119,7 @@ def _ratios(plan: Mapping[str, Any], values: Mapping[Row, float], metric: Metric
 def first_ratios(
     root: Path, results: Path, benchmark: Benchmark, planned: Mapping[str, Run]
 ) -> list[str]:
-    """A line for each experiment that can say something; empty where none can.
+    """A line for each experiment that has ratios already; empty where none has.
 
     `results` is the folder of the dataset's results below the pipeline's, `planned` the runs by
     their records. Implementations are compared by a total where the benchmark has one.

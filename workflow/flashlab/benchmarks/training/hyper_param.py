@@ -26,7 +26,7 @@ ATTENTION_TYPES = {
     "flash_attn": "Flash2",
     "efficient_attn": "SdpaEfficient",
 }
-"""That benchmark's names of the attentions, and ours."""
+"""Our names of the attentions, by those of that benchmark."""
 
 OTHERS = ("compile", "attn_type", "dataset", "out_dir")
 

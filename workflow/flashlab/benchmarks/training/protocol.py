@@ -37,7 +37,7 @@ class Corpus(Keys):
 
 
 class Training(Keys):
-    """When to stop, then the settings of hyper_param.json that are the same for all runs."""
+    """The stop rules, and the settings of hyper_param.json that are the same for all runs."""
 
     max_iters: Annotated[int, Field(ge=20)] = 500
     min_iters: Annotated[int, Field(ge=10)] = 100
