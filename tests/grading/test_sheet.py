@@ -125,7 +125,7 @@ def test_a_kernel_that_the_grader_lacks_is_said_on_the_sheet(sound: Any, tmp_pat
         row[1] = "Mine"
     sound.write(tmp_path / "class" / "ann")
     document = graded_document(tmp_path / "class", tmp_path)
-    notes = [note for own in document["noted"] + document["details"] for note in own["notes"]]
+    notes = [note for own in document["details"] for note in own["notes"]]
     assert [note["message"]["en"] for note in notes] == [
         "Cannot be measured again here, because these kernels are not in kernels/: Mine."
     ]

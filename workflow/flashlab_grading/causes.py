@@ -1,7 +1,7 @@
-"""What a person should know of each submission: causes, not symptoms, the most pressing first.
+"""Causes: a submission's lines joined by reason, the most pressing first.
 
-A submission's lines are one for each check of each file. Here those of one cause are joined:
-exchanged labels are one cause, however many files they make false, and missing experiments another.
+A submission's lines are one for each check of each file. Exchanged labels are one cause, however
+many files they make false, and missing experiments another.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EXAMPLES = 3
 
 @dataclass(frozen=True)
 class Cause:
-    """What is wrong with a submission for one reason: its lines of one verdict and message.
+    """The lines of a submission with one verdict and message.
 
     `total` is the number of the submission's files.
     """
@@ -35,7 +35,7 @@ class Cause:
 
     @property
     def files(self) -> int:
-        """How many files it concerns, 0 for the whole submission."""
+        """The number of files that it concerns, 0 for the whole submission."""
         return len({line.file for line in self.lines if line.file})
 
     @property
@@ -53,7 +53,7 @@ def _joined(lines: Iterable[Line], total: int) -> list[Cause]:
 
 
 def notes_of(lines: Iterable[Line], total: int) -> list[Cause]:
-    """What of a submission was understood though it was unusual, each kind once."""
+    """Forms of a submission that are unusual but were understood, each kind once."""
     return _joined((line for line in lines if line.is_note), total)
 
 

@@ -1,4 +1,4 @@
-"""What grading finds, as data: a line for each check of a file, with its verdict and reason."""
+"""Findings of grading as data: a line for each check of a file, with its verdict and reason."""
 
 from __future__ import annotations
 
@@ -27,17 +27,14 @@ VERDICTS: tuple[Verdict, ...] = ("fail", "warn", "not_checked", "pass")
 not passed, so it outweighs a pass."""
 
 Confidence = Literal["certain", "likely", "ask"]
-CONFIDENCES: tuple[Confidence, ...] = ("certain", "likely", "ask")
-"""How sure an accusation is; `ask` accuses of nothing."""
+CONFIDENCES: tuple[Confidence, ...] = ("certain", "likely", "ask")  # which accuses of nothing
 
 LIKELY = (
     "copies.likely",
     "identity.cuda_memory",
     "identity.workspace_of_another",
     "identity.workspace",
-    "physics.capability",
     "plausibility.identical",
-    "plausibility.even",
     "plausibility.one_noise",
 )
 """Codes of what is no proof, but has few innocent reasons."""
@@ -45,8 +42,7 @@ LIKELY = (
 TELLING = 12
 """Fewest different samples of a pass that two records do not share by chance."""
 
-BADGES = ("available", "functional", "reproduced")
-"""In the sense of the ACM's artifact badges: results available, functional, reproduced."""
+BADGES = ("available", "functional", "reproduced")  # in the sense of the ACM's
 
 
 class GradingError(Exception):
@@ -72,19 +68,19 @@ class Line:
 
     @property
     def check(self) -> str:
-        """Which of `CHECKS` it belongs to."""
+        """The one of `CHECKS` that it belongs to."""
         return self.code.partition(".")[0]
 
     @property
     def confidence(self) -> Confidence:
-        """How sure its accusation is."""
+        """The certainty of its accusation."""
         if self.code in LIKELY:
             return "likely"
         return "certain" if self.verdict == "fail" else "ask"
 
     @property
     def is_note(self) -> bool:
-        """Whether a reader should know of it: it passed in an unusual form, or nobody can check."""
+        """True if a reader should know of it: it passed in an unusual form, or nobody can check."""
         passed = self.verdict == "pass" and not self.code.startswith(f"{self.check}.pass")
         return passed or self.code == "reproduction.unknown"
 
@@ -111,13 +107,8 @@ class Result(DeclaredFile):
         samples = read.samples.values()
         telling = samples and all(len(set(values)) >= TELLING for values in samples)
         digest = hashlib.sha256(repr([*samples]).encode()).hexdigest() if telling else ""
-        return cls(
-            *(name, read.numbers, declaration),
-            claim=read.claim,
-            is_sampled=any(samples),
-            fingerprint=digest,
-            **more,
-        )
+        more |= {"claim": read.claim, "is_sampled": any(samples), "fingerprint": digest}
+        return cls(name, read.numbers, declaration, **more)
 
 
 @dataclass(frozen=True)
