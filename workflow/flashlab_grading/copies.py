@@ -1,7 +1,7 @@
 """Check 7, copies: times that agree more closely than independent measurements do.
 
-Two measurements of one run differ, so the ratios between two submissions' times scatter. Copied
-times share one ratio, also once a constant that was added is taken off or a power is undone.
+The ratios between two submissions' times scatter. Copied times share one ratio, also once a
+constant that was added is taken off or a power is undone.
 
 - **certain** (`fail`): so many ratios are equal that even measurements at locked clocks, which
   scatter by `LEAST_SCATTER`, would not give it once in 1,000 classes; or the times are weighted
@@ -9,8 +9,6 @@ times share one ratio, also once a constant that was added is taken off or a pow
 - **likely** (`warn`): a pair at one level agrees more closely than two recordings of one GPU do,
   far more closely than either agrees with anybody else on that GPU, and deviates from these in the
   same way.
-
-Equal memory proves nothing, because it is exact.
 """
 
 from __future__ import annotations
@@ -52,11 +50,9 @@ single calls, whose median repeats."""
 COARSE = 1e-3
 """Relative resolution of a time above which its agreement with another shows nothing."""
 
-LEAST_COMMON = 24
-"""Fewest common times from which a pair's scatter is known; half as many runs."""
-
-LEAST_GROUP = 8
-"""Fewest submissions that name one device for the usual times on it to be known."""
+LEAST_COMMON, LEAST_GROUP = 24, 8
+"""Fewest common times from which a pair's scatter is known (half as many runs), and submissions of
+one device from which the usual times on it are."""
 
 CLOSE = 1e-3
 """Scatter of a pair's ratios that independent measurements do not have: of 17 recordings on one
@@ -70,7 +66,7 @@ APART = 3.0
 alike have a machine in common, and are not accused."""
 
 ALIKE = 0.8
-"""Least rank correlation of a likely pair's deviations from the usual times, a value a run."""
+"""Least rank correlation of a likely pair's deviations from the usual times of each run."""
 
 MEAN_WIDTH, MEAN_SHARE = 1e-5, 0.8
 """Relative deviation of a time from a mean of others', and the share of times that must be such."""
