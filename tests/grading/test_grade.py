@@ -15,7 +15,7 @@ from grading.conftest import (
     graded,
     measured_again,
 )
-from grading.test_cheats import FLASH, Change, declared, held, memory_of_the_other, rescaled, times
+from grading.test_cheats import FLASH, Change, declared, held, rescaled, times
 from planted.course import course_result, write_results
 
 from flashlab.benchmarks.attention import costs
@@ -211,8 +211,3 @@ def test_a_result_of_the_courses_own_script_passes(device: str, sound: Any) -> N
     assert {check for check, _ in found.fails()} == {"coverage"}
     verdicts = found.of("ann")
     assert [verdicts[check] for check in OWN_CHECKS[:5]] == ["pass"] * 5
-
-
-def test_a_badge_is_lost_with_the_check_that_it_stands_on(sound: Any) -> None:
-    memory_of_the_other(sound)
-    assert sound.graded().badges("ann") == ("available",)

@@ -1,8 +1,8 @@
 """Claims of records: check 5, plausibility, of their samples, and the grader's word.
 
-Samples that are all equal, or the same noise everywhere were written by a program,
-not measured; a wide spread or a strange date is asked about. The grader's word shows when and on
-which device a record was made, not that it is honest.
+Samples that are all equal, or the same noise everywhere, were written by a program; a wide spread
+or a strange date is asked about. The grader's word shows when and on which device a record was
+made, not that it is honest.
 """
 
 from __future__ import annotations

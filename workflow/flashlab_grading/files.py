@@ -1,7 +1,6 @@
 """The files of a submission, also in zip files and reports, found within bounds.
 
-Nothing of a submission is trusted: a folder may be deep, or hold more than anyone would hand in;
-an archive may be a bomb, name files outside its folder, or hold links. Its members are read into
+An archive may be a bomb, name files outside its folder, or hold links: its members are read into
 memory one at a time and never extracted. A report's PDF is an archive of the attached records.
 """
 
@@ -37,12 +36,7 @@ from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError, read_bounded, r
 from flashlab_grading.model import GradingError
 from flashlab_grading.report_pdf import UnsoundPdfError, attachments_of
 
-MAX_SUBMISSIONS = 2_000
-
-MAX_ARCHIVE_BYTES = 32 * 1024**2
-"""Largest archive that is opened."""
-
-MAX_MEMBERS = 20_000
+MAX_SUBMISSIONS, MAX_MEMBERS, MAX_ARCHIVE_BYTES = 2_000, 20_000, 2**25
 
 NAMES = ("utf-8", SPREADSHEETS)
 """Encodings in which programs in Taiwan write the names in a zip file, and do not say so."""
@@ -75,10 +69,7 @@ def _damage() -> Iterator[None]:
 
 
 def _opened_zip(content: bytes) -> zipfile.ZipFile:
-    """The archive, its names decoded as the first of `NAMES` that all of them can be.
-
-    Where they say themselves that they are UTF-8, they are that.
-    """
+    """The archive, its names decoded as the first of `NAMES` that all of them can be."""
     with _damage():
         for encoding in NAMES:
             with suppress(UnicodeDecodeError):
@@ -179,11 +170,7 @@ def _enter(path: str, name: str, folder: int, left: Budget, depth: int) -> Itera
 
 
 def files_of(folder: str) -> Iterator[Found]:
-    """Every result file and ``runs.csv`` of the submission in `folder`, sorted by name.
-
-    `folder` may be an archive; archives in a folder are looked into as well. `files_in` says which
-    files are results. Each file is read when the iterator reaches it.
-    """
+    """Every result file and ``runs.csv`` of the submission in a folder or archive (`files_in`)."""
     try:
         if is_archive(folder) and not os.path.isdir(folder):
             read = partial(read_bounded, folder, None, MAX_ARCHIVE_BYTES)
@@ -203,21 +190,17 @@ def find_submissions(folder: str) -> tuple[list[str], list[str]]:
 
     GradingError where the folder cannot be listed, or has none, or more than `MAX_SUBMISSIONS`.
     """
-    folders: list[str] = []
-    archives: list[str] = []
-    loose: list[str] = []
     try:
         with readable(), os.scandir(folder) as scanned:
-            for entry in itertools.islice(scanned, MAX_ENTRIES):
-                if entry.name.startswith(".") or entry.name == LEFT_BY_TOOLS:
-                    continue
-                if entry.is_dir() or entry.is_symlink():
-                    folders.append(entry.name)
-                else:
-                    (archives if is_archive(entry.name) else loose).append(entry.name)
+            found = {
+                entry.name: entry.is_dir() or entry.is_symlink()
+                for entry in itertools.islice(scanned, MAX_ENTRIES)
+                if not entry.name.startswith(".") and entry.name != LEFT_BY_TOOLS
+            }
+        folders = {name for name, is_folder in found.items() if is_folder}
+        archives = {name for name in found.keys() - folders if is_archive(name)}
         # An archive beside the folder that it was unpacked to would be that folder's copy.
-        beside = {name for name in archives if without_suffix(name) in folders}
-        submissions = [*folders, *(name for name in archives if name not in beside)]
+        submissions = folders | {name for name in archives if without_suffix(name) not in folders}
         if len(submissions) > MAX_SUBMISSIONS:
             raise UnsoundFileError("form.too_many", most=str(MAX_SUBMISSIONS))
     except UnsoundFileError as problem:
@@ -228,4 +211,4 @@ def find_submissions(folder: str) -> tuple[list[str], list[str]]:
             f"{folder} has no subfolders; each submission is one. To check a single submission: "
             f"./run selfcheck {folder}"
         )
-    return sorted(submissions), sorted([*loose, *beside])[:MAX_FILES]
+    return sorted(submissions), sorted(found.keys() - submissions)[:MAX_FILES]

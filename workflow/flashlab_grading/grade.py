@@ -61,14 +61,11 @@ class CheckedSubmission:
 
 
 def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubmission:
-    """Run every check that needs no other submission; `nonce` is the grader's word, if any.
-
-    A file that fails a check is left out of the later ones, so that one fault is reported once.
-    """
+    """Run every check that needs no other submission; `nonce` is the grader's word, if any."""
     lines = list(submission.lines)
     if nonce is not None:
         lines += check_proofs(submission.results, nonce)
-    computed = []
+    computed = []  # a file that fails is left out of later checks, so that a fault is told once
     for result in submission.results:
         line = check_arithmetic(result, submission.samples.get(result.name, {}))
         lines.append(line)
@@ -104,11 +101,7 @@ def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubm
 
 
 def _badges(own: CheckedSubmission) -> tuple[str, ...]:
-    """The badges that a submission has earned; each requires those before it.
-
-    A check that was not made of every file has not passed, except copies: a single submission
-    cannot be one.
-    """
+    """The badges that a submission has earned; each requires those before it."""
     lines = own.lines
 
     def passed(check: str) -> bool:
@@ -146,10 +139,9 @@ def grade_checked(
     here: str,
     published: Mapping[str, Sequence[Result]],
 ) -> Grades:
-    """Compare submissions with one another, with what was measured here, and sum up.
+    """Compare submissions with one another, with the runs `measured` on this device, and sum up.
 
-    `here` is the name of this machine's device, `published` the results of recorded datasets, by
-    the name under which they are reported.
+    `published` are the results of recorded datasets, by the name under which they are reported.
     """
     owns = {own.submission.name: own for own in checked}
     # Imported after the submissions' processes were forked, which need no copy of NumPy and SciPy.

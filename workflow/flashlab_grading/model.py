@@ -46,16 +46,15 @@ BADGES = ("available", "functional", "reproduced")  # in the sense of the ACM's
 
 
 class GradingError(Exception):
-    """Grading is impossible: there are no submissions, or the order is unsound."""
+    """Grading is impossible."""
 
 
 @dataclass(frozen=True)
 class Line:
     """One check of one file, or of a whole submission if `file` is empty.
 
-    `code` is the key of its message in the catalogs (`wording`) and begins with its check, `params`
-    are that message's parameters. Names in `file` and `params` are verbatim: whoever shows them
-    escapes them. What checks a submission alone leaves its name to `grade`.
+    `code` is the key of its message in the catalogs and begins with its check, `params` are that
+    message's parameters. Names are verbatim: they are escaped where they are shown.
     """
 
     verdict: Verdict
@@ -90,9 +89,8 @@ class Result(DeclaredFile):
     """One well-formed result file of a submission, and what it is declared to be.
 
     `recorded` is what a ``record`` block claims of the run, `claim` the block itself, and
-    `declared_again` are the further rows of ``runs.csv`` for the file. `is_sampled` and
-    `fingerprint` stand for the samples of each call, of which there may be many; the fingerprint is
-    empty where there are too few different ones to tell records apart.
+    `declared_again` are the further rows of ``runs.csv`` for the file. The `fingerprint` of its
+    samples is empty where there are too few different ones to tell records apart.
     """
 
     recorded: Declaration | None = None

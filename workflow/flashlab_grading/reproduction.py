@@ -111,21 +111,16 @@ def check_reproduction(
     results: Sequence[Result], measured: Sequence[Measured], here: str
 ) -> list[Line]:
     """Lines that compare a submission's files with the runs measured on the device `here`."""
-
-    def nothing(code: str, **params: str) -> list[Line]:
-        return [Line("not_checked", code, params=params)]
-
-    known = known_kernels()
-    unknown = dict.fromkeys(
-        run[0] for r in results if (run := r.declaration.run) and run[0] not in known
-    )
-    said = nothing("reproduction.unknown", others="\0".join(unknown)) if unknown else []
+    declared = [run[0] for result in results if (run := result.declaration.run)]
+    unknown = [name for name in dict.fromkeys(declared) if name not in known_kernels()]
+    params = {"others": "\0".join(unknown)}
+    lines = [Line("not_checked", "reproduction.unknown", params=params)] if unknown else []
     if not measured:
-        return said or nothing("reproduction.not_asked")
+        return lines or [Line("not_checked", "reproduction.not_asked")]
     by_run: dict[Declared, Measured] = {
         (m.run.implementation, Shape.of(m.run)): m for m in measured
     }
-    lines, elsewhere = [], []
+    elsewhere = []
     for result in results:
         run = result.declaration.run
         found = by_run.get(run) if run else None
@@ -135,9 +130,8 @@ def check_reproduction(
             elsewhere.append(result)
         elif found.status != "ok":
             params = {"run": result.declaration.describe(), "status": found.status}
-            code = "reproduction.not_measured"
-            lines.append(Line("not_checked", code, result.name, params))
+            lines.append(Line("not_checked", "reproduction.not_measured", result.name, params))
         else:
             lines.append(_compare_times(result, found))
     lines += _compare_ratios(elsewhere, by_run)
-    return [*said, *lines] or nothing("reproduction.none_sampled")
+    return lines or [Line("not_checked", "reproduction.none_sampled")]
