@@ -15,7 +15,6 @@ from grading.conftest import H200, MEMORY, grade_folder, graded, measured_again,
 from grading.test_cheats import CAUSAL, noise, records
 
 from flashlab.benchmarks.attention import costs
-from flashlab_grading.causes import clusters_of
 from flashlab_grading.copies import LEAST_GROUP
 
 CLASS = 14
@@ -208,19 +207,6 @@ def test_machines_that_agree_closely_are_accused_of_nothing(
     found = graded(tmp_path)
     assert copies(found) == {}
     assert found.of("u0")["copies"] == ("pass" if is_checked else "not_checked")
-
-
-def test_certain_and_likely_pairs_are_clusters_of_their_own(sound: Any, tmp_path: Path) -> None:
-    submissions = write_class(tmp_path, sound, CLASS)
-    jittered(submissions[4], 1e-3, 1).write(tmp_path / "eve")
-    for name in ("mallory", "trudy"):
-        submissions[7].write(tmp_path / name)
-    found = clusters_of(graded(tmp_path).grades.lines)
-    assert [(cluster.members, cluster.confidence) for cluster in found] == [
-        (("mallory", "s07", "trudy"), "certain"),
-        (("eve", "s04"), "likely"),
-    ]
-    assert len(found[0].pairs) == 3
 
 
 def test_the_result_of_the_courses_slides_is_a_source(

@@ -10,7 +10,7 @@ from typing import Any
 
 from flashlab.files import read_json, write_json
 from flashlab_grading.apart import check_apart
-from flashlab_grading.causes import Cause, Cluster, causes_of, clusters_of, notes_of, urgency
+from flashlab_grading.causes import Cause, causes_of, notes_of, pairs_of, urgency
 from flashlab_grading.files import find_submissions
 from flashlab_grading.grade import Grades, Summary, grade_checked
 from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line
@@ -20,9 +20,8 @@ from flashlab_grading.sheets import write_grades, write_summary
 from flashlab_grading.shown import for_page, told_apart
 from flashlab_grading.wording import cause_sentence, sentence
 
-SHOWN, SHOWN_PAIRS, SHOWN_FILES = 12, 6, 8
-"""Most causes of a submission, pairs of a cluster, and loose files or members of a cluster that are
-shown; the CSV has every line."""
+SHOWN, SHOWN_PAIRS, SHOWN_FILES = 12, 40, 8
+"""Most causes of a submission, pairs of copies, and loose files that are shown; the CSV has all."""
 
 
 class _Page:
@@ -62,23 +61,14 @@ class _Page:
             for note in notes_of(lines, 0)
         ]
 
-    def cluster(self, cluster: Cluster) -> dict[str, Any]:
-        """A cluster of copies: its members, and the evidence for its pairs side by side."""
+    def pair(self, pair: Line) -> dict[str, Any]:
+        """Two submissions that agree, with the evidence."""
         named = ("count", "total", "law", "width", "chance")
         return {
-            "members": [self.show(name) for name in cluster.members[:SHOWN_FILES]],
-            "more_members": max(0, len(cluster.members) - SHOWN_FILES),
-            "confidence": cluster.confidence,
-            "pairs": [
-                {
-                    "one": self.show(pair.submission),
-                    "other": self.show(pair.params["other"]),
-                    "source": self.show(pair.params.get("source", "")),
-                    **{name: pair.params.get(name, "") for name in named},
-                }
-                for pair in cluster.pairs[:SHOWN_PAIRS]
-            ],
-            "more_pairs": max(0, len(cluster.pairs) - SHOWN_PAIRS),
+            "names": [self.show(name) for name in (pair.submission, pair.params["other"])],
+            "source": self.show(pair.params.get("source", "")),
+            "confidence": pair.confidence,
+            **{name: pair.params.get(name, "") for name in named},
         }
 
 
@@ -108,6 +98,7 @@ def _document(grades: Grades, order: Mapping[str, Any]) -> dict[str, Any]:
     summaries = sorted(
         grades.summaries, key=lambda s: (urgency(causes[s.submission]), -_unchecked(s))
     )
+    pairs = pairs_of(grades.lines)
     loose = [for_page(line.file) for line in grades.lines if line.code == "form.loose"]
     return {
         "languages": languages,
@@ -123,7 +114,8 @@ def _document(grades: Grades, order: Mapping[str, Any]) -> dict[str, Any]:
             }
             for summary in summaries
         ],
-        "clusters": [page.cluster(cluster) for cluster in clusters_of(grades.lines)],
+        "pairs": [page.pair(pair) for pair in pairs[:SHOWN_PAIRS]],
+        "more_pairs": max(0, len(pairs) - SHOWN_PAIRS),
         "details": [
             {
                 "submission": page.show(summary.submission),
