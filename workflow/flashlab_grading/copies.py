@@ -219,7 +219,7 @@ def _scatter(logs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return pd.DataFrame(scatters), pd.DataFrame(levels)
 
 
-def _alike(group: pd.DataFrame, one: int, other: int) -> pd.DataFrame:
+def _deviations(group: pd.DataFrame, one: int, other: int) -> pd.DataFrame:
     """Deviations of two rows from what is usual in a group: a row for each run, a column for each.
 
     What is usual is the median of the others of the group, of a different half of them for each of
@@ -249,7 +249,7 @@ def _likely(
             others = group.index.drop([one, other])
             if scatter.loc[others, [one, other]].min(axis=None) < APART * own:
                 continue
-            runs = _alike(group, one, other)
+            runs = _deviations(group, one, other)
             ranks = runs.rank().to_numpy().T
             if len(runs) < LEAST_COMMON // 2 or not np.corrcoef(ranks)[0, 1] >= ALIKE:
                 continue
