@@ -242,10 +242,10 @@ def _likely(
     for _, group in logs.groupby(np.array(devices, dtype=object)):  # without those of no device
         if len(group) < LEAST_GROUP:
             continue
-        for one, other in combinations(group.index, 2):
-            own = scatter.loc[one, other]
-            if not (own < CLOSE and abs(level.loc[one, other]) < SAME_LEVEL):
-                continue
+        of_pairs, levels = (table.loc[group.index, group.index] for table in (scatter, level))
+        close = np.triu((of_pairs < CLOSE) & (levels.abs() < SAME_LEVEL))
+        for one, other in group.index.to_numpy()[np.argwhere(close)]:
+            own = of_pairs.loc[one, other]
             others = group.index.drop([one, other])
             if scatter.loc[others, [one, other]].min(axis=None) < APART * own:
                 continue
@@ -261,26 +261,28 @@ def _likely(
 # Means of others
 
 
-def _sources(logs: pd.DataFrame, scatter: pd.Series[float], row: int) -> list[int]:
+def _sources(logs: Floats, scatter: Floats, row: int) -> list[int]:
     """The rows of which a row's times are weighted means; none if they are not.
 
     A mean of times is a sum with weights that are not negative, and so is, of logarithms, a
-    geometric one. `scatter` is that with the rows which may be sources.
+    geometric one. `scatter` is that with the rows which may be sources, NaN for the others.
     """
-    own = logs.loc[row].dropna()
-    theirs = logs.loc[scatter.sort_values(kind="stable").index, own.index].dropna()
-    theirs = theirs.iloc[: len(own) // 2]  # the nearest, and fewer than there are times
-    if len(theirs) < 2:
+    present = ~np.isnan(logs[row])
+    usable = ~np.isnan(scatter) & ~np.isnan(logs[:, present]).any(axis=1)
+    nearest = [other for other in np.argsort(scatter, kind="stable") if usable[other]]
+    nearest = nearest[: int(present.sum()) // 2]  # fewer than there are times
+    if len(nearest) < 2:
         return []
-    scale = np.array([np.ones(len(own)), -np.ones(len(own))])  # logarithms of any scale
+    own, theirs = logs[row, present], logs[np.ix_(nearest, present)]
+    ones = np.ones(len(own))
     for table, wanted in (
-        (np.exp((theirs - own).to_numpy()).T, np.ones(len(own))),
-        (np.vstack([theirs, scale]).T, own.to_numpy()),
+        (np.exp(theirs - own), ones),
+        (np.vstack([theirs, ones, -ones]), own),  # logarithms of any scale
     ):
-        weights = _weights(table, wanted)[: len(theirs)]
-        found = theirs.index[weights > 1e-3 * max(weights.max(), 1e-3)]
+        weights = _weights(table.T, wanted)[: len(nearest)]
+        found = np.flatnonzero(weights > 1e-3 * max(weights.max(), 1e-3))
         if len(found) > 1:
-            return list(found)
+            return [int(nearest[place]) for place in found]
     return []
 
 
@@ -345,8 +347,9 @@ def _agreements(everyone: Submissions) -> Iterator[Line]:
             yield from _pair("fail", code, names[one], names[other], source=names[other], **params)
     scatter, level = _scatter(logs)
     for row, name in enumerate(names):
-        possible = scatter[row].dropna().drop(index=list(agreed[row]), errors="ignore")
-        if others := _sources(logs, possible, row):
+        possible = scatter[row].to_numpy(copy=True)
+        possible[list(agreed[row])] = np.nan
+        if others := _sources(values, possible, row):
             agreed[row] |= set(others)
             params = {"others": "\0".join(names[other] for other in others)}
             yield Line("fail", "copies.average", params=params, submission=name)
