@@ -186,6 +186,7 @@ CHEATS: dict[str, tuple[Change, str]] = {
         rescaled("pytorch-b16-n1024-h32-e2048-full", by=0.12), "fail physics.bytes"
     ),
     "slower than more work": (rescaled(LONG, by=2.5), "warn plausibility.order"),
+    "the same under 1 ms": (rescaled(CAUSAL, by=3), "warn plausibility.order"),
     "a slow backward pass": (
         rescaled("flash2-b64-n512-h32-e2048-causal", by=3, names=["backward"]),
         "warn plausibility.ratio",
