@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grading.cheats import CAUSAL, noise, records
 from grading.conftest import H200, MEMORY, grade_folder, graded, measured_again, write_class
-from grading.test_cheats import CAUSAL, noise, records
 
 from flashlab.benchmarks.attention import costs
 from flashlab_grading.copies import LEAST_GROUP

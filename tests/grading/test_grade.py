@@ -1,4 +1,4 @@
-"""A sound submission passes every check; one altered in one respect fails that one alone."""
+"""A sound submission passes every check; what is unlike its class is asked about."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grading.cheats import FLASH, Change, declared, held, rescaled, times
 from grading.conftest import (
     H200,
     LONG,
@@ -15,7 +16,6 @@ from grading.conftest import (
     graded,
     measured_again,
 )
-from grading.test_cheats import FLASH, Change, declared, held, rescaled, times
 from planted.course import course_result, write_results
 
 from flashlab.benchmarks.attention import costs
