@@ -55,7 +55,7 @@ FACE = {
     *(f"flashlab.course{part}" for part in ("", ".declaration", ".files", ".folder", ".identity")),
     "flashlab.course.assembling",
     *(f"flashlab.course.{part}" for part in ("results", "runs_csv", "words")),
-    *("flashlab.children", "flashlab.devices", "flashlab.files", "flashlab.forks"),
+    *("flashlab.devices", "flashlab.files", "flashlab.forks"),
     *("flashlab.records", "flashlab.runs"),
     *(f"flashlab.plan{part}" for part in ("", ".datasets", ".machines", ".planning")),
     *(f"flashlab.report.{part}" for part in ("attached", "page", "rebuild", "render")),

@@ -137,7 +137,7 @@ def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> N
     write_submission(folder / "ann", dict.fromkeys(NAMES, (0.001, 0.002)), "somewhere (2 CPUs)")
     said = grader.make(GRADES, *order)
     assert said.count("Measuring") == 2
-    assert "reproduce: 2 runs, 2 of them still to be measured, which takes about 10 s, judg" in said
+    assert "reproduce: 2 runs, 2 of them still to be measured" in said
     paths = list(grader.folder.glob("results/local/records/*-b2-n256-h8-e256-*.json"))
     records = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     assert {record["record"]["protocol"]["name"] for record in records} == {"lab5"}
@@ -224,5 +224,5 @@ def test_a_changed_page_is_found_from_the_pdf_alone(
     assert done.returncode != 0
     assert "Measuring" not in done.stdout
     (told,) = {line for line in done.stdout.splitlines() if line.startswith("difference: ")}
-    assert "page 1: after" in told
+    assert "page 1: it says" in told
     assert "verdict: inconsistent" in done.stdout

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from grading.conftest import measured_again
 
-from flashlab_grading import apart
-from flashlab_grading.apart import LimitError, check_apart, run_within_limits
+from flashlab_grading import apart, verification
+from flashlab_grading.apart import check_apart
 from flashlab_grading.grade import check_alone
 from flashlab_grading.submissions import read_submission
 
@@ -27,15 +31,15 @@ def test_what_is_checked_apart_is_what_is_checked_here(sound: Any, tmp_path: Pat
     ]
 
 
-@pytest.mark.parametrize("harm", ["memory", "time"])
+@pytest.mark.parametrize(("harm", "limit"), [("memory", "256 MiB"), ("time", "4 s")])
 def test_a_submission_beyond_its_bounds_is_one_line(
-    harm: str, sound: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harm: str, limit: str, sound: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = apart.read_submission
 
     def harmful(folder: str, name: str, device: str | None) -> Any:
         if name == "eve":
-            hoard = [bytearray(2**20) for _ in range(4096)] if harm == "memory" else []
+            hoard = [b"x" * 2**20 * (i + 1) for i in range(40)] if harm == "memory" else []
             time.sleep(30)
             del hoard
         return read(folder, name, device)
@@ -48,18 +52,11 @@ def test_a_submission_beyond_its_bounds_is_one_line(
     ann, eve = check_apart(str(tmp_path), ["ann", "eve"], None)
     assert time.monotonic() - begin < 20
     assert "fail" not in {line.verdict for line in ann.lines}
-    assert [line.code for line in eve.lines if line.check == "form"] == ["form.budget"]
+    (line,) = (line for line in eve.lines if line.check == "form")
+    assert (line.code, line.params["limit"]) == ("form.budget", limit)
 
 
 # A report's process
-
-
-def python(code: str) -> list[str]:
-    return [sys.executable, "-I", "-S", "-c", code]
-
-
-def test_a_command_ends_with_its_own_status() -> None:
-    assert run_within_limits(python("raise SystemExit(3)")) == 3
 
 
 def test_what_is_no_report_ends_verify_with_1_and_one_line(tmp_path: Path) -> None:
@@ -72,14 +69,17 @@ def test_what_is_no_report_ends_verify_with_1_and_one_line(tmp_path: Path) -> No
     assert line.startswith(f"error: {nothing}: it cannot be read as a PDF")
 
 
-def test_a_command_that_takes_too_much_is_ended() -> None:
-    with pytest.raises(LimitError, match=r"more than 0\.2 s"):
-        run_within_limits(python("while True: pass"), most_seconds=0.2)
-    memory = "a = b'x' * 300_000_000\nwhile True: pass"
-    with pytest.raises(LimitError, match="more than 200 MiB"):
-        run_within_limits(python(memory), most_bytes=200 * 1024**2)
+def killed() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_command_that_is_killed_is_no_success() -> None:
-    with pytest.raises(LimitError, match="signal 9"):
-        run_within_limits(python("import os; os.kill(os.getpid(), 9)"))
+@pytest.mark.parametrize(
+    ("function", "limit"), [(partial(time.sleep, 9), "0.5 s"), (killed, "1024 MiB")]
+)
+def test_a_report_whose_process_does_not_come_to_its_end_is_not_verified(
+    function: Callable[[], None], limit: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(verification, "MAX_SECONDS", 0.5)
+    monkeypatch.setattr(verification, "verified", lambda *_: function())
+    assert verification.verify(Path("x.pdf"), None) == 1
+    assert f"was not verified to its end: it took more than {limit}" in capsys.readouterr().err

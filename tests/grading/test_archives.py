@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import stat
-import tarfile
 import unicodedata
 import zipfile
 from collections.abc import Callable
@@ -30,47 +28,21 @@ def zip_of(path: Path, **members: bytes) -> zipfile.ZipFile:
     return archive
 
 
-def absolute(path: Path) -> None:
-    zip_of(path, **{"/etc/x.json": b"{}"}).close()
+def with_member(name: str, content: bytes = b"{}", mode: int = 0) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        with zip_of(path) as archive:
+            info = zipfile.ZipInfo(name)
+            info.external_attr, info.compress_type = mode << 16, zipfile.ZIP_DEFLATED
+            archive.writestr(info, content)
+
+    return make
 
 
-def above(path: Path) -> None:
-    zip_of(path, **{"a/../../x.json": b"{}"}).close()
+def of_bytes(content: bytes) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        path.write_bytes(content)
 
-
-def with_drive(path: Path) -> None:
-    zip_of(path, **{"C:\\x.json": b"{}"}).close()
-
-
-def link(path: Path) -> None:
-    with zip_of(path) as archive:
-        info = zipfile.ZipInfo("x.json")
-        info.external_attr = (stat.S_IFLNK | 0o777) << 16
-        archive.writestr(info, "/etc/passwd")
-
-
-def large(path: Path) -> None:
-    zip_of(path, **{"x.json": b" " * 2**26}).close()
-
-
-def nested(path: Path) -> None:
-    inner = io.BytesIO()
-    with zipfile.ZipFile(inner, "w") as archive:
-        archive.writestr("x.json", b"{}")
-    zip_of(path, **{"inner.zip": inner.getvalue()}).close()
-
-
-def damaged(path: Path) -> None:
-    path.write_bytes(b"PK\x03\x04 and no more")
-
-
-def unknown(path: Path) -> None:
-    path.write_bytes(b"7z\xbc\xaf\x27\x1c")
-
-
-def tarred(path: Path) -> None:
-    with tarfile.open(path, "w:gz") as archive:
-        archive.addfile(tarfile.TarInfo("x.json"))
+    return make
 
 
 def many_over_one_body(path: Path) -> None:
@@ -87,15 +59,15 @@ def many_over_one_body(path: Path) -> None:
 
 
 HARMFUL: dict[str, tuple[str, Callable[[Path], None], str]] = {
-    "an absolute name": ("a.zip", absolute, "fail form.archive_path"),
-    "a name above": ("a.zip", above, "fail form.archive_path"),
-    "a drive": ("a.zip", with_drive, "fail form.archive_path"),
-    "a link": ("a.zip", link, "fail form.link"),
-    "a large member": ("a.zip", large, "fail form.too_large"),
-    "an archive within": ("a.zip", nested, "warn form.archive_nested"),
-    "damage": ("a.zip", damaged, "fail form.archive_damaged"),
-    "another kind": ("a.7z", unknown, "warn form.archive_unknown"),
-    "a tar": ("a.tar.gz", tarred, "warn form.archive_unknown"),
+    "an absolute name": ("a.zip", with_member("/etc/x.json"), "fail form.archive_path"),
+    "a name above": ("a.zip", with_member("a/../../x.json"), "fail form.archive_path"),
+    "a drive": ("a.zip", with_member("C:\\x.json"), "fail form.archive_path"),
+    "a link": ("a.zip", with_member("x.json", b"/x", stat.S_IFLNK | 0o777), "fail form.link"),
+    "a large member": ("a.zip", with_member("x.json", b" " * 2**26), "fail form.too_large"),
+    "an archive within": ("a.zip", with_member("inner.zip"), "warn form.archive_nested"),
+    "damage": ("a.zip", of_bytes(b"PK\x03\x04 and no more"), "fail form.archive_damaged"),
+    "another kind": ("a.7z", of_bytes(b"7z\xbc\xaf\x27\x1c"), "warn form.archive_unknown"),
+    "a tar": ("a.tar.gz", of_bytes(b"\x1f\x8b"), "warn form.archive_unknown"),
 }
 
 

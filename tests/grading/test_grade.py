@@ -1,20 +1,17 @@
-"""A sound submission passes every check; one altered in one respect fails that one alone."""
+"""A sound submission passes every check; what is unlike its class is asked about."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from grading.cheats import FLASH, Change, declared, held, rescaled, times
 from grading.conftest import (
-    FLASH,
     H200,
     LONG,
-    MEMORY,
-    NAIVE,
     OWN_CHECKS,
     graded,
     measured_again,
@@ -23,8 +20,6 @@ from planted.course import course_result, write_results
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-
-Change = Callable[[Any], Any]
 
 
 def test_a_sound_submission_passes_every_check(sound: Any) -> None:
@@ -46,106 +41,6 @@ def test_a_sound_submission_without_declarations_raises_no_alarm(sound: Any) -> 
     told = [line for line in found.lines("not_checked") if line.check == "identity"]
     assert len(told) == len(sound.documents)
     assert all(line.code == "identity.undeclared" and line.found for line in told)
-
-
-# One thing altered: the change, the check that fails, and the message
-
-
-def times(factor: float, text: str, *keys: str) -> Change:
-    """A number of a file multiplied."""
-
-    def change(own: Any) -> None:
-        inner = own.document(text)
-        for key in keys[:-1]:
-            inner = inner[key]
-        inner[keys[-1]] *= factor
-
-    return change
-
-
-def held(text: str, mib: float) -> Change:
-    """So much more peak memory."""
-
-    def change(own: Any) -> None:
-        own.document(text)[MEMORY] += mib
-
-    return change
-
-
-def declared(text: str, column: int, cell: str) -> Change:
-    """Another cell in the row of a file."""
-
-    def change(own: Any) -> None:
-        own.rows[own.file(text)][column] = cell
-
-    return change
-
-
-def rescaled(*texts: str, by: float, **which: Any) -> Change:
-    """Runs (all if none is named) that took so many times as long, and all that follows."""
-
-    def change(own: Any) -> None:
-        for text in texts or own.documents:
-            own.rescale(text, by, **which)
-
-    return change
-
-
-def a_missing_key(own: Any) -> None:
-    del own.document(FLASH)["backward"]
-
-
-def a_sum(own: Any) -> None:
-    both = own.document(FLASH)["forward_backward"]
-    both["time(s)"] *= 0.99
-    both["FLOPS(TFLOPs/s)"] /= 0.99
-
-
-def memory_of_the_other(own: Any) -> None:
-    run = own.runs[own.file(NAIVE)]
-    own.document(NAIVE)[MEMORY] = costs.flash2_peak_memory(Shape.of(run)) / costs.MIB
-
-
-def declared_twice(own: Any) -> None:
-    own.rows["again"] = list(own.rows[own.file(FLASH)])
-    own.rows["again"][2] = "64"
-
-
-def without_the_heads(own: Any) -> None:
-    for name in list(own.documents):
-        if Shape.of(own.runs[name]).num_heads != 32:
-            del own.documents[name], own.rows[name]
-
-
-ALTERED: dict[str, tuple[Change, str, str]] = {
-    "a key left out": (a_missing_key, "form", "form.missing"),
-    "a rate": (times(1.01, FLASH, "backward", "FLOPS(TFLOPs/s)"), "arithmetic", "arithmetic.flops"),
-    "a time": (times(0.99, FLASH, "forward", "time(s)"), "arithmetic", "arithmetic.flops"),
-    "times that do not add up": (a_sum, "arithmetic", "arithmetic.sum"),
-    "FlashAttention's memory": (memory_of_the_other, "identity", "identity.implementation"),
-    "512 bytes more": (held(FLASH, 2**-11), "identity", "identity.memory"),
-    "another GPU's workspace": (held(NAIVE, 16.25 - 64), "identity", "identity.workspace"),
-    "another implementation": (
-        declared(FLASH, 1, "Pytorch"), "identity", "identity.implementation"
-    ),
-    "another width": (declared(FLASH, 5, "4096"), "identity", "identity.flops"),
-    "the other mask": (declared(NAIVE, 6, "true"), "identity", "identity.flops"),
-    "a file declared as two runs": (declared_twice, "identity", "identity.declared_twice"),
-    "beyond the ceiling": (rescaled(FLASH, by=0.01), "physics", "physics.rate"),
-    "beyond the memory": (
-        rescaled("pytorch-b16-n1024-h32-e2048-full", by=0.12), "physics", "physics.bytes"
-    ),
-    "an experiment left out": (without_the_heads, "coverage", "coverage.missing"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("altered", ALTERED)
-def test_one_thing_altered_fails_its_check_and_no_other(altered: str, sound: Any) -> None:
-    change, check, code = ALTERED[altered]
-    change(sound)
-    fails = sound.graded().fails()
-    assert {name for name, _ in fails} == {check}, fails
-    assert set(fails.values()) == {code}
 
 
 def coarsely_rounded(own: Any) -> None:
@@ -183,25 +78,6 @@ def test_what_cannot_be_checked_of_a_file_is_said_and_why(unchecked: str, sound:
     assert {line.code for line in sound.graded().lines("not_checked") if line.file} == codes
 
 
-DOUBTED: dict[str, tuple[Change, str]] = {
-    "slower than more work": (rescaled(LONG, by=2.5), "plausibility.order"),
-    "a slow backward pass": (
-        rescaled("flash2-b64-n512-h32-e2048-causal", by=3, names=["backward"]),
-        "plausibility.ratio",
-    ),
-}
-
-
-@pytest.mark.parametrize("doubted", DOUBTED)
-def test_a_point_that_contradicts_its_neighbours_is_a_warning(doubted: str, sound: Any) -> None:
-    change, code = DOUBTED[doubted]
-    change(sound)
-    found = sound.graded()
-    assert found.fails() == {}
-    assert {line.check for line in found.lines("warn")} == {"plausibility"}
-    assert {line.code for line in found.lines("warn")} == {code}
-
-
 FLASH2_MS = {
     "bs16": (16, 0.67, 2.23),
     "bs32": (32, 3.13, 4.39),
@@ -217,12 +93,12 @@ is in four of its sweeps."""
 @pytest.mark.parametrize("is_declared", [True, False])
 def test_twice_the_work_in_less_time_is_a_warning(is_declared: bool, tmp_path: Path) -> None:
     results = {}
-    for name, (batch_size, *times) in FLASH2_MS.items():
+    for name, (batch_size, *both) in FLASH2_MS.items():
         shape = Shape(batch_size, 512, 32, 2048, True)
         memory = costs.flash2_peak_memory(shape) / costs.MIB
         results[f"{name}.json"] = (
             *("Flash2", shape),
-            course_result(shape, *(time / 1e3 for time in times), memory),
+            course_result(shape, *(time / 1e3 for time in both), memory),
         )
     write_results(tmp_path / "ann", results, "NVIDIA GeForce RTX 3070")
     if not is_declared:
@@ -267,7 +143,7 @@ AGAINST_THE_CLASS: dict[str, tuple[Change, str]] = {
     "a slow end": (rescaled("pytorch-b32-n1024-h32-e2048-full", by=4), "plausibility.class"),
     "a fast run": (rescaled(LONG, by=1 / 2.2), "plausibility.fast"),
     "a fast experiment": (rescaled(*BATCHES, by=0.5), "plausibility.fast"),
-    "milliseconds": (rescaled(by=1000), "plausibility.milliseconds"),
+    "milliseconds": (rescaled(by=1000), "plausibility.level"),
 }
 
 
@@ -335,8 +211,3 @@ def test_a_result_of_the_courses_own_script_passes(device: str, sound: Any) -> N
     assert {check for check, _ in found.fails()} == {"coverage"}
     verdicts = found.of("ann")
     assert [verdicts[check] for check in OWN_CHECKS[:5]] == ["pass"] * 5
-
-
-def test_a_badge_is_lost_with_the_check_that_it_stands_on(sound: Any) -> None:
-    memory_of_the_other(sound)
-    assert sound.graded().badges("ann") == ("available",)

@@ -72,18 +72,3 @@ def test_no_rate_is_above_the_devices_ceiling(
     line = check_physics(Result("a.json", Numbers(seconds, rates, 1.0), declared), [])
     assert line.code == f"physics.{code if is_possible else 'rate'}"
     assert is_possible or line.params["pass"] == "backward"
-
-
-@pytest.mark.parametrize(
-    ("implementation", "name", "code"),
-    [
-        (FLASH2, "Tesla T4", "physics.capability"),
-        (NAIVE, "Tesla T4", "physics.pass"),
-        (FLASH2, "NVIDIA GeForce RTX 3070", "physics.pass"),
-    ],
-)
-def test_flash_attn_2_does_not_run_before_ampere(implementation: str, name: str, code: str) -> None:
-    seconds = dict.fromkeys((*PASSES, "forward_backward"), 1.0)
-    declared = Declaration("runs.csv", implementation, device_name=name)
-    line = check_physics(Result("a.json", Numbers(seconds, seconds, 1.0), declared), [])
-    assert (line.code, line.confidence) == (code, "likely" if "capability" in code else "ask")

@@ -17,15 +17,11 @@ from flashlab.records import write_record
 from flashlab.runs import Run
 from flashlab_grading.model import Line, Result
 from flashlab_grading.reproduction import (
-    EXTRA_CALLS,
-    START_SECONDS,
     Measured,
     check_reproduction,
-    choose,
-    estimated_seconds,
-    is_from_gpu,
     measured_of,
 )
+from flashlab_grading.sample import choose, is_from_gpu
 
 HERE = "NVIDIA GeForce RTX 3070"
 SHAPE = Shape(4, 256, 8, 512, True)
@@ -134,21 +130,7 @@ def test_suspicious_submissions_are_sampled_first_and_the_others_by_the_seed() -
         ("Mystery", HERE, False),  # never sampled
     ],
 )
-def test_results_is_from_gpu_are_told_by_their_device(
+def test_results_of_a_gpu_are_told_by_their_device(
     implementation: str, device: str | None, expected: bool
 ) -> None:
     assert is_from_gpu(result(implementation, 0.01, device)) == expected
-
-
-def test_the_estimate_counts_starts_and_calls() -> None:
-    results = [result("Flash2", 0.1), result("Flash2", 0.2), result("Pytorch", 1.0, n=512)]
-    protocol = {"name": "lab5", "repeats": 30, "timeout_s": 300}
-    chosen = [("Flash2", SHAPE)]
-    alone = START_SECONDS + 0.2 * 3 * (30 + EXTRA_CALLS)
-    assert estimated_seconds(chosen, results, protocol) == pytest.approx(alone)
-    with_partner = [*chosen, ("Pytorch", SHAPE)]  # not handed in at this shape
-    assert estimated_seconds(with_partner, results, protocol) == pytest.approx(2 * alone)
-    assert estimated_seconds(chosen, results, {**protocol, "timeout_s": 7}) == 7
-    sampled = {"name": "sampled", "max_seconds": 0.5, "timeout_s": 300}
-    expected = START_SECONDS + 0.2 * 3 * EXTRA_CALLS + 2 * 0.5
-    assert estimated_seconds(chosen, results, sampled) == pytest.approx(expected)

@@ -89,7 +89,8 @@ def test_a_class_of_26_is_four_pages_with_the_most_pressing_first(
     ordered = [row["submission"] for row in document["submissions"]]
     assert set(ordered[:6]) == {"labels", "fast", "broken", "s09", "s10", "s11"}
     assert ordered[6:8] == ["missing", "slow"]
-    assert [cluster["members"] for cluster in document["clusters"]] == [["s09", "s10", "s11"]]
+    pairs = [["s09", "s10"], ["s09", "s11"], ["s10", "s11"]]
+    assert [pair["names"] for pair in document["pairs"]] == pairs
     told = {detail["submission"]: detail["causes"] for detail in document["details"]}
     (labels,) = told["labels"]
     assert "exchanged in 36 of 36 files" in labels["message"]["en"]
@@ -113,8 +114,8 @@ def test_names_that_look_alike_are_told_apart_on_the_sheet(sound: Any, tmp_path:
         own.write(tmp_path / "class" / name)
     document = graded_document(tmp_path / "class", tmp_path)
     assert {row["submission"] for row in document["submissions"]} == {"ann", "\\u0430nn"}
-    (cluster,) = document["clusters"]
-    assert set(cluster["members"]) == {"ann", "\\u0430nn"}
+    (pair,) = document["pairs"]
+    assert set(pair["names"]) == {"ann", "\\u0430nn"}
     said = [cause["message"]["en"] for own in document["details"] for cause in own["causes"]]
     assert any("those of \\u0430nn as only copies do" in text for text in said)
     assert "\\u0430nn" in (tmp_path / "summary.csv").read_text(encoding="utf-8")
@@ -125,7 +126,7 @@ def test_a_kernel_that_the_grader_lacks_is_said_on_the_sheet(sound: Any, tmp_pat
         row[1] = "Mine"
     sound.write(tmp_path / "class" / "ann")
     document = graded_document(tmp_path / "class", tmp_path)
-    notes = [note for own in document["noted"] + document["details"] for note in own["notes"]]
+    notes = [note for own in document["details"] for note in own["notes"]]
     assert [note["message"]["en"] for note in notes] == [
         "Cannot be measured again here, because these kernels are not in kernels/: Mine."
     ]

@@ -47,8 +47,7 @@ FUNCTIONS = {
     "hw4-judge": "flashlab.hw4.judge:judge",
     "grade": "flashlab_grading.stage:write_stage",
     "grades-pdf": "flashlab_grading.sheets:write_pages",
-    "verify": "flashlab_grading.apart:verify_within_limits",
-    "verify-unlimited": "flashlab_grading.verification:write_verification",
+    "verify": "flashlab_grading.verification:verify",
     "selfcheck": "flashlab_grading.selfcheck:self_check",
 }
 """The function of each command. It takes the options in the order in which they are added below."""
@@ -355,20 +354,16 @@ def make_parser() -> argparse.ArgumentParser:
     option("--document", **PATH, help="the pages' content")
     option("--output", **PATH, help="PDF to write")
 
-    for name, help in (
-        ("verify", "Check a report against the data attached to it."),
-        ("verify-unlimited", "What verify does, without its limits of memory and time."),
-    ):
-        option = add(
-            name,
-            help,
-            "Exit status: 0 if its data give the report byte for byte, 1 if they do not or it is "
-            "no report, 2 if the command line is wrong, 3 if it takes other software to tell, 4 if "
-            "pages and attachments are those that its data give, but the file is not.",
-            one_of=True,
-        )
-        option("--pdf", type=Path, metavar="PATH", help="the report")
-        option("--order", type=Path, help="what a Snakemake call is to verify, JSON")
+    option = add(
+        "verify",
+        "Check a report against the data attached to it.",
+        "Exit status: 0 if its data give the report byte for byte, 1 if they do not or it is "
+        "no report, 2 if the command line is wrong, 3 if it takes other software to tell, 4 if "
+        "pages and attachments are those that its data give, but the file is not.",
+        one_of=True,
+    )
+    option("--pdf", type=Path, metavar="PATH", help="the report")
+    option("--order", type=Path, help="what a Snakemake call is to verify, JSON")
 
     option = add("selfcheck", "Check one submission before it is handed in.")
     option("folder", type=Path, metavar="FOLDER", help="the submission, or its archive")

@@ -1,7 +1,6 @@
-"""Submissions, and reports to verify, each in a process of its own, with bounds on memory and time.
+"""Submissions, and a report to verify, each in a process of its own with bounded memory and time.
 
-Whatever a submission does to its process, such as taking all memory or time, is a line about that
-submission; the others are graded.
+A submission that takes all memory or time gets a line about that; the others are graded.
 """
 
 from __future__ import annotations
@@ -9,69 +8,106 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-import resource
-import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import psutil
 
-from flashlab.children import Program
 from flashlab.forks import forked
 from flashlab_grading.grade import CheckedSubmission, check_alone
-from flashlab_grading.model import Line, Submission
+from flashlab_grading.model import GradingError, Line, Submission
 from flashlab_grading.submissions import read_submission
 
 MAX_SECONDS = 60.0
 """Longest time for one submission; forty records take less than one second."""
 
 MAX_MEMORY = 1024**3
-"""Most bytes that a submission's process may take beyond those it starts with."""
+"""Most bytes that a process may take beyond those it starts with."""
+
+POLL_SECONDS = 0.05
+
+T = TypeVar("T")
 
 
-def _check_in_child(output: Connection, nonce: str | None, *submission: Any) -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    with suppress(OSError, ValueError):  # such a limit is not allowed: that of time still holds
-        most = psutil.Process().memory_info().vms + MAX_MEMORY
-        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+class LimitError(Exception):
+    """A function took more than the limit that this names, or was killed."""
+
+
+def _answer(output: Connection, function: Callable[..., object], *arguments: Any) -> None:
     try:
-        checked = check_alone(read_submission(*submission), nonce)
-        output.send_bytes(pickle.dumps(checked, pickle.HIGHEST_PROTOCOL))
-    except MemoryError:
-        pass  # the parent reads nothing, and says so
+        found = function(*arguments)
+    except (GradingError, ImportError) as error:
+        found = error
+    output.send_bytes(pickle.dumps(found, pickle.HIGHEST_PROTOCOL))
 
 
-class _Child:
-    """A process that checks one submission."""
+class Apart(Generic[T]):
+    """A function that runs in a fork, and is ended when it takes too much memory or time."""
 
-    def __init__(self, folder: str, name: str, device: str | None, nonce: str | None) -> None:
-        self.name = name
-        self.input, output = multiprocessing.Pipe(duplex=False)
-        self.process = forked(_check_in_child, output, nonce, folder, name, device)
+    def __init__(self, most_seconds: float, function: Callable[..., T], *arguments: Any) -> None:
+        self._input, output = multiprocessing.Pipe(duplex=False)
+        self._process = forked(_answer, output, function, *arguments)
         output.close()
-        self.ends = time.monotonic() + MAX_SECONDS
+        self._seconds, self._ends = most_seconds, time.monotonic() + most_seconds
+        self._most = self._memory() + MAX_MEMORY
+        self._limit = ""
 
-    def result(self) -> CheckedSubmission:
-        """What it found, or that it found nothing within its bounds."""
-        limit = f"{MAX_SECONDS:g} s"
+    def _memory(self) -> int:
+        with suppress(psutil.NoSuchProcess):
+            return int(psutil.Process(self._process.pid).memory_info().rss)
+        return 0
+
+    def is_done(self, seconds: float = 0.0) -> bool:
+        """True once it has ended, or been ended; waits for that so long at most."""
+        if self._limit or self._input.poll(seconds):
+            return True
+        if time.monotonic() > self._ends:
+            self._limit = f"{self._seconds:g} s"
+        elif self._memory() > self._most:
+            self._limit = f"{MAX_MEMORY // 1024**2} MiB"
+        if self._limit:
+            self._process.kill()
+        return bool(self._limit)
+
+    def result(self) -> T:
+        """The function's result or error; LimitError if it took too much or was killed."""
         try:
-            if self.input.poll(max(0.0, self.ends - time.monotonic())):
-                checked = pickle.loads(self.input.recv_bytes())
-                assert isinstance(checked, CheckedSubmission)
-                return checked
+            while not self.is_done(POLL_SECONDS):
+                pass
+            if self._limit:
+                raise LimitError(self._limit)
+            found: T | Exception = pickle.loads(self._input.recv_bytes())
         except EOFError:
-            limit = f"{MAX_MEMORY // 1024**2} MiB"
+            raise LimitError(f"{MAX_MEMORY // 1024**2} MiB") from None
         finally:
-            self.process.kill()
-            self.process.join()
-            self.input.close()
-        line = Line("fail", "form.budget", params={"limit": limit}, submission=self.name)
-        return check_alone(Submission(self.name, (), (line,)))
+            self._process.kill()
+            self._process.join()
+            self._input.close()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def _check(folder: str, name: str, device: str | None, nonce: str | None) -> CheckedSubmission:
+    return check_alone(read_submission(folder, name, device), nonce)
+
+
+def _next(running: deque[tuple[str, Apart[CheckedSubmission]]]) -> CheckedSubmission:
+    """The result of the first; all of them are held within their bounds meanwhile."""
+    while not running[0][1].is_done(POLL_SECONDS):
+        for _, child in running:
+            child.is_done()
+    name, child = running.popleft()
+    try:
+        return child.result()
+    except LimitError as error:
+        params = {"limit": str(error)}
+        line = Line("fail", "form.budget", params=params, submission=name)
+        return check_alone(Submission(name, (), (line,)))
 
 
 def check_apart(
@@ -81,66 +117,11 @@ def check_apart(
 
     `device` is the class's device, `nonce` the grader's word, where there are any.
     """
-    running: deque[_Child] = deque()
+    running: deque[tuple[str, Apart[CheckedSubmission]]] = deque()
     slots = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     for name in names:
         if len(running) == slots:
-            yield running.popleft().result()
-        running.append(_Child(folder, name, device, nonce))
+            yield _next(running)
+        running.append((name, Apart(MAX_SECONDS, _check, folder, name, device, nonce)))
     while running:
-        yield running.popleft().result()
-
-
-# Reports
-
-MAX_VERIFYING = 900.0
-"""Longest time for one report, in seconds."""
-
-POLL_SECONDS = 0.05
-
-
-class LimitError(Exception):
-    """A command that took more than it may; the message says of what."""
-
-
-def run_within_limits(
-    command: Sequence[str], most_bytes: int = MAX_MEMORY, most_seconds: float = MAX_VERIFYING
-) -> int:
-    """Run a command with this process's output; its exit status.
-
-    LimitError if it takes more than `most_bytes` of memory or `most_seconds`, or is killed.
-    """
-    until = time.monotonic() + most_seconds
-    child = Program(command, os.environ, leads=False)
-    family: list[psutil.Process] = []
-    try:
-        while (status := child.wait(POLL_SECONDS)) is None:
-            if time.monotonic() > until:
-                raise LimitError(f"it took more than {most_seconds:g} s, as no report does")
-            taken = 0
-            with suppress(psutil.NoSuchProcess):
-                process = psutil.Process(child.pid)
-                family = [process, *process.children(recursive=True)]
-                taken = sum(own.memory_info().rss for own in family)
-            if taken > most_bytes:
-                most = f"{most_bytes / 1024**2:g} MiB of memory"
-                raise LimitError(f"it took more than {most}, as no report does")
-    finally:
-        for own in reversed(family):
-            with suppress(psutil.NoSuchProcess):
-                own.kill()
-        child.kill()
-    if status < 0:
-        raise LimitError(f"it was ended by signal {-status}")
-    return status
-
-
-def verify_within_limits(pdf: Path | None, order: Path | None) -> int:
-    """Verify a report, or that which a call's order names, within limits; the exit status."""
-    given = ("--order", order) if order else ("--pdf", pdf)
-    command = (sys.executable, "-m", "flashlab", "verify-unlimited", *map(str, given))
-    try:
-        return run_within_limits(command)
-    except LimitError as error:
-        print(f"error: the report was not verified to its end: {error}", file=sys.stderr)
-        return 1
+        yield _next(running)

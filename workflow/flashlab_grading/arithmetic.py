@@ -13,7 +13,7 @@ COARSE = 0.02
 
 
 def check_arithmetic(result: Result, samples: Samples) -> Line:
-    """Whether rate × time is F, 2.5 F and 3.5 F, the times add up, and are their samples' medians.
+    """A line: rate × time is F, 2.5 F and 3.5 F, times add up, and are their samples' medians.
 
     Numbers that somebody has rounded need to agree only within that rounding. The line is about
     the first of these that does not hold.

@@ -1,7 +1,7 @@
-"""What a person should know of each submission: causes, not symptoms, the most pressing first.
+"""Causes: a submission's lines joined by reason, the most pressing first.
 
-A submission's lines are one for each check of each file. Here those of one cause are joined:
-exchanged labels are one cause, however many files they make false, and missing experiments another.
+A submission's lines are one for each check of each file. Exchanged labels are one cause, however
+many files they make false, and missing experiments another.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from flashlab_grading.model import CHECKS, CONFIDENCES, VERDICTS, Confidence, Line, Verdict
+from flashlab_grading.model import CHECKS, CONFIDENCES, VERDICTS, Line, Verdict
 
 PAIRWISE = ("copies.same", "copies.computed", "copies.likely")
-"""Codes of lines about two submissions, which a cluster of copies shows together."""
+"""Codes of lines about two submissions, which the table of copies shows."""
 
 EXAMPLES = 3
 
 
 @dataclass(frozen=True)
 class Cause:
-    """What is wrong with a submission for one reason: its lines of one verdict and message.
+    """The lines of a submission with one verdict and message.
 
     `total` is the number of the submission's files.
     """
@@ -35,7 +35,7 @@ class Cause:
 
     @property
     def files(self) -> int:
-        """How many files it concerns, 0 for the whole submission."""
+        """The number of files that it concerns, 0 for the whole submission."""
         return len({line.file for line in self.lines if line.file})
 
     @property
@@ -53,7 +53,7 @@ def _joined(lines: Iterable[Line], total: int) -> list[Cause]:
 
 
 def notes_of(lines: Iterable[Line], total: int) -> list[Cause]:
-    """What of a submission was understood though it was unusual, each kind once."""
+    """Forms of a submission that are unusual but were understood, each kind once."""
     return _joined((line for line in lines if line.is_note), total)
 
 
@@ -89,42 +89,10 @@ def urgency(causes: Sequence[Cause]) -> tuple[int, ...]:
     return (*accused, -certain, -likely, -counts[False, "certain"], -asked)
 
 
-# Clusters of copies
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """Submissions, and perhaps published datasets, that pairs of one confidence connect.
-
-    `pairs` has the line of one of each two that agree.
-    """
-
-    members: tuple[str, ...]
-    pairs: tuple[Line, ...]
-    confidence: Confidence
-
-
-def clusters_of(lines: Iterable[Line]) -> list[Cluster]:
-    """The clusters in the lines about copies, the surest and then the largest first."""
-    pairs: dict[Confidence, dict[frozenset[str], Line]] = defaultdict(dict)
+def pairs_of(lines: Iterable[Line]) -> list[Line]:
+    """A line of one of each two submissions, or datasets, that agree; the surest first."""
+    pairs: dict[frozenset[str], Line] = {}
     for line in lines:
         if line.code in PAIRWISE:
-            pair = frozenset((line.submission, line.params["other"]))
-            pairs[line.confidence].setdefault(pair, line)
-    found = []
-    for confidence, own in pairs.items():
-        for joined in _connected(own):
-            inside = tuple(line for line in own.values() if line.submission in joined)
-            found.append(Cluster(tuple(sorted(joined)), inside, confidence))
-    order = CONFIDENCES.index
-    return sorted(found, key=lambda c: (order(c.confidence), -len(c.members), c.members))
-
-
-def _connected(pairs: Iterable[frozenset[str]]) -> list[set[str]]:
-    """The sets of names that pairs connect."""
-    groups: list[set[str]] = []
-    for pair in pairs:
-        touching = [group for group in groups if group & pair]
-        groups = [group for group in groups if not group & pair]
-        groups.append(set(pair).union(*touching))
-    return groups
+            pairs.setdefault(frozenset((line.submission, line.params["other"])), line)
+    return sorted(pairs.values(), key=lambda line: CONFIDENCES.index(line.confidence))

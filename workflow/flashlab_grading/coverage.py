@@ -39,7 +39,7 @@ def _of_family(family: Candidate, experiment: str) -> Point:
 
 
 def _count(points: Iterable[Point], experiment: str) -> int:
-    """How many values the largest experiment among these points has; of masks, shapes with both."""
+    """The number of values of the largest experiment among these points; of masks, of shapes."""
     found: dict[object, set[int]] = defaultdict(set)
     for fixed, varied, causal in points:
         if experiment == "causal":

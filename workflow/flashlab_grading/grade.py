@@ -21,7 +21,7 @@ from flashlab_grading.reproduction import Measured, check_reproduction
 class Summary:
     """One submission: the worst verdict of each check, counts, and badges.
 
-    `checked` is how many of a check's lines came to a conclusion, and how many there are.
+    `checked` are the numbers of a check's lines that came to a conclusion, and of all.
     """
 
     submission: str
@@ -33,14 +33,14 @@ class Summary:
     badges: tuple[str, ...]
 
     def is_part(self, check: str) -> bool:
-        """Whether a check was made of some files and not of others."""
+        """True if a check was made of some files and not of others."""
         done, total = self.checked[check]
         return self.verdicts[check] == "not_checked" and 0 < done < total
 
 
 @dataclass(frozen=True)
 class Grades:
-    """The result of grading: every line, and a summary of each submission."""
+    """All lines of grading, and a summary of each submission."""
 
     lines: tuple[Line, ...]
     summaries: tuple[Summary, ...]
@@ -48,7 +48,7 @@ class Grades:
 
 @dataclass(frozen=True)
 class CheckedSubmission:
-    """A submission's own checks, and what the checks against the class need.
+    """The lines of a submission's own checks, and the files for checks against the class.
 
     `sound` are the files that no check refutes, and `points` those of them whose run is settled.
     The samples are left out.
@@ -61,14 +61,11 @@ class CheckedSubmission:
 
 
 def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubmission:
-    """Run every check that needs no other submission; `nonce` is the grader's word, if any.
-
-    A file that fails a check is left out of the later ones, so that one fault is reported once.
-    """
+    """Run every check that needs no other submission; `nonce` is the grader's word, if any."""
     lines = list(submission.lines)
     if nonce is not None:
         lines += check_proofs(submission.results, nonce)
-    computed = []
+    computed = []  # a file that fails is left out of later checks, so that a fault is told once
     for result in submission.results:
         line = check_arithmetic(result, submission.samples.get(result.name, {}))
         lines.append(line)
@@ -104,11 +101,7 @@ def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubm
 
 
 def _badges(own: CheckedSubmission) -> tuple[str, ...]:
-    """Which badges a submission has earned; each requires those before it.
-
-    A check that was not made of every file has not passed, except copies: a single submission
-    cannot be one.
-    """
+    """The badges that a submission has earned; each requires those before it."""
     lines = own.lines
 
     def passed(check: str) -> bool:
@@ -146,10 +139,9 @@ def grade_checked(
     here: str,
     published: Mapping[str, Sequence[Result]],
 ) -> Grades:
-    """Compare submissions with one another, with what was measured here, and sum up.
+    """Compare submissions with one another, with the runs `measured` on this device, and sum up.
 
-    `here` is the name of this machine's device, `published` the results of recorded datasets, by
-    the name under which they are reported.
+    `published` are the results of recorded datasets, by the name under which they are reported.
     """
     owns = {own.submission.name: own for own in checked}
     # Imported after the submissions' processes were forked, which need no copy of NumPy and SciPy.

@@ -1,4 +1,4 @@
-"""Check 3, identity: whether a file can be what it is declared to be.
+"""Check 3, identity: a file must be able to be the run that it is declared to be.
 
 A declaration is false only outside the set of runs that could have made the file
 (`course.identity`), and only where the memory is exact. What a file's name seems to say never makes
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flashlab.benchmarks.attention import costs
-from flashlab.course.declaration import device_is_gpu
+from flashlab.course.declaration import Declaration, device_is_gpu
 from flashlab.course.identity import (
     Candidate,
     Identification,
@@ -26,9 +26,6 @@ from flashlab_grading.model import Line, Result, Verdict
 SHOWN_CANDIDATES = 3
 
 
-# Which run a file is: certain, or one of several that are possible
-
-
 @dataclass(frozen=True)
 class Point:
     """One sound file and its family: implementation, B·H, N, d and the mask."""
@@ -38,7 +35,7 @@ class Point:
 
 
 def possible_families(result: Result, candidates: Sequence[Candidate]) -> set[Candidate]:
-    """The families that a file can be of; just the declared one if the declaration is complete."""
+    """The families that a file can be of; only the declared one if the declaration is complete."""
     if run := result.declaration.run:
         return {family_of(*run)}
     # Without what only the memory reveals.
@@ -57,102 +54,86 @@ def settled_points(
                 yield Point(result, family)
 
 
-# The check
-
-
 def _listed(found: Sequence[Candidate]) -> str:
     shown = " | ".join(candidate.describe() for candidate in found[:SHOWN_CANDIDATES])
     more = len(found) - SHOWN_CANDIDATES
     return f"{shown} | +{more}" if more > 0 else shown
 
 
-class _Judge:
-    """Compares one file's candidates with its declaration."""
+def _is_on_cpu(result: Result, declared: Declaration) -> bool:
+    """True for a file declared to be of a CPU; bfloat16 takes as much memory as float16."""
+    named, claim = declared.device_name, result.claim
+    on_cpu = named is not None and not device_is_gpu(named)
+    return on_cpu or (claim is not None and claim.run.device == "cpu")
 
-    def __init__(self, identified: Identification, result: Result) -> None:
-        self.identified, self.hint = identified, result.declaration
-        self.possible, self.declared = identified.possible, identified.declared
-        self.result = replace(result, declaration=self.declared)
 
-    def _line(self, verdict: Verdict, code: str, **params: str) -> Line:
-        expected = params.pop("expected", self.declared.describe())
-        found = params.pop("found", _listed(self.possible))
-        return Line(verdict, code, self.result.name, params, expected, found)
+def _judged(identified: Identification, result: Result) -> Line:
+    """The line that compares one file's candidates with its declaration."""
+    declared, possible = identified.declared, identified.possible
+    hint, numbers, shape = result.declaration, result.numbers, declared.shape
+    described = declared.describe()
 
-    def line(self) -> Line:
-        declared, numbers, shape = self.declared, self.result.numbers, self.declared.shape
-        if again := self.result.declared_again:
-            others = " | ".join(row.describe() for row in (declared, *again))
-            return self._line("fail", "identity.declared_twice", found=others)
-        recorded = self.result.recorded
-        if recorded and declared.source == "runs.csv" and declared.contradicts(recorded):
-            return self._line("fail", "identity.record_differs", found=recorded.describe())
-        if not declared.stated:
-            return self._undeclared()
-        reading = self.identified.reading
-        if reading == "flops":
+    def line(
+        verdict: Verdict,
+        code: str,
+        expected: str = described,
+        found: str | None = None,
+        **params: str,
+    ) -> Line:
+        texts = expected, _listed(possible) if found is None else found
+        return Line(verdict, code, result.name, params, *texts)
+
+    if again := result.declared_again:
+        others = " | ".join(row.describe() for row in (declared, *again))
+        return line("fail", "identity.declared_twice", found=others)
+    recorded = result.recorded
+    if recorded and declared.source == "runs.csv" and declared.contradicts(recorded):
+        return line("fail", "identity.record_differs", found=recorded.describe())
+    if not declared.stated:
+        if hint.stated and possible:
+            return line("not_checked", "identity.name_refuted", hint.describe())
+        if not numbers.is_exact:
+            return line("not_checked", "identity.rounded", "", "")
+        code = "identity.undeclared" if possible else "identity.undeclared_unknown"
+        return line("not_checked", code, "")
+    match identified.reading:
+        case "flops":
             assert shape is not None
-            found = f"{numbers.forward_flops:.9g} FLOPs"
-            texts = {"expected": f"{costs.forward_flops(shape):.9g} FLOPs", "found": found}
-            return self._line("fail", "identity.flops", declared=declared.describe(), **texts)
-        if reading == "not_cuda":
-            if self.identified.fitting and shape is not None and self._is_on_cpu():
-                return self._line("warn", "identity.cuda_memory")
-            return self._line("not_checked", "identity.not_cuda")
-        if reading == "other_kernel":
-            return self._line(
-                "not_checked", "identity.other_kernel", kernel=str(declared.implementation)
-            )
-        if reading == "fits":
-            if declared != self.hint:
-                return self._line("pass", "identity.name_differs", expected=self.hint.describe())
-            return self._line("pass", "identity.pass" if shape else "identity.pass_partly")
-        if reading == "rounded":
-            return self._line("not_checked", "identity.rounded", found="")
-        if reading == "not_exact":
-            return self._line("not_checked", "identity.not_exact")
-        if reading == "rounded_memory":
-            return self._line("pass", "identity.rounded_memory")  # but for its last digit
-        return self._contradicted()
-
-    def _is_on_cpu(self) -> bool:
-        """Whether the file is declared to be of a CPU; bfloat16 takes as much memory as float16."""
-        named, claim = self.declared.device_name, self.result.claim
-        on_cpu = named is not None and not device_is_gpu(named)
-        return on_cpu or (claim is not None and claim.run.device == "cpu")
-
-    def _undeclared(self) -> Line:
-        """The line of a file of which nothing is known but its numbers."""
-        if self.hint.stated and self.possible:
-            return self._line("not_checked", "identity.name_refuted", expected=self.hint.describe())
-        if not self.result.numbers.is_exact:
-            return self._line("not_checked", "identity.rounded", expected="", found="")
-        code = "identity.undeclared" if self.possible else "identity.undeclared_unknown"
-        return self._line("not_checked", code, expected="")
-
-    def _contradicted(self) -> Line:
-        """The line of a declaration that no possible candidate fits."""
-        declared, described = self.declared, self.declared.describe()
-        made_by = {candidate.implementation for candidate in self.possible}
-        if made_by:
-            if declared.implementation in {None, *made_by}:
-                return self._line("fail", "identity.shape", declared=described)
-            (other,) = made_by
-            said = str(declared.implementation)
-            return self._line("fail", "identity.implementation", declared=said, other=other)
-        if elsewhere := [c for c in self.identified.every if fits(c, declared)]:
-            text = " / ".join(f"{size / costs.MIB:g}" for size in self.identified.allowed)
-            verdict: Verdict = "warn" if declared.hinted else "fail"
-            return self._line(
-                verdict, "identity.workspace", found=_listed(elsewhere), workspaces=text
-            )
-        if declared.shape is None:
-            return self._line("not_checked", "identity.partly_unknown", found="")
-        expected = " | ".join(f"{size} B" for size in self.identified.memories(declared.shape))
-        found = f"{self.result.numbers.peak_mib * costs.MIB:.12g} B"
-        return self._line(
-            "fail", "identity.memory", declared=described, expected=expected, found=found
-        )
+            wanted, found = costs.forward_flops(shape), numbers.forward_flops
+            texts = f"{wanted:.9g} FLOPs", f"{found:.9g} FLOPs"
+            return line("fail", "identity.flops", *texts, declared=described)
+        case "not_cuda":
+            if identified.fitting and shape is not None and _is_on_cpu(result, declared):
+                return line("warn", "identity.cuda_memory")
+            return line("not_checked", "identity.not_cuda")
+        case "other_kernel":
+            kernel = str(declared.implementation)
+            return line("not_checked", "identity.other_kernel", kernel=kernel)
+        case "fits" if declared != hint:
+            return line("pass", "identity.name_differs", hint.describe())
+        case "fits":
+            return line("pass", "identity.pass" if shape else "identity.pass_partly")
+        case "rounded":
+            return line("not_checked", "identity.rounded", found="")
+        case "not_exact":
+            return line("not_checked", "identity.not_exact")
+        case "rounded_memory":
+            return line("pass", "identity.rounded_memory")  # but for its last digit
+    # The memory contradicts the declaration.
+    if made_by := {candidate.implementation for candidate in possible}:
+        said = str(declared.implementation)
+        if declared.implementation in {None, *made_by}:
+            return line("fail", "identity.shape", declared=described)
+        return line("fail", "identity.implementation", declared=said, other=made_by.pop())
+    if elsewhere := [c for c in identified.every if fits(c, declared)]:
+        sizes = " / ".join(f"{size / costs.MIB:g}" for size in identified.allowed)
+        verdict: Verdict = "warn" if declared.hinted else "fail"
+        return line(verdict, "identity.workspace", found=_listed(elsewhere), workspaces=sizes)
+    if shape is None:
+        return line("not_checked", "identity.partly_unknown", found="")
+    expected = " | ".join(f"{size} B" for size in identified.memories(shape))
+    held = f"{numbers.peak_mib * costs.MIB:.12g} B"
+    return line("fail", "identity.memory", expected, held, declared=described)
 
 
 def check_identity(
@@ -165,10 +146,9 @@ def check_identity(
     lines, files, families = [], [], {}
     identified, unexpected = identify(results)
     for each, result in zip(identified, results, strict=True):
-        judge = _Judge(each, result)
-        line = judge.line()
+        line = _judged(each, result)
         lines.append(line)
-        files.append(judge.result)
+        files.append(replace(result, declaration=each.declared))
         found = each.fitting if each.declared.stated else each.possible
         families[result.name] = () if line.verdict == "fail" else found
     for workspace in unexpected:

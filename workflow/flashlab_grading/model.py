@@ -1,4 +1,4 @@
-"""What grading finds, as data: a line for each check of a file, with its verdict and reason."""
+"""Findings of grading as data: a line for each check of a file, with its verdict and reason."""
 
 from __future__ import annotations
 
@@ -27,17 +27,14 @@ VERDICTS: tuple[Verdict, ...] = ("fail", "warn", "not_checked", "pass")
 not passed, so it outweighs a pass."""
 
 Confidence = Literal["certain", "likely", "ask"]
-CONFIDENCES: tuple[Confidence, ...] = ("certain", "likely", "ask")
-"""How sure an accusation is; `ask` accuses of nothing."""
+CONFIDENCES: tuple[Confidence, ...] = ("certain", "likely", "ask")  # which accuses of nothing
 
 LIKELY = (
     "copies.likely",
     "identity.cuda_memory",
     "identity.workspace_of_another",
     "identity.workspace",
-    "physics.capability",
     "plausibility.identical",
-    "plausibility.even",
     "plausibility.one_noise",
 )
 """Codes of what is no proof, but has few innocent reasons."""
@@ -45,21 +42,19 @@ LIKELY = (
 TELLING = 12
 """Fewest different samples of a pass that two records do not share by chance."""
 
-BADGES = ("available", "functional", "reproduced")
-"""In the sense of the ACM's artifact badges: results available, functional, reproduced."""
+BADGES = ("available", "functional", "reproduced")  # in the sense of the ACM's
 
 
 class GradingError(Exception):
-    """Grading is impossible: there are no submissions, or the order is unsound."""
+    """Grading is impossible."""
 
 
 @dataclass(frozen=True)
 class Line:
     """One check of one file, or of a whole submission if `file` is empty.
 
-    `code` is the key of its message in the catalogs (`wording`) and begins with its check, `params`
-    are that message's parameters. Names in `file` and `params` are verbatim: whoever shows them
-    escapes them. What checks a submission alone leaves its name to `grade`.
+    `code` is the key of its message in the catalogs and begins with its check, `params` are that
+    message's parameters. Names are verbatim: they are escaped where they are shown.
     """
 
     verdict: Verdict
@@ -72,19 +67,19 @@ class Line:
 
     @property
     def check(self) -> str:
-        """Which of `CHECKS` it belongs to."""
+        """The one of `CHECKS` that it belongs to."""
         return self.code.partition(".")[0]
 
     @property
     def confidence(self) -> Confidence:
-        """How sure its accusation is."""
+        """The certainty of its accusation."""
         if self.code in LIKELY:
             return "likely"
         return "certain" if self.verdict == "fail" else "ask"
 
     @property
     def is_note(self) -> bool:
-        """Whether a reader should know of it: it passed in an unusual form, or nobody can check."""
+        """True if a reader should know of it: it passed in an unusual form, or nobody can check."""
         passed = self.verdict == "pass" and not self.code.startswith(f"{self.check}.pass")
         return passed or self.code == "reproduction.unknown"
 
@@ -94,9 +89,8 @@ class Result(DeclaredFile):
     """One well-formed result file of a submission, and what it is declared to be.
 
     `recorded` is what a ``record`` block claims of the run, `claim` the block itself, and
-    `declared_again` are the further rows of ``runs.csv`` for the file. `is_sampled` and
-    `fingerprint` stand for the samples of each call, of which there may be many; the fingerprint is
-    empty where there are too few different ones to tell records apart.
+    `declared_again` are the further rows of ``runs.csv`` for the file. The `fingerprint` of its
+    samples is empty where there are too few different ones to tell records apart.
     """
 
     recorded: Declaration | None = None
@@ -111,13 +105,8 @@ class Result(DeclaredFile):
         samples = read.samples.values()
         telling = samples and all(len(set(values)) >= TELLING for values in samples)
         digest = hashlib.sha256(repr([*samples]).encode()).hexdigest() if telling else ""
-        return cls(
-            *(name, read.numbers, declaration),
-            claim=read.claim,
-            is_sampled=any(samples),
-            fingerprint=digest,
-            **more,
-        )
+        more |= {"claim": read.claim, "is_sampled": any(samples), "fingerprint": digest}
+        return cls(name, read.numbers, declaration, **more)
 
 
 @dataclass(frozen=True)

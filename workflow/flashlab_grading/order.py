@@ -1,4 +1,4 @@
-"""What a call is to grade, determined when Snakemake reads the rules.
+"""The order of a call: what it grades, determined when Snakemake reads the rules.
 
 Submissions and their files may have any names, so Snakemake never sees them: each call writes one
 order, which the rules have as input. The order includes its own time, so every call grades afresh.
@@ -26,10 +26,10 @@ KEPT = Path(".snakemake", "flashlab-grading.json")
 
 @dataclass(frozen=True)
 class Ordered:
-    """What is to be graded (``submissions`` or ``pdf``), the order's file, and what to measure.
+    """The `kind` of what is graded (``submissions`` or ``pdf``), and the order's `path`.
 
-    `orders` is what to measure, by record file name, and `records` are the paths of the records.
-    All fields are empty for a call that grades nothing.
+    `orders` are the orders to measure, by record file name, and `records` the records' paths. All
+    are empty for a call that grades nothing.
     """
 
     kind: str = ""
@@ -38,18 +38,25 @@ class Ordered:
     records: tuple[str, ...] = ()
 
 
-def _check_request(config: Mapping[str, Any]) -> None:
-    """ConfigError if what is to be graded does not exist or cannot be measured here."""
-    if not Path(config.get("submissions", ".")).is_dir():
-        raise ConfigError(f"--config: submissions: there is no folder {config['submissions']}")
-    if "pdf" in config and not Path(config["pdf"]).is_file():
-        raise ConfigError(f"--config: pdf: there is no file {config['pdf']}")
-    if "submissions" in config and "pdf" in config:
-        raise ConfigError("--config: give either submissions=DIR or pdf=PATH")
-    if "reproduce" in config and (config["dataset"] != LOCAL or "import" in config):
-        raise ConfigError(
-            "--config: reproduce: it measures on this machine; leave out dataset= and import="
+def _refusal(config: Mapping[str, Any]) -> str | None:
+    """The reason why what is to be graded does not exist or cannot be measured here, if any."""
+    submissions, pdf = config.get("submissions"), config.get("pdf")
+    if submissions is not None and not Path(submissions).is_dir():
+        return f"submissions: there is no folder {submissions}"
+    if pdf is not None and not Path(pdf).is_file():
+        return f"pdf: there is no file {pdf}"
+    if submissions is not None and pdf is not None:
+        return "give either submissions=DIR or pdf=PATH"
+    if "reproduce" not in config:
+        return None
+    if submissions is None and pdf is None:
+        return (
+            "reproduce: there is nothing to measure again; give submissions=DIR or pdf=PATH too, "
+            "or leave it out"
         )
+    if config["dataset"] != LOCAL or "import" in config:
+        return "reproduce: it measures on this machine; leave out dataset= and import="
+    return None
 
 
 def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
@@ -58,14 +65,10 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
     ConfigError if the folder or file does not exist or cannot be read, or if ``reproduce`` is given
     without either, with a recorded dataset, or for results of a GPU on a machine without one.
     """
+    if reason := _refusal(config):
+        raise ConfigError(f"--config: {reason}")
     if "submissions" not in config and "pdf" not in config:
-        if "reproduce" in config:
-            raise ConfigError(
-                "--config: reproduce: there is nothing to measure again; give submissions=DIR or "
-                "pdf=PATH too, or leave it out"
-            )
         return Ordered()
-    _check_request(config)
     kind = "submissions" if "submissions" in config else "pdf"
     on = machine_of(config)
     device = on.detect_device(config["device"])
@@ -98,11 +101,11 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
 
 
 def keep_order(ordered: Ordered) -> None:
-    """Keep what this call ordered for its jobs that read the rules again."""
+    """Keep this call's order for its jobs that read the rules again."""
     write_json(KEPT, asdict(ordered))
 
 
 def kept_order() -> Ordered:
-    """What the call that this job belongs to ordered; FileNotFoundError outside of a call."""
+    """The order of the call that this job belongs to; FileNotFoundError outside of a call."""
     document = read_json(KEPT)
     return Ordered(**{**document, "records": tuple(document["records"])})

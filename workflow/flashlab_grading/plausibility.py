@@ -24,18 +24,13 @@ LAUNCH_SCATTER = 0.15e-3
 """Seconds that launches can add to a longer time: on an H200, a naive backward pass of a dozen
 kernels took 0.44 ms, one of twice the work 0.36 ms."""
 
-MORE_WORK = 1.5
-"""A run with this many times another's operations and bytes must not be faster than it."""
+MORE_WORK, INVERSION = 1.5, 1.1
+"""A run with so many times another's operations and bytes must not be so many times faster."""
 
-INVERSION = 1.1
-"""How many times slower than a run of more work a run must be to be contradicted by it."""
-
-TWICE = 1.99
-"""A run with this many times another's operations and bytes contradicts it by being faster at all;
-what a process holds anyway keeps twice the work from being twice the bytes."""
-
-LONG_SECONDS = 1e-3
-"""From this time on, launches and their scatter are too small to turn that order around."""
+TWICE, LONG_SECONDS = 1.99, 1e-3
+"""With so many times another's operations and bytes it must not be faster at all, from the time on
+whose launches are too short to turn the order around. It is 1.99 because what a process holds
+anyway keeps twice the work from being twice the bytes."""
 
 PASS_RATIO = (0.3, 8.0)
 """Range of backward over forward time; 0.9 to 4 on the GPUs measured so far."""
@@ -43,17 +38,12 @@ PASS_RATIO = (0.3, 8.0)
 CLASS_SIZE = 5
 """Fewest submissions with the same point, of the same device, for its median to count."""
 
-CLASS_FACTOR = 2.5
-"""Factor by which a point may be off the class's median, relative to its submission's level."""
-
-CLASS_FASTER = 1.8
-"""Factor by which a point may be faster than anybody else's, relative to their levels."""
+CLASS_FACTOR, CLASS_FASTER = 2.5, 1.8
+"""Factors by which a point may be off the class's median, and faster than anybody else's, relative
+to the level of its submission."""
 
 CLASS_LEVEL = 2.0
 """Factor by which a whole submission may be off the class before its device is in question."""
-
-MILLISECONDS = (500.0, 2000.0)
-"""Levels at which milliseconds were taken for seconds."""
 
 
 def _work(family: Candidate) -> tuple[float, float]:
@@ -88,7 +78,7 @@ def sweeps_of(points: Sequence[Point]) -> Iterator[list[tuple[float, list[Point]
 
 
 def _is_contradicted(short: float, long: float, work: float) -> bool:
-    """Whether a run cannot take `short` seconds where one of `work` times its work takes `long`."""
+    """True if a run cannot take `short` seconds where one of `work` times its work takes `long`."""
     if work < MORE_WORK or min(short, long) < LAUNCH_SECONDS:
         return False
     is_slower = work >= TWICE and short > long >= LONG_SECONDS
@@ -148,9 +138,6 @@ def check_plausibility(
     return [Line("pass", "plausibility.pass", params=count)] if points else []
 
 
-# Against the class
-
-
 def class_outliers(points: Mapping[str, Sequence[Point]]) -> Iterator[Line]:
     """Warnings about points, and whole submissions, that are far from those of the same device.
 
@@ -176,11 +163,9 @@ def class_outliers(points: Mapping[str, Sequence[Point]]) -> Iterator[Line]:
     levels = {submission: statistics.median(own) for submission, own in ratios.items()}
     for submission, level in levels.items():
         if not 1 / CLASS_LEVEL <= level <= CLASS_LEVEL:
-            low, high = MILLISECONDS
-            in_ms = low < level < high
-            code = "plausibility.milliseconds" if in_ms else "plausibility.level"
             texts = f"{1 / CLASS_LEVEL:g} – {CLASS_LEVEL:g}", f"{level:.3g}"
-            yield Line("warn", code, "", {"factor": f"{level:.3g}"}, *texts, submission)
+            params = {"factor": f"{level:.3g}"}
+            yield Line("warn", "plausibility.level", "", params, *texts, submission)
     for device, name, of_class, long, median in compared:
         relative = {submission: value / levels[submission] for submission, value in long.items()}
         first, second = sorted(relative.values())[:2]
@@ -192,7 +177,6 @@ def class_outliers(points: Mapping[str, Sequence[Point]]) -> Iterator[Line]:
             elif 1 / CLASS_FACTOR <= value / median <= CLASS_FACTOR:
                 continue
             params = {"pass": name, "factor": f"{factor:g}"}
-            expected = f"{usual * levels[submission] * 1e3:.4g} ms"
-            texts = expected, f"{long[submission] * 1e3:.4g} ms"
+            texts = f"{usual * levels[submission] * 1e3:.4g} ms", f"{long[submission] * 1e3:.4g} ms"
             file = of_class[submission].result.name
             yield Line("warn", code, file, params, *texts, submission)

@@ -1,4 +1,4 @@
-"""What is published, as sources of copies: recorded datasets, and the result on the slides."""
+"""Published results, as sources of copies: recorded datasets, and the result on the slides."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flashlab.course.results import NotMeasuredError, read_result
 from flashlab.course.words import FLASH2
 from flashlab.plan.datasets import DatasetError, read_dataset
 from flashlab.untrusted import UnsoundFileError
-from flashlab_grading.archives import REPORT
+from flashlab_grading.files import REPORT
 from flashlab_grading.model import Result
 
 SLIDES = "the course's slides"
@@ -22,12 +22,11 @@ SLIDE = Declaration("record", FLASH2, 32, 1024, 32, 2048, False, "NVIDIA GeForce
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "data"
-SHIPPED = ("data", "tests")
-"""The folders of the project in which results lie."""
+SHIPPED = ("data", "tests")  # where results lie
 
 
 def is_shipped(path: str, content: bytes) -> bool:
-    """Whether a file is the project's own, by its place below the project and its bytes.
+    """True for a file of the project itself, by its place below the project and its bytes.
 
     A record attached to a report is, by its name and what it holds, that of a shipped dataset.
     """

@@ -6,8 +6,7 @@ the ratio of the two implementations can be compared, which is weak evidence and
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,31 +15,25 @@ from typing import Any
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
-from flashlab.course.declaration import device_is_gpu, is_same_device
+from flashlab.course.declaration import is_same_device
 from flashlab.course.words import FLASH2, NAIVE
 from flashlab.records import read_record
 from flashlab.runs import Run
 from flashlab_grading.model import LAUNCH_SECONDS, PASSES, Line, Result, Verdict
 
 TOLERANCE = 0.25
-START_SECONDS = 5.0
-"""Overhead of a run besides its calls: the process, importing torch, the float64 reference."""
-
-EXTRA_CALLS = 5
-"""Untimed calls of a run: warm-up, peak memory, comparison with the reference."""
-
 DISTURBANCES = ("cpu_load", "shared_device")
 """Warnings in a record that mean that other processes were using the machine."""
 
 OTHER_DEVICE_FACTOR = 3.0
-"""By what factor the ratio of the two implementations may differ between two devices."""
+"""Largest factor between the ratios of the two implementations on two devices."""
 
 
 @dataclass(frozen=True)
 class Measured:
     """A run measured here: the seconds of each pass, or the status that explains their absence.
 
-    `disturbed` is whether the record warns of other processes on the machine.
+    `disturbed`: the record warns of other processes on the machine.
     """
 
     run: Run
@@ -50,7 +43,7 @@ class Measured:
 
 
 def measured_of(order: Mapping[str, Any]) -> list[Measured]:
-    """What was measured here for an order; RecordError if a record is missing or of another run."""
+    """The measurements made for an order; RecordError if one is missing or of another run."""
     found = []
     for entry in order["measured"]:
         run = Run.of(ATTENTION, entry["run"])
@@ -69,62 +62,6 @@ def known_kernels() -> frozenset[str]:
 
 
 Declared = tuple[str, Shape]
-
-
-def choose(groups: Sequence[Iterable[Result]], here: str, count: int, seed: int) -> list[Declared]:
-    """A sample of `count` declared runs, the same for the same seed and submissions.
-
-    `groups` are the files of the most suspicious submissions, of the next ones, and so on; runs of
-    an earlier group come first, and within one the seed decides. Runs shorter than
-    `LAUNCH_SECONDS` come last. If a run was on another device, the other implementation is
-    measured at that shape too.
-    """
-    longest: dict[Declared, float] = {}
-    places: dict[Declared, int] = {}
-    elsewhere: set[Declared] = set()
-    for place, result in ((i, result) for i, group in enumerate(groups) for result in group):
-        run = result.declaration.run
-        if run is None or run[0] not in known_kernels():
-            continue
-        seconds = min(result.numbers.seconds[name] for name in PASSES)
-        longest[run] = max(seconds, longest.get(run, 0.0))
-        places.setdefault(run, place)
-        if not is_same_device(here, result.declaration.device_name):
-            elsewhere.add(run)
-    order = sorted(longest)
-    random.Random(seed).shuffle(order)
-    order.sort(key=lambda run: (longest[run] < LAUNCH_SECONDS, places[run]))
-    chosen = dict.fromkeys(order[:count])
-    for implementation, shape in order[:count]:
-        other = {NAIVE: FLASH2, FLASH2: NAIVE}.get(implementation)
-        if (implementation, shape) in elsewhere and other is not None:
-            chosen[other, shape] = None
-    return list(chosen)
-
-
-def is_from_gpu(result: Result) -> bool:
-    """Whether a file can be sampled and is from a GPU, as the course's are if none is named."""
-    run, device_name = result.declaration.run, result.declaration.device_name
-    sampled = run is not None and run[0] in known_kernels()
-    return sampled and (device_name is None or device_is_gpu(device_name))
-
-
-def estimated_seconds(
-    chosen: Iterable[Declared], results: Iterable[Result], protocol: Mapping[str, Any]
-) -> float:
-    """An estimate of how long measuring these runs takes, from the longest time of their shapes.
-
-    No run takes longer than the protocol's time-out.
-    """
-    longest: dict[Shape, float] = {}
-    for result in results:
-        if (run := result.declaration.run) is not None:
-            seconds = sum(result.numbers.seconds[name] for name in PASSES)
-            longest[run[1]] = max(seconds, longest.get(run[1], 0.0))
-    calls = EXTRA_CALLS + int(protocol.get("repeats", 0))
-    sampling = START_SECONDS + len(PASSES) * float(protocol.get("max_seconds", 0))
-    times = (sampling + longest[shape] * calls for _, shape in chosen)
-    return sum(min(seconds, float(protocol["timeout_s"])) for seconds in times)
 
 
 def _compare_times(result: Result, measured: Measured) -> Line:
@@ -174,21 +111,16 @@ def check_reproduction(
     results: Sequence[Result], measured: Sequence[Measured], here: str
 ) -> list[Line]:
     """Lines that compare a submission's files with the runs measured on the device `here`."""
-
-    def nothing(code: str, **params: str) -> list[Line]:
-        return [Line("not_checked", code, params=params)]
-
-    known = known_kernels()
-    unknown = dict.fromkeys(
-        run[0] for r in results if (run := r.declaration.run) and run[0] not in known
-    )
-    said = nothing("reproduction.unknown", others="\0".join(unknown)) if unknown else []
+    declared = [run[0] for result in results if (run := result.declaration.run)]
+    unknown = [name for name in dict.fromkeys(declared) if name not in known_kernels()]
+    params = {"others": "\0".join(unknown)}
+    lines = [Line("not_checked", "reproduction.unknown", params=params)] if unknown else []
     if not measured:
-        return said or nothing("reproduction.not_asked")
+        return lines or [Line("not_checked", "reproduction.not_asked")]
     by_run: dict[Declared, Measured] = {
         (m.run.implementation, Shape.of(m.run)): m for m in measured
     }
-    lines, elsewhere = [], []
+    elsewhere = []
     for result in results:
         run = result.declaration.run
         found = by_run.get(run) if run else None
@@ -198,9 +130,8 @@ def check_reproduction(
             elsewhere.append(result)
         elif found.status != "ok":
             params = {"run": result.declaration.describe(), "status": found.status}
-            code = "reproduction.not_measured"
-            lines.append(Line("not_checked", code, result.name, params))
+            lines.append(Line("not_checked", "reproduction.not_measured", result.name, params))
         else:
             lines.append(_compare_times(result, found))
     lines += _compare_ratios(elsewhere, by_run)
-    return [*said, *lines] or nothing("reproduction.none_sampled")
+    return lines or [Line("not_checked", "reproduction.none_sampled")]

@@ -20,7 +20,7 @@ from flashlab_grading.wording import cause_sentence, word
 
 
 def _lines(grades: Grades, language: str) -> Iterator[str]:
-    """What the sheet shows of the only submission, a line each."""
+    """The sheet of the only submission, as lines of text."""
     (summary,) = grades.summaries
 
     def labelled(key: str, text: str) -> str:
@@ -49,7 +49,7 @@ def _lines(grades: Grades, language: str) -> Iterator[str]:
 
 
 def _as_a_report_reads(path: Path, language: str) -> str:
-    """How many runs the files make in a report, or what it would refuse or ask."""
+    """The number of runs that the files make in a report, or what it would refuse or ask."""
     known = implementations_of(ATTENTION)
     try:
         runs, _ = assemble(read_folder(files_of(str(path))), known)

@@ -28,7 +28,7 @@ def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) ->
 
 
 def _name_of(grades: Grades) -> Callable[[str], str]:
-    """How a submission is named: those that look alike are told apart."""
+    """The name of a submission on the sheet: those that look alike are told apart."""
     apart = told_apart(summary.submission for summary in grades.summaries)
     return lambda name: apart.get(name, name)
 

@@ -16,7 +16,6 @@ from functools import cache
 from flashlab.telling.glyphs import covered
 
 MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}
-"""The sign of each verdict."""
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 MAX_CELL = 32_000
@@ -24,7 +23,6 @@ MAX_CELL = 32_000
 
 MAX_CHARACTERS = 160
 """Most characters of a name or text in a PDF."""
-
 
 LATIN = str.maketrans(
     "аеорсхуіѕјԁһԛԝАВЕКМНОРСТХУІЅЈονρυικαΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
@@ -63,7 +61,7 @@ def for_page(text: str) -> str:
 
 
 def told_apart(names: Iterable[str]) -> dict[str, str]:
-    """How to show those names that look like another: composed otherwise, or in other blanks."""
+    """Escaped forms of the names that look like another: composed otherwise, or in other blanks."""
     alike = {
         name: "".join(unicodedata.normalize("NFKC", name).translate(LATIN).split())
         for name in names
@@ -79,6 +77,5 @@ def told_apart(names: Iterable[str]) -> dict[str, str]:
 def cell(text: str) -> str:
     """`text` for a CSV cell: escaped, never a formula, and short enough for any spreadsheet."""
     shown = escaped(text)
-    if len(shown) > MAX_CELL:
-        shown = f"{shown[: MAX_CELL - 1]}…"
+    shown = shown if len(shown) <= MAX_CELL else f"{shown[: MAX_CELL - 1]}…"
     return f"'{shown}" if shown.startswith(FORMULA_STARTS) else shown

@@ -10,7 +10,7 @@ from typing import Any
 
 from flashlab.files import read_json, write_json
 from flashlab_grading.apart import check_apart
-from flashlab_grading.causes import Cause, Cluster, causes_of, clusters_of, notes_of, urgency
+from flashlab_grading.causes import Cause, causes_of, notes_of, pairs_of, urgency
 from flashlab_grading.files import find_submissions
 from flashlab_grading.grade import Grades, Summary, grade_checked
 from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line
@@ -20,14 +20,8 @@ from flashlab_grading.sheets import write_grades, write_summary
 from flashlab_grading.shown import for_page, told_apart
 from flashlab_grading.wording import cause_sentence, sentence
 
-SHOWN = 12
-"""Most causes in a submission's section; the CSV has every line."""
-
-SHOWN_PAIRS = 6
-"""Most pairs shown of a cluster of copies."""
-
-SHOWN_FILES = 8
-"""Most loose files, or members of a cluster, that are named."""
+SHOWN, SHOWN_PAIRS, SHOWN_FILES = 12, 40, 8
+"""Most causes of a submission, pairs of copies, and loose files that are shown; the CSV has all."""
 
 
 class _Page:
@@ -57,7 +51,7 @@ class _Page:
         }
 
     def notes(self, lines: Sequence[Line]) -> list[dict[str, Any]]:
-        """What was understood though it was unusual: one entry for each kind."""
+        """Forms that are unusual but were understood: one entry for each kind."""
         return [
             {
                 "message": {x: sentence(note.line, x, self.show) for x in self.languages},
@@ -67,22 +61,14 @@ class _Page:
             for note in notes_of(lines, 0)
         ]
 
-    def cluster(self, cluster: Cluster) -> dict[str, Any]:
-        """A cluster of copies: its members, and the evidence for its pairs side by side."""
-        named = ("count", "total", "law", "width", "odds")
+    def pair(self, pair: Line) -> dict[str, Any]:
+        """Two submissions that agree, with the evidence."""
+        named = ("count", "total", "law", "width", "chance")
         return {
-            "members": [self.show(name) for name in cluster.members[:SHOWN_FILES]],
-            "more_members": max(0, len(cluster.members) - SHOWN_FILES),
-            "confidence": cluster.confidence,
-            "pairs": [
-                {
-                    "one": self.show(pair.submission),
-                    "other": self.show(pair.params["other"]),
-                    **{name: pair.params[name] for name in named},
-                }
-                for pair in cluster.pairs[:SHOWN_PAIRS]
-            ],
-            "more_pairs": max(0, len(cluster.pairs) - SHOWN_PAIRS),
+            "names": [self.show(name) for name in (pair.submission, pair.params["other"])],
+            "source": self.show(pair.params.get("source", "")),
+            "confidence": pair.confidence,
+            **{name: pair.params.get(name, "") for name in named},
         }
 
 
@@ -93,7 +79,7 @@ def _cell(summary: Summary, check: str) -> dict[str, Any]:
 
 
 def _unchecked(summary: Summary) -> int:
-    """How many checks of the submission's own files came to no conclusion, or not for all."""
+    """The number of checks of its own files that came to no conclusion, or not for all."""
     own = [check for check in CHECKS if check not in ("copies", "reproduction")]
     return sum(summary.verdicts[check] == "not_checked" for check in own)
 
@@ -106,9 +92,13 @@ def _document(grades: Grades, order: Mapping[str, Any]) -> dict[str, Any]:
     for line in grades.lines:
         lines[line.submission].append(line)
     causes = {s.submission: causes_of(lines[s.submission], s.files) for s in grades.summaries}
+    notes = {
+        summary.submission: page.notes(lines[summary.submission]) for summary in grades.summaries
+    }
     summaries = sorted(
         grades.summaries, key=lambda s: (urgency(causes[s.submission]), -_unchecked(s))
     )
+    pairs = pairs_of(grades.lines)
     loose = [for_page(line.file) for line in grades.lines if line.code == "form.loose"]
     return {
         "languages": languages,
@@ -124,21 +114,17 @@ def _document(grades: Grades, order: Mapping[str, Any]) -> dict[str, Any]:
             }
             for summary in summaries
         ],
-        "clusters": [page.cluster(cluster) for cluster in clusters_of(grades.lines)],
+        "pairs": [page.pair(pair) for pair in pairs[:SHOWN_PAIRS]],
+        "more_pairs": max(0, len(pairs) - SHOWN_PAIRS),
         "details": [
             {
                 "submission": page.show(summary.submission),
                 "causes": [page.cause(cause) for cause in own[:SHOWN]],
                 "more": max(0, len(own) - SHOWN),
-                "notes": page.notes(lines[summary.submission]),
+                "notes": notes[summary.submission],
             }
             for summary in summaries
-            if (own := causes[summary.submission])
-        ],
-        "noted": [
-            {"submission": page.show(summary.submission), "notes": notes}
-            for summary in summaries
-            if not causes[summary.submission] and (notes := page.notes(lines[summary.submission]))
+            if (own := causes[summary.submission]) or notes[summary.submission]
         ],
         "clean": [page.show(s.submission) for s in summaries if not causes[s.submission]],
         "counts": {

@@ -9,8 +9,7 @@ from pathlib import Path
 from flashlab.course.declaration import is_same_device
 from flashlab.course.files import Found
 from flashlab.course.folder import CourseFile, Remark, read_folder
-from flashlab_grading.archives import REPORT, members_of, read_member
-from flashlab_grading.files import files_of
+from flashlab_grading.files import files_of, records_of
 from flashlab_grading.model import Line, Result, Submission, Verdict
 from flashlab_grading.recorded import is_shipped
 
@@ -42,9 +41,7 @@ def read_submission(folder: str, name: str, device_name: str | None) -> Submissi
 
 def read_report(content: bytes) -> Submission:
     """The records attached to a report's PDF, as a submission."""
-    name = f"report{REPORT}"
-    members = members_of(name, content)
-    return _read(name, ((m.path, m.problem or read_member(m)) for m in members), None)
+    return _read("report", records_of(content).items(), None)
 
 
 def _read(name: str, files: Iterable[Found], device_name: str | None) -> Submission:

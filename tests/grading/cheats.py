@@ -1,0 +1,218 @@
+"""Cheats in one submission, each with the check that alone catches it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from grading.conftest import FLASH, LONG, MEMORY, NAIVE
+
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
+
+Change = Callable[[Any], None]
+PASSES = ("forward", "backward")
+CAUSAL = "flash2-b16-n512-h32-e2048-causal"
+FAST = "flash2-b16-n1024-h32-e2048-full"
+
+
+def times(factor: float, text: str, *keys: str) -> Change:
+    """A number of a file multiplied."""
+
+    def change(own: Any) -> None:
+        inner = own.document(text)
+        for key in keys[:-1]:
+            inner = inner[key]
+        inner[keys[-1]] *= factor
+
+    return change
+
+
+def held(text: str, mib: float) -> Change:
+    """So much more peak memory."""
+
+    def change(own: Any) -> None:
+        own.document(text)[MEMORY] += mib
+
+    return change
+
+
+def declared(text: str, column: int, cell: str) -> Change:
+    """Another cell in the row of a file."""
+
+    def change(own: Any) -> None:
+        own.rows[own.file(text)][column] = cell
+
+    return change
+
+
+def rescaled(*texts: str, by: float, **which: Any) -> Change:
+    """Runs (all if none is named) that took so many times as long, and all that follows."""
+
+    def change(own: Any) -> None:
+        for text in texts or own.documents:
+            own.rescale(text, by, **which)
+
+    return change
+
+
+def a_missing_key(own: Any) -> None:
+    del own.document(FLASH)["backward"]
+
+
+def a_sum(own: Any) -> None:
+    both = own.document(FLASH)["forward_backward"]
+    both["time(s)"] *= 0.99
+    both["FLOPS(TFLOPs/s)"] /= 0.99
+
+
+def memory_of_the_other(own: Any) -> None:
+    run = own.runs[own.file(NAIVE)]
+    own.document(NAIVE)[MEMORY] = costs.flash2_peak_memory(Shape.of(run)) / costs.MIB
+
+
+def declared_twice(own: Any) -> None:
+    own.rows["again"] = list(own.rows[own.file(FLASH)])
+    own.rows["again"][2] = "64"
+
+
+def without_the_heads(own: Any) -> None:
+    for name in list(own.documents):
+        if Shape.of(own.runs[name]).num_heads != 32:
+            del own.documents[name], own.rows[name]
+
+
+def on_a_cpu(own: Any) -> None:
+    own.name_device("AMD EPYC (2 CPUs)")
+
+
+# Times computed from one's own
+
+
+def with_another_label(own: Any) -> None:
+    """Twins in FLOPs and memory: (B, H, E) and (B/2, 2H, 2E); a digit is changed, too."""
+    jittered = own.measured(3, lambda chance: 1 + chance.uniform(-5e-8, 5e-8))
+    own.documents["twin.json"] = jittered.document(CAUSAL)
+    own.rows["twin.json"] = ["twin.json", "Flash2", "8", "512", "64", "4096", "true", ""]
+
+
+def from_another(text: str, source: str, factor: float) -> Change:
+    """Times that are another run's times a factor."""
+
+    def change(own: Any) -> None:
+        for name in PASSES:
+            wanted = factor * own.document(source)[name]["time(s)"]
+            own.rescale(text, wanted / own.document(text)[name]["time(s)"], [name])
+
+    return change
+
+
+def between(mean: Callable[[float, float], float]) -> Change:
+    """The batch size in the middle computed from its neighbours."""
+
+    def change(own: Any) -> None:
+        low, middle, high = (f"pytorch-b{b}-n512-h32-e2048-causal" for b in (16, 32, 64))
+        for name in PASSES:
+            wanted = mean(*(own.document(text)[name]["time(s)"] for text in (low, high)))
+            own.rescale(middle, wanted / own.document(middle)[name]["time(s)"], [name])
+
+    return change
+
+
+# Forged records
+
+
+def record(samples: Sequence[float] = (), **run: Any) -> Change:
+    """A record in one file with no row: its forward samples over its time, and what it claims."""
+
+    def change(own: Any) -> None:
+        own.rows = None
+        document = own.document(FLASH)
+        document["record"] = own.record(own.file(FLASH))
+        document["record"]["run"] |= run
+        seconds = document["forward"]["time(s)"]
+        forward = document["record"]["metrics"]["forward_time"]
+        forward["samples"] = [1e3 * seconds * sample for sample in samples]
+
+    return change
+
+
+def record_and_row(own: Any) -> None:
+    rows = own.rows
+    record(seq_len=256, batch_size=64)(own)  # as many FLOPs, and as much memory
+    own.rows = rows
+
+
+def noise(seed: int, count: int = 21, spread: float = 0.01) -> list[float]:
+    """Factors whose median is 1."""
+    chance = random.Random(seed)
+    return [1.0, *(1 + s * chance.uniform(0, spread) for s in (1, -1) * (count // 2))]
+
+
+def records(make: Callable[[int], list[float]] = noise, **more: Any) -> Change:
+    """A record in each file, with samples in both passes."""
+
+    def change(own: Any) -> None:
+        for i, (name, document) in enumerate(own.documents.items()):
+            metrics = {
+                f"{passed}_time": {
+                    "samples": [1e3 * document[passed]["time(s)"] * x for x in make(2 * i + j)]
+                }
+                for j, passed in enumerate(PASSES)
+            }
+            sampled = {"protocol": {"name": "sampled"}, "metrics": metrics}
+            document["record"] = own.record(name, **sampled, **more)
+
+    return change
+
+
+CHEATS: dict[str, tuple[Change, str]] = {
+    "a key left out": (a_missing_key, "fail form.missing"),
+    "a rate": (times(1.01, FLASH, "backward", "FLOPS(TFLOPs/s)"), "fail arithmetic.flops"),
+    "a time": (times(0.99, FLASH, "forward", "time(s)"), "fail arithmetic.flops"),
+    "times that do not add up": (a_sum, "fail arithmetic.sum"),
+    "FlashAttention's memory": (memory_of_the_other, "fail identity.implementation"),
+    "512 bytes more": (held(FLASH, 2**-11), "fail identity.memory"),
+    "another GPU's workspace": (held(NAIVE, 16.25 - 64), "fail identity.workspace"),
+    "another implementation": (declared(FLASH, 1, "Pytorch"), "fail identity.implementation"),
+    "another width": (declared(FLASH, 5, "4096"), "fail identity.flops"),
+    "the other mask": (declared(NAIVE, 6, "true"), "fail identity.flops"),
+    "a file declared as two runs": (declared_twice, "fail identity.declared_twice"),
+    "a GPU's memory on a CPU": (on_a_cpu, "warn identity.cuda_memory"),
+    "beyond the ceiling": (rescaled(FAST, by=0.2), "fail physics.rate"),
+    "beyond the memory": (
+        rescaled("pytorch-b16-n1024-h32-e2048-full", by=0.12), "fail physics.bytes"
+    ),
+    "slower than more work": (rescaled(LONG, by=2.5), "warn plausibility.order"),
+    "the same under 1 ms": (rescaled(CAUSAL, by=3), "warn plausibility.order"),
+    "a slow backward pass": (
+        rescaled("flash2-b64-n512-h32-e2048-causal", by=3, names=["backward"]),
+        "warn plausibility.ratio",
+    ),
+    "an experiment left out": (without_the_heads, "fail coverage.missing"),
+    "another label": (with_another_label, "fail copies.within"),
+    "a constant rate": (from_another(FLASH, FAST, 0.25), "fail copies.proportional"),
+    "causal, a share of full": (
+        from_another(FAST.replace("full", "causal"), FAST, 0.57), "fail copies.proportional"
+    ),
+    "a straight line": (between(lambda a, b: a + (b - a) / 3), "fail copies.interpolated"),
+    "a power": (between(lambda a, b: (a * b) ** 0.5), "fail copies.interpolated"),
+    "a record of the other": (record(implementation="Pytorch"), "fail identity.implementation"),
+    "a record of a shape of the same FLOPs": (
+        record(batch_size=4, seq_len=1024), "fail identity.shape"
+    ),
+    "a record of no shape": (record(num_heads=0), "fail form.record"),
+    "a record of shared keys, which the course does not": (
+        record(num_kv_heads=8), "fail form.record"
+    ),
+    "a record and a row that differ": (record_and_row, "fail identity.record_differs"),
+    "samples of another time": (record([1.1] * 20), "fail arithmetic.samples"),
+    "too many samples": (record([1.1] * 20_001), "fail form.many_samples"),
+    "equal samples": (records(lambda i: [1.0] * 21), "fail plausibility.identical"),
+    "one noise": (records(lambda i: noise(1)), "fail plausibility.one_noise"),
+    "samples 900-fold": (records(lambda i: noise(i, spread=0.999)), "warn plausibility.spread"),
+    "a record of 2999": (records(started="2999-01-01T00:00:00+00:00"), "warn plausibility.date"),
+    "a record without a date": (records(started="yesterday"), "warn plausibility.date"),
+    "no samples": (records(lambda i: []), "not_checked plausibility.no_samples"),
+}  # fmt: skip
