@@ -1,4 +1,4 @@
-"""What the report on training says: which attention, compiled or not, and why.
+"""The story of training: which attention, compiled or not, and why.
 
 The runs are alternatives at one setting. Only their times have intervals; the busy time of the GPU,
 its kernels and energy are measured once a process, memory is exact. The GPU's busy time is a lower
@@ -71,7 +71,7 @@ def measured(section: Section, metric: str, variant: str | None = None) -> dict[
 
 
 def speed_of(section: Section, one: Alternative, other: Alternative) -> Speed | None:
-    """How many times as fast one alternative is as another."""
+    """The speed of one alternative over another."""
     at, (name, variant), (reference, over) = section.experiment.values[0], one, other
     if variant == over:
         return section.tables.speed(section.name, variant, TIME, name, reference, at)
@@ -102,7 +102,7 @@ def busy_share(section: Section, alternative: Alternative) -> float | None:
 
 
 def graph_breaks(section: Section, name: str) -> int:
-    """How often torch.compile left the graph of a model."""
+    """The number of graph breaks of a compiled model."""
     run = section.run(name, ON, section.experiment.values[0])
     processes = section.experiment.processes_of(run) if run else []
     return max((process["graph_breaks"] or 0 for process in processes), default=0)
@@ -150,7 +150,7 @@ def longest(section: Section, alternative: Alternative) -> float | None:
 
 
 def answer_use(tables: Tables) -> Observation | None:
-    """What becomes of an iteration with a fused attention that is compiled; what is decided."""
+    """The decided speeds and the memory of an iteration with a fused attention."""
     section = alternatives_of(tables)
     if section is None:
         return None
@@ -225,7 +225,7 @@ def repaid(section: Section) -> dict[str, dict[str, Any]]:
 
 
 def answer_cost(tables: Tables) -> Observation | None:
-    """What compiling costs those to be compiled, whom it slows, and which attention not to use."""
+    """The cost of compiling, the attentions that it slows, and those not to use."""
     section = alternatives_of(tables)
     if section is None:
         return None
@@ -295,7 +295,7 @@ def effect_compile(tables: Tables) -> Observation | None:
 
 
 def naive_compiled(tables: Tables) -> Observation | None:
-    """Whether compiling the naive attention makes up for a fused one that is not compiled."""
+    """The speed of the naive attention, compiled, over a fused one that is not."""
     section = alternatives_of(tables)
     if section is None or not (names := fused(section)):
         return None
@@ -314,7 +314,7 @@ def naive_compiled(tables: Tables) -> Observation | None:
 
 
 def footnote_doubts(tables: Tables) -> Observation | None:
-    """How many runs have one process, what that leaves undecided, and the warnings on the runs."""
+    """The number of runs of one process, of undecided ratios, and of warnings."""
     section = alternatives_of(tables)
     if section is None:
         return None
@@ -406,7 +406,7 @@ def _energy(section: Section, fused: str) -> dict[str, Any] | None:
 
 
 def section_why(section: Section) -> Observation | None:
-    """What a fused attention and compiling do to the GPU's busy time, and who waits for whom."""
+    """The GPU's busy time with the naive attention, a fused one, and that one compiled."""
     names = fused(section)
     steps = [(section.baseline, OFF), *((names[0], v) for v in (OFF, ON))] if names else []
     found = list[dict[str, float]]()
@@ -486,7 +486,7 @@ def section_surprise(section: Section) -> Observation | None:
 
 
 def section_curves(section: Section) -> Observation | None:
-    """Whether any attention's loss differs from the naive one's by more than a seed makes it."""
+    """The attentions whose loss differs from the naive one's by more than a seed makes it."""
     for curve in section.benchmark.curves:
         judged = [
             each
@@ -507,7 +507,7 @@ def section_curves(section: Section) -> Observation | None:
 
 
 def section_take(section: Section) -> Observation | None:
-    """What to remember: the order of the two, and when a faster attention no longer shows."""
+    """The lesson: attention, then compilation, and when a faster attention no longer shows."""
     use, why = answer_use(section.tables), section_why(section)
     if use is None or why is None or not use.facts["compiled"]:
         return None
@@ -525,11 +525,11 @@ SECTION: tuple[Callable[[Section], Observation | None], ...] = (
     *(section_time, section_rate, section_memory, section_why, section_repeats),
     *(section_surprise, section_curves, section_take),
 )
-"""What the section on the alternatives says, in its order."""
+"""The observations of the section on the alternatives, in its order."""
 
 
 def story(tables: Tables) -> Iterator[Observation]:
-    """What the report says, in its order."""
+    """All observations of a dataset, in the report's order."""
     section = alternatives_of(tables)
     if section is None:
         return

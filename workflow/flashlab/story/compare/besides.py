@@ -1,4 +1,4 @@
-"""What a comparison says besides: passes, what is flat, a surprise, failures, and doubts."""
+"""Further observations of a comparison: passes, flat ones, a surprise, failures, and doubts."""
 
 from __future__ import annotations
 
