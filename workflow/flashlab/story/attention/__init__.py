@@ -1,4 +1,4 @@
-"""What the report on attention says: page one, and a section for each experiment."""
+"""The story of attention: page one, and a section for each experiment."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ from flashlab.story.attention.sweep import (
 )
 from flashlab.story.attention.why import (
     memory_limit,
+    rate_backward,
     take,
     why_kernel_class,
     why_memory_model,
@@ -59,11 +60,11 @@ from flashlab.story.tables import Section, Tables
 
 SECTION: tuple[Callable[[Section], Observation | None], ...] = (
     *(varies, time_growth, time_lead, time_passes, time_switch),
-    *(rate_growth, rate_definition, memory_growth, memory_equal),
+    *(rate_growth, rate_backward, rate_definition, memory_growth, memory_equal),
     *(why_memory_model, why_traffic, why_kernel_class, why_score_line, why_operators),
     *(why_products, why_none, memory_limit, take),
 )
-"""What a section on two implementations says, in its order."""
+"""The observations of a section on two implementations, in its order."""
 
 CHAPTER: tuple[Callable[[Chapter], Observation | None], ...] = (
     *(groups_varies, groups_growth, groups_head_dim, groups_switch, leaders_section, surprise),
@@ -71,25 +72,25 @@ CHAPTER: tuple[Callable[[Chapter], Observation | None], ...] = (
     *(groups_memory_model, groups_traffic, groups_kernel_class, groups_score_line),
     *(why_no_matrix_units, why_launches, groups_take),
 )
-"""What a chapter on three or more implementations says, in its order."""
+"""The observations of a chapter on three or more implementations, in its order."""
 
 HALF: tuple[Callable[[Chapter], Observation | None], ...] = (groups_growth, leaders_section)
-"""What is said of the half of a chapter that has the mask, beside the one that has none."""
+"""The observations of a chapter's half with the mask, beside the one without."""
 
 PACKED: tuple[Callable[[Chapter], Observation | None], ...] = (groups_varies, packed)
-"""What a chapter on packed inputs says."""
+"""The observations of a chapter on packed inputs."""
 
 SHARED: tuple[Callable[[Section], Observation | None], ...] = (
     *(varies, shared_bytes, shared_memory, shared_time),
 )
-"""What a section on heads that share keys and values says, however many implementations it has."""
+"""The observations of a section on shared keys and values, of any number of implementations."""
 
 ONCE = ("why_memory_model", "groups_traffic", "why_no_matrix_units", "why_launches")
-"""What is told in the first chapter where it holds: it says no more of another one."""
+"""The observations that are told once, in the first chapter where they hold."""
 
 
 def story(tables: Tables) -> Iterator[Observation]:
-    """What the report says, in its order."""
+    """All observations of a dataset, in the report's order."""
     groups = groups_of(tables)
     if groups is not None:
         yield from groups_page_one(tables, groups)

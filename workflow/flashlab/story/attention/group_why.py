@@ -31,12 +31,12 @@ FEW = 0.8
 
 
 def groups_memory_model(chapter: Chapter) -> Observation | None:
-    """How much of the naive one's peak the scores are, where the exact model gives it."""
+    """The scores' share of the naive one's peak memory, where the exact model gives it."""
     return scores_in_peak(chapter.first, chapter.main.variant) if chapter.naive else None
 
 
 def groups_traffic(chapter: Chapter) -> Observation | None:
-    """What the forwards move, by group; and whether Tensor Core activity orders the fused ones."""
+    """The DRAM traffic of the forwards by group, and whether Tensor Core activity orders them."""
     section, variant, naive = chapter.main.section, chapter.main.variant, chapter.naive
     if chapter.switch or naive is None or not chapter.fused:
         return None
@@ -80,7 +80,7 @@ def _counted(section: Section, names: Sequence[str], variant: str, value: int) -
 
 
 def _order(section: Section, variant: str, at: int, fused: dict[str, Any]) -> dict[str, Any] | None:
-    """Whether the busier Tensor Cores are the faster in every decided pair; else the plainest not.
+    """The ends of the order by Tensor Core activity; else the plainest pair that it does not order.
 
     None where no pair is decided. A counterexample is decidedly faster with less activity.
     """
@@ -107,7 +107,7 @@ def _order(section: Section, variant: str, at: int, fused: dict[str, Any]) -> di
 
 
 def groups_kernel_class(chapter: Chapter) -> Observation | None:
-    """What the mask adds to the naive one's forward."""
+    """The kernels that the mask adds to the naive one's forward."""
     if chapter.naive is None or not chapter.switch:
         return None
     return masked_kernels(chapter.first, chapter.naive, None)
@@ -155,7 +155,7 @@ def why_no_matrix_units(chapter: Chapter) -> Observation | None:
 
 
 def _is_slower(section: Section, name: str, variant: str, value: int) -> bool:
-    """Whether a forward is decidedly slower than that of the naive one."""
+    """True of a forward that is decidedly slower than that of the naive one."""
     speed = section.speeds(FORWARD, name, variant).get(value) if name != section.baseline else None
     return speed is not None and speed.verdict == SLOWER
 

@@ -1,4 +1,4 @@
-"""What is odd in a chapter on three or more implementations: at most one observation of it."""
+"""The surprise of a chapter on three or more implementations: at most one observation."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from flashlab.story.observation import Observation
 from flashlab.story.tables import FASTER, SLOWER, Speed, evidence
 
 JUMP = 1.3
-"""How many times as much as the median of the others' a rate rises where it jumps."""
+"""Least ratio of a rate's rise to the median of the others' where it jumps."""
 
 FAR_BEHIND = 1.10
-"""How far the whole interval is behind the best where an order has changed."""
+"""Least ratio of a time to the best one's, by its whole interval, where an order has changed."""
 
 
 def surprise(chapter: Chapter) -> Observation | None:
