@@ -250,7 +250,8 @@ def test_what_fits_on_one_card_only_and_what_it_buys() -> None:
     english, chinese = told(compared([*NAIVE, *FUSED], ended=fits))["answer_use"]
     assert english == (
         "So: with a fused implementation at N ≥ 4096, new buys memory (141 against 80 GB), but "
-        "no speed that is shown; Pytorch at N = 16384 (2 settings) runs out of memory on old, but not on new."
+        "no speed that is shown; Pytorch at N = 16384 (2 settings) runs out of memory on old, but "
+        "not on new."
     )
     assert chinese == (
         "所以：融合實作在 N ≥ 4096，換 new 買到的是記憶體（141 對 80 GB），速度沒有判定較快；"
