@@ -728,10 +728,6 @@ def story(tables: Tables) -> Iterator[Observation]:
     if any(experiment.is_simulated for experiment in tables.experiments):
         yield simulated(tables)
         return
-    for observe in FRONT:
-        if (found := observe(tables)) is not None:
-            yield found
+    yield from filter(None, (observe(tables) for observe in FRONT))
     for section in tables.sections:
-        for observe_section in _observers(section):
-            if (found := observe_section(section)) is not None:
-                yield found
+        yield from filter(None, (observe(section) for observe in _observers(section)))

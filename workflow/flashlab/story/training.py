@@ -533,9 +533,5 @@ def story(tables: Tables) -> Iterator[Observation]:
     section = alternatives_of(tables)
     if section is None:
         return
-    for observe in FRONT:
-        if (found := observe(tables)) is not None:
-            yield found
-    for observe_section in SECTION:
-        if (found := observe_section(section)) is not None:
-            yield found
+    yield from filter(None, (observe(tables) for observe in FRONT))
+    yield from filter(None, (observe(section) for observe in SECTION))

@@ -11,7 +11,6 @@ from flashlab.story.attention.group_sections import (
     groups_growth,
     groups_head_dim,
     groups_memory,
-    groups_memory_equal,
     groups_rate,
     groups_rate_definition,
     groups_switch,
@@ -21,9 +20,6 @@ from flashlab.story.attention.group_sections import (
     packed,
 )
 from flashlab.story.attention.group_why import (
-    groups_kernel_class,
-    groups_memory_model,
-    groups_score_line,
     groups_traffic,
     why_launches,
     why_no_matrix_units,
@@ -58,6 +54,8 @@ from flashlab.story.attention.why import (
 from flashlab.story.observation import Observation
 from flashlab.story.tables import Section, Tables
 
+Telling = Callable[[Chapter], Observation | None]
+
 SECTION: tuple[Callable[[Section], Observation | None], ...] = (
     *(varies, time_growth, time_lead, time_passes, time_switch),
     *(rate_growth, rate_backward, rate_definition, memory_growth, memory_equal),
@@ -66,18 +64,24 @@ SECTION: tuple[Callable[[Section], Observation | None], ...] = (
 )
 """The observations of a section on two implementations, in its order."""
 
-CHAPTER: tuple[Callable[[Chapter], Observation | None], ...] = (
+
+def _of_first(observe: Callable[[Section], Observation | None]) -> Telling:
+    """An observation of the first section of a chapter whose baseline stores the scores."""
+    return lambda chapter: observe(chapter.first) if chapter.naive else None
+
+
+CHAPTER: tuple[Telling, ...] = (
     *(groups_varies, groups_growth, groups_head_dim, groups_switch, leaders_section, surprise),
-    *(groups_rate, groups_rate_definition, groups_memory, groups_memory_equal),
-    *(groups_memory_model, groups_traffic, groups_kernel_class, groups_score_line),
-    *(why_no_matrix_units, why_launches, groups_take),
+    *(groups_rate, groups_rate_definition, groups_memory, _of_first(memory_equal)),
+    *(_of_first(why_memory_model), groups_traffic, _of_first(why_kernel_class)),
+    *(_of_first(why_score_line), why_no_matrix_units, why_launches, groups_take),
 )
 """The observations of a chapter on three or more implementations, in its order."""
 
-HALF: tuple[Callable[[Chapter], Observation | None], ...] = (groups_growth, leaders_section)
+HALF: tuple[Telling, ...] = (groups_growth, leaders_section)
 """The observations of a chapter's half with the mask, beside the one without."""
 
-PACKED: tuple[Callable[[Chapter], Observation | None], ...] = (groups_varies, packed)
+PACKED: tuple[Telling, ...] = (groups_varies, packed)
 """The observations of a chapter on packed inputs."""
 
 SHARED: tuple[Callable[[Section], Observation | None], ...] = (

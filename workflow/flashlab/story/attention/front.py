@@ -405,13 +405,9 @@ FRONT = (answer_passes, answer_use, answer_where, answer_why, answer_cost, answe
 
 def page_one(tables: Tables) -> Iterator[Observation]:
     """Page one: the answer, a line for each section, and what the warnings could change."""
-    for observe in FRONT:
-        if (found := observe(tables)) is not None:
-            yield found
+    yield from filter(None, (observe(tables) for observe in FRONT))
     for section in tables.sections:
         line = line_switch if is_switch(section) else line_sweep
         line = line_shared if is_shared(section) else line
-        if (found := line(section)) is not None:
-            yield found
-    if (found := footnote_doubts(tables)) is not None:
-        yield found
+        yield from filter(None, [line(section)])
+    yield from filter(None, [footnote_doubts(tables)])

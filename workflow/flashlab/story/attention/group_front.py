@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -448,19 +449,11 @@ FRONT = (
 
 def groups_page_one(tables: Tables, groups: Groups) -> Iterator[Observation]:
     """Page one: the answer, the map, a line a chapter, and what the warnings could change."""
-    for observe in FRONT:
-        if (found := observe(tables, groups)) is not None:
-            yield found
+    yield from filter(None, (observe(tables, groups) for observe in FRONT))
     for chapter in chapters_of(tables, groups):
-        if chapter.packed:
-            continue
         if is_shared(chapter.first):
-            found = line_shared(chapter.first)
-            yield from () if found is None else (found,)
-            continue
-        for line in (line_groups_switch, line_long, line_groups_sweep):
-            if (found := line(chapter)) is not None:
-                yield found
-                break
-    if (found := footnote_groups_doubts(tables, groups)) is not None:
-        yield found
+            yield from filter(None, [line_shared(chapter.first)])
+        elif not chapter.packed:
+            lines = (line_groups_switch, line_long, line_groups_sweep)
+            yield from itertools.islice(filter(None, (line(chapter) for line in lines)), 1)
+    yield from filter(None, [footnote_groups_doubts(tables, groups)])

@@ -482,11 +482,6 @@ def groups_memory(chapter: Chapter) -> Observation | None:
     return Observation("groups_memory", chapter.name, facts)
 
 
-def groups_memory_equal(chapter: Chapter) -> Observation | None:
-    """That the mask changes no peak memory."""
-    return memory_equal(chapter.first) if chapter.switch else None
-
-
 # Packed inputs
 
 

@@ -12,9 +12,6 @@ from flashlab.story.attention.sweep import BACKWARD, FORWARD
 from flashlab.story.attention.why import (
     counted,
     counters_evidence,
-    masked_kernels,
-    score_line,
-    scores_in_peak,
     traffic_of,
 )
 from flashlab.story.observation import Observation
@@ -28,11 +25,6 @@ IDLE = 1.0
 
 FEW = 0.8
 """Of the bytes of others, what is decidedly less."""
-
-
-def groups_memory_model(chapter: Chapter) -> Observation | None:
-    """The scores' share of the naive one's peak memory, where the exact model gives it."""
-    return scores_in_peak(chapter.first, chapter.main.variant) if chapter.naive else None
 
 
 def groups_traffic(chapter: Chapter) -> Observation | None:
@@ -104,20 +96,6 @@ def _order(section: Section, variant: str, at: int, fused: dict[str, Any]) -> di
         "faster": {"name": one, "activity": fused[one]["activity"]},
         "slower": {"name": other, "activity": fused[other]["activity"]},
     }
-
-
-def groups_kernel_class(chapter: Chapter) -> Observation | None:
-    """The kernels that the mask adds to the naive one's forward."""
-    if chapter.naive is None or not chapter.switch:
-        return None
-    return masked_kernels(chapter.first, chapter.naive, None)
-
-
-def groups_score_line(chapter: Chapter) -> Observation | None:
-    """That the naive one's time is a straight line in H or in E."""
-    if chapter.naive is None or chapter.switch:
-        return None
-    return score_line(chapter.first)
 
 
 def _launched(section: Section, name: str, variant: str, value: int, metric: str) -> list[Launched]:

@@ -136,11 +136,7 @@ def why_traffic(section: Section) -> Observation | None:
 
 def why_memory_model(section: Section) -> Observation | None:
     """The scores' share of the baseline's peak memory, where the model is exact to the byte."""
-    return None if pair(section) is None else scores_in_peak(section, variant_of(section))
-
-
-def scores_in_peak(section: Section, variant: str) -> Observation | None:
-    """The same, whatever the baseline is compared with."""
+    variant = variant_of(section)
     metric, name = section.benchmark.metric(MEMORY), section.baseline
     if is_switch(section) or metric.account is None:
         return None
@@ -248,15 +244,13 @@ def _matrix_work(kernels: Sequence[Launched]) -> float:
 
 
 def why_kernel_class(section: Section) -> Observation | None:
-    """The kernels that the mask adds to the baseline's forward, and the work the other skips."""
-    names = pair(section)
-    if names is None or not is_switch(section):
+    """The kernels that the mask adds to the baseline's forward, and the work the other skips.
+
+    Of the baseline alone where there is no other one, or more than one.
+    """
+    if not is_switch(section):
         return None
-    return masked_kernels(section, *names)
-
-
-def masked_kernels(section: Section, base: str, new: str | None) -> Observation | None:
-    """The same; of the baseline alone where there is no other one."""
+    base, new = pair(section) or (section.baseline, None)
     names = [base] if new is None else [base, new]
     values = [
         value
@@ -332,11 +326,6 @@ E_UNIT = 1024
 
 def why_score_line(section: Section) -> Observation | None:
     """That the baseline's time is a straight line in H or in E, and what the scores cost by it."""
-    return None if pair(section) is None else score_line(section)
-
-
-def score_line(section: Section) -> Observation | None:
-    """The same, whatever the baseline is compared with."""
     swept = section.experiment.parameter.name
     if swept not in ("num_heads", "emb_dim") or is_switch(section):
         return None

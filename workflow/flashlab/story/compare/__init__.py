@@ -31,6 +31,4 @@ STORY: tuple[Callable[[Compared], Observation | None], ...] = (
 
 def story(compared: Compared) -> Iterator[Observation]:
     """The observations of a comparison, in its order."""
-    for observe in STORY:
-        if (found := observe(compared)) is not None:
-            yield found
+    return filter(None, (observe(compared) for observe in STORY))
