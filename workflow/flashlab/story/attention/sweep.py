@@ -173,7 +173,7 @@ def time_growth(section: Section) -> Observation | None:
         words.growth(section.step(TOTAL, name, variant, last), facts["last_operations"])
         for name in names
     )
-    alike = facts["keeps_up"] in ("as operations", "near")
+    alike = facts["keeps_up"] in ("as operations", "near") and not any(e["about"] for e in both)
     facts["starts_lower"] = alike and _starts_lower(section, names, variant, first, both)
     facts["slower_before"] = (
         [] if facts["keeps_up"] == "alone" else _slower_before(section, names, variant, values)
