@@ -163,11 +163,8 @@ def things(section: Section, at: int) -> list[dict[str, Any]]:
     return sorted(found, key=lambda thing: -thing["x"])
 
 
-def answer_kernel(tables: Tables) -> Observation | None:
+def answer_kernel(section: Section) -> Observation | None:
     """The speed of the fastest kernel over that of the first step."""
-    section = ladder_section(tables)
-    if section is None:
-        return None
     at = headline(section)
     times = times_at(section, KERNEL, at)
     if len(times) < 2:
@@ -185,12 +182,11 @@ def answer_kernel(tables: Tables) -> Observation | None:
     return Observation("answer_kernel", None, facts, evidence([speed]))
 
 
-def answer_things(tables: Tables) -> Observation | None:
+def answer_things(section: Section) -> Observation | None:
     """Which three things make most of the way of the kernel."""
-    section, whole = ladder_section(tables), answer_kernel(tables)
-    if section is None or whole is None:
+    whole, at = answer_kernel(section), headline(section)
+    if whole is None:
         return None
-    at = headline(section)
     most = things(section, at)[:3]
     if len(most) < 2:
         return None
@@ -221,11 +217,8 @@ def best_process(section: Section, at: int) -> str | None:
     return min(times, key=lambda name: times[name]) if len(times) > 1 else None
 
 
-def answer_process(tables: Tables) -> Observation | None:
+def answer_process(section: Section) -> Observation | None:
     """The best whole process beside the first, and its share of start-up and compilation."""
-    section = ladder_section(tables)
-    if section is None:
-        return None
     at = headline(section)
     best, times = best_process(section, at), times_at(section, WHOLE, at)
     if best is None:
@@ -256,11 +249,8 @@ def answer_process(tables: Tables) -> Observation | None:
     return Observation("answer_process", None, facts, evidence([saved, *over.values()]))
 
 
-def answer_use(tables: Tables) -> Observation | None:
+def answer_use(section: Section) -> Observation | None:
     """The step to hand in, and the one to use in a program that keeps running."""
-    section = ladder_section(tables)
-    if section is None:
-        return None
     at = headline(section)
     times = times_at(section, HOST, at)
     if len(times) < 2:
@@ -273,7 +263,7 @@ def answer_use(tables: Tables) -> Observation | None:
     speed = speed_of(section, HOST, run, first, at)
     if speed is None or speed.verdict != FASTER:
         return None
-    process = answer_process(tables)
+    process = answer_process(section)
     gains_process = process is not None and process.facts["verdict"] == FASTER
     facts = {
         "hand_in": best_process(section, at) if gains_process else None,
@@ -296,11 +286,10 @@ def _precision(section: Section, name: str, at: int) -> dict[str, Any] | None:
     return {"format": found, "error": error, "tolerance": gate["tolerance"]}
 
 
-def footnote_doubts(tables: Tables) -> Observation | None:
+def footnote_doubts(section: Section) -> Observation | None:
     """The number of runs with warnings, and of the steps' comparisons that rest on them."""
-    section = ladder_section(tables)
-    warned, codes = warned_runs(tables)
-    if section is None or not warned:
+    warned, codes = warned_runs(section.tables)
+    if not warned:
         return None
     at = headline(section)
     clocks, rows = {}, list[Speed]()
@@ -311,7 +300,7 @@ def footnote_doubts(tables: Tables) -> Observation | None:
         room_ = min(map(room, told)) if told else None
         clocks[metric] = {"doubtful": len(touched), "room": room_}
         rows += touched
-    facts = {"of": runs_of(tables), "codes": codes, "clocks": clocks}
+    facts = {"of": runs_of(section.tables), "codes": codes, "clocks": clocks}
     return Observation("footnote_doubts", None, facts, evidence(rows))
 
 
@@ -728,6 +717,7 @@ def story(tables: Tables) -> Iterator[Observation]:
     if any(experiment.is_simulated for experiment in tables.experiments):
         yield simulated(tables)
         return
-    yield from filter(None, (observe(tables) for observe in FRONT))
+    if (steps := ladder_section(tables)) is not None:
+        yield from filter(None, (observe(steps) for observe in FRONT))
     for section in tables.sections:
         yield from filter(None, (observe(section) for observe in _observers(section)))

@@ -7,6 +7,7 @@ bound of an iteration: who keeps it busy for longer than another one's whole ite
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -149,11 +150,8 @@ def longest(section: Section, alternative: Alternative) -> float | None:
 # Page one
 
 
-def answer_use(tables: Tables) -> Observation | None:
+def answer_use(section: Section) -> Observation | None:
     """The decided speeds and the memory of an iteration with a fused attention."""
-    section = alternatives_of(tables)
-    if section is None:
-        return None
     plain, names = (section.baseline, OFF), fused(section)
     time, memory = value_of(section, TIME, plain), value_of(section, MEMORY, plain)
     if time is None or memory is None:
@@ -182,11 +180,10 @@ def answer_use(tables: Tables) -> Observation | None:
     return Observation("answer_use", None, facts, evidence(found.values()))
 
 
-def answer_which(tables: Tables) -> Observation | None:
+def answer_which(section: Section) -> Observation | None:
     """Which alternatives have the lowest medians, and which can no longer be the fastest."""
-    section = alternatives_of(tables)
-    times = measured(section, TIME) if section else {}
-    if section is None or len(times) < 2:
+    times = measured(section, TIME)
+    if len(times) < 2:
         return None
     best = min(times, key=lambda each: times[each])
     speeds = {each: speed_of(section, each, best) for each in times if each != best}
@@ -224,12 +221,9 @@ def repaid(section: Section) -> dict[str, dict[str, Any]]:
     return found
 
 
-def answer_cost(tables: Tables) -> Observation | None:
+def answer_cost(section: Section) -> Observation | None:
     """The cost of compiling, the attentions that it slows, and those not to use."""
-    section = alternatives_of(tables)
-    if section is None:
-        return None
-    use, slower, rows = answer_use(tables), list[dict[str, Any]](), list[Speed]()
+    use, slower, rows = answer_use(section), list[dict[str, Any]](), list[Speed]()
     advised = use.facts["names"] if use is not None and use.facts["compiled"] else []
     back = {name: each for name, each in repaid(section).items() if name in advised}
     for name in section.implementations:
@@ -260,11 +254,8 @@ def answer_cost(tables: Tables) -> Observation | None:
     return Observation("answer_cost", None, facts, evidence(rows))
 
 
-def effect_attention(tables: Tables) -> Observation | None:
+def effect_attention(section: Section) -> Observation | None:
     """Which attentions are shown to be faster than the naive one, all eager."""
-    section = alternatives_of(tables)
-    if section is None:
-        return None
     plain = (section.baseline, OFF)
     found = {
         n: speed_of(section, (n, OFF), plain) for n in section.implementations if n != plain[0]
@@ -276,11 +267,8 @@ def effect_attention(tables: Tables) -> Observation | None:
     return Observation("effect_attention", None, facts, evidence(speeds.values()))
 
 
-def effect_compile(tables: Tables) -> Observation | None:
+def effect_compile(section: Section) -> Observation | None:
     """Whom compiling helps, and whether it keeps the GPU busy for less time."""
-    section = alternatives_of(tables)
-    if section is None:
-        return None
     found = {n: speed_of(section, (n, ON), (n, OFF)) for n in section.implementations}
     speeds = {name: speed for name, speed in found.items() if speed is not None}
     if not speeds:
@@ -294,10 +282,9 @@ def effect_compile(tables: Tables) -> Observation | None:
     return Observation("effect_compile", None, facts, evidence(speeds.values()))
 
 
-def naive_compiled(tables: Tables) -> Observation | None:
+def naive_compiled(section: Section) -> Observation | None:
     """The speed of the naive attention, compiled, over a fused one that is not."""
-    section = alternatives_of(tables)
-    if section is None or not (names := fused(section)):
+    if not (names := fused(section)):
         return None
     one, other = (section.baseline, ON), (names[0], OFF)
     speed = speed_of(section, one, other)
@@ -313,11 +300,8 @@ def naive_compiled(tables: Tables) -> Observation | None:
     return Observation("naive_compiled", None, facts, evidence([speed]))
 
 
-def footnote_doubts(tables: Tables) -> Observation | None:
+def footnote_doubts(section: Section) -> Observation | None:
     """The number of runs of one process, of undecided ratios, and of warnings."""
-    section = alternatives_of(tables)
-    if section is None:
-        return None
     runs = [run for run in section.experiment.runs if run["status"] == "ok"]
     single = [run for run in runs if len(section.experiment.processes_of(run)) == 1]
     times, plain = measured(section, TIME), (section.baseline, OFF)
@@ -327,14 +311,14 @@ def footnote_doubts(tables: Tables) -> Observation | None:
     known = [speed for _, speed in ratios]
     cards = [[cards_of(section, each) for each in pair] for pair, _ in ratios]
     apart = sum(bool(one and other and one != other) for one, other in cards)
-    warned, codes = warned_runs(tables)
+    warned, codes = warned_runs(section.tables)
     if not single and not warned and not apart:
         return None
     facts = {
         **{"single": len(single), "runs": len(runs), "ratios": len(known)},
         "undecided": sum(speed.verdict == UNDECIDED for speed in known),
         "apart": apart,
-        **{"warned": warned, "of": runs_of(tables), "codes": codes},
+        **{"warned": warned, "of": runs_of(section.tables), "codes": codes},
     }
     return Observation("footnote_doubts", None, facts, evidence(known))
 
@@ -508,14 +492,17 @@ def section_curves(section: Section) -> Observation | None:
 
 def section_take(section: Section) -> Observation | None:
     """The lesson: attention, then compilation, and when a faster attention no longer shows."""
-    use, why = answer_use(section.tables), section_why(section)
+    use, why = answer_use(section), section_why(section)
     if use is None or why is None or not use.facts["compiled"]:
         return None
-    facts = {"host_bound": why.facts["host_bound"]}
-    return Observation("section_take", section.name, facts)
+    eager = [(name, OFF) for name in fused(section)]
+    apart = [speed_of(section, *both) for both in itertools.combinations(eager, 2)]
+    alike = not any(speed is not None and speed.is_decided for speed in apart)
+    facts = {"host_bound": why.facts["host_bound"] and alike}
+    return Observation("section_take", section.name, facts, evidence(apart))
 
 
-FRONT: tuple[Callable[[Tables], Observation | None], ...] = (
+FRONT: tuple[Callable[[Section], Observation | None], ...] = (
     *(answer_use, answer_which, answer_cost),
     *(effect_attention, effect_compile, naive_compiled, footnote_doubts),
 )
@@ -531,7 +518,5 @@ SECTION: tuple[Callable[[Section], Observation | None], ...] = (
 def story(tables: Tables) -> Iterator[Observation]:
     """All observations of a dataset, in the report's order."""
     section = alternatives_of(tables)
-    if section is None:
-        return
-    yield from filter(None, (observe(tables) for observe in FRONT))
-    yield from filter(None, (observe(section) for observe in SECTION))
+    if section is not None:
+        yield from filter(None, (observe(section) for observe in (*FRONT, *SECTION)))

@@ -19,6 +19,7 @@ from flashlab.story import words
 from flashlab.story.attention.sweep import (
     BACKWARD,
     FORWARD,
+    MASK,
     MEMORY,
     OFF,
     ON,
@@ -36,7 +37,7 @@ from flashlab.story.attention.sweep import (
     variant_of,
 )
 from flashlab.story.observation import Observation
-from flashlab.story.tables import FASTER, SLOWER, Section, evidence
+from flashlab.story.tables import EQUAL, FASTER, SLOWER, Section, evidence
 
 GIGA = 1e9
 LARGEST = 2**24
@@ -273,6 +274,7 @@ def why_kernel_class(section: Section) -> Observation | None:
     }
     if not products[0] or not all(each[0] for each in work.values()) or len(on) <= len(off):
         return None
+    speed = section.switched(MASK, FORWARD, new, ON).get(first) if new is not None else None
     slower = sum(after.values()) - sum(before.values())
     masking = sum(
         time for kind, time in more.items() if kind in ("elementwise", "copy", "reduction")
@@ -286,6 +288,7 @@ def why_kernel_class(section: Section) -> Observation | None:
             for key, value in (("first", first), ("last", last))
             if new is not None
         },
+        "gains_nothing": speed is not None and speed.verdict == EQUAL,
     }
     rows = [(name, variant, at) for name in names for variant in (OFF, ON) for at in (first, last)]
     return Observation("why_kernel_class", section.name, facts, counters_evidence(section, rows))
