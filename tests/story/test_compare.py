@@ -336,6 +336,18 @@ def test_passes_differ_by_two_margins_or_where_one_alone_is_decided(
     assert (found and found[0].startswith(says)) if says else found is None
 
 
+@pytest.mark.parametrize(("width", "is_told"), [(0.01, True), (0.06, False)])
+def test_passes_whose_means_are_not_apart_do_not_differ(width: float, is_told: bool) -> None:
+    """The backward is 1.10 times as fast, decided; the forward 1.04, or 0.98 to 1.10."""
+    fused = [
+        row("Flash2", "backward_time", at(1024), 1.10),
+        row("Flash2", "forward_time", at(1024), 1.04, width),
+    ]
+    memory = [r for r in runs("Flash2", {1024: 1.0}) if r["metric"] == "peak_memory"]
+    found = told(compared([*NAIVE, *fused, *memory]))
+    assert ("by_pass" in found) is is_told
+
+
 def test_the_sizes_at_which_nothing_gains_are_left_out_of_the_passes() -> None:
     fused = [
         row("Flash2", metric, at(n), x if n == 1024 else 1.0)

@@ -61,7 +61,9 @@ def by_pass(compared: Compared) -> Observation | None:
         return None
     less, more = map(str, means.x.sort_values(ascending=compared.is_gain).index)
     decided = [bool(means.word[name] in (FASTER, SLOWER)) for name in (more, less)]
-    if means.x.max() / means.x.min() <= margins(2) and sum(decided) != 1:
+    low, high = (less, more) if compared.is_gain else (more, less)
+    apart = means.slowest[high] > means.fastest[low]
+    if not apart or (means.x.max() / means.x.min() <= margins(2) and sum(decided) != 1):
         return None
     lengths = rows.seq_len if classes else None
     facts = {
