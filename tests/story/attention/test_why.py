@@ -85,17 +85,23 @@ def test_a_backward_of_fewer_products_than_counted_is_overstated(
         assert told(found)["zh_TW"].endswith("高估了 25%。")
 
 
-def modelled(excess: float) -> dict[str, Any]:
-    """Peaks of the exact model on an H200, the baseline's with some MiB more at the last value."""
+def modelled(
+    excess: float, device: str = "NVIDIA H200", stated: str | None = None
+) -> dict[str, Any]:
+    """Peaks of the exact model on a device, the baseline's with some MiB more at the last value.
+
+    The records may state another name of the device.
+    """
     runs: dict[str, Any] = {}
     for name, provider in (("Pytorch", "torch 2.11.0"), ("Flash2", "flash-attn 2.8.3")):
         runs[name] = []
         for size in (512, 1024):
             run = attention_run(name, Shape(16, size, 32, 2048, False), "float16", "cuda")
-            peak = exact_peak_memory(run, provider, "NVIDIA H200")
+            peak = exact_peak_memory(run, provider, device)
             assert peak is not None
             more = excess if name == "Pytorch" and size == 1024 else 0.0
-            environment = {"provider": provider, "device_name": "NVIDIA H200", "packages": {}}
+            name_of = {"device_name": stated or device}
+            environment = {"provider": provider, "packages": {}, **name_of}
             cell = {"forward": size / 10, "peak": peak + more, "environment": environment}
             runs[name].append(cell)
     return runs
@@ -114,6 +120,16 @@ def test_the_model_of_memory_is_told_where_it_is_exact(
         limit = told(why.memory_limit(section))
         assert "needs 66 GiB at N = 4096, less than the 140 GiB of this device; at" in limit["en"]
         assert "少於本裝置的 140 GiB；N = 8192 則要 261 GiB" in limit["zh_TW"]
+
+
+@pytest.mark.parametrize(("excess", "is_told"), [(0.0, True), (0.001, False)])
+def test_a_gpu_of_no_name_has_the_memory_of_one_that_is_known(
+    planter: Planter, excess: float, is_told: bool
+) -> None:
+    """As in an imported folder: what is exact to the byte tells the workspaces."""
+    runs = modelled(excess, "NVIDIA GeForce RTX 3070", "NVIDIA GPU (compute capability 8.x)")
+    found = why.why_memory_model(section_of(planter.experiment(runs, **ON_GPU)))
+    assert (found is not None) is is_told
 
 
 HEADS: Mapping[str, Any] = {

@@ -14,6 +14,7 @@ from typing import Any
 from flashlab.analysis.experiment import EXACT_DIGITS, Row
 from flashlab.analysis.launched import Launched, read_kernels
 from flashlab.analysis.ratios import rounded
+from flashlab.devices import find_device, known_devices
 from flashlab.runs import Run
 from flashlab.story import words
 from flashlab.story.attention.sweep import (
@@ -147,19 +148,31 @@ def why_memory_model(section: Section) -> Observation | None:
     run = section.run(name, variant, values[-1])
     if run is None:
         return None
-    given = Run.of(section.benchmark, run)
-    parts = metric.account.parts(given, run["provider"], run["device_name"])
-    exact = metric.exact_model and metric.exact_model(given, run["provider"], run["device_name"])
-    measured = section.medians(MEMORY, name, variant)[values[-1]]
-    if not parts or "scores" not in parts or exact is None:
-        return None
-    if rounded(exact, EXACT_DIGITS) != measured:
+    parts = _exact_parts(section, run, section.medians(MEMORY, name, variant)[values[-1]])
+    if not parts or "scores" not in parts:
         return None
     facts = {
         **{"p": section.symbol, "at": values[-1], "base": name},
         **{"tensor": parts["scores"] / 4, "share": parts["scores"] / sum(parts.values())},
     }
     return Observation("why_memory_model", section.name, facts)
+
+
+def _exact_parts(section: Section, run: Row, measured: float) -> Mapping[str, float] | None:
+    """The parts of a run's peak memory, where the model gives what was measured to the byte.
+
+    A GPU that is not known, as in an imported folder, has the workspaces of one that is.
+    """
+    metric, given = section.benchmark.metric(MEMORY), Run.of(section.benchmark, run)
+    own = run["device_name"]
+    names = [own] if find_device(own) else [device.name for device in known_devices()]
+    if metric.account is None or metric.exact_model is None:
+        return None
+    for device in names:
+        exact = metric.exact_model(given, run["provider"], device)
+        if exact is not None and rounded(exact, EXACT_DIGITS) == measured:
+            return metric.account.parts(given, run["provider"], device)
+    return None
 
 
 def memory_limit(section: Section) -> Observation | None:
