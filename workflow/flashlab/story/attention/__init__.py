@@ -20,6 +20,7 @@ from flashlab.story.attention.group_sections import (
     packed,
 )
 from flashlab.story.attention.group_why import (
+    groups_activity,
     groups_traffic,
     why_launches,
     why_no_matrix_units,
@@ -73,8 +74,9 @@ def _of_first(observe: Callable[[Section], Observation | None]) -> Telling:
 CHAPTER: tuple[Telling, ...] = (
     *(groups_varies, groups_growth, groups_head_dim, groups_switch, leaders_section, surprise),
     *(groups_rate, groups_rate_definition, groups_memory, _of_first(memory_equal)),
-    *(_of_first(why_memory_model), groups_traffic, _of_first(why_kernel_class)),
-    *(_of_first(why_score_line), why_no_matrix_units, why_launches, groups_take),
+    *(_of_first(why_memory_model), groups_traffic, groups_activity),
+    *(_of_first(why_kernel_class), _of_first(why_score_line), why_no_matrix_units, why_launches),
+    groups_take,
 )
 """The observations of a chapter on three or more implementations, in its order."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,9 @@ ALIKE_BYTES = 1.10
 
 IDLE = 1.0
 """Percent of the time below which Tensor Cores are hardly used."""
+
+STEADY = 1.10
+"""Within what factor an implementation's Tensor Core activity is alike at both ends of a sweep."""
 
 FEW = 0.8
 """Of the bytes of others, what is decidedly less."""
@@ -65,6 +69,55 @@ def groups_traffic(chapter: Chapter) -> Observation | None:
     }
     rows = [(name, variant, at) for name in known]
     return Observation("groups_traffic", chapter.name, facts, counters_evidence(section, rows))
+
+
+def groups_activity(chapter: Chapter) -> Observation | None:
+    """DRAM traffic and Tensor Core activity of the forwards at both ends of a sweep.
+
+    None along the sequence length, of which `groups_traffic` tells, and where fewer than the naive
+    and two fused implementations were counted at both ends.
+    """
+    section, variant, naive = chapter.main.section, chapter.main.variant, chapter.naive
+    experiment = section.experiment
+    if chapter.switch or naive is None or experiment.parameter.name == "seq_len":
+        return None
+    at = [experiment.values[0], experiment.values[-1]]
+    moved = {
+        name: [traffic_of(section, name, variant, value, FORWARD) for value in at]
+        for name in (naive, *chapter.fused)
+    }
+    both = {
+        name: [each for each in ends if each is not None and each["activity"] > 0]
+        for name, ends in moved.items()
+    }
+    fused = [name for name in chapter.fused if len(both[name]) == len(at)]
+    if len(both[naive]) < len(at) or len(fused) < 2:
+        return None
+    activity = {name: [each["activity"] for each in both[name]] for name in fused}
+    changes = {name: last / first for name, (first, last) in activity.items()}
+    by_change = sorted(fused, key=lambda name: -abs(math.log(changes[name])))
+    facts = {
+        **{"p": section.symbol, "at": at, "naive": naive, "count": len(fused)},
+        "naive_gigabytes": [each["gigabytes"] for each in both[naive]],
+        "gigabytes": [
+            [pick(both[name][end]["gigabytes"] for name in fused) for pick in (min, max)]
+            for end in range(len(at))
+        ],
+        "trend": _trend([*changes.values()]),
+        "fused": [{"name": name, "activity": activity[name]} for name in by_change[:3]],
+        "activity": [pick(map(pick, activity.values())) for pick in (min, max)],
+    }
+    rows = [(name, variant, value) for name in (naive, *fused) for value in at]
+    return Observation("groups_activity", chapter.name, facts, counters_evidence(section, rows))
+
+
+def _trend(changes: Sequence[float]) -> str:
+    """The change that all activities have in common, from their ratios of the last to the first."""
+    if all(change < 1 / STEADY for change in changes):
+        return "less"
+    if all(change > STEADY for change in changes):
+        return "more"
+    return "steady" if all(1 / STEADY <= change <= STEADY for change in changes) else "mixed"
 
 
 def _counted(section: Section, names: Sequence[str], variant: str, value: int) -> list[str]:
