@@ -31,14 +31,15 @@ def row(name: str, verdict: str, **more: Any) -> dict[str, Any]:
 
 
 def told(*rows: dict[str, Any], **more: Any) -> dict[str, str]:
-    """What is said of these rows of claims.csv, by language."""
+    """What is said of these rows of claims.csv, a line an observation, by language."""
     judged = pd.DataFrame(rows, columns=list(COLUMNS))
     names = dict.fromkeys(each["claim"] for each in rows)
-    found = claims(
-        judged, {"benchmark": "attention", "claims": [claim(name, **more) for name in names]}
-    )
-    assert found is not None
-    return {language: tell(found, "attention", language) for language in ("en", "zh_TW")}
+    document = {"benchmark": "attention", "claims": [claim(name, **more) for name in names]}
+    found = [*claims(judged, document)]
+    return {
+        language: "\n".join(tell(each, "attention", language) for each in found)
+        for language in ("en", "zh_TW")
+    }
 
 
 RANGE = {"least": 0.8, "most": 1.25}
@@ -50,19 +51,21 @@ def test_those_that_hold_are_counted_and_those_that_do_not_are_quoted() -> None:
     assert found["en"].startswith(
         "One published document (RTX 3070) makes 2 claims. 1 holds here, 1 does not."
     )
-    assert (
-        "“The time stays level” (time, Pytorch over Flash2: 1.30–1.60, not 0.8–1.25)."
-        in found["en"]
+    assert found["en"].endswith(
+        "Those that do not:\n"
+        "“The time stays level”: 1.30–1.60 here, not 0.8–1.25 (time, Pytorch over Flash2)."
     )
     assert "1 項在這裡成立、1 項不成立。" in found["zh_TW"]
-    assert "「時間平穩」（時間比 Pytorch／Flash2：1.30–1.60，不是 0.8–1.25）。" in found["zh_TW"]
+    assert found["zh_TW"].endswith(
+        "不成立的：\n「時間平穩」：這裡是 1.30–1.60，不是 0.8–1.25（時間比，Pytorch／Flash2）。"
+    )
 
 
 @pytest.mark.parametrize(
     ("ends", "en", "zh"),
     [
-        ({"least": 0.8}, ": 1.60, not ≥ 0.8)", "：1.60，不是 ≥ 0.8）"),
-        ({"most": 1.25}, ": 1.60, not ≤ 1.25)", "：1.60，不是 ≤ 1.25）"),
+        ({"least": 0.8}, ": 1.60 here, not ≥ 0.8 (", "：這裡是 1.60，不是 ≥ 0.8（"),
+        ({"most": 1.25}, ": 1.60 here, not ≤ 1.25 (", "：這裡是 1.60，不是 ≤ 1.25（"),
     ],
 )
 def test_a_range_with_one_end_is_told_by_it(ends: dict[str, float], en: str, zh: str) -> None:
@@ -82,25 +85,25 @@ GROWTH = [{**term, "seq_len": n} for term in TERMS for n in (1024, 128)]
             [{"num_heads": 64}, {"num_heads": 8}],
             ["forward_rate"],
             "rate, H = 64 over H = 8",
-            "速率比 H = 64／H = 8：",
+            "速率比，H = 64／H = 8）",
         ),
         (
             [{"causal": True}, {"causal": False}],
             ["peak_memory"],
             "memory, causal over full",
-            "記憶體比 因果／無遮罩：",
+            "記憶體比，因果／無遮罩）",
         ),
         (
             GROWTH,
             METRICS,
             "growth of time, Pytorch over Flash2",
-            "時間成長比 Pytorch／Flash2：",
+            "時間成長比，Pytorch／Flash2）",
         ),
         (
             TERMS,
             ["forward_time", "peak_memory"],
             "time and memory, Pytorch",
-            "時間與記憶體比 Pytorch",
+            "時間與記憶體比，Pytorch",
         ),
     ],
 )
@@ -111,7 +114,7 @@ def test_a_ratio_says_of_what_it_is(terms: Any, metrics: Any, en: str, zh: str) 
 
 def test_a_measured_figure_has_its_unit() -> None:
     found = told(FAILS, terms=TERMS[:1], published={"unit": "ms"})
-    assert "(1.60 ms, not" in found["en"] and "（1.60 ms，" in found["zh_TW"]
+    assert ": 1.60 ms here, not" in found["en"] and "：這裡是 1.60 ms，" in found["zh_TW"]
 
 
 @pytest.mark.parametrize(
@@ -145,4 +148,4 @@ def test_of_another_device_none_is_judged() -> None:
 
 
 def test_without_claims_nothing_is_said() -> None:
-    assert claims(pd.DataFrame([], columns=list(COLUMNS)), {"claims": []}) is None
+    assert not [*claims(pd.DataFrame([], columns=list(COLUMNS)), {"claims": []})]

@@ -117,7 +117,7 @@ def section_of(tables: Tables) -> Section:
 
 
 def test_what_to_use_is_what_is_decidedly_faster_than_the_naive_attention(plant: Plant) -> None:
-    said = told(training.answer_use(plant()))
+    said = told(training.answer_use(section_of(plant())))
     assert said["en"] == (
         "Use a fused attention with torch.compile: an iteration falls from 120 ms (Pytorch, eager) "
         "to 60–70 ms (Flash2 and SdpaEfficient), 1.7–2.0 times the speed. Peak memory falls from "
@@ -130,16 +130,28 @@ def test_what_to_use_is_what_is_decidedly_faster_than_the_naive_attention(plant:
 
 def test_compiling_is_not_recommended_where_the_fastest_is_eager(plant: Plant) -> None:
     slow = {("Flash2", True): 100.0, ("SdpaEfficient", True): 100.0}
-    observation = training.answer_use(plant(slow))
+    observation = training.answer_use(section_of(plant(slow)))
     assert told(observation)["en"].startswith("Use a fused attention: an iteration falls from 120")
     assert training.section_take(section_of(plant(slow))) is None
 
 
 def test_nothing_is_recommended_that_is_not_decided(plant: Plant) -> None:
     alike = {key: 120.0 for key in TIMES}
-    assert training.answer_use(plant(alike)) is None
-    assert "none is shown faster" in told(training.effect_attention(plant(alike)))["en"]
-    assert "no attention is shown" in told(training.effect_compile(plant(alike)))["en"]
+    assert training.answer_use(section_of(plant(alike))) is None
+    assert "none is shown faster" in told(training.effect_attention(section_of(plant(alike))))["en"]
+    assert "no attention is shown" in told(training.effect_compile(section_of(plant(alike))))["en"]
+
+
+@pytest.mark.parametrize(("time", "is_told"), [(80.0, True), (100.0, False)])
+def test_no_gain_from_a_faster_attention_is_told_where_none_is_decided(
+    plant: Plant, time: float, is_told: bool
+) -> None:
+    """The GPU waits for the host with Flash2, as fast eager as SdpaEfficient or 20% faster."""
+    key = ("SdpaEfficient", False)
+    tables = plant({key: time}, busy={("Flash2", False): 40.0, key: 40.0})
+    said = told(training.section_take(section_of(tables)))
+    assert ("no fused attention is shown faster than another" in said["en"]) is is_told
+    assert ("沒有一種融合實作判定比另一種快" in said["zh_TW"]) is is_told
 
 
 def test_what_stores_the_scores_is_no_fused_attention(plant: Plant) -> None:
@@ -164,7 +176,7 @@ def test_who_keeps_the_gpu_busy_for_longer_than_the_fastest_may_take_is_out(
     """
     near = {("SdpaEfficient", True): 64.0}
     tables = plant(near, busy, several=dict.fromkeys(MEMORY, 1))
-    observation = training.answer_which(tables)
+    observation = training.answer_which(section_of(tables))
     assert observation is not None
     facts = observation.facts
     assert (facts["verdict"], facts["by_busy"]) == (verdict, by_busy)
@@ -172,7 +184,7 @@ def test_who_keeps_the_gpu_busy_for_longer_than_the_fastest_may_take_is_out(
 
 
 def test_who_is_the_fastest_is_told_where_it_is_decided(plant: Plant) -> None:
-    said = told(training.answer_which(plant()))
+    said = told(training.answer_which(section_of(plant())))
     assert said["en"].startswith(
         "Which one is the fastest is decided: the lowest median is Flash2 60.0 ms (compiled). Of "
         "the 8 alternatives, 7 are out: decidedly slower."
@@ -181,7 +193,7 @@ def test_who_is_the_fastest_is_told_where_it_is_decided(plant: Plant) -> None:
 
 
 def test_those_within_the_margin_are_level(plant: Plant) -> None:
-    observation = training.answer_which(plant({("SdpaEfficient", True): 60.5}))
+    observation = training.answer_which(section_of(plant({("SdpaEfficient", True): 60.5})))
     assert observation is not None and observation.facts["verdict"] == "level"
 
 
@@ -191,7 +203,7 @@ def test_compiling_is_paid_back_by_what_an_iteration_saves(plant: Plant) -> None
     assert {name: round(each["after"]) for name, each in found.items()} == {
         **{"Pytorch": 500, "SdpaMath": 154, "Flash2": 1000, "SdpaEfficient": 1000},
     }
-    said = told(training.answer_cost(plant()))
+    said = told(training.answer_cost(section_of(plant())))
     assert said["en"].startswith(
         "The cost: compiling Flash2 and SdpaEfficient takes 20 s each, made up for after 1,000 "
         "iterations; do not use SdpaMath (240 ms and 8,000 MiB, eager)."
@@ -203,7 +215,7 @@ def test_compiling_is_paid_back_by_what_an_iteration_saves(plant: Plant) -> None
 
 def test_what_compiling_costs_is_told_where_it_is_recommended(plant: Plant) -> None:
     slow = {("Flash2", True): 100.0, ("SdpaEfficient", True): 100.0}
-    observation = training.answer_cost(plant(slow))
+    observation = training.answer_cost(section_of(plant(slow)))
     assert observation is not None and observation.facts["seconds"] is None
     said = told(observation)
     assert said["en"].startswith("The cost: do not compile Flash2 (0.80 times the speed)")
@@ -211,10 +223,10 @@ def test_what_compiling_costs_is_told_where_it_is_recommended(plant: Plant) -> N
 
 def test_whom_compiling_slows_is_told_with_its_graph_breaks(plant: Plant) -> None:
     tables = plant({("Flash2", True): 160.0}, breaks={"Flash2": 12})
-    said = told(training.answer_cost(tables))
+    said = told(training.answer_cost(section_of(tables)))
     assert "do not compile Flash2 (0.50 times the speed, 12 graph breaks)" in said["en"]
     assert "Flash2 不要編譯（只剩 0.50 倍速，12 次 graph break）" in said["zh_TW"]
-    assert "Flash2 slower (0.50)" in told(training.effect_compile(tables))["en"]
+    assert "Flash2 slower (0.50)" in told(training.effect_compile(section_of(tables)))["en"]
 
 
 @pytest.mark.parametrize(
@@ -224,17 +236,19 @@ def test_whom_compiling_slows_is_told_with_its_graph_breaks(plant: Plant) -> Non
 def test_the_naive_attention_compiled_is_compared_with_a_fused_one_that_is_not(
     plant: Plant, time: float, expected: str
 ) -> None:
-    said = told(training.naive_compiled(plant({("Pytorch", True): time})))
+    said = told(training.naive_compiled(section_of(plant({("Pytorch", True): time}))))
     assert f"ms), {expected} Flash2, eager (80 ms)" in said["en"]
     assert "1.48 times the memory" in said["en"]
 
 
 def test_what_has_no_numbers_is_compared_with_nothing(plant: Plant) -> None:
     tables = plant(only=(("Pytorch", False), ("Flash2", False)))
-    assert told(training.answer_use(tables))["en"].startswith("Use a fused attention: an")
-    assert training.effect_compile(tables) is None
-    assert training.naive_compiled(tables) is None
-    assert training.answer_cost(tables) is None
+    assert told(training.answer_use(section_of(tables)))["en"].startswith(
+        "Use a fused attention: an"
+    )
+    assert training.effect_compile(section_of(tables)) is None
+    assert training.naive_compiled(section_of(tables)) is None
+    assert training.answer_cost(section_of(tables)) is None
     assert [each.name for each in training.story(tables)]
 
 
@@ -242,16 +256,16 @@ def test_what_has_no_numbers_is_compared_with_nothing(plant: Plant) -> None:
 
 
 def test_the_footnote_counts_the_runs_with_one_process(plant: Plant) -> None:
-    assert training.footnote_doubts(plant()) is None
-    some = told(training.footnote_doubts(plant(several={"Pytorch": 3})))["en"]
+    assert training.footnote_doubts(section_of(plant())) is None
+    some = told(training.footnote_doubts(section_of(plant(several={"Pytorch": 3}))))["en"]
     assert "6 of 8 runs have one process each and borrow the spread" in some
-    none = told(training.footnote_doubts(plant(several={"Pytorch": 1})))["en"]
+    none = told(training.footnote_doubts(section_of(plant(several={"Pytorch": 1}))))["en"]
     assert "8 of 8 runs have one process each, so the spread between processes is assumed" in none
 
 
 def test_the_footnote_counts_the_ratios_of_different_cards(plant: Plant) -> None:
     cards = {key: f"GPU-{int(key[1])}" for key in TIMES}
-    said = told(training.footnote_doubts(plant(cards=cards)))
+    said = told(training.footnote_doubts(section_of(plant(cards=cards))))
     # Four that are compiled over the naive one, which is not, and four over themselves.
     assert "8 of the ratios are of runs on different cards." in said["en"]
     assert "有 8 個比值的兩邊量自不同的卡。" in said["zh_TW"]
@@ -326,7 +340,7 @@ def test_a_loss_is_compared_with_what_seeds_do(tmp_path: Path) -> None:
 def test_whose_loss_departs_is_not_recommended(tmp_path: Path) -> None:
     """SdpaEfficient's does, and Flash2 remains; neither is compiled."""
     tables = tables_of_report(planted.REPORT, tmp_path)
-    observation = training.answer_use(tables)
+    observation = training.answer_use(section_of(tables))
     assert observation is not None and "SdpaEfficient" not in observation.facts["names"]
     said = told(observation)
     assert said["en"].endswith("Left out is SdpaEfficient: the loss departs from that of Pytorch.")

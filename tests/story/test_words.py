@@ -1,5 +1,7 @@
 """The closed words of a story: what holds of planted leads and sizes, and what just does not."""
 
+from dataclasses import replace
+
 import pytest
 from story.reading import speed, speeds
 
@@ -38,17 +40,30 @@ def test_without_intervals_no_lead_is_decided() -> None:
 
 
 @pytest.mark.parametrize(
-    ("factor", "operations", "word"),
+    ("factor", "width", "word"),
     [
-        (7.3, 8.0, "as operations"),
-        (5.6, 8.0, "near"),
-        (5.2, 8.0, "below"),
-        (10.1, 8.0, "above"),
-        (3.7, 1.0, "alone"),
+        (7.3, 0.01, "as operations"),
+        (5.6, 0.01, "near"),
+        (5.2, 0.01, "below"),
+        (10.1, 0.01, "above"),
+        (7.3, 0.2, "near"),  # 6.1 to 8.8
+        (8.5, 0.2, words.NOT_DECIDED),  # 7.1 to 10.2, which is less or more
+        (5.2, 0.2, "below"),  # 6.2 at most
+        (10.1, 0.2, "above"),  # 8.4 at least
     ],
 )
-def test_growth_is_held_against_the_operations(factor: float, operations: float, word: str) -> None:
-    assert words.growth(factor, operations) == word
+def test_growth_is_held_against_operations_that_grow_8_fold_by_its_interval(
+    factor: float, width: float, word: str
+) -> None:
+    assert words.growth(speed(1 / factor, width), 8.0) == word
+
+
+def test_growth_without_an_interval_or_to_an_odd_run_is_not_decided() -> None:
+    known = speed(1 / 7.3)
+    assert words.growth(None, 8.0) == words.NOT_DECIDED
+    assert words.growth(replace(known, low=None, high=None), 8.0) == words.NOT_DECIDED
+    assert words.growth(replace(known, row={"doubts": "dips"}), 8.0) == words.NOT_DECIDED
+    assert words.growth(None, 1.0) == "alone"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Datasets whose truth is planted: known times and failures, written as tables.
 
-Each dataset is a sweep of two implementations. Its samples are drawn around known medians: 5% of
-them are 20% slow, each run drifts, some clocks are coarse, and some sweeps run out of memory.
+Each dataset is a sweep of two, three or nine implementations. Its samples are drawn around known
+medians: 5% of them are 20% slow, each run drifts, some clocks are coarse, and some sweeps run out
+of memory.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ from flashlab.records import Record
 from flashlab.statistics import median_interval
 
 NAMES = ("Pytorch", "Flash2")
+THREE = ("Pytorch", "Flash2", "FlashLab"), ("Pytorch", "Flash2", "Flash3")
+NINE = (
+    *("Pytorch", "SdpaMath", "Flash2", "Flash3", "Flash4", "SdpaCudnn", "SdpaEfficient"),
+    *("Flex", "FlashLab"),
+)
 DEVICE = "NVIDIA H200"
 SLOW_SHARE, SLOW = 0.05, 1.2
 UNSTEADY = 0.1
@@ -59,10 +65,9 @@ class Planted:
     kind: str
     passes: dict[Key, Pass] = field(default_factory=dict)
     failed: dict[tuple[str, Shape], str] = field(default_factory=dict)
-    exponents: dict[tuple[str, bool, str], float] = field(default_factory=dict)
-    spikes: dict[Key, float] = field(default_factory=dict)
     identical: bool = False
     noise: float = 1.0
+    sweep: str = "seq_len"
 
     @property
     def names(self) -> list[str]:
@@ -122,10 +127,11 @@ Curve = Callable[[int], float]
 
 @dataclass(frozen=True)
 class Power:
-    """A curve that is a power of the size."""
+    """A curve that is a power of the size; its backward takes so many times the forward."""
 
     scale: float
     exponent: float
+    backward: float = 2.5
 
     def __call__(self, size: int) -> float:
         return self.scale * (size / 128) ** self.exponent
@@ -141,20 +147,21 @@ def plant(
 ) -> None:
     """Plant a sweep over seq_len with these curves of an implementation and a mask.
 
-    Each run is off by up to 1%, and drifts by up to 2%; backward takes 2.5 times the forward.
+    Each run is off by up to 1%, and drifts by up to 2%; backward takes 2.5 times the forward, or
+    as the curve says by an attribute ``backward``.
     """
     spread = float(random.choice([0.003, 0.01, 0.02, 0.04]))
     for (name, causal), curve in curves.items():
         for size in sizes:
             shape = experiment_shape(size, causal, batch_size)
-            for timed, factor in (("forward", 1.0), ("backward", 2.5)):
+            if dataset.sweep == "batch_size":
+                shape = experiment_shape(512, causal, size)
+            for timed, factor in (("forward", 1.0), ("backward", getattr(curve, "backward", 2.5))):
                 median = curve(size) * factor * (1 + float(random.uniform(-0.01, 0.01)))
                 drift = float(random.uniform(-0.02, 0.02))
                 dataset.passes[name, shape, timed] = Pass(
                     median, spread, drift, resolution=resolution
                 )
-                if isinstance(curve, Power) and not resolution:
-                    dataset.exponents[name, causal, timed] = curve.exponent
 
 
 def identical(random: np.random.Generator) -> Planted:
@@ -234,14 +241,12 @@ def spiked(random: np.random.Generator) -> Planted:
     """One record far from the power law of the others."""
     dataset = faster(random)
     dataset.kind = "spiked"
-    dataset.exponents.clear()
     name, timed = str(random.choice(NAMES)), str(random.choice(["forward", "backward"]))
     inner = sorted({shape.seq_len for _, shape, _ in dataset.passes})[1:-1]
     key = (name, experiment_shape(int(random.choice(inner)), bool(random.random() < 0.5)), timed)
     factor = float(random.uniform(1.3, 3.0)) ** float(random.choice([-1, 1]))
     planted = dataset.passes[key]
     dataset.passes[key] = Pass(planted.median * factor, planted.spread, planted.drift)
-    dataset.spikes[key] = factor
     return dataset
 
 
@@ -249,7 +254,6 @@ def unsteady(random: np.random.Generator) -> Planted:
     """Some passes that drift by 25% to 60%, or scatter so that the median is hardly known."""
     dataset = faster(random)
     dataset.kind = "unsteady"
-    dataset.exponents.clear()
     keys = list(dataset.passes)
     for index in random.choice(len(keys), size=3, replace=False):
         key = keys[int(index)]
@@ -288,10 +292,59 @@ def tied(random: np.random.Generator) -> Planted:
     return dataset
 
 
+def several(random: np.random.Generator, names: Sequence[str]) -> Planted:
+    """A naive implementation, fused ones that tie, nearly tie or cross, and one that stores scores.
+
+    Along N without the mask, with it, or with and without it; or along B with it. Processes differ
+    by 0.2 to 1.2%.
+    """
+    kind = str(random.choice(["plain", "masked", "both", "batches"]))
+    dataset = Planted(f"{len(names)} implementations, {kind}")
+    dataset.sweep = "batch_size" if kind == "batches" else "seq_len"
+    dataset.noise = float(random.choice([1.0, 3.0, 6.0]))
+    first = 1 if kind == "batches" else 128
+    sizes = [first * 2**i for i in range(int(random.integers(3, 6)))]
+    exponent = 1.0 if kind == "batches" else float(random.uniform(1, 2))
+    steady, before = float(random.choice([0.0, 0.25])), Power(0.02, exponent)
+    curves: dict[tuple[str, bool], Curve] = {}
+    for name in names:
+        growth = exponent + float(random.uniform(-steady, steady))
+        backward = float(random.uniform(2, 3))
+        if name == "Pytorch":
+            curve = Power(0.1, exponent)
+        elif name == "SdpaMath":
+            curve = Power(0.1 * float(np.exp(random.uniform(-0.2, 1.0))), exponent, backward)
+        elif random.random() < 0.5:
+            off = float(random.choice([0.0, random.uniform(-0.1, 0.1)]))
+            curve = replace(before, scale=before.scale * float(np.exp(off)))
+        else:
+            curve = Power(0.1 / float(np.exp(random.uniform(-0.3, 1.5))), growth, backward)
+        before = curve if name not in ("Pytorch", "SdpaMath") else before
+        gain = float(np.exp(random.uniform(-0.4, 0.7)))
+        scale = curve.scale * (128 / first) ** curve.exponent
+        if kind in ("plain", "both"):
+            curves[name, False] = replace(curve, scale=scale)
+        if kind != "plain":
+            curves[name, True] = replace(curve, scale=scale / gain)
+    plant(dataset, curves, sizes, random)
+    return dataset
+
+
+def three(random: np.random.Generator) -> Planted:
+    """Three implementations, of which the last is the project's own or not."""
+    return several(random, THREE[int(random.integers(2))])
+
+
+def nine(random: np.random.Generator) -> Planted:
+    """Nine implementations, the project's own among them."""
+    return several(random, NINE)
+
+
 PLANTS = (
     *(identical, faster, crossing, launch, cliff, spiked, unsteady, out_of_memory, tied),
     *(identical, faster, crossing),
 )
+"""Two implementations."""
 
 
 # From what is planted to tables
@@ -329,6 +382,6 @@ def records_of(
 def write_dataset(
     dataset: Planted, planter: Planter, random: np.random.Generator, name: str = "sweep"
 ) -> Path:
-    """Plan and tables of a planted sweep over seq_len; the plan's file."""
+    """Plan and tables of a planted sweep; the plan's file."""
     records = records_of(dataset, random).values()
-    return planter.write_plan([*itertools.chain(*records)], name)
+    return planter.write_plan([*itertools.chain(*records)], name, dataset.sweep)

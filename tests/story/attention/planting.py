@@ -9,7 +9,9 @@ from typing import Any
 from planted.experiments import Planter
 from story.reading import tables_of
 
-from flashlab.analysis.experiment import Experiment
+from flashlab.analysis.doubts import doubts
+from flashlab.analysis.estimates import Estimates
+from flashlab.analysis.experiment import Experiment, with_warnings
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.story.attention.group_front import chapters_of
@@ -64,3 +66,10 @@ def chapter_of(tables: Tables) -> Chapter:
     groups = groups_of(tables)
     assert groups is not None
     return chapters_of(tables, groups)[0]
+
+
+def doubted(tables: Tables) -> Tables:
+    """The same tables with the warnings that follow from the samples."""
+    planted = [section.experiment for section in tables.sections]
+    added = doubts(planted, Estimates(planted))
+    return tables_of(*(replace(e, runs=with_warnings(e.benchmark, e.runs, added)) for e in planted))

@@ -107,7 +107,7 @@ def test_nothing_of_a_cpu_carries_over_to_a_gpu(planted: Planted) -> None:
 
 def test_a_sweep_has_a_line(planted: Planted) -> None:
     section = planted((10, 20, 40, 80)).sections[1]
-    said = told(front.line_sweep(section, 2))
+    said = told(front.line_sweep(section))
     assert said["en"].startswith("B ×8, operations ×8: Pytorch takes ×8.0 the time")
     assert said["en"].endswith("the speed-up stays 3.0.")
 
@@ -118,7 +118,7 @@ def test_a_growth_that_is_known_coarsely_is_told_so(planter: Planter) -> None:
         n: [[0.8 * t, t, 1.25 * t] for t in (10.7, 100, 1000, 11500)] for n in ("Pytorch", "Flash2")
     }
     section = section_of(planter.experiment(apart))
-    said = told(front.line_sweep(section, 1))
+    said = told(front.line_sweep(section))
     assert "Pytorch takes about ×1,100 the time" in said["en"]
     assert "Pytorch 時間約 ×1,100、" in said["zh_TW"]
 
@@ -126,6 +126,6 @@ def test_a_growth_that_is_known_coarsely_is_told_so(planter: Planter) -> None:
 def test_a_sweep_whose_passes_differ_has_each_of_them_in_its_line(planted: Planted) -> None:
     """The forward gains at every size, and the backward loses at every one."""
     section = planted(((10, 60), (20, 120), (40, 240), (80, 480))).sections[1]
-    said = told(front.line_sweep(section, 2))
+    said = told(front.line_sweep(section))
     assert "forward faster at every B, backward slower at every B" in said["en"]
     assert "前向每個 B 較快，反向每個 B 較慢" in said["zh_TW"]

@@ -1,16 +1,16 @@
 """Why, with three or more implementations: counters of the same run, and no reason that fails."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from planted.experiments import Planter
 from story.attention.planting import chapter_of, declared
-from story.attention.test_why import CEILINGS, ON_GPU, counted
+from story.attention.test_why import CEILINGS, ON_GPU, WIDE, counted
 from story.reading import tables_of, told
 
 from flashlab.analysis.ceilings import read_ceilings
-from flashlab.story.attention import group_why
+from flashlab.story.attention import group_why, surprises
 from flashlab.story.attention.groups import Chapter
 
 Chapters = Callable[..., Chapter]
@@ -75,6 +75,53 @@ def test_a_naive_one_that_moves_no_more_than_twice_is_no_matter(on_gpu: Chapters
     assert group_why.groups_traffic(on_gpu(**fused(Pytorch=moving(9, 0.5)))) is None
 
 
+def along_heads(planter: Planter, *actives: tuple[float, float] | None) -> Chapter:
+    """A chapter on two numbers of heads; of the fused the activities at both, None uncounted."""
+
+    def ends(time: float, gigabytes: Sequence[float], active: tuple[float, float] | None) -> Any:
+        return tuple(
+            counted(time, dram_bytes=moved * 1e9, matrix_activity=share, kernels=1)
+            for moved, share in zip(gigabytes, active or (), strict=active is not None)
+        ) or (time, time)
+
+    runs = {"Pytorch": ends(9, (1.4, 7.0), (10, 5))}
+    fused = zip(("Flash2", "Flash3", "Flash4"), actives, strict=False)
+    runs |= {name: ends(2, (0.26, 0.27), active) for name, active in fused}
+    sizes = {"sizes": lambda h: {"seq_len": 512, **WIDE, "num_heads": h}, "values": (8, 64)}
+    experiment = planter.experiment(runs, "num_heads", "num_heads", **{**ON_GPU, **sizes})
+    return chapter_of(tables_of(declared(experiment), ceilings=read_ceilings(CEILINGS)))
+
+
+def test_activity_at_both_ends_is_told_with_its_common_trend(planter: Planter) -> None:
+    less = along_heads(planter, (50, 36), (44, 27), (30, 19))
+    said = told(group_why.groups_activity(less))
+    assert "from H = 8 to 64 Pytorch moves 1.40 → 7.00 GB" in said["en"]
+    assert "the 3 fused that were counted 0.26 → 0.27" in said["en"]
+    assert "less of the time: Flash3 44% → 27%, Flash4 30% → 19%, Flash2 50% → 36%" in said["en"]
+    assert "都降低：Flash3 44% → 27%" in said["zh_TW"]
+
+
+@pytest.mark.parametrize(
+    ("actives", "says"),
+    [
+        (((20, 30), (30, 40)), "more of the time"),
+        (((20, 21), (30, 29)), "as much of the time at both ends (20–30%)"),
+        (((20, 30), (30, 29)), "changes by implementation"),
+    ],
+    ids=["more", "steady", "mixed"],
+)
+def test_a_trend_is_told_only_where_all_have_it(planter: Planter, actives: Any, says: str) -> None:
+    chapter = along_heads(planter, *actives)
+    assert says in told(group_why.groups_activity(chapter))["en"]
+
+
+def test_activity_needs_two_fused_and_another_sweep_than_the_lengths(
+    planter: Planter, on_gpu: Chapters
+) -> None:
+    assert group_why.groups_activity(along_heads(planter, (50, 36), None)) is None
+    assert group_why.groups_activity(on_gpu(**fused())) is None
+
+
 def test_few_launches_are_a_reason_only_without_one_that_has_as_few(on_gpu: Chapters) -> None:
     runs = fused(
         Flash2=moving(3, 0.1, kernels=3),
@@ -118,3 +165,15 @@ def test_products_off_the_tensor_cores_are_why_one_is_slow(
         assert "its 1 product kernel runs off the Tensor Cores (0.5% active)" in said["en"]
         assert "takes 25% of the forward; the rest goes to 3 kernels" in said["en"]
         assert "SdpaMath 為什麼慢" in said["zh_TW"]
+
+
+@pytest.mark.parametrize(("gigabytes", "is_told"), [(0.8, True), (0.5, False)])
+def test_a_pass_slower_than_the_naive_one_is_explained_by_twice_the_traffic(
+    on_gpu: Chapters, gigabytes: float, is_told: bool
+) -> None:
+    chapter = on_gpu(**fused(Flash2=moving(12, gigabytes)))
+    said = told(surprises.surprise_worse_than_naive(chapter))
+    assert (
+        "moves 0.80 GB through DRAM, the other fused that were counted 0.26–0.27" in said["en"]
+    ) is is_told
+    assert ("經 DRAM 搬 0.80 GB" in said["zh_TW"]) is is_told

@@ -1,18 +1,16 @@
 """The groups of three or more implementations: those that store the scores, and the fused."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from planted.experiments import Planter
-from story.attention.planting import FAST, NAIVE, along_n, chapter_of, declared, many
+from story.attention.planting import FAST, NAIVE, along_n, chapter_of, declared, doubted, many
 from story.reading import tables_of, told
 
-from flashlab.analysis.doubts import doubts
-from flashlab.analysis.estimates import Estimates
-from flashlab.analysis.experiment import with_warnings
 from flashlab.story.attention import group_front, group_sections, groups
+from flashlab.story.attention.front import footnote_doubts
 from flashlab.story.attention.gaps import gaps, odd_points
+from flashlab.story.attention.sweep import time_lead
 from flashlab.story.tables import Tables
 
 
@@ -124,7 +122,7 @@ def test_growth_that_all_share_is_told_as_one(planter: Planter) -> None:
     assert observation.facts["alike"] and observation.facts["turns"] == []
     said = told(observation)
     assert said["en"].startswith("Time: all 5 take ×8.0 from N = 128 to 1024")
-    assert "no two of the fused change places" in said["en"]
+    assert "no two of the fused are shown to change places" in said["en"]
 
 
 def test_two_that_change_places_are_not_said_to_keep_them(planter: Planter) -> None:
@@ -134,6 +132,26 @@ def test_two_that_change_places_are_not_said_to_keep_them(planter: Planter) -> N
     assert observation is not None
     assert observation.facts["turns"] == [["Flash3", "Flash4"]]
     assert "change places" not in told(observation)["en"]
+
+
+@pytest.mark.parametrize(("flash3", "is_told"), [(12, True), (9, False)])
+def test_the_batch_size_does_not_matter_where_one_is_best_throughout(
+    planter: Planter, flash3: float, is_told: bool
+) -> None:
+    """Flash4 is the fastest at every B, or at the last alone is 10% behind Flash3."""
+    batches = {"sizes": lambda b: {"batch_size": b}, "values": (1, 2), "spread": 0.001}
+    runs = {"Pytorch": (100, 200), "Flash3": (12, 2 * flash3), "Flash4": (10, 20)}
+    experiment = planter.experiment(runs, "batches", "batch_size", **batches)
+    lesson = group_sections.groups_take(chapter_of(tables_of(declared(experiment))))
+    assert (lesson is not None and lesson.facts["lesson"] == "batch") is is_told
+    if is_told:
+        assert told(lesson)["en"].endswith(
+            "does not affect the choice: in total Flash4 is the fastest, or within 5% of it, "
+            "at every B."
+        )
+        assert told(lesson)["zh_TW"].endswith(
+            "每個 B 的合計都以 Flash4 最快，或與最快的相差不到 5%。"
+        )
 
 
 @pytest.mark.parametrize(
@@ -206,7 +224,7 @@ def test_the_head_dimension_at_equal_operations(planter: Planter) -> None:
     assert "Pytorch takes ×5.0 from H = 2 to 16" in said["en"]
     assert group_sections.groups_growth(chapter) is None
     take = told(group_sections.groups_take(chapter))
-    assert "take d = 8 or 16 (within 21% of each one's best)" in take["en"]
+    assert "take d = 8 or 16 (by the medians within 21% of each one's best)" in take["en"]
 
 
 @pytest.mark.parametrize(
@@ -264,15 +282,23 @@ def test_a_point_that_its_neighbours_leave_no_room_for_is_told_as_odd(planter: P
     """Times that grow as the operations, but at 512, where Flash2 alone takes twice as long."""
     steady = {"Pytorch": (10, 40, 160, 640), "Flash3": (2, 8, 32, 128)}
     tables = many(planter, {**steady, "Flash2": (1, 4, 32, 64)})
-    planted = [section.experiment for section in tables.sections]
-    added = doubts(planted, Estimates(planted))
-    doubted = [
-        replace(each, runs=with_warnings(each.benchmark, each.runs, added)) for each in planted
-    ]
-    said = told(odd_points(tables_of(*doubted).sections))
+    said = told(odd_points(doubted(tables).sections))
     assert said["en"].startswith("Odd: Flash2 at N = 512 is slower than the sizes on both sides")
     assert said["zh_TW"].startswith("異常點：Flash2 在 N = 512，比前後")
     assert odd_points(many(planter, {**steady, "Flash2": (1, 4, 16, 64)}).sections) is None
+
+
+def test_a_lead_does_not_rest_on_an_odd_point(planter: Planter) -> None:
+    """Flash2 is 10 times as fast, but at N = 512, where it takes twice as long."""
+    runs = {"Pytorch": (10, 40, 160, 640), "Flash2": (1, 4, 32, 64)}
+    plain = tables_of(planter.experiment(runs, spread=0.001))
+    tables = doubted(plain)
+    lead = told(time_lead(tables.sections[0]))
+    assert lead["en"].startswith("Lead, without the odd N = 512: 10 times as fast in total, hardly")
+    assert lead["zh_TW"].startswith("差距（異常的 N = 512 不計）：合計 10 倍速，幾乎不隨 N 改變")
+    assert "smallest at 512" in told(time_lead(plain.sections[0]))["en"]
+    note = told(footnote_doubts(tables))
+    assert "Odd is Flash2 at N = 512; no lead rests on it." in note["en"]
 
 
 def test_experiments_with_and_without_the_mask_are_told_once(planter: Planter) -> None:

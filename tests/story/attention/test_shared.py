@@ -118,7 +118,7 @@ def test_what_is_not_decided_is_said_to_be_open(planter: Planter) -> None:
 
 def test_a_line_of_page_one_counts_who_is_faster(planter: Planter) -> None:
     planted = section(planter, Flash2=SLOWER_BACKWARD, Flash3=FASTER_FORWARD)
-    said = told(shared.line_shared(planted, 1))
+    said = told(shared.line_shared(planted))
     assert said["en"] == (
         "H_kv 4 → 1, equal operations: memory ×0.60–1.03; forward 1 of 3 is shown faster, "
         "backward none of 3 is shown faster, 1 slower."

@@ -1,6 +1,7 @@
 """Why: what was counted or modelled of the same run; nothing where it was not."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,17 +68,40 @@ def test_what_moves_less_and_is_slower_is_no_reason(on_gpu: Callable[..., Sectio
     assert why.why_traffic(on_gpu(Pytorch=naive, Flash2={1024: counted(2.0)})) is None
 
 
-def modelled(excess: float) -> dict[str, Any]:
-    """Peaks of the exact model on an H200, the baseline's with some MiB more at the last value."""
+@pytest.mark.parametrize(("products", "is_told"), [(4, True), (5, False), (0, False)])
+def test_a_backward_of_fewer_products_than_counted_is_overstated(
+    planter: Planter, products: int, is_told: bool
+) -> None:
+    """Five products are 2.5 times the two of a forward."""
+    experiment = planter.experiment({"Pytorch": (10, 40), "Flash2": (5, 20)}, **ON_GPU)
+    kernel = (1.0, 1e6, 20.0, 30.0, 40.0)  # ms, bytes and three shares in percent
+    launched = [("gemm", "product", *kernel)] * products + [("mul", "elementwise", *kernel)]
+    counted_runs = [{**run, "kernels": {"backward_time": launched}} for run in experiment.runs]
+    found = why.rate_backward(section_of(replace(experiment, runs=counted_runs)))
+    assert (found is not None) is is_told
+    if is_told:
+        assert "does 4 (counted at N = 1024)" in told(found)["en"]
+        assert told(found)["en"].endswith("overstate its work by 25%.")
+        assert told(found)["zh_TW"].endswith("高估了 25%。")
+
+
+def modelled(
+    excess: float, device: str = "NVIDIA H200", stated: str | None = None
+) -> dict[str, Any]:
+    """Peaks of the exact model on a device, the baseline's with some MiB more at the last value.
+
+    The records may state another name of the device.
+    """
     runs: dict[str, Any] = {}
     for name, provider in (("Pytorch", "torch 2.11.0"), ("Flash2", "flash-attn 2.8.3")):
         runs[name] = []
         for size in (512, 1024):
             run = attention_run(name, Shape(16, size, 32, 2048, False), "float16", "cuda")
-            peak = exact_peak_memory(run, provider, "NVIDIA H200")
+            peak = exact_peak_memory(run, provider, device)
             assert peak is not None
             more = excess if name == "Pytorch" and size == 1024 else 0.0
-            environment = {"provider": provider, "device_name": "NVIDIA H200", "packages": {}}
+            name_of = {"device_name": stated or device}
+            environment = {"provider": provider, "packages": {}, **name_of}
             cell = {"forward": size / 10, "peak": peak + more, "environment": environment}
             runs[name].append(cell)
     return runs
@@ -96,6 +120,16 @@ def test_the_model_of_memory_is_told_where_it_is_exact(
         limit = told(why.memory_limit(section))
         assert "needs 66 GiB at N = 4096, less than the 140 GiB of this device; at" in limit["en"]
         assert "少於本裝置的 140 GiB；N = 8192 則要 261 GiB" in limit["zh_TW"]
+
+
+@pytest.mark.parametrize(("excess", "is_told"), [(0.0, True), (0.001, False)])
+def test_a_gpu_of_no_name_has_the_memory_of_one_that_is_known(
+    planter: Planter, excess: float, is_told: bool
+) -> None:
+    """As in an imported folder: what is exact to the byte tells the workspaces."""
+    runs = modelled(excess, "NVIDIA GeForce RTX 3070", "NVIDIA GPU (compute capability 8.x)")
+    found = why.why_memory_model(section_of(planter.experiment(runs, **ON_GPU)))
+    assert (found is not None) is is_told
 
 
 HEADS: Mapping[str, Any] = {
@@ -187,11 +221,40 @@ def test_along_the_batch_size_arithmetic_alone_is_claimed(planter: Planter) -> N
     section = section_of(planter.experiment(runs, **batches))
     assert "counters were read at none of its values" in told(why.why_none(section))["en"]
     shares = {"operator_time": 1.0, "product_share": 60.0, "softmax_share": 40.0}
+    for flash2, nearly in (((10, 20, 40, 80), True), ((10, 35, 40, 80), False)):
+        sized = {
+            name: [
+                {"forward": time, "peak": peak}
+                for time, peak in zip(times, (8, 16, 32, 64), strict=True)
+            ]
+            for name, times in {**runs, "Flash2": flash2}.items()
+        }
+        columns = {
+            name: dict(zip(batches["values"], row, strict=True)) for name, row in sized.items()
+        }
+        section = section_of(planter.experiment(columns, spread=0.001, **batches))
+        assert ("time and memory nearly so" in told(why.why_none(section))["en"]) is nearly
     one = {4: {"forward": 30, "counters": shares}, 8: 60, 16: 120, 32: 240}
     section = section_of(planter.experiment({**runs, "Pytorch": one}, **batches))
     assert "counters were read at one B alone" in told(why.why_none(section))["en"]
     along_n = section_of(planter.experiment(runs))
     assert why.why_none(along_n) is None
+
+
+def test_where_little_is_decided_the_memory_is_the_lesson(planter: Planter) -> None:
+    """A third of the memory; of one process each, only twice the speed is decided."""
+    flash2 = zip((30, 60, 120, 120), (10, 10, 10, 10), strict=True)
+    runs = {
+        "Pytorch": [{"forward": time, "peak": 30} for time in (30, 60, 120, 240)],
+        "Flash2": [{"forward": time, "peak": peak} for time, peak in flash2],
+    }
+    rows = {name: dict(zip((128, 256, 512, 1024), row, strict=True)) for name, row in runs.items()}
+    said = told(why.take(section_of(planter.experiment(rows, spread=0.001, processes=1))))
+    assert said["en"] == (
+        "Take: what is certain is the memory: Flash2 needs 33% of Pytorch's; "
+        "in total time it is faster at N = 1024 (2.0)."
+    )
+    assert said["zh_TW"].endswith("合計時間在 N = 1024 較快（2.0 倍）。")
 
 
 def test_a_lesson_of_passes_that_differ_says_of_each_where_it_pays(planter: Planter) -> None:
@@ -213,12 +276,20 @@ def test_a_lesson_of_passes_that_differ_says_of_each_where_it_pays(planter: Plan
     assert said["zh_TW"].endswith("反向沒有一個 N 值得用（N = 128、256、512、1024 較慢）。")
 
 
+def test_the_slowest_head_dimension_is_none_of_those_near_the_fastest(planter: Planter) -> None:
+    runs = {"Pytorch": (30, 60, 120, 240), "Flash2": (10, 10, 10.1, 11)}
+    said = told(why.take(section_of(planter.experiment(runs, **HEADS))))
+    assert said["en"].endswith(
+        "d = 16, 32, 64 are within 2% of the fastest, while d = 8 takes 10% longer."
+    )
+
+
 @pytest.mark.parametrize(
     ("flash2", "lesson"),
     [
         ((10, 20, 40, 80), "faster"),  # no memory that says more
         ((20, 32, 50, 80), "longer"),
-        ((30, 60, 120, 240), None),
+        ((30, 60, 120, 240), None),  # equal in time, and of the memory nothing is known
     ],
 )
 def test_what_to_take_follows_from_what_was_decided(

@@ -11,11 +11,11 @@ from typing import Any
 from flashlab.benchmarks.model import Value
 
 IMPLEMENTATIONS, PREVIOUS, FIRST = "implementations", "previous value", "first value"
-"""What is compared where it is not a variant, which its parameter names: two implementations, or
+"""The kinds of comparison beside a variant's, which its parameter names: two implementations, or
 one of them at a value of the sweep with the value before it, or with the first."""
 
 DATASET = "dataset"
-"""What is compared where the same runs of two datasets are (`flashlab.compare.comparison`)."""
+"""The kind of a comparison of the same runs of two datasets (`flashlab.compare.comparison`)."""
 
 ALTERNATIVES = "alternatives"
 """Two implementations of which the subject alone has the variant switched on: both are ways to do

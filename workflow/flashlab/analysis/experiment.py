@@ -24,13 +24,13 @@ COMPARISONS = "comparisons.csv"
 """The table of the whole dataset (`flashlab.analysis.comparisons`)."""
 
 OBSERVATIONS = "observations.json"
-"""What its report says (`flashlab.story`)."""
+"""The observations of its report (`flashlab.story`)."""
 
 CLAIMS = "claims.csv"
-"""What the published claims amount to on the dataset (`flashlab.analysis.claims`)."""
+"""The published claims as judged on the dataset (`flashlab.analysis.claims`)."""
 
 ESTIMATES = "estimates.csv"
-"""What the estimators know of each run by itself (`flashlab.analysis.run_estimates`)."""
+"""The estimates of each run by itself (`flashlab.analysis.run_estimates`)."""
 
 OF_DATASET = (COMPARISONS, ESTIMATES, CLAIMS)
 """The tables of a whole dataset, in its folder of results."""
@@ -50,7 +50,7 @@ METRIC_COLUMNS = (
 SAMPLE_COLUMNS = ("process", "metric", "index", "value")
 
 MEAN = "{metric}.mean"
-"""What the table of samples calls the mean of calls that were timed together, of which there are no
+"""The name in the table of samples of the mean of calls timed together, of which there are no
 samples: one value for each process."""
 
 SITTING = "sitting"
@@ -74,6 +74,9 @@ DIRTY = "-dirty"
 
 ABSENT = "absent"
 """The status of an optional metric that a run which is ok does not have."""
+
+IMPORTED = "imported"
+"""The warning of a record that was converted from a file of the course's script."""
 
 IMPLAUSIBLE = "implausible"
 """The status of a run whose rate is more than the device can do, and the code of the warning on it
@@ -138,7 +141,7 @@ def read_table(path: Path, benchmark: Benchmark) -> list[dict[str, Any]]:
 
 
 SampleKey = tuple[Any, ...]
-"""What tells a run from all others, and a metric or curve of it."""
+"""The columns of a run's key, and of a metric or curve of it."""
 
 Samples = Sequence[Sequence[float]]
 """The samples of each process, in order of the processes and of measurement."""
@@ -479,11 +482,6 @@ class Experiment:
         return replace(self, plan={**self.plan, "implementations": entries})
 
 
-def variants_of(experiments: Iterable[Experiment]) -> list[Variant]:
-    """The variants that any of these experiments asks for, in order."""
-    return sorted({variant for experiment in experiments for variant in experiment.variants})
-
-
 def sections_of(experiments: Sequence[Experiment]) -> list[list[Experiment]]:
     """The experiments by section: neighbours that differ in one fixed parameter share one.
 
@@ -565,7 +563,7 @@ def warning_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
 
 def is_imported(record: Row) -> bool:
     """True if a record was converted from an imported file, so that its time is not known."""
-    return any(warning["code"] == "imported" for warning in record["warnings"] or ())
+    return any(warning["code"] == IMPORTED for warning in record["warnings"] or ())
 
 
 def comparison_doubts(compared: Iterable[Iterable[Row]], exact: bool = False) -> list[str]:

@@ -31,7 +31,7 @@ FAR = 1e9
 """Seconds that no pairs have between them: what may be no pair is one only where there is none."""
 
 Key = tuple[Any, ...]
-"""What tells a run from all others: its implementation, the given parameters, dtype and device."""
+"""The key of a run: its implementation, the given parameters, dtype and device."""
 
 
 @dataclass(frozen=True)

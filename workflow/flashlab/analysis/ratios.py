@@ -24,7 +24,7 @@ def rounded(value: float, digits: int = SIGNIFICANT_DIGITS) -> float:
 
 
 ROUNDING_ERROR = 1e-12
-"""What a ratio and the inverse of its inverse may differ by."""
+"""The difference allowed between a ratio and the inverse of its inverse."""
 
 
 def exceeds_margin(ratio: float, margins: int = 1) -> bool:

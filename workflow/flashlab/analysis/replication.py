@@ -54,7 +54,7 @@ class Spread:
 
 
 UNREPLICATED = Spread(deviation=0.03, freedom=1e6)
-"""What is assumed between processes where too few were measured to tell (`tells_spread`).
+"""The spread assumed between processes where too few were measured (`tells_spread`).
 
 By it, single processes never show that two runs are equal, nor a difference of less than 14%.
 Recordings of identical code on two days differed by about 2%; between two H200s some

@@ -54,10 +54,10 @@ from flashlab.runs import Run
 from flashlab.statistics import estimate_median, function_estimate, median_interval
 
 STATED = ("device_name", "provider", "driver", "gpu_uuid", "boot")
-"""What the run table takes from a record's environment as it is."""
+"""The fields that the run table takes from a record's environment as they are."""
 
 GATED = ("errors", "plain_errors", "tolerance", "again")
-"""What it takes of what the correctness gate compared."""
+"""Those that it takes of what the correctness gate compared."""
 
 NEGLIGIBLE = 1e-4
 """Share of an exact value up to which processes agree: an allocator's block more or less."""

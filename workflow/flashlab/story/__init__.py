@@ -1,1 +1,1 @@
-"""What a report says, in its order: a story for each benchmark, told in `templates/story/`."""
+"""The sentences of a report: a story for each benchmark, told in `templates/story/`."""

@@ -1,8 +1,8 @@
-"""What the report says of published claims: how many hold on this dataset, and which do not."""
+"""Observations of published claims: the number that hold on this dataset, and those that do not."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -17,7 +17,7 @@ LANGUAGES = ("zh_TW", "en")
 
 
 def _sides(benchmark: Benchmark, *terms: Mapping[str, Any]) -> list[list[Mapping[str, str]]]:
-    """What tells two runs of a claim apart, of each run: names and sizes, in each language."""
+    """The names and sizes in which two runs of a claim differ, of each run, in each language."""
     one, other = terms
     parameters = {parameter.name: parameter for parameter in benchmark.parameters}
 
@@ -57,17 +57,18 @@ def _failing(claim: Mapping[str, Any], rows: pd.DataFrame, benchmark: Benchmark)
     }
 
 
-def claims(judged: pd.DataFrame, document: Mapping[str, Any]) -> Observation | None:
-    """The published claims about a benchmark, as the table of them judges (`analysis.claims`).
+def claims(judged: pd.DataFrame, document: Mapping[str, Any]) -> Iterator[Observation]:
+    """The number of published claims that hold, then each one that does not.
 
-    None where there are none.
+    Args:
+        judged: the table of them (`analysis.claims`); nothing is said where it is empty.
+        document: the claims about the benchmark, in the form of the file that states them.
     """
     if judged.empty:
-        return None
+        return
     benchmark = find_benchmark(document["benchmark"])
     verdicts = judged.drop_duplicates("claim").verdict.value_counts()
     by_id = {claim["id"]: claim for claim in document["claims"]}
-    contradicted = judged[judged.verdict == CONTRADICTED]
     ambiguous = judged[judged.verdict == AMBIGUOUS]
     of_rates = ambiguous[ambiguous["compare"] == "whole_work"].claim.nunique()
     counts = {verdict: int(verdicts.get(verdict, 0)) for verdict in VERDICTS}
@@ -77,14 +78,14 @@ def claims(judged: pd.DataFrame, document: Mapping[str, Any]) -> Observation | N
         "devices": sorted({claim["device"] for claim in by_id.values() if claim["device"]}),
         "counts": counts,
         "judged": len(by_id) - counts[OTHER_DEVICE],
-        "failing": [
-            _failing(by_id[str(claim)], rows, benchmark)
-            for claim, rows in contradicted.groupby("claim", sort=False)
-        ],
         "ways": {"amounts": counts[AMBIGUOUS] - of_rates, "whole_work": of_rates},
     }
-    evidence = [
-        {"table": CLAIMS, **{str(name): each for name, each in row.items() if not pd.isna(each)}}
-        for row in contradicted[contradicted.holds == "no"].to_dict("records")
-    ]
-    return Observation("claims", CLAIMS_SECTION, facts, evidence)
+    yield Observation("claims", CLAIMS_SECTION, facts)
+    contradicted = judged[judged.verdict == CONTRADICTED]
+    for claim, rows in contradicted.groupby("claim", sort=False):
+        failing = _failing(by_id[str(claim)], rows, benchmark)
+        evidence = [
+            {"table": CLAIMS, **{str(n): each for n, each in row.items() if not pd.isna(each)}}
+            for row in rows[rows.holds == "no"].to_dict("records")
+        ]
+        yield Observation("claim_failing", CLAIMS_SECTION, failing, evidence)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flashlab.analysis.experiment import IMPORTED
 from flashlab.story import words
 from flashlab.story.tables import FASTER, SLOWER, Speed, Tables
 
@@ -19,21 +20,26 @@ def room(speed: Speed) -> float:
     return min(margin / high, low * margin)
 
 
+def doubtful(speed: Speed) -> bool:
+    """True if one of its runs carries a warning, other than that it was imported."""
+    return bool({*str(speed.row.get("doubts") or "").split()} - {IMPORTED})
+
+
 def _distinct_runs(tables: Tables) -> dict[Any, Any]:
     return {each.key_of(run): run for each in tables.experiments for run in each.runs}
 
 
 def runs_of(tables: Tables) -> int:
-    """How many distinct runs the sections and the headline have."""
+    """The number of distinct runs of the sections and the headline."""
     return len(_distinct_runs(tables))
 
 
 def warned_runs(tables: Tables) -> tuple[int, list[dict[str, Any]]]:
-    """How many runs carry a warning, and how many each kind, the most frequent first."""
+    """The number of runs with a warning, and of each kind of warning, the most frequent first."""
     found: dict[str, int] = {}
     warned = 0
     for run in _distinct_runs(tables).values():
-        codes = {warning["code"] for warning in run["warnings"] or ()}
+        codes = {warning["code"] for warning in run["warnings"] or ()} - {IMPORTED}
         warned += bool(codes)
         for code in codes:
             found[code] = found.get(code, 0) + 1

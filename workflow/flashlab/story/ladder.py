@@ -1,10 +1,11 @@
-"""What the report on a ladder of kernels says: each step is compared with the step before it.
+"""The story of a ladder of kernels: each step is compared with the step before it.
 
 Three clocks: the kernel alone, with its copies, and the whole process, which not every run has.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 from flashlab.analysis.experiment import Row, ladder_of
 from flashlab.benchmarks.ladder.costs import flops
 from flashlab.story import words
-from flashlab.story.doubts import room, runs_of, warned_runs
+from flashlab.story.doubts import doubtful, room, runs_of, warned_runs
 from flashlab.story.observation import Observation
 from flashlab.story.tables import (
     EQUAL,
@@ -41,10 +42,10 @@ DEEP, SMALL_GAIN = 4.0, 1.15
 """A fall of a counter that surprises where the kernel gains less than this."""
 
 COPIES = 3.0
-"""How many times as long as its kernel a step must take with its copies for these to count."""
+"""Least ratio of a step's time with its copies to its kernel's for the copies to count."""
 
-STEADY = 1.02
-"""Largest ratio of rates that stay the same, by the medians."""
+MUCH = 2.0
+"""By what factor the rates of small problems are lower at least where that is told."""
 
 MANTISSAS = {"fp16": "fp16", "tf32": "tf32"}
 """The number formats of products that a step's label may name."""
@@ -75,19 +76,22 @@ def case_of(section: Section, at: int) -> dict[str, Any]:
     return {"p": section.symbol, "at": at, "sizes": sizes}
 
 
-def times_at(section: Section, metric: str, at: int) -> dict[str, float]:
-    """A metric of every step that has it at a value, in the order of the steps."""
-    every = {name: section.medians(metric, name, "") for name in section.experiment.step_names}
+def times_at(
+    section: Section, metric: str, at: int, names: Sequence[str] | None = None
+) -> dict[str, float]:
+    """A metric at a value of every step, or of some implementations, in their order."""
+    names = section.experiment.step_names if names is None else names
+    every = {name: section.medians(metric, name, "") for name in names}
     return {name: medians[at] for name, medians in every.items() if at in medians}
 
 
 def speed_of(section: Section, metric: str, name: str, over: str, at: int) -> Speed | None:
-    """How many times as fast one step is as another at a value, by a clock."""
+    """The speed of one step over another at a value, by a clock."""
     return section.tables.speed(section.name, "", metric, name, over, at)
 
 
 def gains(section: Section, metric: str, at: int) -> dict[str, Speed]:
-    """How many times as fast each step is as the step before it."""
+    """The speed of each step over the step before it."""
     found = {
         name: speed_of(section, metric, name, before, at)
         for before, name in section.experiment.steps
@@ -109,7 +113,7 @@ def step_of(section: Section, name: str, **more: Any) -> dict[str, Any]:
 
 
 def label_of(section: Section, name: str) -> dict[str, str]:
-    """What a step is, in each language."""
+    """The label of a step, in each language."""
     entries = section.experiment.plan["implementations"]
     return dict(next(entry["label"] for entry in entries if entry["name"] == name))
 
@@ -125,9 +129,7 @@ def stem_of(label: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
 
 def fastest_kernel(section: Section, at: int, among: Sequence[str] | None = None) -> str:
     """The step with the shortest kernel; the first of those that are within the margin of it."""
-    times = times_at(section, KERNEL, at)
-    if among is not None:
-        times = {name: time for name, time in times.items() if name in among}
+    times = times_at(section, KERNEL, at, among)
     best = min(times, key=lambda name: times[name])
     for name in times:
         speed = speed_of(section, KERNEL, name, best, at)
@@ -137,7 +139,7 @@ def fastest_kernel(section: Section, at: int, among: Sequence[str] | None = None
 
 
 def counters_at(section: Section, name: str, at: int) -> dict[str, float]:
-    """What was counted of a step's kernels at a value; empty where nothing was."""
+    """The counters of a step's kernels at a value; empty where nothing was counted."""
     run = section.run(name, "", at)
     return dict(section.experiment.counters_of(run, KERNEL)) if run is not None else {}
 
@@ -146,7 +148,7 @@ def counters_at(section: Section, name: str, at: int) -> dict[str, float]:
 
 
 def things(section: Section, at: int) -> list[dict[str, Any]]:
-    """What decidedly shortens the kernel, the most first; steps of one kind are one thing."""
+    """The steps that decidedly shorten the kernel, the most first; those of one kind are one."""
     found: list[dict[str, Any]] = []
     for name, speed in gains(section, KERNEL, at).items():
         stem, detail = stem_of(label_of(section, name))
@@ -161,11 +163,8 @@ def things(section: Section, at: int) -> list[dict[str, Any]]:
     return sorted(found, key=lambda thing: -thing["x"])
 
 
-def answer_kernel(tables: Tables) -> Observation | None:
-    """How many times as fast the fastest kernel is as that of the first step."""
-    section = ladder_section(tables)
-    if section is None:
-        return None
+def answer_kernel(section: Section) -> Observation | None:
+    """The speed of the fastest kernel over that of the first step."""
     at = headline(section)
     times = times_at(section, KERNEL, at)
     if len(times) < 2:
@@ -183,12 +182,11 @@ def answer_kernel(tables: Tables) -> Observation | None:
     return Observation("answer_kernel", None, facts, evidence([speed]))
 
 
-def answer_things(tables: Tables) -> Observation | None:
+def answer_things(section: Section) -> Observation | None:
     """Which three things make most of the way of the kernel."""
-    section, whole = ladder_section(tables), answer_kernel(tables)
-    if section is None or whole is None:
+    whole, at = answer_kernel(section), headline(section)
+    if whole is None:
         return None
-    at = headline(section)
     most = things(section, at)[:3]
     if len(most) < 2:
         return None
@@ -198,13 +196,13 @@ def answer_things(tables: Tables) -> Observation | None:
 
 
 def _overhead(section: Section, name: str, at: int) -> float | None:
-    """How long a process takes to start and to compile, in ms; None where that is not known."""
+    """The time in which a process starts and compiles, in ms; None where that is not known."""
     start, spent = (section.medians(each, name, "").get(at) for each in (START, COMPILATION))
     return None if start is None else start + (spent or 0.0)
 
 
 def _is_of_overhead(section: Section, slower: Sequence[str], best: str, at: int) -> bool:
-    """Whether slower processes owe most of what they lose to their start and compilation."""
+    """True if slower processes lose most of their time to their start and compilation."""
     times, of_best = times_at(section, WHOLE, at), _overhead(section, best, at)
     for name in slower:
         mine = _overhead(section, name, at)
@@ -219,11 +217,8 @@ def best_process(section: Section, at: int) -> str | None:
     return min(times, key=lambda name: times[name]) if len(times) > 1 else None
 
 
-def answer_process(tables: Tables) -> Observation | None:
-    """How much of what the kernel gains the whole process shows, and where its time goes."""
-    section = ladder_section(tables)
-    if section is None:
-        return None
+def answer_process(section: Section) -> Observation | None:
+    """The best whole process beside the first, and its share of start-up and compilation."""
     at = headline(section)
     best, times = best_process(section, at), times_at(section, WHOLE, at)
     if best is None:
@@ -254,11 +249,8 @@ def answer_process(tables: Tables) -> Observation | None:
     return Observation("answer_process", None, facts, evidence([saved, *over.values()]))
 
 
-def answer_use(tables: Tables) -> Observation | None:
-    """What to hand in, and what to use in a program that keeps running."""
-    section = ladder_section(tables)
-    if section is None:
-        return None
+def answer_use(section: Section) -> Observation | None:
+    """The step to hand in, and the one to use in a program that keeps running."""
     at = headline(section)
     times = times_at(section, HOST, at)
     if len(times) < 2:
@@ -271,7 +263,7 @@ def answer_use(tables: Tables) -> Observation | None:
     speed = speed_of(section, HOST, run, first, at)
     if speed is None or speed.verdict != FASTER:
         return None
-    process = answer_process(tables)
+    process = answer_process(section)
     gains_process = process is not None and process.facts["verdict"] == FASTER
     facts = {
         "hand_in": best_process(section, at) if gains_process else None,
@@ -294,22 +286,21 @@ def _precision(section: Section, name: str, at: int) -> dict[str, Any] | None:
     return {"format": found, "error": error, "tolerance": gate["tolerance"]}
 
 
-def footnote_doubts(tables: Tables) -> Observation | None:
-    """How many runs carry warnings, and what these leave of the verdicts on the steps."""
-    section = ladder_section(tables)
-    warned, codes = warned_runs(tables)
-    if section is None or not warned:
+def footnote_doubts(section: Section) -> Observation | None:
+    """The number of runs with warnings, and of the steps' comparisons that rest on them."""
+    warned, codes = warned_runs(section.tables)
+    if not warned:
         return None
     at = headline(section)
     clocks, rows = {}, list[Speed]()
     for metric in (KERNEL, HOST):
         found = [*gains(section, metric, at).values()]
-        doubtful = [speed for speed in found if speed.row.get("doubts")]
-        told = [speed for speed in doubtful if speed.is_decided]
+        touched = [speed for speed in found if doubtful(speed)]
+        told = [speed for speed in touched if speed.is_decided]
         room_ = min(map(room, told)) if told else None
-        clocks[metric] = {"doubtful": len(doubtful), "room": room_}
-        rows += doubtful
-    facts = {"of": runs_of(tables), "codes": codes, "clocks": clocks}
+        clocks[metric] = {"doubtful": len(touched), "room": room_}
+        rows += touched
+    facts = {"of": runs_of(section.tables), "codes": codes, "clocks": clocks}
     return Observation("footnote_doubts", None, facts, evidence(rows))
 
 
@@ -317,7 +308,7 @@ def footnote_doubts(tables: Tables) -> Observation | None:
 
 
 def ladder_time(section: Section) -> Observation | None:
-    """How many steps shorten the kernel, and what the others do."""
+    """The steps by the verdict on their kernels."""
     at = headline(section)
     found = gains(section, KERNEL, at)
     if not found:
@@ -350,7 +341,7 @@ def _from_the_very_first(section: Section, at: int) -> tuple[dict[str, Any], Spe
 
 
 def ladder_rate(section: Section) -> Observation | None:
-    """How near the ceilings the best steps come: with float32 products alone, and of all."""
+    """The best steps' shares of the ceilings: with float32 products alone, and of all."""
     at, ceilings = headline(section), section.tables.ceilings
     names = {run["device_name"] for run in section.experiment.runs if run["status"] == "ok"}
     if ceilings is None or names != {ceilings.device_name}:
@@ -448,7 +439,7 @@ def _chain(section: Section, names: Sequence[str], at: int) -> list[dict[str, An
 
 
 def ladder_why(section: Section) -> Observation | None:
-    """What fell most with the steps that shorten the kernel."""
+    """The counters that fall most with the steps that shorten the kernel."""
     at = headline(section)
     helping = [n for n, s in gains(section, KERNEL, at).items() if s.verdict == FASTER]
     falls = [fall for name in helping if (fall := moved(section, name, at)) is not None]
@@ -556,15 +547,14 @@ def ladder_growth(section: Section) -> Observation | None:
     whole = {name: each[last] / each[first] for name, each in times.items()}
     step = {name: each[last] / each[before] for name, each in times.items()}
     operations = work[last] / work[first]
-    keeps_up = {words.growth(factor, operations) for factor in whole.values()}
+    grown = [section.growth(KERNEL, name, "", last) for name in names]
     facts = {
         **{"p": section.symbol, "first": first, "before": before, "last": last},
         **{"operations": operations, "last_operations": work[last] / work[before]},
         **{"whole": _extremes(whole), "step": _extremes(step)},
-        "below": keeps_up <= {"below", "near"},
+        "below": all(each and each.low and MUCH / each.low < operations for each in grown),
     }
-    rows = [section.growth(KERNEL, name, "", last) for name in names]
-    return Observation("ladder_growth", section.name, facts, evidence(rows))
+    return Observation("ladder_growth", section.name, facts, evidence(grown))
 
 
 def _extremes(factors: Mapping[str, float]) -> list[dict[str, Any]]:
@@ -574,29 +564,39 @@ def _extremes(factors: Mapping[str, float]) -> list[dict[str, Any]]:
 
 
 def ladder_rates(section: Section) -> Observation | None:
-    """Whose rate stops growing along the sweep, from where on, and how far the fastest's goes."""
+    """Whose rate stays the same from which value on, and how far that of the fastest one goes."""
     names = section.implementations
     values = section.values(names, "", RATE)
     if len(values) < 3:
         return None
     rates = {name: section.medians(RATE, name, "") for name in names}
-    best = max(
-        names, key=lambda name: (round(math.log(rates[name][values[-1]]), 2), -names.index(name))
-    )
+    best, rows = fastest_kernel(section, values[-1], names), list[Speed | None]()
     steady = list[dict[str, Any]]()
     for name in names:
-        since = next(v for v in values if _steady([rates[name][w] for w in values if w >= v]))
+        since = values[-1]
+        for before, after in reversed([*itertools.pairwise(values)]):
+            low, high = _rate_step(section, name, before, after)
+            if not 1 / words.margins(1) < low <= high < words.margins(1):
+                break
+            since = before
         if since != values[-1]:
             steady.append({"name": name, "since": since, "rate": rates[name][values[-1]]})
+            rows += [section.step(KERNEL, name, "", v) for v in values if v > since]
     facts = {
         **{"p": section.symbol, "steady": sorted(steady, key=lambda e: e["since"])[:1]},
         **{"best": best, "rates": [rates[best][v] for v in values]},
+        "rises": _rate_step(section, best, *values[-2:])[0] > words.margins(1),
     }
-    return Observation("ladder_rates", section.name, facts)
+    return Observation("ladder_rates", section.name, facts, evidence(rows))
 
 
-def _steady(rates: Sequence[float]) -> bool:
-    return max(rates) / min(rates) <= STEADY
+def _rate_step(section: Section, name: str, before: int, after: int) -> tuple[float, float]:
+    """The interval of the factor by which a rate rises in a step; 0 to infinity without one."""
+    step, work = section.step(KERNEL, name, "", after), _operations(section)
+    if step is None or step.low is None or step.high is None:
+        return 0.0, math.inf
+    more = work[after] / work[before]
+    return more * step.low, more * step.high
 
 
 def ladder_split(section: Section) -> Observation | None:
@@ -622,24 +622,24 @@ def ladder_split(section: Section) -> Observation | None:
 
 
 def _data(section: Section, at: int) -> int:
-    """How many numbers each input of a case has."""
+    """The number of elements of each input of a case."""
     run: Row = next(r for r in section.experiment.runs if section.experiment.value_of(r) == at)
     return int(run["batch_size"] * run["seq_len"] * run["head_dim"])
 
 
 def ladder_streams(section: Section) -> Observation | None:
-    """Where a step that leaves the kernel as it is gains with the copies, and where it costs."""
+    """The cases in which a step gains or costs with the copies alone, most and least data."""
     for before, name in section.experiment.steps:
-        kernels = section.speeds(KERNEL, name, "", before).values()
+        kernels = {speed.verdict for speed in section.speeds(KERNEL, name, "", before).values()}
         hosts = section.speeds(HOST, name, "", before)
         pays = [at for at, speed in hosts.items() if speed.verdict == FASTER]
         costs = [at for at, speed in hosts.items() if speed.verdict == SLOWER]
-        if not pays or any(speed.is_decided for speed in kernels):
+        if not pays or kernels & {FASTER, SLOWER}:
             continue
         most = max(pays, key=lambda at: _data(section, at))
         least = min(costs, key=lambda at: _data(section, at)) if costs else None
         facts = {
-            **{"name": name, "label": label_of(section, name)},
+            **{"name": name, "label": label_of(section, name), "same": kernels == {EQUAL}},
             "pays": _copied(section, name, before, most),
             "costs": None if least is None else _copied(section, name, before, least),
         }
@@ -705,7 +705,7 @@ CASES: tuple[Callable[[Section], Observation | None], ...] = (ladder_streams, la
 
 
 def _observers(section: Section) -> Sequence[Callable[[Section], Observation | None]]:
-    """What a section may say: of growing problems, of the steps, or of other cases."""
+    """The observations of a section: on growing problems, on the steps, or on other cases."""
     if section.experiment.is_ordered:
         return GROWING
     climbing = ladder_of(section.tables.experiments)
@@ -713,14 +713,11 @@ def _observers(section: Section) -> Sequence[Callable[[Section], Observation | N
 
 
 def story(tables: Tables) -> Iterator[Observation]:
-    """What the report says, in its order; of a simulator no times."""
+    """All observations of a dataset, in the report's order; of a simulator no times."""
     if any(experiment.is_simulated for experiment in tables.experiments):
         yield simulated(tables)
         return
-    for observe in FRONT:
-        if (found := observe(tables)) is not None:
-            yield found
+    if (steps := ladder_section(tables)) is not None:
+        yield from filter(None, (observe(steps) for observe in FRONT))
     for section in tables.sections:
-        for observe_section in _observers(section):
-            if (found := observe_section(section)) is not None:
-                yield found
+        yield from filter(None, (observe(section) for observe in _observers(section)))

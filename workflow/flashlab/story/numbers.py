@@ -1,4 +1,4 @@
-"""How a story prints numbers: the filters of its templates, alike in all languages.
+"""The filters by which templates of stories print numbers, alike in all languages.
 
 Prose has two significant digits, three where a ratio is near 1; a range has those of its larger
 end. The tables beside it have more.
@@ -100,7 +100,7 @@ def percent1(share: float) -> str:
 
 
 def longer(speed: float) -> str:
-    """How much more time a speed below 1 takes, as a percentage."""
+    """The time that a speed below 1 takes more, as a percentage."""
     return f"{100 * (1 / speed - 1):.0f}%"
 
 
@@ -161,7 +161,7 @@ def scaled(value: float, unit: str = "") -> str:
 
 
 def near(value: float, other: float) -> bool:
-    """Whether two numbers are the same to 1%."""
+    """True if two numbers are the same to 1%."""
     return math.isclose(value, other, rel_tol=0.01)
 
 

@@ -22,7 +22,7 @@ DIGITS = 9
 
 @dataclass(frozen=True)
 class Observation:
-    """What one sentence, or a few, of a report say.
+    """The facts of one sentence, or a few, of a report.
 
     Attributes:
         name: of the macro in ``templates/story/<benchmark>.<language>.j2`` that tells it.

@@ -17,6 +17,6 @@ STORIES: Mapping[str, Callable[[Tables], Iterator[Observation]]] = {
 
 
 def observations(tables: Tables) -> list[Observation]:
-    """What the report of a dataset says, in its order."""
+    """All observations of a dataset, in the report's order."""
     story = STORIES.get(tables.benchmark.name)
     return list(story(tables)) if story else []

@@ -55,5 +55,4 @@ def observe(
     read = read_tables(plan_files, tables, ceilings_file)
     judged = read_claims_table(tables.with_name(CLAIMS))
     published = claims_of(read_claims(claims_file), read.benchmark)
-    told = claims(judged, published)
-    write_observations([*observations(read), *filter(None, [told])], output)
+    write_observations([*observations(read), *claims(judged, published)], output)

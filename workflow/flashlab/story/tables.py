@@ -6,7 +6,7 @@ metric; a story tells times as speeds, of which more is better (`Speed`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,7 @@ from flashlab.analysis.comparison_rows import (
     inverse_of,
     variant_words,
 )
+from flashlab.analysis.doubts import DIPS
 from flashlab.analysis.experiment import Experiment, Row, Variant, chosen_metrics
 from flashlab.analysis.run_estimates import RunEstimates
 from flashlab.analysis.series import Series
@@ -36,7 +37,7 @@ _SWAPPED = {FASTER: SLOWER, SLOWER: FASTER}
 
 @dataclass(frozen=True)
 class Speed:
-    """How many times as fast one thing is as another: the inverse of the ratio of their times.
+    """The speed of one thing over another: the inverse of the ratio of their times.
 
     Attributes:
         x: the speed-up; below 1 where it is slower.
@@ -53,8 +54,13 @@ class Speed:
 
     @property
     def is_decided(self) -> bool:
-        """Whether it is decidedly faster or slower."""
+        """True if it is decidedly faster or slower."""
         return self.verdict in (FASTER, SLOWER)
+
+    @property
+    def is_odd(self) -> bool:
+        """True if one of its runs is slower than the sizes beside it leave room for."""
+        return DIPS in str(self.row.get("doubts") or "").split()
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -63,7 +69,7 @@ class Speed:
 
     @property
     def inverse(self) -> Speed:
-        """How many times as fast the other thing is."""
+        """The speed of the other thing over this one."""
         verdict = _SWAPPED.get(self.verdict, self.verdict)
         return Speed(*inverse_of(self.x, self.low, self.high), verdict, self.row)
 
@@ -71,6 +77,12 @@ class Speed:
 def _speed(row: dict[str, Any]) -> Speed:
     numbers = (None if _is_missing(row[n]) else float(row[n]) for n in ("ratio", "low", "high"))
     return Speed(*inverse_of(*numbers), SPEED_WORDS[row["verdict"]], row)
+
+
+def without_odd(speeds: Mapping[int, Speed]) -> dict[int, Speed]:
+    """The speeds of a sweep that rest on no odd run; all where these are fewer than two."""
+    found = {value: speed for value, speed in speeds.items() if not speed.is_odd}
+    return found if len(found) > 1 else dict(speeds)
 
 
 def evidence(speeds: Iterable[Speed | None]) -> list[dict[str, Any]]:
@@ -168,7 +180,7 @@ class Tables:
     def speed(
         self, experiment: str | None, variant: str, metric: str, name: str, over: str, value: Any
     ) -> Speed | None:
-        """How many times as fast one implementation is as another at a value; None: pooled."""
+        """The speed of one implementation over another at a value; None: pooled over all."""
         key = (experiment, IMPLEMENTATIONS, variant, metric)
         if found := self.find(*key, name, over, value):
             return found
@@ -217,7 +229,7 @@ class Tables:
         return table[mine].reset_index(drop=True)
 
     def over(self, name: str, reference: str, metric: str) -> list[Speed]:
-        """How many times as fast one is as another, at each distinct setting of the dataset."""
+        """The speeds of one over another at each distinct setting of the dataset."""
         return [*self.against(name, reference, metric).speed]
 
     @property
@@ -292,7 +304,7 @@ class Section:
     def speeds(
         self, metric: str, name: str, variant: str, over: str | None = None
     ) -> dict[int, Speed]:
-        """How many times as fast an implementation is as another, by value of the sweep."""
+        """The speeds of an implementation over another, by value of the sweep."""
         found = {
             value: self.tables.speed(self.name, variant, metric, name, over or self.baseline, value)
             for value in self.experiment.values
@@ -305,15 +317,15 @@ class Section:
         return self.tables.speed(self.name, variant, metric, name, over, None)
 
     def growth(self, metric: str, name: str, variant: str, value: int) -> Speed | None:
-        """How many times as fast an implementation is at a value as at the first one."""
+        """The speed of an implementation at a value over that at the first one."""
         return self.tables.find(self.name, FIRST, variant, metric, name, name, value)
 
     def step(self, metric: str, name: str, variant: str, value: int) -> Speed | None:
-        """How many times as fast an implementation is at a value as at the one before it."""
+        """The speed of an implementation at a value over that at the one before it."""
         return self.tables.find(self.name, PREVIOUS, variant, metric, name, name, value)
 
     def switched(self, parameter: str, metric: str, name: str, on: str) -> dict[int, Speed]:
-        """How many times as fast an implementation is with a switch on, by value of the sweep."""
+        """The speeds of an implementation with a switch on over off, by value of the sweep."""
         values = self.experiment.values
         found = {
             v: self.tables.find(self.name, parameter, on, metric, name, name, v) for v in values

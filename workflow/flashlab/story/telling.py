@@ -41,7 +41,7 @@ def macros(benchmark: str, language: str) -> Any:
 
 
 def tell(observation: Observation, benchmark: str, language: str) -> str:
-    """What an observation says in a language.
+    """The text of an observation in a language.
 
     Raises:
         StoryError: there is no macro of its name, or it uses a fact that is missing.

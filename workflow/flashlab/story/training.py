@@ -1,4 +1,4 @@
-"""What the report on training says: which attention, compiled or not, and why.
+"""The story of training: which attention, compiled or not, and why.
 
 The runs are alternatives at one setting. Only their times have intervals; the busy time of the GPU,
 its kernels and energy are measured once a process, memory is exact. The GPU's busy time is a lower
@@ -7,6 +7,7 @@ bound of an iteration: who keeps it busy for longer than another one's whole ite
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -71,7 +72,7 @@ def measured(section: Section, metric: str, variant: str | None = None) -> dict[
 
 
 def speed_of(section: Section, one: Alternative, other: Alternative) -> Speed | None:
-    """How many times as fast one alternative is as another."""
+    """The speed of one alternative over another."""
     at, (name, variant), (reference, over) = section.experiment.values[0], one, other
     if variant == over:
         return section.tables.speed(section.name, variant, TIME, name, reference, at)
@@ -102,7 +103,7 @@ def busy_share(section: Section, alternative: Alternative) -> float | None:
 
 
 def graph_breaks(section: Section, name: str) -> int:
-    """How often torch.compile left the graph of a model."""
+    """The number of graph breaks of a compiled model."""
     run = section.run(name, ON, section.experiment.values[0])
     processes = section.experiment.processes_of(run) if run else []
     return max((process["graph_breaks"] or 0 for process in processes), default=0)
@@ -149,11 +150,8 @@ def longest(section: Section, alternative: Alternative) -> float | None:
 # Page one
 
 
-def answer_use(tables: Tables) -> Observation | None:
-    """What becomes of an iteration with a fused attention that is compiled; what is decided."""
-    section = alternatives_of(tables)
-    if section is None:
-        return None
+def answer_use(section: Section) -> Observation | None:
+    """The decided speeds and the memory of an iteration with a fused attention."""
     plain, names = (section.baseline, OFF), fused(section)
     time, memory = value_of(section, TIME, plain), value_of(section, MEMORY, plain)
     if time is None or memory is None:
@@ -182,11 +180,10 @@ def answer_use(tables: Tables) -> Observation | None:
     return Observation("answer_use", None, facts, evidence(found.values()))
 
 
-def answer_which(tables: Tables) -> Observation | None:
+def answer_which(section: Section) -> Observation | None:
     """Which alternatives have the lowest medians, and which can no longer be the fastest."""
-    section = alternatives_of(tables)
-    times = measured(section, TIME) if section else {}
-    if section is None or len(times) < 2:
+    times = measured(section, TIME)
+    if len(times) < 2:
         return None
     best = min(times, key=lambda each: times[each])
     speeds = {each: speed_of(section, each, best) for each in times if each != best}
@@ -224,12 +221,9 @@ def repaid(section: Section) -> dict[str, dict[str, Any]]:
     return found
 
 
-def answer_cost(tables: Tables) -> Observation | None:
-    """What compiling costs those to be compiled, whom it slows, and which attention not to use."""
-    section = alternatives_of(tables)
-    if section is None:
-        return None
-    use, slower, rows = answer_use(tables), list[dict[str, Any]](), list[Speed]()
+def answer_cost(section: Section) -> Observation | None:
+    """The cost of compiling, the attentions that it slows, and those not to use."""
+    use, slower, rows = answer_use(section), list[dict[str, Any]](), list[Speed]()
     advised = use.facts["names"] if use is not None and use.facts["compiled"] else []
     back = {name: each for name, each in repaid(section).items() if name in advised}
     for name in section.implementations:
@@ -260,11 +254,8 @@ def answer_cost(tables: Tables) -> Observation | None:
     return Observation("answer_cost", None, facts, evidence(rows))
 
 
-def effect_attention(tables: Tables) -> Observation | None:
+def effect_attention(section: Section) -> Observation | None:
     """Which attentions are shown to be faster than the naive one, all eager."""
-    section = alternatives_of(tables)
-    if section is None:
-        return None
     plain = (section.baseline, OFF)
     found = {
         n: speed_of(section, (n, OFF), plain) for n in section.implementations if n != plain[0]
@@ -276,11 +267,8 @@ def effect_attention(tables: Tables) -> Observation | None:
     return Observation("effect_attention", None, facts, evidence(speeds.values()))
 
 
-def effect_compile(tables: Tables) -> Observation | None:
+def effect_compile(section: Section) -> Observation | None:
     """Whom compiling helps, and whether it keeps the GPU busy for less time."""
-    section = alternatives_of(tables)
-    if section is None:
-        return None
     found = {n: speed_of(section, (n, ON), (n, OFF)) for n in section.implementations}
     speeds = {name: speed for name, speed in found.items() if speed is not None}
     if not speeds:
@@ -294,10 +282,9 @@ def effect_compile(tables: Tables) -> Observation | None:
     return Observation("effect_compile", None, facts, evidence(speeds.values()))
 
 
-def naive_compiled(tables: Tables) -> Observation | None:
-    """Whether compiling the naive attention makes up for a fused one that is not compiled."""
-    section = alternatives_of(tables)
-    if section is None or not (names := fused(section)):
+def naive_compiled(section: Section) -> Observation | None:
+    """The speed of the naive attention, compiled, over a fused one that is not."""
+    if not (names := fused(section)):
         return None
     one, other = (section.baseline, ON), (names[0], OFF)
     speed = speed_of(section, one, other)
@@ -313,11 +300,8 @@ def naive_compiled(tables: Tables) -> Observation | None:
     return Observation("naive_compiled", None, facts, evidence([speed]))
 
 
-def footnote_doubts(tables: Tables) -> Observation | None:
-    """How many runs have one process, what that leaves undecided, and the warnings on the runs."""
-    section = alternatives_of(tables)
-    if section is None:
-        return None
+def footnote_doubts(section: Section) -> Observation | None:
+    """The number of runs of one process, of undecided ratios, and of warnings."""
     runs = [run for run in section.experiment.runs if run["status"] == "ok"]
     single = [run for run in runs if len(section.experiment.processes_of(run)) == 1]
     times, plain = measured(section, TIME), (section.baseline, OFF)
@@ -327,14 +311,14 @@ def footnote_doubts(tables: Tables) -> Observation | None:
     known = [speed for _, speed in ratios]
     cards = [[cards_of(section, each) for each in pair] for pair, _ in ratios]
     apart = sum(bool(one and other and one != other) for one, other in cards)
-    warned, codes = warned_runs(tables)
+    warned, codes = warned_runs(section.tables)
     if not single and not warned and not apart:
         return None
     facts = {
         **{"single": len(single), "runs": len(runs), "ratios": len(known)},
         "undecided": sum(speed.verdict == UNDECIDED for speed in known),
         "apart": apart,
-        **{"warned": warned, "of": runs_of(tables), "codes": codes},
+        **{"warned": warned, "of": runs_of(section.tables), "codes": codes},
     }
     return Observation("footnote_doubts", None, facts, evidence(known))
 
@@ -406,7 +390,7 @@ def _energy(section: Section, fused: str) -> dict[str, Any] | None:
 
 
 def section_why(section: Section) -> Observation | None:
-    """What a fused attention and compiling do to the GPU's busy time, and who waits for whom."""
+    """The GPU's busy time with the naive attention, a fused one, and that one compiled."""
     names = fused(section)
     steps = [(section.baseline, OFF), *((names[0], v) for v in (OFF, ON))] if names else []
     found = list[dict[str, float]]()
@@ -486,7 +470,7 @@ def section_surprise(section: Section) -> Observation | None:
 
 
 def section_curves(section: Section) -> Observation | None:
-    """Whether any attention's loss differs from the naive one's by more than a seed makes it."""
+    """The attentions whose loss differs from the naive one's by more than a seed makes it."""
     for curve in section.benchmark.curves:
         judged = [
             each
@@ -507,15 +491,18 @@ def section_curves(section: Section) -> Observation | None:
 
 
 def section_take(section: Section) -> Observation | None:
-    """What to remember: the order of the two, and when a faster attention no longer shows."""
-    use, why = answer_use(section.tables), section_why(section)
+    """The lesson: attention, then compilation, and when a faster attention no longer shows."""
+    use, why = answer_use(section), section_why(section)
     if use is None or why is None or not use.facts["compiled"]:
         return None
-    facts = {"host_bound": why.facts["host_bound"]}
-    return Observation("section_take", section.name, facts)
+    eager = [(name, OFF) for name in fused(section)]
+    apart = [speed_of(section, *both) for both in itertools.combinations(eager, 2)]
+    alike = not any(speed is not None and speed.is_decided for speed in apart)
+    facts = {"host_bound": why.facts["host_bound"] and alike}
+    return Observation("section_take", section.name, facts, evidence(apart))
 
 
-FRONT: tuple[Callable[[Tables], Observation | None], ...] = (
+FRONT: tuple[Callable[[Section], Observation | None], ...] = (
     *(answer_use, answer_which, answer_cost),
     *(effect_attention, effect_compile, naive_compiled, footnote_doubts),
 )
@@ -525,17 +512,11 @@ SECTION: tuple[Callable[[Section], Observation | None], ...] = (
     *(section_time, section_rate, section_memory, section_why, section_repeats),
     *(section_surprise, section_curves, section_take),
 )
-"""What the section on the alternatives says, in its order."""
+"""The observations of the section on the alternatives, in its order."""
 
 
 def story(tables: Tables) -> Iterator[Observation]:
-    """What the report says, in its order."""
+    """All observations of a dataset, in the report's order."""
     section = alternatives_of(tables)
-    if section is None:
-        return
-    for observe in FRONT:
-        if (found := observe(tables)) is not None:
-            yield found
-    for observe_section in SECTION:
-        if (found := observe_section(section)) is not None:
-            yield found
+    if section is not None:
+        yield from filter(None, (observe(section) for observe in (*FRONT, *SECTION)))

@@ -21,7 +21,7 @@ def margins(count: int) -> float:
 
 
 def lead(speeds: Mapping[int, Speed]) -> str:
-    """How the lead of one implementation over another changes along a sweep.
+    """The word for the change of one implementation's lead over another along a sweep.
 
     ``turns``: it is decidedly faster at one value and slower at another; ``widening`` or
     ``narrowing``: some interval lies beyond that of an earlier value by more than two margins, in
@@ -51,24 +51,24 @@ def lead(speeds: Mapping[int, Speed]) -> str:
     return "constant" if max(highs) / min(lows) <= margins(3) else NOT_DECIDED
 
 
-def growth(factor: float, operations: float) -> str:
-    """How a time that grows by a factor keeps up with the operations that grow by another.
+def growth(grown: Speed | None, operations: float) -> str:
+    """The word for a time's growth beside the operations', by its interval; else not decided.
 
-    By the ratio s of their logarithms: ``as operations`` (0.9 to 1.1), ``near`` (from 0.8),
-    ``below``, ``above``; ``alone`` where the operations do not grow.
+    By the ratio s of the logarithms of both factors: ``as operations`` (0.9 to 1.1), ``near``
+    (from 0.8), ``below`` (under 1), ``above`` (over 1); ``alone`` where the operations do not grow.
     """
     if math.isclose(operations, 1.0, rel_tol=1e-9):
         return "alone"
-    share = math.log(factor) / math.log(operations)
-    if share > 1.1:
-        return "above"
-    if share >= 0.9:
-        return "as operations"
-    return "near" if share >= 0.8 else "below"
+    if grown is None or grown.low is None or grown.high is None or grown.is_odd:
+        return NOT_DECIDED
+    least, most = sorted(-math.log(x) / math.log(operations) for x in (grown.low, grown.high))
+    if least >= 0.8 and most <= 1.1:
+        return "as operations" if least >= 0.9 else "near"
+    return "below" if most < 1 else "above" if least > 1 else NOT_DECIDED
 
 
 def memory_growth(values: Sequence[int], sizes: Sequence[float]) -> str:
-    """How an exact size changes along a sweep.
+    """The word for the change of an exact size along a sweep.
 
     ``constant`` (within 2%), ``proportional`` (the factor of the sweep, to 1%), ``adds`` (the same
     for each unit, to the byte of MiB), ``quadratic`` (three values, and the last step is more than

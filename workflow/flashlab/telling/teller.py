@@ -1,4 +1,4 @@
-"""Who tells statements in a language: the messages of the catalogs with what they quote."""
+"""Statements in a language: the messages of the catalogs with what they quote."""
 
 from __future__ import annotations
 

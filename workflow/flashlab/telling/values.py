@@ -1,4 +1,4 @@
-"""What is told: statements, and the typed values that they quote, free of any language.
+"""Statements, and the typed values that they quote, free of any language.
 
 A value knows how it is printed; a `Narrator` lends it a language and messages.
 Whatever a report holds as text is `Tellable`: a text that is the same in every
@@ -22,7 +22,7 @@ SHORT_DIGITS = 2
 
 
 class Narrator(Protocol):
-    """What a value needs of a `teller.Teller`: a language, its messages, the benchmark's words."""
+    """The part of a `teller.Teller` that values need: language, messages, the benchmark's words."""
 
     @property
     def language(self) -> str: ...
@@ -252,7 +252,7 @@ def setting(parameter: Parameter, *values: Any) -> Setting:
 
 
 def settings(benchmark: Benchmark, given: Mapping[str, Any]) -> list[Setting]:
-    """What is given of a run, in order of declaration: ``N = 128``, ``causal``.
+    """The given parameters of a run, in order of declaration: ``N = 128``, ``causal``.
 
     A value may be a list of several. Of a whole run nothing is said that is as by default.
     """

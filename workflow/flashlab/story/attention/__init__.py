@@ -1,4 +1,4 @@
-"""What the report on attention says: page one, and a section for each experiment."""
+"""The story of attention: page one, and a section for each experiment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from flashlab.story.attention.group_sections import (
     groups_growth,
     groups_head_dim,
     groups_memory,
-    groups_memory_equal,
     groups_rate,
     groups_rate_definition,
     groups_switch,
@@ -21,9 +20,7 @@ from flashlab.story.attention.group_sections import (
     packed,
 )
 from flashlab.story.attention.group_why import (
-    groups_kernel_class,
-    groups_memory_model,
-    groups_score_line,
+    groups_activity,
     groups_traffic,
     why_launches,
     why_no_matrix_units,
@@ -45,6 +42,7 @@ from flashlab.story.attention.sweep import (
 )
 from flashlab.story.attention.why import (
     memory_limit,
+    rate_backward,
     take,
     why_kernel_class,
     why_memory_model,
@@ -57,39 +55,48 @@ from flashlab.story.attention.why import (
 from flashlab.story.observation import Observation
 from flashlab.story.tables import Section, Tables
 
+Telling = Callable[[Chapter], Observation | None]
+
 SECTION: tuple[Callable[[Section], Observation | None], ...] = (
     *(varies, time_growth, time_lead, time_passes, time_switch),
-    *(rate_growth, rate_definition, memory_growth, memory_equal),
+    *(rate_growth, rate_backward, rate_definition, memory_growth, memory_equal),
     *(why_memory_model, why_traffic, why_kernel_class, why_score_line, why_operators),
     *(why_products, why_none, memory_limit, take),
 )
-"""What a section on two implementations says, in its order."""
+"""The observations of a section on two implementations, in its order."""
 
-CHAPTER: tuple[Callable[[Chapter], Observation | None], ...] = (
+
+def _of_first(observe: Callable[[Section], Observation | None]) -> Telling:
+    """An observation of the first section of a chapter whose baseline stores the scores."""
+    return lambda chapter: observe(chapter.first) if chapter.naive else None
+
+
+CHAPTER: tuple[Telling, ...] = (
     *(groups_varies, groups_growth, groups_head_dim, groups_switch, leaders_section, surprise),
-    *(groups_rate, groups_rate_definition, groups_memory, groups_memory_equal),
-    *(groups_memory_model, groups_traffic, groups_kernel_class, groups_score_line),
-    *(why_no_matrix_units, why_launches, groups_take),
+    *(groups_rate, groups_rate_definition, groups_memory, _of_first(memory_equal)),
+    *(_of_first(why_memory_model), groups_traffic, groups_activity),
+    *(_of_first(why_kernel_class), _of_first(why_score_line), why_no_matrix_units, why_launches),
+    groups_take,
 )
-"""What a chapter on three or more implementations says, in its order."""
+"""The observations of a chapter on three or more implementations, in its order."""
 
-HALF: tuple[Callable[[Chapter], Observation | None], ...] = (groups_growth, leaders_section)
-"""What is said of the half of a chapter that has the mask, beside the one that has none."""
+HALF: tuple[Telling, ...] = (groups_growth, leaders_section)
+"""The observations of a chapter's half with the mask, beside the one without."""
 
-PACKED: tuple[Callable[[Chapter], Observation | None], ...] = (groups_varies, packed)
-"""What a chapter on packed inputs says."""
+PACKED: tuple[Telling, ...] = (groups_varies, packed)
+"""The observations of a chapter on packed inputs."""
 
 SHARED: tuple[Callable[[Section], Observation | None], ...] = (
     *(varies, shared_bytes, shared_memory, shared_time),
 )
-"""What a section on heads that share keys and values says, however many implementations it has."""
+"""The observations of a section on shared keys and values, of any number of implementations."""
 
 ONCE = ("why_memory_model", "groups_traffic", "why_no_matrix_units", "why_launches")
-"""What is told in the first chapter where it holds: it says no more of another one."""
+"""The observations that are told once, in the first chapter where they hold."""
 
 
 def story(tables: Tables) -> Iterator[Observation]:
-    """What the report says, in its order."""
+    """All observations of a dataset, in the report's order."""
     groups = groups_of(tables)
     if groups is not None:
         yield from groups_page_one(tables, groups)

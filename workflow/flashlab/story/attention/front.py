@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flashlab.story import words
-from flashlab.story.attention.gaps import failures
+from flashlab.story.attention.gaps import failures, odd_runs
 from flashlab.story.attention.shared import is_shared, line_shared
 from flashlab.story.attention.sweep import (
     FORWARD,
@@ -30,7 +30,7 @@ from flashlab.story.attention.sweep import (
     variant_of,
 )
 from flashlab.story.attention.why import saved_of, why_products, why_traffic
-from flashlab.story.doubts import room, runs_of, warned_runs
+from flashlab.story.doubts import doubtful, room, runs_of, warned_runs
 from flashlab.story.observation import Observation
 from flashlab.story.tables import (
     EQUAL,
@@ -43,6 +43,7 @@ from flashlab.story.tables import (
     evidence,
     span,
     speed_span,
+    without_odd,
 )
 
 EVERY = {**PASSES, "total": TOTAL}
@@ -55,7 +56,7 @@ def two_of(tables: Tables) -> tuple[str, str] | None:
 
 
 def counts(speeds: Sequence[Speed]) -> dict[str, int]:
-    """How many of some speeds have each verdict."""
+    """The number of speeds of each verdict."""
     verdicts = [speed.verdict for speed in speeds]
     return {word: verdicts.count(word) for word in (FASTER, SLOWER, EQUAL, UNDECIDED)}
 
@@ -73,7 +74,7 @@ def memory_shares(tables: Tables, name: str, base: str) -> list[float]:
 
 
 def dataset_pooled(tables: Tables, name: str, metric: str) -> Speed | None:
-    """How many times as fast one is as the baseline over all settings of the dataset."""
+    """The speed of one over the baseline, pooled over all settings of the dataset."""
     return tables.speed(None, "", metric, name, tables.baseline, None)
 
 
@@ -161,7 +162,7 @@ def answer_use(tables: Tables) -> Observation | None:
 
 
 def _by_pass(speeds: dict[str, list[Speed]]) -> dict[str, Any]:
-    """How many settings each pass is faster or slower at, and by how much."""
+    """The speeds of each pass by verdict, with the number of settings of each."""
     return {
         key: {
             "of": len(speeds[key]),
@@ -176,7 +177,7 @@ def _leads(section: Section) -> tuple[str, dict[int, Speed]] | None:
     names = pair(section)
     if names is None or is_switch(section):
         return None
-    total = section.speeds(TOTAL, names[1], variant_of(section))
+    total = without_odd(section.speeds(TOTAL, names[1], variant_of(section)))
     return (words.lead(total), total) if len(total) > 1 else None
 
 
@@ -192,7 +193,8 @@ def answer_where(tables: Tables) -> Observation | None:
             off, on = (section.speeds(TOTAL, names[1], variant) for variant in (OFF, ON))
             for last in sorted(off.keys() & on.keys())[-1:]:
                 one, other = off[last], on[last]
-                if one.is_decided and other.is_decided and _beyond(one, other):
+                known = one.is_decided and other.is_decided and not (one.is_odd or other.is_odd)
+                if known and _beyond(one, other):
                     facts = {"what": "mask", "at": last, "p": section.symbol}
                     facts |= {"x": [one.x, other.x]}
                     moved.append((max(one.x, other.x) / min(one.x, other.x), facts, [one, other]))
@@ -230,7 +232,7 @@ def answer_where(tables: Tables) -> Observation | None:
 
 
 def _beyond(one: Speed, other: Speed) -> bool:
-    """Whether two intervals lie apart by more than two margins."""
+    """True if two intervals lie apart by more than two margins."""
     if None in (one.low, one.high, other.low, other.high):
         return False
     low, high = sorted((one, other), key=lambda speed: speed.x)
@@ -265,7 +267,7 @@ def answer_why(tables: Tables) -> Observation | None:
 
 
 def answer_cost(tables: Tables) -> Observation | None:
-    """What the recommended one costs: where it is slower, takes more memory, or fails."""
+    """The cost of the recommended one: passes that are slower, more memory, failures."""
     names = two_of(tables)
     use = answer_use(tables)
     if names is None or use is None or use.facts["choice"] == "mixed":
@@ -302,7 +304,9 @@ def _small_heads(tables: Tables, name: str) -> dict[str, Any] | None:
         values = sorted(times)
         for smaller, larger in itertools.pairwise(values):
             step = section.step(TOTAL, name, variant, larger)
-            if 2 * smaller == larger and step is not None and step.verdict == FASTER:
+            if step is None or step.is_odd:
+                continue
+            if 2 * smaller == larger and step.verdict == FASTER:
                 runs = [section.run(name, variant, value) for value in (smaller, larger)]
                 dims = [run["head_dim"] for run in runs if run]
                 return {"d": dims, "longer": times[smaller] / times[larger] - 1}
@@ -326,7 +330,7 @@ def answer_scope(tables: Tables) -> Observation | None:
 # A line a sweep
 
 
-def line_sweep(section: Section, number: int) -> Observation | None:
+def line_sweep(section: Section) -> Observation | None:
     """A sweep in one line: what grows how much, and what becomes of the lead."""
     growth, memory = time_growth(section), memory_growth(section)
     names = pair(section)
@@ -337,19 +341,18 @@ def line_sweep(section: Section, number: int) -> Observation | None:
     values = section.values(names, variant_of(section), TOTAL)
     work = operations(section, variant_of(section), values)
     facts = {
-        **{"number": number, "p": section.symbol, "base": names[0], "new": names[1]},
+        **{"p": section.symbol, "base": names[0], "new": names[1]},
         **{"factor": values[-1] / values[0], "operations": work[values[-1]] / work[values[0]]},
         "time": [growth.facts["total"][role] for role in ("base", "new")],
         "memory": [memory.facts[f"{role}_memory"]["factor"] for role in ("base", "new")],
         "lead": lead.facts if lead else None,
         "passes": {k: by_verdict(speeds[k]) for k in PASSES} if passes_differ(speeds) else None,
-        "count": len(values),
-        "target": section.name,
+        **{"count": len(speeds["total"]), "target": section.name},
     }
     return Observation("line_sweep", None, facts, growth.evidence)
 
 
-def line_switch(section: Section, number: int) -> Observation | None:
+def line_switch(section: Section) -> Observation | None:
     """The mask in one line: what it does to the total of both at the last length."""
     names = pair(section)
     if names is None or not is_switch(section):
@@ -360,7 +363,7 @@ def line_switch(section: Section, number: int) -> Observation | None:
         return None
     last = common[-1]
     facts = {
-        **{"number": number, "p": section.symbol, "last": last, "base": names[0], "new": names[1]},
+        **{"p": section.symbol, "last": last, "base": names[0], "new": names[1]},
         "effects": {
             role: each[last].facts for role, each in zip(("base", "new"), effects, strict=True)
         },
@@ -371,7 +374,7 @@ def line_switch(section: Section, number: int) -> Observation | None:
 
 
 def footnote_doubts(tables: Tables) -> Observation | None:
-    """How wrong a time would have to be to turn any verdict that rests on a run with a warning."""
+    """The factor by which a time must be wrong to turn a verdict on a run with a warning."""
     names = two_of(tables)
     if names is None:
         return None
@@ -380,18 +383,18 @@ def footnote_doubts(tables: Tables) -> Observation | None:
 
 
 def doubts(tables: Tables, every: Sequence[Speed]) -> Observation | None:
-    """How wrong a time would have to be to turn any of these that rests on a run with a warning."""
-    doubtful = [speed for speed in every if speed.row.get("doubts")]
-    told = [speed for speed in doubtful if speed.is_decided or speed.verdict == EQUAL]
+    """The same of these speeds; None where no run carries a warning."""
+    touched = [speed for speed in every if doubtful(speed)]
+    told = [speed for speed in touched if speed.is_decided or speed.verdict == EQUAL]
     warned, codes = warned_runs(tables)
-    if not warned or not doubtful:
+    if not warned or not touched:
         return None
     rooms = [room(speed) for speed in told]
     facts = {
         **{"of": runs_of(tables), "codes": codes},
         "room": min(rooms) if rooms else None,
         "tight": sum(each < 1.1 for each in rooms),
-        "verdicts": len(told),
+        **{"verdicts": len(told), "odd": odd_runs(tables)},
     }
     return Observation("footnote_doubts", None, facts, evidence(told))
 
@@ -402,13 +405,9 @@ FRONT = (answer_passes, answer_use, answer_where, answer_why, answer_cost, answe
 
 def page_one(tables: Tables) -> Iterator[Observation]:
     """Page one: the answer, a line for each section, and what the warnings could change."""
-    for observe in FRONT:
-        if (found := observe(tables)) is not None:
-            yield found
-    for number, section in enumerate(tables.sections, start=1):
+    yield from filter(None, (observe(tables) for observe in FRONT))
+    for section in tables.sections:
         line = line_switch if is_switch(section) else line_sweep
         line = line_shared if is_shared(section) else line
-        if (found := line(section, number)) is not None:
-            yield found
-    if (found := footnote_doubts(tables)) is not None:
-        yield found
+        yield from filter(None, [line(section)])
+    yield from filter(None, [footnote_doubts(tables)])

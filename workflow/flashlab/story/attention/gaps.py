@@ -1,4 +1,4 @@
-"""What is missing or odd: runs that are wrong, do not fit or are not supported, and odd points."""
+"""Runs that are wrong, do not fit or are not supported, and odd points."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from flashlab.analysis.doubts import DIPS
 from flashlab.analysis.experiment import Experiment, Row
 from flashlab.story.observation import Observation
-from flashlab.story.tables import Section
+from flashlab.story.tables import Section, Tables
 
 
 def gaps(sections: Sequence[Section]) -> Observation | None:
@@ -20,23 +20,51 @@ def gaps(sections: Sequence[Section]) -> Observation | None:
 
 
 def odd_points(sections: Sequence[Section]) -> Observation | None:
-    """Runs that are slower than the sizes on both sides of them leave room for."""
-    found: dict[tuple[str, str], set[int]] = {}
+    """Runs of a chapter that are slower than the sizes beside them leave room for.
+
+    Those that are so in another experiment count too, told with the symbol of what is swept there.
+    """
+    found: dict[tuple[str, str, str | None], set[int]] = {}
+    swept = {each.name: each.symbol for each in sections[0].tables.sections}
     for section in sections:
-        experiment = section.experiment
-        for run in experiment.runs:
-            marks = [w for w in run["warnings"] or () if w["code"] == DIPS]
-            if any(mark["experiment"] == section.name for mark in marks):
-                at = found.setdefault((run["implementation"], section.symbol), set())
-                at.add(experiment.value_of(run))
+        for run in section.experiment.runs:
+            marks = {w["experiment"] for w in run["warnings"] or () if w["code"] == DIPS}
+            elsewhere = [swept[name] for name in swept if name in marks]
+            if not elsewhere:
+                continue
+            there = None if section.name in marks else elsewhere[0]
+            at = found.setdefault((run["implementation"], section.symbol, there), set())
+            at.add(section.experiment.value_of(run))
     if not found:
         return None
-    points = [{"name": name, "p": p, "at": sorted(at)} for (name, p), at in found.items()]
+    points = [
+        {"name": name, "p": p, "at": sorted(at), "there": there}
+        for (name, p, there), at in found.items()
+    ]
     return Observation("odd_points", sections[0].name, {"of": points})
 
 
+def odd_runs(tables: Tables) -> list[dict[str, Any]]:
+    """The runs that are odd in an experiment, with how many experiments have each."""
+    found = []
+    for section in tables.sections:
+        experiment = section.experiment
+        for run in experiment.runs:
+            codes = {
+                w["code"] for w in run["warnings"] or () if w.get("experiment") == section.name
+            }
+            if DIPS in codes:
+                key = experiment.key_of(run)
+                shared = [
+                    e for e in tables.sections if key in map(e.experiment.key_of, e.experiment.runs)
+                ]
+                about = {"name": run["implementation"], "p": section.symbol}
+                found.append({**about, "at": experiment.value_of(run), "shared": len(shared)})
+    return found
+
+
 def failures(sections: Sequence[Section]) -> list[dict[str, Any]]:
-    """What has no numbers in some sections: who, where, and why, each place once.
+    """The runs without numbers of some sections: implementation, values and status.
 
     Twins with packed inputs are left out: they fail where the ones with separate inputs do.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -41,7 +42,7 @@ from flashlab.story.tables import (
 )
 
 USES = {"inference": FORWARD, "training": TOTAL}
-"""What one chooses for, and the time that counts there."""
+"""The uses that one chooses for, and the time that counts there."""
 
 MOST_CLAUSES = 2
 """Stretches of settings that are told for each use, beside what departs from them decidedly."""
@@ -136,7 +137,7 @@ def _by_setting(ranked: pd.DataFrame) -> pd.DataFrame:
 
 
 def _clause(words_: dict[str, Any], inside: pd.DataFrame) -> dict[str, Any] | None:
-    """Who leads in a stretch: one that is best, or within the margin of it, at all its settings.
+    """The leader of a stretch: one that is best, or within the margin of it, at all its settings.
 
     Else those that are not told apart from the best at any of them; None where there are not two.
     """
@@ -167,7 +168,7 @@ def _clause(words_: dict[str, Any], inside: pd.DataFrame) -> dict[str, Any] | No
 
 
 def leading(table: pd.DataFrame, metric: str, names: Sequence[str]) -> dict[str, Any] | None:
-    """Who leads by a time in stretches of d and N that do not overlap, the widest first.
+    """The leaders by a time in stretches of d and N that do not overlap, the widest first.
 
     Of two that are as wide, the one with the larger lead comes first. ``clauses`` are
     `MOST_CLAUSES` of them, and of the others the one with the largest lead that is decided at each
@@ -211,7 +212,7 @@ def answer_leaders(tables: Tables, groups: Groups) -> Observation | None:
 
 
 def answer_own(tables: Tables, groups: Groups) -> Observation | None:
-    """What the project's own kernel adds to the best of the other fused ones."""
+    """The speed of the project's own kernel over the best of the other fused ones, by use."""
     mine = groups.mine
     if mine is None or not groups.others:
         return None
@@ -244,7 +245,7 @@ def _against_best(tables: Tables, mine: str, others: Sequence[str], metric: str)
 
 
 def _own_facts(found: pd.DataFrame) -> dict[str, Any]:
-    """How often it is faster, by how much and where most; where it is not told apart, or slower."""
+    """The settings at which it is faster, not told apart or slower, with its speeds."""
     faster, slower = _of_verdict(found, FASTER), _of_verdict(found, SLOWER)
     open_ = _of_verdict(found, UNDECIDED, EQUAL)
     top = max(found.index, key=lambda row: found.speed[row].x)
@@ -277,7 +278,7 @@ def _own_facts(found: pd.DataFrame) -> dict[str, Any]:
 
 
 def answer_groups_cost(tables: Tables, groups: Groups) -> Observation | None:
-    """Where a pass of a fused implementation is slower than that of the naive one, the worst first.
+    """The passes of fused implementations that are slower than the naive one's, the worst first.
 
     What is wrong stands above everything on page one, and is no part of this.
     """
@@ -344,14 +345,14 @@ def _cell(cells: pd.DataFrame, key: tuple[Any, ...]) -> dict[str, Any] | None:
 # A line a chapter
 
 
-def line_groups_sweep(chapter: Chapter, number: int) -> Observation | None:
+def line_groups_sweep(chapter: Chapter) -> Observation | None:
     """A sweep in one line: what grows how much, for the naive one and for the fused."""
     time, memory = groups_time(chapter), groups_memory(chapter)
     if time is None or memory is None:
         return None
     naive = time.facts["naive"] if time.facts["naive"] == memory.facts["naive"] else None
     facts = {
-        **{"number": number, "target": chapter.name, "naive": naive},
+        **{"target": chapter.name, "naive": naive},
         **{key: time.facts[key] for key in ("p", "first", "last", "operations", "growth", "d")},
         "naive_time": time.facts["stored"][0]["factor"] if naive else None,
         "naive_memory": memory.facts["stored"][0]["factor"] if naive else None,
@@ -360,7 +361,7 @@ def line_groups_sweep(chapter: Chapter, number: int) -> Observation | None:
     return Observation("line_groups_sweep", None, facts, time.evidence)
 
 
-def line_groups_switch(chapter: Chapter, number: int) -> Observation | None:
+def line_groups_switch(chapter: Chapter) -> Observation | None:
     """The mask in one line: what it does to the totals of both groups at the last length."""
     effects = mask_effects(chapter)
     if effects is None:
@@ -369,12 +370,12 @@ def line_groups_switch(chapter: Chapter, number: int) -> Observation | None:
     return Observation(
         "line_groups_switch",
         None,
-        {**facts, "number": number, "target": chapter.name},
+        {**facts, "target": chapter.name},
         evidence(rows),
     )
 
 
-def line_long(chapter: Chapter, number: int) -> Observation | None:
+def line_long(chapter: Chapter) -> Observation | None:
     """Long sequences in one line: who leads at the last one, at what rate, in what memory."""
     section, variant = chapter.main.section, chapter.main.variant
     last = section.experiment.values[-1]
@@ -396,7 +397,7 @@ def line_long(chapter: Chapter, number: int) -> Observation | None:
     naive = chapter.naive
     run = section.run(naive, variant, last) if naive else None
     facts = {
-        **{"number": number, "target": chapter.name, "last": last, "names": first},
+        **{"target": chapter.name, "last": last, "names": first},
         "equal": set(ranked[ranked.name.isin(first)].verdict) <= {choices.BEST, choices.EQUAL},
         "rates": span([rates[name] for name in first]),
         "others": [{"name": name, "rate": rates[name]} for name in others[:3]],
@@ -419,7 +420,7 @@ def tables_of(chapter: Chapter) -> pd.DataFrame:
 
 
 def footnote_groups_doubts(tables: Tables, groups: Groups) -> Observation | None:
-    """What the warnings could change of what is said on page one."""
+    """The verdicts of page one that the warnings could turn."""
     every = [
         speed
         for name in groups.fused
@@ -448,19 +449,11 @@ FRONT = (
 
 def groups_page_one(tables: Tables, groups: Groups) -> Iterator[Observation]:
     """Page one: the answer, the map, a line a chapter, and what the warnings could change."""
-    for observe in FRONT:
-        if (found := observe(tables, groups)) is not None:
-            yield found
-    for number, chapter in enumerate(chapters_of(tables, groups), start=1):
-        if chapter.packed:
-            continue
+    yield from filter(None, (observe(tables, groups) for observe in FRONT))
+    for chapter in chapters_of(tables, groups):
         if is_shared(chapter.first):
-            found = line_shared(chapter.first, number)
-            yield from () if found is None else (found,)
-            continue
-        for line in (line_groups_switch, line_long, line_groups_sweep):
-            if (found := line(chapter, number)) is not None:
-                yield found
-                break
-    if (found := footnote_groups_doubts(tables, groups)) is not None:
-        yield found
+            yield from filter(None, [line_shared(chapter.first)])
+        elif not chapter.packed:
+            lines = (line_groups_switch, line_long, line_groups_sweep)
+            yield from itertools.islice(filter(None, (line(chapter) for line in lines)), 1)
+    yield from filter(None, [footnote_groups_doubts(tables, groups)])

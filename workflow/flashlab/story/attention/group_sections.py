@@ -1,4 +1,4 @@
-"""What a chapter on three or more implementations says: the groups first, then who leads.
+"""Observations of a chapter on three or more implementations: the groups first, then the leaders.
 
 A function an observation, from the chapter's tables to the facts of its macro, or None where its
 condition does not hold. Times are in ms, rates in the benchmark's unit, memory in MiB.
@@ -51,7 +51,7 @@ ALIKE = 3
 
 
 def groups_varies(chapter: Chapter) -> Observation:
-    """What varies in the chapter, which may have experiments with and without the mask."""
+    """The swept and fixed sizes of a chapter, with and without the mask."""
     found = varies(chapter.first)
     if len(chapter.sections) == 1:
         return found
@@ -71,7 +71,7 @@ def groups_varies(chapter: Chapter) -> Observation:
 
 
 def groups_time(chapter: Chapter) -> Observation | None:
-    """How the totals of both groups grow from end to end, and where they end."""
+    """The growth of both groups' total times from end to end, and the times at the last value."""
     section, variant, fused = chapter.main.section, chapter.main.variant, chapter.whole
     naive = chapter.naive
     if chapter.switch or naive is None or not fused:
@@ -105,7 +105,7 @@ def groups_time(chapter: Chapter) -> Observation | None:
         "alike": max(factors.values()) / min(factors.values()) <= words.margins(ALIKE),
         "range": span([*factors.values()]),
         "count": len(times),
-        "keeps_up": {words.growth(f, work[last] / work[first]) for f in factors.values()}
+        "keeps_up": {words.growth(each, work[last] / work[first]) for each in grown.values()}
         <= {"as operations", "near"},
         "turns": turning(chapter, fused),
         "no_faster": _no_faster(section, variant, fused, swept),
@@ -158,7 +158,7 @@ def _no_faster(
 
 
 def groups_growth(chapter: Chapter) -> Observation | None:
-    """How the totals grow, where the sweep is not one of head dimensions at equal operations."""
+    """The growth of the totals, but of a sweep of head dimensions at equal operations."""
     return groups_time(chapter) if groups_head_dim(chapter) is None else None
 
 
@@ -220,7 +220,7 @@ def _most_common(values: Sequence[int]) -> int:
 
 
 def mask_effects(chapter: Chapter) -> tuple[dict[str, Any], list[Speed]] | None:
-    """What the mask does to the totals of both groups at the last length, and at the first."""
+    """The mask's effect on both groups' totals at the last and the first length, and its rows."""
     section = chapter.first
     if not chapter.switch or not chapter.fused:
         return None
@@ -257,7 +257,7 @@ def _shared_verdict(speeds: Sequence[Speed]) -> str | None:
 
 
 def groups_switch(chapter: Chapter) -> Observation | None:
-    """What the mask does to time: the fused ones in total, those that store the scores by pass."""
+    """The mask's effect on time: on the fused ones in total, on those that store scores by pass."""
     found = mask_effects(chapter)
     if found is None:
         return None
@@ -281,7 +281,7 @@ def groups_switch(chapter: Chapter) -> Observation | None:
 
 
 def leaders_section(chapter: Chapter) -> Observation | None:
-    """Who leads each pass along the sweep, by how much; and the project's own against them."""
+    """The leaders of each pass along the sweep, and the project's own kernel against them."""
     others = chapter.others
     if len(others) < 2:
         return None
@@ -430,7 +430,7 @@ def memory_at(section: Section, name: str, variant: str, value: int) -> float | 
 
 
 def groups_memory(chapter: Chapter) -> Observation | None:
-    """How the exact peak memory of both groups grows, and which fused one takes least."""
+    """The growth of both groups' exact peak memory, and the fused one that takes least."""
     section, variant, fused = chapter.main.section, chapter.main.variant, chapter.whole
     naive = chapter.naive
     if chapter.switch or naive is None or not fused:
@@ -482,16 +482,11 @@ def groups_memory(chapter: Chapter) -> Observation | None:
     return Observation("groups_memory", chapter.name, facts)
 
 
-def groups_memory_equal(chapter: Chapter) -> Observation | None:
-    """That the mask changes no peak memory."""
-    return memory_equal(chapter.first) if chapter.switch else None
-
-
 # Packed inputs
 
 
 def packed(chapter: Chapter) -> Observation | None:
-    """Whether it matters that q, k and v come in one tensor."""
+    """The comparisons of packed inputs with separate ones, by verdict."""
     section, counts, rows = chapter.first, dict[str, int](), list[Speed]()
     changed: list[dict[str, Any]] = []
     for name, of in chapter.packed.items():
@@ -520,15 +515,15 @@ def packed(chapter: Chapter) -> Observation | None:
 
 
 def groups_take(chapter: Chapter) -> Observation | None:
-    """What to remember of a chapter: chosen by what is swept, and by what was decided."""
+    """The lesson of a chapter, chosen by the swept parameter and by verdicts."""
     section, swept = chapter.first, chapter.first.experiment.parameter.name
     if chapter.naive is None or not chapter.fused:
         return None
     if chapter.switch:
         return _take_mask(chapter)
-    base = {"p": section.symbol, "naive": chapter.naive}
-    if swept == "batch_size" and not turning(chapter, [*chapter.stored, *chapter.fused]):
-        return Observation("groups_take", chapter.name, {**base, "lesson": "batch"})
+    base: dict[str, Any] = {"p": section.symbol, "naive": chapter.naive}
+    if swept == "batch_size" and (best := _always_best(chapter)):
+        return Observation("groups_take", chapter.name, {**base, "lesson": "batch", "names": best})
     if swept == "seq_len" and (found := _take_long(chapter)):
         facts = {**base, **found, "lesson": "long", "masked": _take_masked(chapter, found)}
         return Observation("groups_take", chapter.name, facts)
@@ -557,12 +552,20 @@ def groups_take(chapter: Chapter) -> Observation | None:
     return Observation("groups_take", chapter.name, facts, evidence(rows))
 
 
+def _always_best(chapter: Chapter) -> list[str]:
+    """The fused ones that are the best in total, or decidedly within its margin, at every value."""
+    ranked = ranking_along(chapter.main.section, chapter.main.variant, TOTAL, chapter.fused)
+    suits = ranked[ranked.verdict.isin([choices.BEST, choices.EQUAL])]
+    found = suits.groupby("name", sort=False)["value"].nunique()
+    return [str(name) for name in found[found == ranked["value"].nunique()].index]
+
+
 LONG = 4096
 """The sequence length from which a sweep is one of long sequences."""
 
 
 def _take_long(chapter: Chapter) -> dict[str, Any] | None:
-    """Who leads in total from which length on, to the end of a sweep of long sequences."""
+    """The leaders in total at the end of a sweep of long sequences, and from which length on."""
     section, variant = chapter.main.section, chapter.main.variant
     if section.experiment.values[-1] < LONG or len(chapter.others) < 2:
         return None
@@ -575,7 +578,7 @@ def _take_long(chapter: Chapter) -> dict[str, Any] | None:
 
 
 def _take_masked(chapter: Chapter, full: dict[str, Any]) -> dict[str, Any] | None:
-    """Who leads so with the mask, and whether they are the same; None without that half."""
+    """The same with the mask, and ``same``: they are those without it; None without that half."""
     found = next((found for half in chapter.halves if (found := _take_long(half))), None)
     if found is None:
         return None
@@ -584,7 +587,7 @@ def _take_masked(chapter: Chapter, full: dict[str, Any]) -> dict[str, Any] | Non
 
 
 def _take_mask(chapter: Chapter) -> Observation | None:
-    """How far the mask widens the lead of the fused ones over the naive one at the last length."""
+    """The leads of the fused ones over the naive one that the mask widens at the last length."""
     section = chapter.first
     off, on = (
         {n: section.speeds(TOTAL, n, variant) for n in chapter.fused} for variant in (OFF, ON)

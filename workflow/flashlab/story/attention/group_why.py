@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +13,6 @@ from flashlab.story.attention.sweep import BACKWARD, FORWARD
 from flashlab.story.attention.why import (
     counted,
     counters_evidence,
-    masked_kernels,
-    score_line,
-    scores_in_peak,
     traffic_of,
 )
 from flashlab.story.observation import Observation
@@ -26,17 +24,15 @@ ALIKE_BYTES = 1.10
 IDLE = 1.0
 """Percent of the time below which Tensor Cores are hardly used."""
 
+STEADY = 1.10
+"""Within what factor an implementation's Tensor Core activity is alike at both ends of a sweep."""
+
 FEW = 0.8
 """Of the bytes of others, what is decidedly less."""
 
 
-def groups_memory_model(chapter: Chapter) -> Observation | None:
-    """How much of the naive one's peak the scores are, where the exact model gives it."""
-    return scores_in_peak(chapter.first, chapter.main.variant) if chapter.naive else None
-
-
 def groups_traffic(chapter: Chapter) -> Observation | None:
-    """What the forwards move, by group; and whether Tensor Core activity orders the fused ones."""
+    """The DRAM traffic of the forwards by group, and whether Tensor Core activity orders them."""
     section, variant, naive = chapter.main.section, chapter.main.variant, chapter.naive
     if chapter.switch or naive is None or not chapter.fused:
         return None
@@ -75,12 +71,61 @@ def groups_traffic(chapter: Chapter) -> Observation | None:
     return Observation("groups_traffic", chapter.name, facts, counters_evidence(section, rows))
 
 
+def groups_activity(chapter: Chapter) -> Observation | None:
+    """DRAM traffic and Tensor Core activity of the forwards at both ends of a sweep.
+
+    None along the sequence length, of which `groups_traffic` tells, and where fewer than the naive
+    and two fused implementations were counted at both ends.
+    """
+    section, variant, naive = chapter.main.section, chapter.main.variant, chapter.naive
+    experiment = section.experiment
+    if chapter.switch or naive is None or experiment.parameter.name == "seq_len":
+        return None
+    at = [experiment.values[0], experiment.values[-1]]
+    moved = {
+        name: [traffic_of(section, name, variant, value, FORWARD) for value in at]
+        for name in (naive, *chapter.fused)
+    }
+    both = {
+        name: [each for each in ends if each is not None and each["activity"] > 0]
+        for name, ends in moved.items()
+    }
+    fused = [name for name in chapter.fused if len(both[name]) == len(at)]
+    if len(both[naive]) < len(at) or len(fused) < 2:
+        return None
+    activity = {name: [each["activity"] for each in both[name]] for name in fused}
+    changes = {name: last / first for name, (first, last) in activity.items()}
+    by_change = sorted(fused, key=lambda name: -abs(math.log(changes[name])))
+    facts = {
+        **{"p": section.symbol, "at": at, "naive": naive, "count": len(fused)},
+        "naive_gigabytes": [each["gigabytes"] for each in both[naive]],
+        "gigabytes": [
+            [pick(both[name][end]["gigabytes"] for name in fused) for pick in (min, max)]
+            for end in range(len(at))
+        ],
+        "trend": _trend([*changes.values()]),
+        "fused": [{"name": name, "activity": activity[name]} for name in by_change[:3]],
+        "activity": [pick(map(pick, activity.values())) for pick in (min, max)],
+    }
+    rows = [(name, variant, value) for name in (naive, *fused) for value in at]
+    return Observation("groups_activity", chapter.name, facts, counters_evidence(section, rows))
+
+
+def _trend(changes: Sequence[float]) -> str:
+    """The change that all activities have in common, from their ratios of the last to the first."""
+    if all(change < 1 / STEADY for change in changes):
+        return "less"
+    if all(change > STEADY for change in changes):
+        return "more"
+    return "steady" if all(1 / STEADY <= change <= STEADY for change in changes) else "mixed"
+
+
 def _counted(section: Section, names: Sequence[str], variant: str, value: int) -> list[str]:
     return [n for n in names if counted(section, n, variant, value, FORWARD)]
 
 
 def _order(section: Section, variant: str, at: int, fused: dict[str, Any]) -> dict[str, Any] | None:
-    """Whether the busier Tensor Cores are the faster in every decided pair; else the plainest not.
+    """The ends of the order by Tensor Core activity; else the plainest pair that it does not order.
 
     None where no pair is decided. A counterexample is decidedly faster with less activity.
     """
@@ -104,20 +149,6 @@ def _order(section: Section, variant: str, at: int, fused: dict[str, Any]) -> di
         "faster": {"name": one, "activity": fused[one]["activity"]},
         "slower": {"name": other, "activity": fused[other]["activity"]},
     }
-
-
-def groups_kernel_class(chapter: Chapter) -> Observation | None:
-    """What the mask adds to the naive one's forward."""
-    if chapter.naive is None or not chapter.switch:
-        return None
-    return masked_kernels(chapter.first, chapter.naive, None)
-
-
-def groups_score_line(chapter: Chapter) -> Observation | None:
-    """That the naive one's time is a straight line in H or in E."""
-    if chapter.naive is None or chapter.switch:
-        return None
-    return score_line(chapter.first)
 
 
 def _launched(section: Section, name: str, variant: str, value: int, metric: str) -> list[Launched]:
@@ -155,7 +186,7 @@ def why_no_matrix_units(chapter: Chapter) -> Observation | None:
 
 
 def _is_slower(section: Section, name: str, variant: str, value: int) -> bool:
-    """Whether a forward is decidedly slower than that of the naive one."""
+    """True of a forward that is decidedly slower than that of the naive one."""
     speed = section.speeds(FORWARD, name, variant).get(value) if name != section.baseline else None
     return speed is not None and speed.verdict == SLOWER
 

@@ -26,7 +26,7 @@ PLACE = ["head_dim", "seq_len"]
 """The parameters by which a choice among implementations is told."""
 
 OUTLIER = math.log(words.margins(3))
-"""How wide a group's range is at least, as a logarithm, where one of them is told apart."""
+"""Least width of a group's range, as a logarithm, where one of them is told apart."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Chapter:
 
     @property
     def switch(self) -> bool:
-        """Whether it is about the mask."""
+        """True of a chapter about the mask."""
         return is_switch(self.first)
 
     @property

@@ -1,4 +1,4 @@
-"""What a section on grouped-query attention says: heads of queries that share keys and values.
+"""Observations of a section on grouped-query attention: query heads that share keys and values.
 
 A function an observation, from the section's tables to the facts of its macro, or None where its
 condition does not hold. The sweep goes from the fewest heads of keys and values to the most; what
@@ -24,13 +24,13 @@ from flashlab.story.tables import (
 
 SHARING = "num_kv_heads"
 REPEATS = "repeated"
-"""How a kernel's file says that it takes fewer heads of keys: by repeating them first."""
+"""The word in a kernel's file for taking fewer heads of keys by repeating them first."""
 
 MEBI = 2**20
 
 
 def is_shared(section: Section) -> bool:
-    """Whether the heads of keys and values are what is swept, and nothing along with them."""
+    """True of a section that sweeps the heads of keys and values, and nothing along with them."""
     experiment = section.experiment
     is_swept = experiment.parameter.name == SHARING and not experiment.covaried
     return is_swept and len(experiment.values) > 1
@@ -77,7 +77,7 @@ def repeating(section: Section) -> list[str]:
 
 
 def shared_memory(section: Section) -> Observation | None:
-    """What becomes of each one's exact peak memory, those that repeat the keys apart."""
+    """The exact peak memory of each one at both ends, those that repeat the keys apart."""
     peaks = _peaks(section)
     if not peaks:
         return None
@@ -99,7 +99,7 @@ def shared_memory(section: Section) -> Observation | None:
 
 
 def _speeds(section: Section, metric: str) -> dict[str, Speed]:
-    """How many times as fast each is with the fewest heads of keys as with the most."""
+    """The speed of each with the fewest heads of keys over that with the most."""
     variant, last = variant_of(section), section.experiment.values[-1]
     found = {n: section.growth(metric, n, variant, last) for n in section.implementations}
     return {name: grown.inverse for name, grown in found.items() if grown is not None}
@@ -130,13 +130,13 @@ def shared_time(section: Section) -> Observation | None:
 # Page one
 
 
-def line_shared(section: Section, number: int) -> Observation | None:
+def line_shared(section: Section) -> Observation | None:
     """Sharing in one line: the memory of all, and how many are faster in which pass."""
     peaks, by_pass = _peaks(section), {k: _speeds(section, m) for k, m in PASSES.items()}
     if not peaks or not all(by_pass.values()):
         return None
     facts = {
-        **{"number": number, "target": section.name, **_ends(section)},
+        **{"target": section.name, **_ends(section)},
         "memory": span([after / before for before, after in peaks.values()]),
         "passes": {
             key: {

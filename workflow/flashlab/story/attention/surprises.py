@@ -1,24 +1,28 @@
-"""What is odd in a chapter on three or more implementations: at most one observation of it."""
+"""The surprise of a chapter on three or more implementations: at most one observation."""
 
 from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flashlab.analysis import choices
 from flashlab.story.attention.group_sections import ranking_along
 from flashlab.story.attention.groups import Chapter, VariantSweep
 from flashlab.story.attention.sweep import FORWARD, PASSES, head_dims
+from flashlab.story.attention.why import traffic_of
 from flashlab.story.observation import Observation
 from flashlab.story.tables import FASTER, SLOWER, Speed, evidence
 
 JUMP = 1.3
-"""How many times as much as the median of the others' a rate rises where it jumps."""
+"""Least ratio of a rate's rise to the median of the others' where it jumps."""
+
+MORE = 2.0
+"""Least ratio of a slow pass's DRAM traffic to the most of the others', where it is told."""
 
 FAR_BEHIND = 1.10
-"""How far the whole interval is behind the best where an order has changed."""
+"""Least ratio of a time to the best one's, by its whole interval, where an order has changed."""
 
 
 def surprise(chapter: Chapter) -> Observation | None:
@@ -61,6 +65,7 @@ def surprise_worse_than_naive(chapter: Chapter) -> Observation | None:
             **{"p": section.symbol, "at": at, "d": _dim(chapter.main, at), "pass": key},
             **{"naive": naive, "naive_time": times[naive][at]},
             "of": [{"name": name, "time": times[name][at]} for name in names],
+            "moves": _moves(chapter, names, at, metric),
             "recovers": recovers
             and {
                 **{"at": recovers, "d": _dim(chapter.main, recovers)},
@@ -71,6 +76,27 @@ def surprise_worse_than_naive(chapter: Chapter) -> Observation | None:
             "surprise_worse_than_naive", chapter.name, facts, evidence(slower.values())
         )
     return None
+
+
+def _moves(
+    chapter: Chapter, names: Sequence[str], value: int, metric: str
+) -> dict[str, Any] | None:
+    """The DRAM traffic, in GB, of a slow pass and of the other fused ones that were counted.
+
+    None unless one is slow alone and moves at least `MORE` times the bytes of each other.
+    """
+    section, variant = chapter.main.section, chapter.main.variant
+    counted = {
+        name: traffic["gigabytes"]
+        for name in chapter.fused
+        if (traffic := traffic_of(section, name, variant, value, metric)) is not None
+    }
+    if len(names) > 1 or names[0] not in counted or len(counted) < 3:
+        return None
+    others = [gigabytes for name, gigabytes in counted.items() if name != names[0]]
+    if counted[names[0]] < MORE * max(others):
+        return None
+    return {"gigabytes": counted[names[0]], "others": [min(others), max(others)]}
 
 
 def _dim(sweep: VariantSweep, value: int) -> int | None:

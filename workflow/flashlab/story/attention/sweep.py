@@ -1,4 +1,4 @@
-"""What a section on two implementations says of time, rate and memory along its sweep.
+"""Observations of a section on two implementations: time, rate and memory along its sweep.
 
 A function an observation, from the section's tables to the facts of its macro, or None where its
 condition does not hold. Speeds are those of the other implementation over the baseline; times are
@@ -8,7 +8,7 @@ in ms, rates in the benchmark's unit, memory in MiB.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from flashlab.story import words
@@ -22,6 +22,7 @@ from flashlab.story.tables import (
     Speed,
     evidence,
     speed_span,
+    without_odd,
 )
 
 FORWARD, BACKWARD, TOTAL = "forward_time", "backward_time", "forward_backward_time"
@@ -42,7 +43,7 @@ def _has_numbers(section: Section, name: str) -> bool:
 
 
 def is_switch(section: Section) -> bool:
-    """Whether the section compares the mask on and off."""
+    """True of a section that compares the mask on and off."""
     return section.variants == [OFF, ON]
 
 
@@ -104,8 +105,13 @@ def section_variant(section: Section, run: Any) -> str:
 # What varies
 
 
+def necessary(length: int) -> float:
+    """The share of the operations on N × N scores that a causal mask leaves: (N + 1) / 2N."""
+    return (length + 1) / (2 * length)
+
+
 def varies(section: Section) -> Observation:
-    """What varies, what is fixed, and what that does to the operations."""
+    """The swept and the fixed sizes, and the factor by which the operations grow."""
     variant = variant_of(section)
     values = section.experiment.values
     work = operations(section, variant, values)
@@ -115,6 +121,7 @@ def varies(section: Section) -> Observation:
         "factor": values[-1] / values[0],
         "operations": work[values[-1]] / work[values[0]],
         "mask": "both" if is_switch(section) else variant == ON,
+        "necessary": [necessary(values[0]), necessary(values[-1])] if is_switch(section) else None,
         **sizes_of(section, variant),
     }
     return Observation("varies", section.name, facts)
@@ -124,7 +131,7 @@ def varies(section: Section) -> Observation:
 
 
 def time_growth(section: Section) -> Observation | None:
-    """How the times of both grow from end to end, and in the last step, beside the operations."""
+    """The growth of both times from end to end and in the last step, beside the operations'."""
     names, variant = pair(section), variant_of(section)
     if names is None or is_switch(section):
         return None
@@ -159,14 +166,14 @@ def time_growth(section: Section) -> Observation | None:
     facts["fastest"] = _fastest(section, TOTAL, names[1], variant, values)
     both = [facts["total"][role] for role in ("base", "new")]
     facts["keeps_up"] = _shared(
-        _growth(e["factor"], facts["operations"], section.growth(TOTAL, name, variant, last))
-        for e, name in zip(both, names, strict=True)
+        words.growth(section.growth(TOTAL, name, variant, last), facts["operations"])
+        for name in names
     )
     facts["last_keeps_up"] = _shared(
-        _growth(e["last_step"], facts["last_operations"], section.step(TOTAL, name, variant, last))
-        for e, name in zip(both, names, strict=True)
+        words.growth(section.step(TOTAL, name, variant, last), facts["last_operations"])
+        for name in names
     )
-    alike = facts["keeps_up"] in ("as operations", "near")
+    alike = facts["keeps_up"] in ("as operations", "near") and not any(e["about"] for e in both)
     facts["starts_lower"] = alike and _starts_lower(section, names, variant, first, both)
     facts["slower_before"] = (
         [] if facts["keeps_up"] == "alone" else _slower_before(section, names, variant, values)
@@ -175,34 +182,23 @@ def time_growth(section: Section) -> Observation | None:
     return Observation("time_growth", section.name, facts, evidence(rows))
 
 
-def _growth(factor: float, operations: float, grown: Speed | None) -> str:
-    """How a growth keeps up with the operations (`words.growth`), ``apart`` where it is not known.
-
-    Of one that is known coarsely only that its whole interval is below that of the operations.
-    """
-    word = words.growth(factor, operations)
-    slowest = grown.low if grown is not None else None
-    is_below = word == "below" and slowest is not None and 1 / slowest < operations
-    return word if word == "alone" or is_below or not _is_wide(grown) else "apart"
-
-
 def _is_wide(grown: Speed | None) -> bool:
-    """Whether a growth, or a step of it, is known to no better than ±5%."""
+    """True of a growth, or a step of it, that is known to no better than ±5%."""
     if grown is None or grown.low is None or grown.high is None:
         return True
     return grown.high / grown.low > words.margins(2)
 
 
-def _shared(found: Any) -> str:
-    """The word that both share, else ``apart``."""
+def _shared(found: Iterable[str]) -> str:
+    """The word that both share, else that it is not decided."""
     distinct = set(found)
-    return distinct.pop() if len(distinct) == 1 else "apart"
+    return distinct.pop() if len(distinct) == 1 else words.NOT_DECIDED
 
 
 def _starts_lower(
     section: Section, names: tuple[str, str], variant: str, first: int, grown: Sequence[Any]
 ) -> bool:
-    """Whether both grow alike (within 10%) and the other one is at least twice as fast at once."""
+    """True if both grow alike (within 10%) and the other one is at least twice as fast at once."""
     factors = sorted(each["factor"] for each in grown)
     speed = section.speeds(TOTAL, names[1], variant).get(first)
     alike = factors[-1] / factors[0] <= 1.1 and factors[0] > 1
@@ -212,7 +208,7 @@ def _starts_lower(
 def _fastest(
     section: Section, metric: str, name: str, variant: str, values: Sequence[int]
 ) -> dict[str, Any] | None:
-    """Where an inner value, or the last, is decidedly faster than the one before it; else None."""
+    """The fastest value, if decidedly faster than the one before it; None if it is the first."""
     times = section.medians(metric, name, variant)
     best = min(values, key=times.__getitem__)
     worst = max(values, key=times.__getitem__)
@@ -257,24 +253,27 @@ def passes_of(section: Section, name: str, variant: str) -> dict[str, dict[int, 
 
 
 def passes_differ(speeds: dict[str, dict[int, Speed]]) -> bool:
-    """Whether the passes have opposite decided verdicts somewhere in the sweep."""
+    """True if the passes have opposite decided verdicts somewhere in the sweep."""
     found = [{s.verdict for s in speeds[key].values()} & {FASTER, SLOWER} for key in PASSES]
     forward, backward = found
     return any({one, other} == {FASTER, SLOWER} for one in forward for other in backward)
 
 
 def time_lead(section: Section) -> Observation | None:
-    """Whether the lead of the other implementation grows along the sweep."""
+    """The lead of the other implementation along the sweep, with the word for its change."""
     names, variant = pair(section), variant_of(section)
     if names is None or is_switch(section):
         return None
     speeds = passes_of(section, names[1], variant)
-    total = speeds["total"]
-    if len(total) < 2 or passes_differ(speeds):
+    if len(speeds["total"]) < 2 or passes_differ(speeds):
         return None
+    total = without_odd(speeds["total"])
+    odd = sorted(speeds["total"].keys() - total.keys())
+    speeds = {k: {v: s for v, s in each.items() if v in total} for k, each in speeds.items()}
     values = sorted(total)
     best, worst = (choose(values, key=lambda v: total[v].x) for choose in (max, min))
     verdicts = {speed.verdict for speed in total.values()}
+    pooled = section.pooled(TOTAL, names[1], variant)
     facts = {
         "p": section.symbol,
         "lead": words.lead(total),
@@ -285,18 +284,11 @@ def time_lead(section: Section) -> Observation | None:
         "worst": {"at": worst, **{key: each[worst].x for key, each in speeds.items()}},
         "undecided": [v for v in values if total[v].verdict == UNDECIDED],
         "decided": {key: decided_of(speeds[key]) for key in PASSES},
-        "of": len(values),
-        "pooled": pooled_facts(section, names[1], variant),
+        **{"of": len(values), "odd": odd},
+        "pooled": pooled.facts if pooled else None,
     }
     rows = [speed for each in speeds.values() for speed in each.values()]
     return Observation("time_lead", section.name, facts, evidence(rows))
-
-
-def pooled_facts(section: Section, name: str, variant: str) -> dict[str, Any]:
-    """The speed-ups over the whole sweep, by pass and in total; None where there is none."""
-    every = {**PASSES, "total": TOTAL}
-    found = {key: section.pooled(metric, name, variant) for key, metric in every.items()}
-    return {key: speed.facts if speed else None for key, speed in found.items()}
 
 
 def time_passes(section: Section) -> Observation | None:
@@ -307,12 +299,13 @@ def time_passes(section: Section) -> Observation | None:
     speeds = passes_of(section, names[1], variant)
     if not passes_differ(speeds):
         return None
+    pooled = section.pooled(TOTAL, names[1], variant)
     facts = {
         "p": section.symbol,
         "new": names[1],
         "values": sorted(speeds["forward"]),
         "passes": {key: by_verdict(each) for key, each in speeds.items()},
-        "pooled": pooled_facts(section, names[1], variant),
+        "pooled": pooled.facts if pooled else None,
     }
     rows = [speed for each in speeds.values() for speed in each.values()]
     return Observation("time_passes", section.name, facts, evidence(rows))
@@ -329,13 +322,13 @@ def by_verdict(speeds: dict[int, Speed]) -> dict[str, Any]:
 
 
 def decided_of(speeds: dict[int, Speed]) -> dict[str, Any]:
-    """Where a pass is decidedly faster or slower, and by how much; empty where it is nowhere."""
+    """The values at which a pass is decidedly faster or slower, with its speeds."""
     found = by_verdict(speeds)
     return {verdict: found[verdict] for verdict in (FASTER, SLOWER) if verdict in found}
 
 
 def time_switch(section: Section) -> Observation | None:
-    """What the mask does to the time of both, by pass, at the ends of the sweep."""
+    """The mask's effect on the time of both, by pass, at the ends of the sweep."""
     names = pair(section)
     if names is None or not is_switch(section):
         return None
@@ -360,7 +353,7 @@ def time_switch(section: Section) -> Observation | None:
 def switch_facts(
     section: Section, metric: str, name: str, speeds: dict[int, Speed]
 ) -> dict[str, Any]:
-    """What the mask does to one pass: at both ends, by verdict, pooled, and whether ever more."""
+    """The mask's effect on one pass: at both ends, by verdict, pooled, and whether it rises."""
     values = sorted(speeds)
     pooled = section.switched_pooled(MASK, metric, name, ON)
     ordered = [speeds[value] for value in values]
@@ -430,7 +423,7 @@ def rate_definition(section: Section) -> Observation | None:
         speed = section.switched(MASK, FORWARD, name, ON).get(last)
         if None in both or speed is None or not both[1] < both[0]:  # type: ignore[operator]
             return None
-        rates[role], saved[role] = both, speed.verdict
+        rates[role], saved[role] = both, speed.facts
         rows.append(speed)
     facts = {
         **{"p": section.symbol, "last": last, "base": names[0], "new": names[1]},
@@ -443,7 +436,7 @@ def rate_definition(section: Section) -> Observation | None:
 
 
 def memory_growth(section: Section) -> Observation | None:
-    """How the exact peak memory of both grows."""
+    """The growth of both exact peak memories."""
     names, variant = pair(section), variant_of(section)
     if names is None or is_switch(section):
         return None

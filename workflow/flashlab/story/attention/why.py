@@ -6,6 +6,7 @@ definition of the operations does not give.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,10 +14,13 @@ from typing import Any
 from flashlab.analysis.experiment import EXACT_DIGITS, Row
 from flashlab.analysis.launched import Launched, read_kernels
 from flashlab.analysis.ratios import rounded
+from flashlab.devices import find_device, known_devices
 from flashlab.runs import Run
+from flashlab.story import words
 from flashlab.story.attention.sweep import (
     BACKWARD,
     FORWARD,
+    MASK,
     MEMORY,
     OFF,
     ON,
@@ -34,21 +38,24 @@ from flashlab.story.attention.sweep import (
     variant_of,
 )
 from flashlab.story.observation import Observation
-from flashlab.story.tables import FASTER, SLOWER, Section, evidence
+from flashlab.story.tables import EQUAL, FASTER, SLOWER, Section, evidence
 
 GIGA = 1e9
 LARGEST = 2**24
 """The longest sequence at which the memory model is asked."""
 
 LINE_ERROR = 0.02
-"""How far inner points may lie from the line through the first and the last."""
+"""Largest relative distance of inner points from the line through the first and the last."""
+
+PRODUCTS = 5
+"""The matrix products that the FLOPs of a backward count: 2.5 times the two of a forward."""
 
 AGREEMENT = 0.10
 """Within what share the scores by two independent lines agree."""
 
 
 def counted(section: Section, name: str, variant: str, value: int, metric: str) -> dict[str, float]:
-    """What was counted of a pass, by quantity; empty where nothing was."""
+    """The counters of a pass by quantity; empty where nothing was counted."""
     run = section.run(name, variant, value)
     if run is None or run["status"] != "ok":
         return {}
@@ -75,7 +82,7 @@ def copy_rate(section: Section) -> float | None:
 def traffic_of(
     section: Section, name: str, variant: str, value: int, metric: str
 ) -> dict[str, Any] | None:
-    """What a pass moved on a GPU: kernels, GB, share of copy bandwidth, Tensor Core activity."""
+    """The traffic of a pass on a GPU: kernels, GB, share of bandwidth, Tensor Core activity."""
     found, copied = counted(section, name, variant, value, metric), copy_rate(section)
     if copied is None or "dram_bytes" not in found:
         return None
@@ -130,12 +137,8 @@ def why_traffic(section: Section) -> Observation | None:
 
 
 def why_memory_model(section: Section) -> Observation | None:
-    """How much of the baseline's peak the scores are, where the model is exact to the byte."""
-    return None if pair(section) is None else scores_in_peak(section, variant_of(section))
-
-
-def scores_in_peak(section: Section, variant: str) -> Observation | None:
-    """The same, whatever the baseline is compared with."""
+    """The scores' share of the baseline's peak memory, where the model is exact to the byte."""
+    variant = variant_of(section)
     metric, name = section.benchmark.metric(MEMORY), section.baseline
     if is_switch(section) or metric.account is None:
         return None
@@ -145,19 +148,31 @@ def scores_in_peak(section: Section, variant: str) -> Observation | None:
     run = section.run(name, variant, values[-1])
     if run is None:
         return None
-    given = Run.of(section.benchmark, run)
-    parts = metric.account.parts(given, run["provider"], run["device_name"])
-    exact = metric.exact_model and metric.exact_model(given, run["provider"], run["device_name"])
-    measured = section.medians(MEMORY, name, variant)[values[-1]]
-    if not parts or "scores" not in parts or exact is None:
-        return None
-    if rounded(exact, EXACT_DIGITS) != measured:
+    parts = _exact_parts(section, run, section.medians(MEMORY, name, variant)[values[-1]])
+    if not parts or "scores" not in parts:
         return None
     facts = {
         **{"p": section.symbol, "at": values[-1], "base": name},
         **{"tensor": parts["scores"] / 4, "share": parts["scores"] / sum(parts.values())},
     }
     return Observation("why_memory_model", section.name, facts)
+
+
+def _exact_parts(section: Section, run: Row, measured: float) -> Mapping[str, float] | None:
+    """The parts of a run's peak memory, where the model gives what was measured to the byte.
+
+    A GPU that is not known, as in an imported folder, has the workspaces of one that is.
+    """
+    metric, given = section.benchmark.metric(MEMORY), Run.of(section.benchmark, run)
+    own = run["device_name"]
+    names = [own] if find_device(own) else [device.name for device in known_devices()]
+    if metric.account is None or metric.exact_model is None:
+        return None
+    for device in names:
+        exact = metric.exact_model(given, run["provider"], device)
+        if exact is not None and rounded(exact, EXACT_DIGITS) == measured:
+            return metric.account.parts(given, run["provider"], device)
+    return None
 
 
 def memory_limit(section: Section) -> Observation | None:
@@ -198,14 +213,36 @@ def memory_limit(section: Section) -> Observation | None:
     return Observation("memory_limit", section.name, facts)
 
 
+def rate_backward(section: Section) -> Observation | None:
+    """By how much the baseline's backward rate overstates its work: fewer products than counted."""
+    names, variant = pair(section), variant_of(section)
+    if names is None or is_switch(section) or section.experiment.parameter.name != "seq_len":
+        return None
+    for value in reversed(section.experiment.values):
+        kernels = _kernels(section, names[0], variant, value, BACKWARD)
+        products = sum(kernel.kind == "product" for kernel in kernels)
+        rate = section.medians("backward_rate", names[0], variant).get(value)
+        if 0 < products < PRODUCTS and rate is not None:
+            facts = {
+                **{"base": names[0], "p": section.symbol, "at": value, "products": products},
+                **{"rate": rate, "unit": section.benchmark.rate_unit},
+                "over": PRODUCTS / products - 1,
+            }
+            rows = counters_evidence(section, [(names[0], variant, value)])
+            return Observation("rate_backward", section.name, facts, rows)
+    return None
+
+
 # The mask
 
 
-def _kernels(section: Section, name: str, variant: str, value: int) -> list[Launched]:
+def _kernels(
+    section: Section, name: str, variant: str, value: int, metric: str = FORWARD
+) -> list[Launched]:
     run = section.run(name, variant, value)
-    if run is None or not run["kernels"] or FORWARD not in run["kernels"]:
+    if run is None or not run["kernels"] or metric not in run["kernels"]:
         return []
-    return read_kernels(run["kernels"], FORWARD)
+    return read_kernels(run["kernels"], metric)
 
 
 def _by_class(kernels: Sequence[Launched]) -> dict[str, float]:
@@ -221,15 +258,13 @@ def _matrix_work(kernels: Sequence[Launched]) -> float:
 
 
 def why_kernel_class(section: Section) -> Observation | None:
-    """What the mask adds to the baseline's forward, and whether the other skips what it masks."""
-    names = pair(section)
-    if names is None or not is_switch(section):
+    """The kernels that the mask adds to the baseline's forward, and the work the other skips.
+
+    Of the baseline alone where there is no other one, or more than one.
+    """
+    if not is_switch(section):
         return None
-    return masked_kernels(section, *names)
-
-
-def masked_kernels(section: Section, base: str, new: str | None) -> Observation | None:
-    """The same; of the baseline alone where there is no other one."""
+    base, new = pair(section) or (section.baseline, None)
     names = [base] if new is None else [base, new]
     values = [
         value
@@ -252,6 +287,7 @@ def masked_kernels(section: Section, base: str, new: str | None) -> Observation 
     }
     if not products[0] or not all(each[0] for each in work.values()) or len(on) <= len(off):
         return None
+    speed = section.switched(MASK, FORWARD, new, ON).get(first) if new is not None else None
     slower = sum(after.values()) - sum(before.values())
     masking = sum(
         time for kind, time in more.items() if kind in ("elementwise", "copy", "reduction")
@@ -265,6 +301,7 @@ def masked_kernels(section: Section, base: str, new: str | None) -> Observation 
             for key, value in (("first", first), ("last", last))
             if new is not None
         },
+        "gains_nothing": speed is not None and speed.verdict == EQUAL,
     }
     rows = [(name, variant, at) for name in names for variant in (OFF, ON) for at in (first, last)]
     return Observation("why_kernel_class", section.name, facts, counters_evidence(section, rows))
@@ -305,11 +342,6 @@ E_UNIT = 1024
 
 def why_score_line(section: Section) -> Observation | None:
     """That the baseline's time is a straight line in H or in E, and what the scores cost by it."""
-    return None if pair(section) is None else score_line(section)
-
-
-def score_line(section: Section) -> Observation | None:
-    """The same, whatever the baseline is compared with."""
     swept = section.experiment.parameter.name
     if swept not in ("num_heads", "emb_dim") or is_switch(section):
         return None
@@ -328,7 +360,7 @@ def score_line(section: Section) -> Observation | None:
 
 def _confirmed(section: Section, intercept: float) -> dict[str, Any] | None:
     """The scores by the line in H at the setting that both sweeps share, if they agree."""
-    for number, other in enumerate(section.tables.sections, start=1):
+    for other in section.tables.sections:
         if other.experiment.parameter.name != "num_heads":
             continue
         line = line_of(other, FORWARD)
@@ -339,7 +371,7 @@ def _confirmed(section: Section, intercept: float) -> dict[str, Any] | None:
                 apart = intercept / scores - 1
                 if abs(apart) <= AGREEMENT:
                     heads = run["num_heads"]
-                    return {"number": number, "scores": scores, "apart": abs(apart), "heads": heads}
+                    return {"scores": scores, "apart": abs(apart), "heads": heads}
     return None
 
 
@@ -395,7 +427,7 @@ def why_operators(section: Section) -> Observation | None:
 
 
 def saved_of(section: Section, variant: str, value: int) -> dict[str, Any] | None:
-    """What is saved of the baseline's forward, beside what can be with products as fast.
+    """The share saved of the baseline's forward, beside what can be with products as fast.
 
     ``saved`` and ``others``, the share of all but the products; ``state``: it lies ``within``, is
     decidedly ``beyond``, or ``open``. None where it was not counted, or no interval is known.
@@ -443,14 +475,17 @@ def why_none(section: Section) -> Observation | None:
     at = ends(section, names, variant)
     if at is None:
         return None
-    factors = [
-        section.medians(metric, name, variant)[at[1]]
-        / section.medians(metric, name, variant)[at[0]]
+    values, sweep = section.values(names, variant, TOTAL), at[1] / at[0]
+    grown = [(section.growth(TOTAL, name, variant, at[1]), sweep) for name in names]
+    grown += [
+        (section.step(TOTAL, name, variant, after), after / before)
         for name in names
-        for metric in (TOTAL, MEMORY)
+        for before, after in itertools.pairwise(values)
     ]
-    sweep = at[1] / at[0]
-    nearly = all(math.log(factor) / math.log(sweep) > 0.8 for factor in factors)
+    sizes = [section.medians(MEMORY, name, variant) for name in names]
+    nearly = {words.growth(*each) for each in grown} <= {"as operations", "near"} and all(
+        math.log(each[at[1]] / each[at[0]]) > 0.8 * math.log(sweep) for each in sizes
+    )
     facts = {"p": section.symbol, "nearly": nearly, "counted": bool(found)}
     return Observation("why_none", section.name, facts)
 
@@ -459,7 +494,7 @@ def why_none(section: Section) -> Observation | None:
 
 
 def take(section: Section) -> Observation | None:
-    """What to remember of a section: chosen by what is swept, and by what was decided."""
+    """The lesson of a section, chosen by the swept parameter and by verdicts."""
     names, variant = pair(section), variant_of(section)
     if names is None:
         return None
@@ -488,7 +523,7 @@ def take(section: Section) -> Observation | None:
         if word == "constant":
             share = memory.facts["shares"][1] if memory else None
             return Observation("take", section.name, {**facts, "lesson": "batch", "share": share})
-        return _take_faster(lead, facts) or _take_pooled(section, facts, names[1], variant)
+        return _take_faster(lead, facts) or _take_rest(section, facts, names, variant)
     if swept == "num_heads" and verdict == FASTER and word == "widening":
         return Observation(
             "take", section.name, {**facts, "lesson": "heads"} | _best_d(section, names[1])
@@ -496,26 +531,30 @@ def take(section: Section) -> Observation | None:
     if swept == "emb_dim" and word in ("narrowing", "peaks") and verdict == FASTER:
         last = lead.facts["ends"]["total"][1]
         return Observation("take", section.name, {**facts, "lesson": "large_heads", "last": last})
-    return _take_faster(lead, facts) or _take_pooled(section, facts, names[1], variant)
+    return _take_faster(lead, facts) or _take_rest(section, facts, names, variant)
 
 
 def _take_faster(lead: Observation, facts: Mapping[str, Any]) -> Observation | None:
     """That the other one is faster at every value, where nothing more is to be learned."""
     if lead.facts["verdict"] != FASTER:
         return None
-    more = {"lesson": "faster", "x": lead.facts["range"]["total"]}
+    more = {"lesson": "faster", "x": lead.facts["range"]["total"], "odd": lead.facts["odd"]}
     return Observation("take", lead.section, {**facts, **more}, lead.evidence)
 
 
-def _take_pooled(
-    section: Section, facts: Mapping[str, Any], name: str, variant: str
+def _take_rest(
+    section: Section, facts: Mapping[str, Any], names: tuple[str, str], variant: str
 ) -> Observation | None:
-    """What all values of the sweep decide together, where they do."""
-    pooled = section.pooled(TOTAL, name, variant)
-    if pooled is None or not pooled.is_decided:
+    """The lesson by the sweep's pooled verdict; else by single ones and the memory saved."""
+    pooled = section.pooled(TOTAL, names[1], variant)
+    if pooled is not None and pooled.is_decided:
+        more = {"lesson": "pooled", "pooled": pooled.facts}
+        return Observation("take", section.name, {**facts, **more}, evidence([pooled]))
+    memory, speeds = memory_growth(section), section.speeds(TOTAL, names[1], variant)
+    if memory is None or max(memory.facts["shares"]) * words.margins(1) > 1:
         return None
-    more = {"lesson": "pooled", "pooled": pooled.facts}
-    return Observation("take", section.name, {**facts, **more}, evidence([pooled]))
+    more = {"lesson": "memory", "shares": memory.facts["shares"], "decided": decided_of(speeds)}
+    return Observation("take", section.name, {**facts, **more}, evidence(speeds.values()))
 
 
 def _all(speeds: Mapping[int, Any], verdict: str) -> bool:
@@ -523,12 +562,12 @@ def _all(speeds: Mapping[int, Any], verdict: str) -> bool:
 
 
 def _best_d(section: Section, name: str) -> dict[str, Any]:
-    """The values within 15% of the fastest, by the medians, and how far the slowest is."""
+    """The values but the slowest within 15% of the fastest, by the medians; how far that one is."""
     times = section.medians(TOTAL, name, variant_of(section))
     best = min(times.values())
     dims = head_dims(section, variant_of(section))
-    near = [v for v in times if times[v] / best <= 1.15]
     worst = max(times, key=times.__getitem__)
+    near = [v for v in times if times[v] / best <= 1.15 and v != worst]
     return {
         "near": sorted(dims[v] for v in near),
         "within": math.ceil(100 * (max(times[v] for v in near) / best - 1)) / 100,
@@ -540,7 +579,7 @@ def _best_d(section: Section, name: str) -> dict[str, Any]:
 def _take_mask(
     section: Section, names: tuple[str, str], facts: dict[str, Any]
 ) -> Observation | None:
-    """What the mask does to the lead at the last length; or that it saves nobody any time."""
+    """The lesson of the mask: a lead that widens at the last length, or no time saved anywhere."""
     off, on = (section.speeds(TOTAL, names[1], variant) for variant in (OFF, ON))
     common = sorted(off.keys() & on.keys())
     saved = [section.switched("causal", metric, n, ON) for n in names for metric in PASSES.values()]
@@ -550,7 +589,7 @@ def _take_mask(
         return None
     last = common[-1]
     low, high = off[last].high, on[last].low
-    if off[last].verdict != FASTER or low is None or high is None or high <= low * 1.1025:
+    if off[last].verdict != FASTER or low is None or high is None or high <= low * words.margins(2):
         return None
     effects = [section.switched("causal", TOTAL, name, ON).get(last) for name in names]
     base, new = effects

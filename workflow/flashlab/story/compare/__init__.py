@@ -1,4 +1,4 @@
-"""What a comparison of two datasets or revisions says."""
+"""The story of a comparison of two datasets or revisions."""
 
 from __future__ import annotations
 
@@ -26,11 +26,9 @@ STORY: tuple[Callable[[Compared], Observation | None], ...] = (
     *(answer_gain, answer_ended, answer_other, answer_why, answer_use, answer_ranking),
     *(by_pass, flat, surprise, footnote_doubts, footnote_missing),
 )
-"""What a comparison says, in its order."""
+"""The observations of a comparison, in its order."""
 
 
 def story(compared: Compared) -> Iterator[Observation]:
-    """What a comparison says, in its order."""
-    for observe in STORY:
-        if (found := observe(compared)) is not None:
-            yield found
+    """The observations of a comparison, in its order."""
+    return filter(None, (observe(compared) for observe in STORY))

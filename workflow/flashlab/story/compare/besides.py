@@ -1,4 +1,4 @@
-"""What a comparison says besides: passes, what is flat, a surprise, failures, and doubts."""
+"""Further observations of a comparison: passes, flat ones, a surprise, failures, and doubts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def by_pass(compared: Compared) -> Observation | None:
         return None
     less, more = map(str, means.x.sort_values(ascending=compared.is_gain).index)
     decided = [bool(means.word[name] in (FASTER, SLOWER)) for name in (more, less)]
-    if means.x.max() / means.x.min() <= margins(2) and sum(decided) != 1:
+    low, high = (less, more) if compared.is_gain else (more, less)
+    apart = means.slowest[high] > means.fastest[low]
+    if not apart or (means.x.max() / means.x.min() <= margins(2) and sum(decided) != 1):
         return None
     lengths = rows.seq_len if classes else None
     facts = {

@@ -1,4 +1,4 @@
-"""Whether the second side is faster, for whom and why, and whether the choice changes."""
+"""Observations of a comparison's gain: for whom, why, and the change of the choice."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _changed(compared: Compared, word: str) -> list[dict[str, Any]]:
 
 
 def gain_of_groups(compared: Compared) -> dict[str, Any] | None:
-    """What another device gains for the naive implementation and for the fused ones."""
+    """The gains of another device for the naive implementation and for the fused ones."""
     naive = compared.totals[compared.totals.implementation == compared.benchmark.naive]
     fused, total = compared.totals[compared.totals.group == FUSED], compared.total.name
     mean = compared.pooled(total, FUSED)
@@ -123,7 +123,7 @@ def gain_of_groups(compared: Compared) -> dict[str, Any] | None:
 
 
 def answer_gain(compared: Compared) -> Observation:
-    """Whether the second side is faster, and for whom."""
+    """The speeds of the second side over the first, by group and implementation."""
     speeds = compared.speeds
     facts = {
         **compared.names,
@@ -225,7 +225,7 @@ def fitting(compared: Compared) -> list[dict[str, Any]]:
 
 
 def shapes_of(compared: Compared, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Where runs are, by their sequence length where all have the same, and how many."""
+    """The shapes of runs, by their sequence length where all have the same, and their number."""
     lengths = {run.get("seq_len") for run in runs}
     length = lengths.pop() if len(lengths) == 1 else None
     shapes = [run["shape"] for run in runs]
@@ -233,7 +233,7 @@ def shapes_of(compared: Compared, runs: Sequence[Mapping[str, Any]]) -> dict[str
 
 
 def answer_use(compared: Compared) -> Observation | None:
-    """What another device buys where it gains no speed, and what fits on one of them only."""
+    """The memory that another device has more, and the runs that fit on one of them only."""
     memory, fits = _memory(compared), fitting(compared)
     gain = gain_of_groups(compared)
     if memory is None and not fits:
@@ -265,7 +265,7 @@ def _leaders(pairs: pd.DataFrame) -> pd.Series[str]:
 
 
 def _ranking(compared: Compared, metric: Metric) -> dict[str, Any] | None:
-    """Whether another implementation is decidedly the fastest on the second side, by a metric."""
+    """The settings with another fastest implementation on the second side, by a metric."""
     pairs = [_verdicts_of_side(compared, side, metric.name) for side in compared.names.values()]
     one, other = map(_leaders, pairs)
     both = pd.DataFrame({"one": one, "other": other}).dropna()
@@ -290,7 +290,7 @@ def _ranking(compared: Compared, metric: Metric) -> dict[str, Any] | None:
 
 
 def answer_ranking(compared: Compared) -> Observation | None:
-    """Whether the choice among at least three implementations changes."""
+    """The change of the choice among at least three implementations."""
     if compared.speeds.implementation.nunique() < 3:
         return None
     found = (_ranking(compared, metric) for metric in ranked_by(compared.benchmark))

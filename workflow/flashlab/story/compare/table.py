@@ -99,12 +99,12 @@ def as_speeds(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def counts(rows: pd.DataFrame) -> dict[str, int]:
-    """How many speeds have each verdict."""
+    """The number of speeds of each verdict."""
     return {w: int((rows.word == w).sum()) for w in (FASTER, SLOWER, EQUAL, UNDECIDED)}
 
 
 def ranked_by(benchmark: Benchmark) -> list[Metric]:
-    """What one chooses an implementation by: the totals of times, and the first time."""
+    """The times that one chooses an implementation by: the totals, and the first time."""
     times = [m for m in chosen_metrics(benchmark) if m.unit in TIMES]
     return [*(total for total in benchmark.totals if total in times), *times[:1]]
 
@@ -124,7 +124,7 @@ class Compared:
 
     @property
     def names(self) -> dict[str, str]:
-        """What the sides are called, as facts: ``one`` the reference, ``other`` the judged."""
+        """The names of the sides, as facts: ``one`` the reference, ``other`` the judged."""
         one, other = (side["name"] for side in self.about["sides"])
         return {"one": one, "other": other}
 
@@ -170,7 +170,7 @@ class Compared:
 
     @cached_property
     def is_gain(self) -> bool:
-        """Whether at least as many comparisons are decidedly faster as slower."""
+        """True if at least as many comparisons are decidedly faster as slower."""
         found = counts(self.speeds)
         return found[FASTER] >= found[SLOWER]
 
