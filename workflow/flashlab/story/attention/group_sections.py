@@ -522,8 +522,8 @@ def groups_take(chapter: Chapter) -> Observation | None:
     if chapter.switch:
         return _take_mask(chapter)
     base: dict[str, Any] = {"p": section.symbol, "naive": chapter.naive}
-    if swept == "batch_size" and (best := _always_best(chapter)):
-        return Observation("groups_take", chapter.name, {**base, "lesson": "batch", "names": best})
+    if swept == "batch_size" and _always_best(chapter):
+        return Observation("groups_take", chapter.name, {**base, "lesson": "batch"})
     if swept == "seq_len" and (found := _take_long(chapter)):
         facts = {**base, **found, "lesson": "long", "masked": _take_masked(chapter, found)}
         return Observation("groups_take", chapter.name, facts)
