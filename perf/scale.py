@@ -166,9 +166,7 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
         yield (
             "overview",
             cost_of(
-                lambda: draw_overview(
-                    plans, tables, home / "comparisons.csv", None, languages, overview
-                )
+                lambda: draw_overview(plans, tables, home / "comparisons.csv", languages, overview)
             ),
         )
         config, report, page = (

@@ -351,7 +351,10 @@ INPUTS = {
     "report": {
         *(f"{PACKAGE}/report/{name}.py" for name in ("render", "content")),
         *(f"templates/locale/{language}/LC_MESSAGES/report.po" for language in ("en", "zh_TW")),
-        *(f"templates/{name}" for name in ("report.html.j2", "report.css", "fonts/fonts.conf")),
+        *(
+            f"templates/{name}"
+            for name in ("report.html.j2", "heat.html.j2", "report.css", "fonts/fonts.conf")
+        ),
         *("data/devices.csv", "data/published/training.csv"),
     },
 }

@@ -76,6 +76,13 @@ def test_implementations_are_told_apart_in_greyscale_and_by_their_markers() -> N
     assert len({(look.shade, look.marker) for look in looks.values()}) == len(looks)
 
 
+def test_a_kernel_with_packed_inputs_has_the_colour_of_the_same_one_with_separate_ones() -> None:
+    entries = [{"name": "A", "style": 1}, {"name": "APacked", "style": 5, "packed_of": "A"}]
+    looks = looks_of(entries)
+    assert looks["A"].shade == looks["APacked"].shade
+    assert looks["A"].marker != looks["APacked"].marker
+
+
 def contrast(shade: str) -> float:
     """With white."""
     return 1.05 / (float(np.array([0.2126, 0.7152, 0.0722]) @ linear(shade)) + 0.05)

@@ -81,7 +81,7 @@ class PlantedReport:
         observe(plans, tables, self.claims, None, folder / OBSERVATIONS)
         if drawn is None:
             comparisons = folder / "comparisons.csv"
-            draw_overview(plans, tables, comparisons, None, languages, overview)
+            draw_overview(plans, tables, comparisons, languages, overview)
         else:
             write_json(overview / "drawn.json", list(drawn))
         return folder

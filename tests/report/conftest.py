@@ -215,7 +215,7 @@ class Results:
         for name, plan in zip(names, plans, strict=True) if of_experiments else ():
             draw_figures(plan, tables, self.ceilings, chosen, self.local / "figures" / name)
         comparisons, overview = self.local / "comparisons.csv", self.local / "overview"
-        draw_overview(plans, tables, comparisons, self.ceilings, chosen, overview)
+        draw_overview(plans, tables, comparisons, chosen, overview)
 
 
 @pytest.fixture

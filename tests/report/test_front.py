@@ -21,7 +21,14 @@ from report.reading import TELLERS, elements, en, texts
 from flashlab.figures.style import COLOURS
 from flashlab.files import read_json
 from flashlab.records import Measurement, Record
-from flashlab.report.document import Cell, ExperimentRow, FigureEntry, Front, Sentence
+from flashlab.report.document import (
+    Cell,
+    ExperimentRow,
+    FigureEntry,
+    Front,
+    PrintedMap,
+    Sentence,
+)
 from flashlab.report.front import fitted, kernel_of_torch, map_cell, shortened
 from flashlab.report.render import on_one_page, to_html, to_pdf
 from flashlab.telling.values import say
@@ -88,9 +95,9 @@ def test_the_html_page_says_what_does_not_fit_on_paper(
     ("names", "state", "below"),
     [
         (["A"], "clear", "+20%"),
-        (["A", "B"], "level", "≈ B"),
-        (["A", "B", "C"], "level", "≈ B, C"),
-        (["A", "B", "C", "B"], "level", "≈ B, C, …"),
+        (["A", "B"], "level", "/ B"),
+        (["A", "B", "C"], "level", "/ B / C"),
+        (["A", "B", "C", "B"], "level", "/ B / C / …"),
         (["A", "B"], "changes", "/ B"),
     ],
 )
@@ -195,24 +202,24 @@ def test_the_headline_has_the_ratios_with_their_verdicts(
 
 def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) -> None:
     report = results.compose()
-    drawn = set(read_json(results.local / "overview" / "drawn.json")) - {"summary"}
+    drawn = set(read_json(results.local / "overview" / "drawn.json"))
     all_ = report.implementations
     beside = [figure for row in report.front.experiments for figure in row.figures]
-    shown = [*all_.figures, *beside]
+    shown = [*report.front.figures, *all_.figures, *beside]
     assert sorted(figure.path.stem for figure in shown) == sorted(drawn)
 
 
-def front_of_five(has_figure: bool) -> Front:
-    """Page one with five experiments, each with a figure, and nothing else but another figure."""
-    drawn = FigureEntry("row", Path(), "", "")
+def front_of_five(figures: int = 0, *, has_map: bool = False) -> Front:
+    """Page one with five experiments, each with a figure, and so many figures of its own."""
+    drawn = FigureEntry("drawn", Path(), "", "")
     rows = [ExperimentRow(n, "", "", [drawn], Sentence("", "line")) for n in range(5)]
-    figure = FigureEntry("summary", Path(), "", "") if has_figure else None
-    return Front("", "", [], [], "", [], [], None, rows, figure, None)
+    choices = PrintedMap([], "") if has_map else None
+    return Front("", "", [], [], "", [], [], choices, rows, [drawn] * figures, None)
 
 
 @pytest.mark.parametrize(
     ("room", "left"),
-    [(9, (5, True, 0)), (8, (5, False, 0)), (5, (5, False, 0)), (4, (4, False, 1))],
+    [(9, (5, 1, 0)), (8, (5, 0, 0)), (5, (5, 0, 0)), (4, (4, 0, 1))],
 )
 def test_the_figure_goes_before_an_experiment_does(room: int, left: tuple[int, bool, int]) -> None:
     """A figure takes the room of four experiments, a small one none; no page is laid out twice."""
@@ -221,14 +228,14 @@ def test_the_figure_goes_before_an_experiment_does(room: int, left: tuple[int, b
     def fits(front: Front) -> bool:
         assert front not in seen
         seen.append(front)
-        return len(front.experiments) + 4 * (front.figure is not None) <= room
+        return len(front.experiments) + 4 * len(front.figures) <= room
 
-    front = fitted(front_of_five(has_figure=True), fits)
-    assert (len(front.experiments), front.figure is not None, front.cut) == left
+    front = fitted(front_of_five(figures=1), fits)
+    assert (len(front.experiments), len(front.figures), front.cut) == left
 
 
 def test_what_does_not_fit_goes_from_the_end_after_smaller_type() -> None:
-    front: Front | None = front_of_five(has_figure=False)
+    front: Front | None = front_of_five()
     seen = []
     while front is not None:
         figures = sum(bool(each.figures) for each in front.experiments)
@@ -239,6 +246,15 @@ def test_what_does_not_fit_goes_from_the_end_after_smaller_type() -> None:
         *((True, count, 5, 0) for count in (4, 3, 2, 1, 0)),
         *((True, 0, count, 5 - count) for count in (4, 3, 2, 1)),
     ]
+
+
+def test_beside_a_map_the_experiments_which_have_pages_go_before_its_figures() -> None:
+    front: Front | None = front_of_five(figures=2, has_map=True)
+    seen = []
+    while front is not None:
+        seen.append((front.tight, len(front.experiments), len(front.figures), front.cut))
+        front = shortened(front)
+    assert seen == [(False, 5, 2, 0), (True, 5, 2, 0), *((True, 0, n, 0) for n in (2, 1, 0))]
 
 
 def test_the_maps_colours_are_those_of_the_figures() -> None:

@@ -39,7 +39,7 @@ FUNCTIONS = {
     "profile": "flashlab.compare.command:profile",
     "compare": "flashlab.compare.command:compare",
     "comparison": "flashlab.compare.comparison:write_comparison",
-    "comparison-figures": "flashlab.compare.forest_plots:draw_comparison",
+    "comparison-figures": "flashlab.compare.forest_plot:draw_comparison",
     "comparison-pdf": "flashlab.compare.rendered:write_pdf",
     "comparison-page": "flashlab.compare.rendered:write_page",
     "hw4": "flashlab.hw4.program:print_program",
@@ -178,7 +178,6 @@ def make_parser() -> argparse.ArgumentParser:
     option("plans", **PATHS, help="plan/sweeps/*.json")
     option("--tables", **PATH, help="folder of all tables")
     option("--comparisons", **PATH, help="comparisons.csv")
-    option("--ceilings", **CEILINGS)
     option("--languages", **PATH, help="languages.json")
     option("--output", **PATH, help="folder to draw into")
 

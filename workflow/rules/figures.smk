@@ -33,8 +33,6 @@ rule overview:
         experiments=f"{PLAN}/experiments.json",
         plans=SWEEPS,
         tables=TABLES,
-        devices=DEVICES,
-        ceilings=PREPARED.ceilings or [],
         languages=f"{PLAN}/languages.json",
         sources=sources("flashlab.figures.stage"),
         catalogs=catalogs("figures"),
@@ -58,10 +56,9 @@ rule overview:
     params:
         tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
         comparisons=lambda wildcards, input: str(Path(input.tables[0]).parents[2] / COMPARISONS),
-        ceilings=CEILINGS,
     message:
         "Drawing the figures across experiments"
     shell:
         "python -S -m flashlab.stage overview --tables {params.tables:q} --comparisons {params.comparisons:q} "
-        "{params.ceilings} --languages {input.languages:q} --output {output:q} {input.plans:q} "
+        "--languages {input.languages:q} --output {output:q} {input.plans:q} "
         "> {log:q} 2>&1"

@@ -22,7 +22,7 @@ REPORT_INPUTS = {
     "sources": sources("flashlab.report.render"),
     "templates": [
         str(ROOT.joinpath("templates", name))
-        for name in ("report.html.j2", "report.css", "fonts/fonts.conf")
+        for name in ("report.html.j2", "heat.html.j2", "report.css", "fonts/fonts.conf")
     ],
     "catalogs": catalogs("report"),
     "fonts": FONTS,

@@ -116,9 +116,8 @@ def draw_bars(
     figure, panels = new_panels(HALF_INCHES, len(metrics))
     split = {metric.name: _busy_times(experiment, names, metric) for metric in metrics}
     for axes, metric in zip(panels[:, 0], metrics, strict=True):
-        name_rows(axes, order, [(i + 0.5) * group for i in range(len(order))], len(order) * group)
-        for name, tick in zip(order, axes.yaxis.get_major_ticks(), strict=True):
-            tick.label1.set(color=looks[name].text, fontweight="bold")
+        places = [(i + 0.5) * group for i in range(len(order))]
+        name_rows(axes, order, places, len(order) * group, looks)
         shown = data[(data["metric"] == metric.name) & (data["status"] != "absent")]
         _draw_bars(axes, shown, looks, split[metric.name], words, languages)
         scale_linearly(axes.xaxis, 4)

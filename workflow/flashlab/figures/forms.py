@@ -8,6 +8,9 @@ from flashlab.analysis.ceilings import Ceiling
 from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.model import FLOPS, Metric
 
+EFFECTS = "effects"
+"""How the ids of the figures of what a variant does begin."""
+
 FEW = 2
 """Most lines of a panel whose values are printed at the points, and their ratio below the axis."""
 
@@ -43,6 +46,13 @@ def is_wide(experiment: Experiment, names: Sequence[str], metrics: Sequence[Metr
         return len(names) * len(experiment.values) > MOST_BARS_OF_HALF
     few = len(names) * len(experiment.variants) <= FEW
     return few and len(metrics) > 1 and not experiment.is_of_problems
+
+
+def has_guides(experiment: Experiment, names: Sequence[str], metric: Metric) -> bool:
+    """Whether lines stand beside what they would be if a time grew as its operations do."""
+    is_valued = len(names) <= FEW and not experiment.is_of_problems and experiment.is_ordered
+    is_of_time = metric.work is not None and metric.quantity.logarithmic
+    return is_valued and is_of_time and len(experiment.variants) == 1
 
 
 def ceiling_bounds(product: Ceiling | None, metric: Metric) -> tuple[float, float] | None:

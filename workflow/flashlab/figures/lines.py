@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
 from flashlab.analysis.ceilings import Ceiling
 from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.model import Metric
-from flashlab.figures.forms import FEW
+from flashlab.figures.forms import FEW, has_guides
 from flashlab.figures.labels import capitalised, in_languages, title_with_unit
 from flashlab.figures.panel import (
     GROUND,
@@ -32,6 +33,7 @@ from flashlab.figures.panel import (
 )
 from flashlab.figures.placement import POINTS
 from flashlab.figures.style import (
+    GREY,
     HALF_INCHES,
     LINE_POINTS,
     PAGE_INCHES,
@@ -45,6 +47,7 @@ from flashlab.figures.style import (
     new_panels,
     remove_covered,
     three_digits,
+    value_digits,
     write,
 )
 
@@ -116,6 +119,8 @@ def _draw_along(
             axes, experiment, of_metric, looks, title, height, ticks=ticks, rows=rows, **panel
         )
         draw_ceiling(axes, product, experiment.benchmark.metric(metric), highest, languages)
+        if has_guides(experiment, sorted(shown), experiment.benchmark.metric(metric)):
+            _draw_guides(axes, experiment, of_metric)
         if is_valued:
             numbers += print_values(axes, of_metric, looks)
         if axes is every[-1] or is_valued:
@@ -130,6 +135,20 @@ def _draw_along(
     lay_out(figure, height)
     remove_covered(figure, numbers)
     return figure
+
+
+def _draw_guides(axes: Axes, experiment: Experiment, data: pd.DataFrame) -> None:
+    """A dotted line to each line's last value, as the operations grow from value to value."""
+    work = experiment.benchmark.metric(str(data["metric"].iloc[0])).work
+    assert work is not None
+    operations = {experiment.value_of(run): work.operations(run) for run in experiment.runs}
+    for name, rows in data.dropna(subset="value").groupby("implementation", sort=False):
+        last = rows.iloc[-1]
+        guide = rows["size"].map(operations) * (last["value"] / operations[last["size"]])
+        style: Style = {"colors": GREY, "linewidths": 0.7, "linestyles": [(0, (1, 1.5))]}
+        lines = LineCollection([np.column_stack([rows["place"], guide])], zorder=1.2, **style)
+        axes.add_collection(lines)
+        name_artists(str(name), [lines])
 
 
 def with_room(limits: tuple[float, float] | None, logarithmic: bool) -> tuple[float, float] | None:
@@ -153,7 +172,7 @@ def print_values(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> l
             style: Style = {"ha": "center", "va": "bottom" if is_above else "top", "bbox": GROUND}
             at, offset = (row["place"], row["value"]), (0, 3.5 if is_above else -3.5)
             color = looks[row["implementation"]].text
-            drawn = write(axes, three_digits(row["value"]), at, offset, color=color, **style)
+            drawn = write(axes, value_digits(row["value"]), at, offset, color=color, **style)
             name_artists(row["implementation"], [drawn])
             numbers.append(drawn)
     return numbers
@@ -200,6 +219,12 @@ def _write_ratios(
     ]
 
 
+def _titled(names: Sequence[str], title: Sequence[str]) -> list[str]:
+    """A title that names the implementation where there is one, whose lines are its variants."""
+    first, *others = title
+    return [f"{names[0]} {first}" if len(names) == 1 else first, *others]
+
+
 def draw_lines(
     experiment: Experiment,
     languages: Sequence[str],
@@ -222,7 +247,10 @@ def draw_lines(
         experiment,
         languages,
         data,
-        {metric.name: title_with_unit(metric, languages, relative) for metric in metrics},
+        {
+            metric.name: _titled(names, title_with_unit(metric, languages, relative))
+            for metric in metrics
+        },
         width,
         product,
         logarithmic=quantity.logarithmic,

@@ -187,7 +187,6 @@ def draw_panel(
     logarithmic: bool,
     labelled: Collection[str],
     rows: int,
-    subtitle: str = "",
 ) -> None:
     """Draw lines of `line_frame`, with all that belongs to them, in a panel so many inches high.
 
@@ -208,11 +207,7 @@ def draw_panel(
     _mark_missing(axes, data[data["beyond"].isna()], looks)
     mark_beyond(axes, data, looks)
     _label_ends(axes, data[data["implementation"].isin(labelled)], looks, height)
-    above = MARK_POINTS * rows
-    if subtitle:
-        style = {"color": GREY, "va": "bottom", "in_layout": False}
-        write(axes, subtitle, (0, 1), (0, above + 3), "axes fraction", **style)
-    title_panel(axes, title, above + (LINE_POINTS + 1 if subtitle else 0))
+    title_panel(axes, title, MARK_POINTS * rows)
 
 
 def draw_series(

@@ -12,7 +12,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,9 @@ LEAST_SPAN = 5.0
 """The factor that a logarithmic axis spans at least, so that it has two round numbers."""
 
 GREY = "#555555"
+
+INK = "#1C1C1C"
+"""The edges of marks and bars, for light ones to be seen on white, and intervals."""
 
 RATIO = "#0B3D62"
 """The colour of ratios below an axis: that of what the report concludes."""
@@ -172,7 +175,8 @@ def looks_of(
     """The look of each implementation of a plan, by its name.
 
     Of more than `MOST_EMPHASISED`, only the first of those `emphasised` stand out. The tenth style
-    has the colour of the first, darker, and so the next marker.
+    has the colour of the first, darker, and so the next marker. A kernel with packed inputs has the
+    colour of the same one with separate ones.
     """
     entries, looks = list(entries), {}
     few = emphasised is None or len(entries) <= MOST_EMPHASISED
@@ -183,6 +187,9 @@ def looks_of(
         shade = _darker(COLOURS[position], rounds)
         shade = shade if stands_out else muted(shade)
         looks[entry["name"]] = Look(stands_out, shade, MARKERS[(position + rounds) % len(MARKERS)])
+    for entry in entries:
+        if (twin := entry.get("packed_of")) in looks:
+            looks[entry["name"]] = replace(looks[entry["name"]], shade=looks[twin].shade)
     return looks
 
 
@@ -323,13 +330,21 @@ def write(
 
 
 def name_rows(
-    axes: Axes, names: Sequence[str], places: Iterable[float] = (), end: float = 0.0
+    axes: Axes,
+    names: Sequence[str],
+    places: Iterable[float] = (),
+    end: float = 0.0,
+    looks: Mapping[str, Look] | None = None,
 ) -> None:
     """Write beside each row of a panel what it is about; the rows end at `end`, from zero.
 
-    Without places, each is as high as 1.
+    Without places, each is as high as 1. With `looks`, the names of implementations are bold and in
+    their colours.
     """
     axes.set_yticks([*places] or [row + 0.5 for row in range(len(names))], names)
+    for name, tick in zip(names, axes.yaxis.get_major_ticks(), strict=True):
+        if looks:
+            tick.label1.set(color=looks[name].text, fontweight="bold")
     axes.set_ylim(end or len(names), 0)
     axes.tick_params(axis="y", length=0)
     axes.grid(False, axis="y")
@@ -376,6 +391,11 @@ def as_number(value: float, _: int = 0) -> str:
 def three_digits(value: float) -> str:
     """A ratio in three digits: 0.303, 4.27, 13.4, 205, 22,300."""
     return f"{float(f'{value:.3g}'):,.0f}" if value >= 99.95 else f"{value:#.3g}"
+
+
+def value_digits(value: float) -> str:
+    """A value in three digits, and thousands in full: 0.0234, 4.15, 644, 4,736."""
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:#.3g}"
 
 
 def scale_linearly(axis: Axis, most: int) -> None:

@@ -255,8 +255,8 @@ class Front:
 
     Without `names`, the headline says what each implementation is. `preview`, of a preview alone,
     stands on each page. `wrong` are the failed checks of correctness and the implausible rates.
-    What does not fit is left out from the end of `experiments`; `cut` says how many of them were.
-    A `tight` page is set in smaller type.
+    `figures` are the page's own, beside those of its experiments. What does not fit is left out;
+    `cut` says how many of the experiments were. A `tight` page is set in smaller type.
     """
 
     title: Tellable
@@ -268,7 +268,7 @@ class Front:
     wrong: Sequence[PrintedStatement]
     map: PrintedMap | None
     experiments: Sequence[ExperimentRow]
-    figure: FigureEntry | None
+    figures: Sequence[FigureEntry]
     headline: Table | None
     cut: int = 0
     tight: bool = False

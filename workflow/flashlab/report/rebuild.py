@@ -142,7 +142,7 @@ def _run_stages(
             figures = results / "figures" / experiment.name
             draw_figures(plan_file, tables, ceilings, languages, figures)
     observe(plans, tables, CLAIMS, ceilings, results / OBSERVATIONS)
-    draw_overview(plans, tables, results / COMPARISONS, ceilings, languages, results / "overview")
+    draw_overview(plans, tables, results / COMPARISONS, languages, results / "overview")
 
 
 def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | None:
