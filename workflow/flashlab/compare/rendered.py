@@ -18,10 +18,12 @@ from flashlab.compare.words import EQUAL, INCONCLUSIVE, STATED, name_metric
 from flashlab.files import json_text, open_atomically, read_json
 from flashlab.report.attachments import AttachedFile
 from flashlab.report.page import LANGUAGE_TAGS, screen_style
+from flashlab.report.page_font import embedded_font
 from flashlab.report.render import TEMPLATES, templates, to_pdf
 from flashlab.story.compare.means import mean_cell, shown_times
 
 STYLES = ("report.css", "compare.css", "compare-screen.css")
+FONT_GOES_HERE = "/* font */"
 DATA, TABLE = "comparison.json", "comparison.csv"
 """The PDF's attachments: the observations, and the table of comparisons."""
 
@@ -85,6 +87,6 @@ def write_pdf(comparison_file: Path, figures: Path, output: Path) -> None:
 
 def write_page(comparison_file: Path, figures: Path, output: Path) -> None:
     """Write the same as one HTML file, atomically."""
-    document = read_json(comparison_file)
+    html = _to_html(read_json(comparison_file), figures, in_browser=True)
     with open_atomically(output) as file:
-        file.write(_to_html(document, figures, in_browser=True))
+        file.write(html.replace(FONT_GOES_HERE, embedded_font(html), 1))
