@@ -1,4 +1,4 @@
-"""What a variant does to the time of each implementation, such as a mask: how many times as fast.
+"""The effect of a variant, such as a mask, on each time: the speed with it over that without it.
 
 A panel for each pass, a row an implementation; its marks are the last value of the sweep, filled,
 and the first. A dashed line is what the operations allow.
@@ -65,7 +65,7 @@ def _speeds(experiment: Experiment, table: pd.DataFrame, metrics: Sequence[Metri
 
 
 def _operations(experiment: Experiment, metric: Metric, size: int) -> float | None:
-    """How many times fewer the operations of a pass are with the variant."""
+    """The operations of a pass without the variant over those with it."""
     runs = [run for run in experiment.runs if experiment.value_of(run) == size]
     by_variant = {experiment.variant_of(run): run for run in runs}
     if metric.work is None or len(by_variant) < 2:

@@ -9,7 +9,7 @@ from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.model import FLOPS, Metric
 
 EFFECTS = "effects"
-"""How the ids of the figures of what a variant does begin."""
+"""The beginning of the ids of the figures of a variant's effect."""
 
 FEW = 2
 """Most lines of a panel whose values are printed at the points, and their ratio below the axis."""
@@ -28,13 +28,13 @@ CEILING_ROOM = 1.2
 
 
 def is_of_many(experiment: Experiment, names: Sequence[str]) -> bool:
-    """Whether a figure shows too many implementations for lines, at few values of a sweep."""
+    """True for a figure of too many implementations for lines, at few values of a sweep."""
     is_plain = len(experiment.variants) == 1 and not experiment.has_alternatives
     return is_plain and len(names) > MOST_LINES and len(experiment.values) <= MOST_VALUES
 
 
 def is_wide(experiment: Experiment, names: Sequence[str], metrics: Sequence[Metric]) -> bool:
-    """Whether a figure has the width of a page."""
+    """True for a figure as wide as a page."""
     quantity = metrics[0].quantity
     if experiment.has_alternatives:
         return False
@@ -49,7 +49,7 @@ def is_wide(experiment: Experiment, names: Sequence[str], metrics: Sequence[Metr
 
 
 def has_guides(experiment: Experiment, names: Sequence[str], metric: Metric) -> bool:
-    """Whether lines stand beside what they would be if a time grew as its operations do."""
+    """True for lines of times that are drawn beside the growth of the operations."""
     is_valued = len(names) <= FEW and not experiment.is_of_problems and experiment.is_ordered
     is_of_time = metric.work is not None and metric.quantity.logarithmic
     return is_valued and is_of_time and len(experiment.variants) == 1
@@ -64,5 +64,5 @@ def ceiling_bounds(product: Ceiling | None, metric: Metric) -> tuple[float, floa
 
 
 def has_room(bounds: tuple[float, float], highest: float) -> bool:
-    """Whether an axis from zero to a highest value shows a ceiling without squeezing the values."""
+    """True if an axis from zero to a highest value shows a ceiling without squeezing the values."""
     return bounds[1] <= CEILING_ROOM * highest

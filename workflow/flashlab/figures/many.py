@@ -77,16 +77,16 @@ ROW_INCHES, GROUPS_INCHES, BANDS_INCHES = 0.143, 0.58, 1.2
 """The heights of a row of marks, of a panel of bars, and of a panel of bands."""
 
 NUMBER_INCHES = 0.38
-"""What a number beside a mark takes."""
+"""Width of a number beside a mark."""
 
 BAR_POINTS = 6.2
 """The size of the numbers on bars, of which dozens stand side by side."""
 
 GROUP_SHARE = 0.92
-"""What the bars of a group take of its width."""
+"""Share of a group's width that its bars take."""
 
 SQUARE_INCHES = 0.32
-"""What an entry of the legend of bars takes besides its text."""
+"""Width of an entry of the legend of bars besides its text."""
 
 BAND = "#5F7F9C"
 
@@ -232,7 +232,7 @@ def _draw_mark(
 
 @dataclass(frozen=True)
 class _Groups:
-    """What panels of bars share: the values, the order of the bars and what they look like."""
+    """The values, the order of the bars and their looks, which panels of bars share."""
 
     settings: Sequence[str]
     values: Sequence[int]
@@ -245,7 +245,7 @@ class _Groups:
         return GROUP_SHARE / len(self.order)
 
     def is_turned(self, values: pd.Series[float], width: float) -> bool:
-        """Whether the numbers have no room beside one another, in a panel of so many inches."""
+        """True if the numbers have no room beside one another in a panel of so many inches."""
         room = width * 0.9 * self.step / len(self.values)
         return any(text_inches(_on_bar(x), BAR_POINTS, bold=True) > room for x in values.dropna())
 

@@ -98,7 +98,7 @@ def settings_of(experiment: Experiment, table: pd.DataFrame) -> list[Setting]:
 
 
 def limits_of(rows: Sequence[Setting]) -> tuple[float, float]:
-    """What the shared axis spans: all estimates, and 1."""
+    """The limits of the shared axis, about all estimates and 1."""
     every = [speed[0] for row in rows for speed in row.speeds.values()]
     return min([*every, 1.0]) / ROOM, max([*every, 1.0]) * ROOM
 
@@ -138,7 +138,7 @@ def _draw(
 
 
 def _head(metric: Metric | None, languages: Sequence[str], *, is_total: bool) -> str:
-    """What stands above a column: a pass, the total, or the share of the memory (no metric)."""
+    """The heading of a column: a pass, the total, or the share of the memory (no metric)."""
     if metric is None:
         return "\n".join(said("speedups.share", languages))
     if is_total:

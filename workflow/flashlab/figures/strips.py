@@ -59,7 +59,7 @@ class Strip:
 
     @property
     def is_share(self) -> bool:
-        """Whether a distance is a share of the best, and not a multiple of it."""
+        """True if a distance is a share of the best, and not a multiple of it."""
         return not self.metric.exact
 
     @property
@@ -101,7 +101,7 @@ def _strips(experiments: Sequence[Experiment]) -> list[Strip]:
 
 
 def draw_strips(experiments: Sequence[Experiment], languages: Sequence[str]) -> Figure | None:
-    """How far each implementation is from the best, the nearest first; None without any result."""
+    """The strips of each implementation, the nearest to the best first; None without any result."""
     strips = _strips(experiments)
     if not strips:
         return None
