@@ -196,14 +196,14 @@ def _names(data: ReportData) -> Tellable:
 def map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
     """A cell as printed: a dot where nothing was measured, else what to use there.
 
-    Below it stands its lead, where it is faster than all others; else what will do as well.
+    Below it stands its least lead, where it is faster than all others; else what will do as well.
     """
     if cell is None:
         return MapCell("·")
     names, state = cell["names"], cell["state"]
     first, *others = names
     if state == "clear":
-        below = f"+{leads(cell['lead'])}"
+        below = f"+{leads([min(cell['lead'])] * 2)}"
     else:
         shown = others if len(others) < MOST_IN_CELL else [*others[: MOST_IN_CELL - 1], "…"]
         below = " ".join(f"/ {name}" for name in shown)
