@@ -31,7 +31,9 @@ from flashlab.figures.style import (
     title_panel,
 )
 
-ROW_INCHES = 0.16
+ROW_INCHES, LEAST_INCHES = 0.16, 0.7
+"""The height of a row, and the least of a panel, which stands beside a table."""
+
 TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10)
 ROOM = 2.2
 """The factor by which an axis goes beyond its marks, for their numbers."""
@@ -103,7 +105,7 @@ def draw_effect(
         title_panel(axes, [title_metric(metric, languages)])
     symbol = experiment.parameter.symbol
     draw_legend(figure, legend_of_marks([f"{symbol} = {size}" for size in ends]))
-    lay_out(figure, ROW_INCHES * len(order))
+    lay_out(figure, max(LEAST_INCHES, ROW_INCHES * len(order)))
     return figure
 
 
