@@ -10,8 +10,7 @@
 #   snakemake machine --config machine=NAME                      describe where measuring runs
 #   snakemake --cores 1 verify --config pdf=PATH                 check a report against its data
 #
-#   config -> plan -> records -> tables -> observations -> report
-#                                       -> figures  ->
+#   config -> plan -> records -> tables -> observations -> layout -> figures -> report
 
 import os
 

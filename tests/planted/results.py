@@ -22,6 +22,8 @@ from flashlab.plan.published import CLAIMS
 from flashlab.records import Record, write_record
 from flashlab.report.content import compose
 from flashlab.report.document import Report
+from flashlab.report.layout import write_layout
+from flashlab.report.render import FIGURES, HEIGHTS, LAYOUT
 from flashlab.runs import Run
 from flashlab.story.stage import observe
 
@@ -73,15 +75,13 @@ class PlantedReport:
             write_json(records, records_document(each, planned, kernels, *self.kind))
             write_json(sweep_file(folder, each.name), read_json(plans[-1]))
         make_tables(folder, self.claims, None, tables)
-        for each, plan_file in zip(experiments, plans, strict=True):
-            if each.figures and drawn is None:
-                figures = folder / "figures" / each.name
-                draw_figures(plan_file, tables, None, languages, figures)
         overview = folder / "overview"
         observe(plans, tables, self.claims, None, folder / OBSERVATIONS)
         if drawn is None:
             comparisons = folder / "comparisons.csv"
             draw_overview(plans, tables, comparisons, None, languages, overview)
+            write_layout(folder / "plan" / "config.json", folder, None, folder / LAYOUT, ())
+            draw_figures(plans, tables, None, languages, folder / HEIGHTS, 1, folder / FIGURES)
         else:
             write_json(overview / "drawn.json", list(drawn))
         return folder

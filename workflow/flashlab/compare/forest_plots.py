@@ -16,6 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from flashlab.benchmarks.model import Metric
 from flashlab.compare.listing import compared_of
 from flashlab.figures import style
+from flashlab.figures.forms import PAGE_INCHES
 from flashlab.figures.labels import title_metric
 from flashlab.files import read_json
 from flashlab.story.tables import EQUAL, FASTER, SLOWER, UNDECIDED
@@ -79,7 +80,7 @@ def _draw(
     """One figure of an implementation's speeds, with a row for each setting."""
     shapes = list(speeds["shape"].unique())
     speeds = speeds.assign(row=speeds["shape"].map(shapes.index) + 0.5)
-    figure, (panels,) = style.new_panels(style.PAGE_INCHES, 1, len(metrics), sharey=True)
+    figure, (panels,) = style.new_panels(PAGE_INCHES, 1, len(metrics), sharey=True)
     for axes, metric in zip(panels, metrics, strict=True):
         axes.axvspan(1 / (1 + margin), 1 + margin, color="#EEEEEE", zorder=0)
         _scale(axes, ends)

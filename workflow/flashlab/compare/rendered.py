@@ -76,7 +76,8 @@ def write_pdf(comparison_file: Path, figures: Path, output: Path) -> None:
         AttachedFile(TABLE, table.encode(), "Data"),
     ]
     html = _to_html(document, sorted(figures.glob("*.svg")), in_browser=False)
-    pdf = to_pdf(html, figures, attached, created.astimezone(UTC))
+    styles = ("report.css", "compare.css")
+    pdf = to_pdf(html, figures, attached, created.astimezone(UTC), styles)
     with open_atomically(output, binary=True) as file:
         file.write(pdf)
 

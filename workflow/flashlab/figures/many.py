@@ -25,7 +25,7 @@ from flashlab.analysis.ceilings import Ceiling
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.ratios import exceeds_margin
 from flashlab.benchmarks.model import Metric
-from flashlab.figures.forms import FEW, is_wide
+from flashlab.figures.forms import FEW, HALF_INCHES, PAGE_INCHES, is_wide
 from flashlab.figures.labels import in_words, said, title_metric, title_with_unit
 from flashlab.figures.lines import are_alike, print_values, with_room
 from flashlab.figures.panel import (
@@ -43,8 +43,6 @@ from flashlab.figures.panel import (
 from flashlab.figures.placement import text_inches
 from flashlab.figures.style import (
     GREY,
-    HALF_INCHES,
-    PAGE_INCHES,
     SMALL_POINTS,
     Look,
     Style,
@@ -66,9 +64,6 @@ from flashlab.figures.style import (
 
 INK = "#1C1C1C"
 """The edges of marks and bars, for light ones to be seen on white, and intervals."""
-
-ROW_INCHES, GROUPS_INCHES, BANDS_INCHES = 0.143, 0.58, 1.2
-"""The heights of a row of marks, of a panel of bars, and of a panel of bands."""
 
 NUMBER_INCHES = 0.38
 """What a number beside a mark takes."""
@@ -128,6 +123,8 @@ def draw_marks(
     languages: Sequence[str],
     names: Sequence[str],
     metrics: Sequence[Metric],
+    panel: float,
+    whole: float,
 ) -> Figure:
     """A mark for each metric, the first filled, joined: a panel for each value of the sweep."""
     data, order = _judged(experiment, names, metrics), _order(experiment, names)
@@ -156,7 +153,7 @@ def draw_marks(
         for metric, face in zip(metrics, faces, strict=False)
     ]
     draw_legend(figure, [*handles, *_explain_failures(data, languages)])
-    lay_out(figure, ROW_INCHES * len(order))
+    lay_out(figure, panel, whole)
     return figure
 
 
@@ -221,6 +218,8 @@ def draw_groups(
     names: Sequence[str],
     metrics: Sequence[Metric],
     product: Ceiling | None,
+    panel: float,
+    whole: float,
 ) -> Figure:
     """A panel for each metric, one below the other; a group of bars for each value of the sweep."""
     data, order = _judged(experiment, names, metrics), _order(experiment, names)
@@ -260,7 +259,7 @@ def draw_groups(
         text_inches(str(each.get_label()), SMALL_POINTS) + SQUARE_INCHES for each in handles
     )
     draw_legend(figure, handles, math.ceil(len(handles) / math.ceil(beside / width)))
-    lay_out(figure, GROUPS_INCHES * (1 if width == PAGE_INCHES else 0.75))
+    lay_out(figure, panel, whole)
     remove_covered(figure, numbers)
     return figure
 
@@ -311,7 +310,12 @@ def _together(data: pd.DataFrame, order: Sequence[str]) -> list[list[str]]:
 
 
 def draw_bands(
-    experiment: Experiment, languages: Sequence[str], names: Sequence[str], metric: Metric
+    experiment: Experiment,
+    languages: Sequence[str],
+    names: Sequence[str],
+    metric: Metric,
+    panel: float,
+    whole: float,
 ) -> Figure:
     """A line for each implementation, and one for those that cannot be told apart, as a band."""
     data = line_frame(experiment, names, [metric], languages)
@@ -345,7 +349,7 @@ def draw_bands(
         lines,
         looks,
         title_with_unit(metric, languages),
-        BANDS_INCHES,
+        panel,
         ticks=ticks_of(experiment),
         limits=with_room(value_limits(lines, is_logarithmic), is_logarithmic),
         logarithmic=is_logarithmic,
@@ -362,7 +366,7 @@ def draw_bands(
             style: Style = {"ha": "center", "va": "top", "color": text_colour(BAND), "bbox": GROUND}
             numbers.append(write(axes, text, (place, low), (0, -3.5), **style))
     draw_legend(figure, explain_missing(data, experiment, looks, languages), columns=1)
-    lay_out(figure, BANDS_INCHES)
+    lay_out(figure, panel, whole)
     remove_covered(figure, numbers)
     return figure
 

@@ -17,12 +17,12 @@ from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
 from flashlab.analysis.comparisons import compared_metrics
 from flashlab.analysis.experiment import Experiment, step_metric
 from flashlab.benchmarks.model import Metric
+from flashlab.figures.forms import PAGE_INCHES
 from flashlab.figures.labels import capitalised, in_languages, in_words, title_with_unit
 from flashlab.figures.panel import draw_panel, set_apart, value_limits
 from flashlab.figures.style import (
     COLOURS,
     GREY,
-    PAGE_INCHES,
     Style,
     draw_legend,
     handle,

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from flashlab.analysis.ceilings import Ceiling
 from flashlab.analysis.experiment import Experiment, Row, Variant, metrics_of
 from flashlab.benchmarks.model import FLOPS, Benchmark, Metric
+from flashlab.figures.forms import PAGE_INCHES
 from flashlab.figures.labels import (
     in_words,
     label_briefly,
@@ -24,7 +25,6 @@ from flashlab.figures.labels import (
 from flashlab.figures.panel import MARK, draw_panel, draw_reference, line_frame, value_limits
 from flashlab.figures.style import (
     GREY,
-    PAGE_INCHES,
     Style,
     as_number,
     draw_legend,

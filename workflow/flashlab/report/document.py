@@ -95,7 +95,8 @@ def table_of(keys: Iterable[str], rows: Sequence[Row], **more: Any) -> Table | N
 class FigureEntry:
     """A figure: its anchor, picture, label, and caption, which is its alternative text too.
 
-    `short` is the caption in short, for paper; a `wide` one has the width of a page.
+    `short` is the caption in short, for paper; a `wide` one has the width of a page. One that is
+    drawn once the pages are laid out has its `width_mm` and a least height.
     """
 
     id: str
@@ -104,6 +105,8 @@ class FigureEntry:
     caption: Tellable
     short: Tellable | None = None
     wide: bool = False
+    width_mm: float = 0.0
+    least_mm: float | None = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,8 @@ class Chapter:
     """Neighbouring experiments together: what is printed of them; `sections` are the details.
 
     Its table may stand `beside` the only figure that is not wide. One that has much to say is set
-    in smaller type, by its `density`: 0, 1 or 2.
+    in smaller type, by its `density`: 0, 1 or 2. The layout decides whether it `begins_page`, and
+    whether its remarks come after all chapters.
     """
 
     id: str
@@ -157,6 +161,8 @@ class Chapter:
     sections: Sequence[Section]
     beside: bool = False
     density: int = 0
+    begins_page: bool = False
+    is_remarked_later: bool = False
 
     @property
     def rows(self) -> list[list[FigureEntry]]:
@@ -316,7 +322,10 @@ class Exploration:
 
 @dataclass(frozen=True)
 class Report:
-    """The whole report: in no language, but with those that it is to be told in."""
+    """The whole report: in no language, but with those that it is to be told in.
+
+    Where page one has room, the layout decides that the implementations are described there.
+    """
 
     languages: tuple[str, ...]
     benchmark: Benchmark
@@ -336,3 +345,4 @@ class Report:
     elsewhere: Tellable
     created: str
     exploration: Exploration
+    are_implementations_first: bool = False

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.experiment import Row as RunRow
 from flashlab.benchmarks.model import Metric, Parameter
-from flashlab.figures.forms import ceiling_bounds, has_room, is_wide
+from flashlab.figures.forms import ceiling_bounds, has_room, is_wide, size_of
 from flashlab.remarks import Remark
 from flashlab.report.compact import printed_value
 from flashlab.report.data import BETTER, ReportData, with_unit
@@ -29,6 +29,9 @@ from flashlab.telling.values import (
     say,
     setting,
 )
+
+MM = 25.4
+"""Millimetres in an inch."""
 
 _logger = logging.getLogger(__name__)
 
@@ -196,6 +199,7 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
     if any(row["low"] is not None for row in experiment.metrics if row["metric"] in shown):
         several = len(experiment.records) > len(experiment.runs)
         caption.append(say("caption.interval" if several else "caption.interval.one"))
+    size = size_of(experiment, figure)
     return FigureEntry(
         id=f"figure-{number}",
         path=data.results / "figures" / experiment.name / f"{figure['id']}.svg",
@@ -203,6 +207,8 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
         caption=in_turn([*caption, *ceiling]),
         short=in_turn([caption[0], *ceiling]),
         wide=wide,
+        width_mm=MM * size.width,
+        least_mm=MM * size.least,
     )
 
 
