@@ -31,6 +31,7 @@ from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherRespons
 
 from flashlab.files import open_atomically, read_json
 from flashlab.remarks import read_remarks
+from flashlab.report.anchors import from_their_starts
 from flashlab.report.attachments import AttachedFile, Given, attached_files
 from flashlab.report.content import compose
 from flashlab.report.document import Report
@@ -69,13 +70,20 @@ class ProjectFetcher(URLFetcher):  # type: ignore[misc]
         self._folders = tuple(folder.resolve() for folder in folders)
 
     def fetch(self, url: str, headers: dict[str, str] | None = None) -> URLFetcherResponse:
-        """The resource; ValueError for a file outside the folders, symbolic links resolved."""
+        """The resource; ValueError for a file outside the folders, symbolic links resolved.
+
+        The texts of a figure are anchored at their starts (`report.anchors`).
+        """
         parts = urlsplit(url)
         if parts.scheme == "file":
             path = Path(unquote(parts.path)).resolve()
             if parts.netloc or not any(path.is_relative_to(folder) for folder in self._folders):
                 raise ValueError(f"{url} is outside the project's folders")
-        return super().fetch(url, headers)
+        response = super().fetch(url, headers)
+        if parts.scheme == "file" and parts.path.endswith(".svg"):
+            drawn = from_their_starts(response.read().decode())
+            return URLFetcherResponse(url, drawn.encode(), response.headers)
+        return response
 
 
 @contextmanager
