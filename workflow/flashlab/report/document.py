@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from markupsafe import Markup
 
@@ -324,7 +324,8 @@ class Exploration:
 class Report:
     """The whole report: in no language, but with those that it is to be told in.
 
-    Where page one has room, the layout decides that the implementations are described there.
+    Where page one has room, the layout decides that the implementations are `introduced` there:
+    their table, or all of their section.
     """
 
     languages: tuple[str, ...]
@@ -345,4 +346,4 @@ class Report:
     elsewhere: Tellable
     created: str
     exploration: Exploration
-    are_implementations_first: bool = False
+    introduced: Literal["", "table", "whole"] = ""

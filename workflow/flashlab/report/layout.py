@@ -304,7 +304,7 @@ def on_one_page(report: Report, results: Path, fonts: FontConfiguration, style: 
     """The report with as much on page one as fits there.
 
     Page one is laid out to find out: the length of a text does not tell how many lines it takes.
-    Where much of it would be empty, the implementations are described there too.
+    Where much of it would be empty, the implementations are introduced there.
     """
     left = 0.0
 
@@ -319,8 +319,8 @@ def on_one_page(report: Report, results: Path, fonts: FontConfiguration, style: 
     front = fitted(report.front, lambda front: fits(replace(report, front=front)))
     report = replace(report, front=front)
     if left > MOST_LEFT * PAGE and report.heat_map is None:
-        fuller = replace(report, are_implementations_first=True)
-        return fuller if fits(fuller) else report
+        fuller = replace(report, introduced="whole"), replace(report, introduced="table")
+        return next(filter(fits, fuller), report)
     return report
 
 
