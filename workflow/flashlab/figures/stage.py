@@ -119,6 +119,7 @@ def draw_figures(
         shared=shared.digest(),
         output=output,
     )
+    output.mkdir(parents=True, exist_ok=True)
     plans = [plan for file in plan_files if (plan := legible_plan(read_json(file)))["figures"]]
     if cores > 1:
         with ProcessPoolExecutor(cores, mp_context=get_context("fork")) as pool:
