@@ -50,6 +50,14 @@ def test_a_forced_break_begins_a_page_and_a_block_that_is_too_high_lacks_room() 
     assert [page.left for page in pages_of(blocks, height=100)] == [70, -20, 0]
 
 
+def test_what_has_little_too_little_room_stays_where_figures_can_shrink_for_it() -> None:
+    blocks = stacked(150 * MM, 130 * MM)
+    rows = [FigureRow(100 * MM, [(["a"], 0.0)]), FigureRow(200 * MM, [(["b"], 0.0)])]
+    assert [page.left for page in pages_of(blocks, rows)] == pytest.approx([-8 * MM])
+    assert len(pages_of(blocks, rows[:1])) == 2  # one figure cannot shrink by so much
+    assert len(pages_of(stacked(260 * MM, 14 * MM), rows)) == 2  # the first page is full
+
+
 def galley(left: float, *rows: FigureRow) -> Galley:
     """A page with so much left, in millimetres, and rows of figures on it."""
     return Galley([PageOfBlocks(0, left * MM)], rows, {}, {})

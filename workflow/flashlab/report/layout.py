@@ -45,7 +45,7 @@ TOO_HIGH = 2 * LESS_MM * MM
 """By how much a chapter may be higher than a page for its figures to shrink."""
 
 MOST_LEFT = 0.12
-"""The share of page one that may be empty."""
+"""The share of a page that may be empty."""
 
 STEP_MM = 0.5
 """Heights are multiples of this, so that a word that is longer seldom changes one."""
@@ -83,11 +83,30 @@ class PageOfBlocks:
     left: float
 
 
-def pages_of(blocks: Sequence[Block], height: float = PAGE) -> list[PageOfBlocks]:
+@dataclass(frozen=True)
+class FigureRow:
+    """Figures that stand side by side: where, how high, and the columns of figures in it.
+
+    A column holds the ids of its figures, and what is empty below them, in pixels.
+    """
+
+    top: float
+    columns: Sequence[tuple[Sequence[str], float]]
+
+    @property
+    def stacked(self) -> int:
+        """How many figures stand one below the other at most."""
+        return max(len(ids) for ids, _ in self.columns)
+
+
+def pages_of(
+    blocks: Sequence[Block], rows: Sequence[FigureRow] = (), height: float = PAGE
+) -> list[PageOfBlocks]:
     """The pages of blocks that follow one another, each as full as it gets.
 
-    What stays together is never parted; nothing is known of what comes after the last block, so
-    nothing is left on its page.
+    What stays together is never parted. What has no room stays on a page that would be empty below
+    if the figures in `rows` can shrink for it. Nothing is known of what comes after the last block,
+    so nothing is left on its page.
     """
     units: list[list[Block]] = []
     for block in blocks:
@@ -98,12 +117,18 @@ def pages_of(blocks: Sequence[Block], height: float = PAGE) -> list[PageOfBlocks
     pages: list[PageOfBlocks] = []
     top, bottom = -math.inf, -math.inf
     for unit in units:
-        if unit[0].begins or unit[-1].bottom - top > height:
+        end = unit[-1].bottom
+        stacked = sum(row.stacked for row in rows if top <= row.top < end)
+        is_empty = bottom - top < (1 - MOST_LEFT) * height
+        room = height + max(0.0, LESS_MM * MM * stacked - SPARE) * is_empty
+        if unit[0].begins or end - top > room:
             if pages:
                 pages[-1] = PageOfBlocks(top, height - (bottom - top))
             top = unit[0].top
             pages.append(PageOfBlocks(top, 0.0))
-        bottom = unit[-1].bottom
+        bottom = end
+    if pages:
+        pages[-1] = PageOfBlocks(top, min(0.0, height - (bottom - top)))
     return pages
 
 
@@ -154,22 +179,6 @@ def _in_order(blocks: Iterable[Block]) -> list[Block]:
         else:
             found.append(block)
     return found
-
-
-@dataclass(frozen=True)
-class FigureRow:
-    """Figures that stand side by side: where, how high, and the columns of figures in it.
-
-    A column holds the ids of its figures, and what is empty below them, in pixels.
-    """
-
-    top: float
-    columns: Sequence[tuple[Sequence[str], float]]
-
-    @property
-    def stacked(self) -> int:
-        """How many figures stand one below the other at most."""
-        return max(len(ids) for ids, _ in self.columns)
 
 
 def _figure_rows(box: Any) -> Iterator[FigureRow]:
@@ -243,7 +252,7 @@ def _galley(report: Report, results: Path, fonts: FontConfiguration, style: CSS)
             elif "remarks" in _classes(each):
                 remarks[chapter] = reached + _bottom(each)
         reached = blocks[-1].bottom + 2 * PAGE if blocks else reached
-    return Galley(pages_of(blocks), rows, plates, remarks)
+    return Galley(pages_of(blocks, rows), rows, plates, remarks)
 
 
 def _moved(block: Block, by: float) -> Block:
