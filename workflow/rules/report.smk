@@ -1,61 +1,15 @@
-# observations, tables -> layout -> report: the text with the heights of its figures, which are drawn
-# then, the PDF, and the same as an HTML page.
+# layout, figures, tables -> report: the PDF, and the same as an HTML page.
 #
 # Each is rendered beside the results and copied to report/ last, so that a report that fails
 # leaves the one before it where it was.
 
 from flashlab.plan.plan_files import shown_file
 
-TEXT = {
-    "config": f"{PLAN}/config.json",
-    "experiments": f"{PLAN}/experiments.json",
-    "titles": f"{PLAN}/titles.json",
-    "plans": PLANS,
-    "tables": TABLES,
-    "overview": f"{HOME}/overview",
-    "observations": f"{HOME}/{OBSERVATIONS}",
-    "stories": sorted(map(str, ROOT.glob("templates/story/*.j2"))),
-    "ceilings": PREPARED.ceilings or [],
-    "devices": DEVICES,
-    "published": sorted(map(str, ROOT.glob("data/published/*.csv"))),
-    "sources": sources("flashlab.report.layout"),
-    "templates": [
-        str(ROOT.joinpath("templates", name))
-        for name in ("report.html.j2", "report.css", "fonts/fonts.conf")
-    ],
-    "catalogs": catalogs("report"),
-    "fonts": FONTS,
-    "remarks": PREPARED.remarks,
-}
 PAGE_TEMPLATES = [
     str(path)
     for pattern in ("page*.*", "uplot/uPlot.*", "uplot/LICENSE")
     for path in sorted(ROOT.glob(f"templates/{pattern}"))
 ]
-
-
-rule layout:
-    input:
-        **TEXT,
-        remade=remade(f"{HOME}/{LAYOUT}", f"{HOME}/{HEIGHTS}"),
-    output:
-        text=f"{HOME}/{LAYOUT}",
-        heights=f"{HOME}/{HEIGHTS}",
-    log:
-        f"{HOME}/logs/layout.log",
-    localrule: True
-    conda:
-        CONDA
-    resources:
-        mem_mb=MEMORY["report"],
-    params:
-        results=subpath(input.observations, parent=True),
-        ceilings=CEILINGS,
-    message:
-        "Laying out the report"
-    shell:
-        "python -S -m flashlab.stage layout --config {input.config:q} --results {params.results:q} "
-        "{params.ceilings} --output {output.text:q} > {log:q} 2>&1"
 
 
 rule report:

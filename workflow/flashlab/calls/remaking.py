@@ -31,7 +31,7 @@ MISSING = "is missing"
 UNKNOWN = "has no digest"
 
 LAID_OUT = ("layout.html", "heights.json", "figures")
-"""What the layout of a report makes, and the folder of the figures that are drawn after it."""
+"""The files of a report's layout, and the folder of the figures that are drawn after it."""
 
 REPORT_ENDS = {"pdf": b"%%EOF", "html": b"</html>"}
 """The last bytes of a complete report. A reader may have added notes, so no digest is compared."""

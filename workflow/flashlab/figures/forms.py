@@ -1,4 +1,4 @@
-"""Which form a figure has, what is in it and how large it is: the report asks this as well."""
+"""Forms and sizes of figures, for those who draw them and for the report, which draws none."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_BARS_OF_HALF = 24
 """Most bars of a panel that is half as wide as a page."""
 
 CEILING_ROOM = 1.2
-"""By which factor an axis of rates grows at most to show a ceiling: the data come first."""
+"""The factor by which an axis of rates grows at most to show a ceiling: the data come first."""
 
 VALUED_INCHES, BANDS_INCHES, GROUPS_INCHES = 1.25, 1.2, 0.58
 """The least height of a panel with printed values, of one with bands, and of one with bars."""
@@ -49,17 +49,17 @@ PANELS_INCHES, GAP_INCHES = 1.25, 0.2
 LEAST_PANEL_INCHES = 0.4
 
 TITLE_INCHES, LINE_INCHES = 0.2, 0.125
-"""What a panel's title takes, and a line of ticks, of ratios or of a legend."""
+"""The heights of a panel's title, and of a line of ticks, of ratios or of a legend."""
 
 
 def is_of_many(experiment: Experiment, names: Sequence[str]) -> bool:
-    """Whether a figure shows too many implementations for lines, at few values of a sweep."""
+    """True for a figure of too many implementations for lines, at few values of a sweep."""
     is_plain = len(experiment.variants) == 1 and not experiment.has_alternatives
     return is_plain and len(names) > MOST_LINES and len(experiment.values) <= MOST_VALUES
 
 
 def is_wide(experiment: Experiment, names: Sequence[str], metrics: Sequence[Metric]) -> bool:
-    """Whether a figure has the width of a page."""
+    """True for a figure as wide as a page."""
     quantity = metrics[0].quantity
     if experiment.has_alternatives:
         return False
@@ -82,7 +82,7 @@ def ceiling_bounds(product: Ceiling | None, metric: Metric) -> tuple[float, floa
 
 
 def has_room(bounds: tuple[float, float], highest: float) -> bool:
-    """Whether an axis from zero to a highest value shows a ceiling without squeezing the values."""
+    """True where an axis from zero to a highest value shows a ceiling, and no value is squeezed."""
     return bounds[1] <= CEILING_ROOM * highest
 
 

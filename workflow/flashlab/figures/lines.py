@@ -50,13 +50,13 @@ COINCIDE = 1.12
 
 
 def are_alike(one: pd.Series[float], other: pd.Series[float]) -> bool:
-    """Whether two lines, by the values of the sweep, cannot be told apart anywhere."""
+    """True for two lines, by the values of the sweep, that cannot be told apart anywhere."""
     apart = np.abs(np.log((one / other).dropna().to_numpy()))
     return apart.size > 1 and bool(apart.max() <= math.log(COINCIDE))
 
 
 def _coincide(data: pd.DataFrame) -> bool:
-    """Whether any two lines cannot be told apart."""
+    """True where some two lines cannot be told apart."""
     lines = data.pivot_table(index="size", columns=LINE, values="value")
     pairs = itertools.combinations(lines.columns, 2)
     return any(are_alike(lines[one], lines[other]) for one, other in pairs)
@@ -147,7 +147,7 @@ def print_values(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> l
 
 
 def _ratios_below(experiment: Experiment, data: pd.DataFrame) -> dict[str, dict[float, str]]:
-    """What stands below the axis of each metric, by place: how the second line compares.
+    """The ratios below the axis of each metric, by place: how the second line compares.
 
     With another implementation: the speed of the second over the first, or its share of the
     memory; with a variant: the second's share of the first.

@@ -1,4 +1,4 @@
-"""What all figures share: fonts, colours, markers, layout, and SVG that is reproducible.
+"""Common to all figures: fonts, colours, markers, layout, and SVG that is reproducible.
 
 An implementation keeps its colour and its marker throughout; where it does not stand out, the
 colour is muted. A variant shows in the line's dashes and the marker's fill. What is drawn of an
@@ -132,7 +132,7 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Look:
-    """How an implementation is drawn: whether it stands out, in which colour, by which marker."""
+    """The look of an implementation: if it stands out, its colour and its marker."""
 
     stands_out: bool
     shade: str
@@ -144,7 +144,7 @@ class Look:
         return text_colour(self.shade)
 
     def weight(self, variant: int, size: float = 1.0) -> Style:
-        """How heavy its line is, and how its markers are filled, by the position of a variant."""
+        """The weight of its line and the filling of its markers, by the position of a variant."""
         filled = variant % 2 == 0
         star = 1.4 if self.marker == "*" else 1.0  # which covers less than others of its size
         return {
@@ -266,7 +266,7 @@ def _grid_of(axes: Axes) -> GridSpecBase:
 def fitting(
     axes: Axes, places: Iterable[float], texts: Sequence[str], gap: float, bold: bool = False
 ) -> list[int]:
-    """Which of some small texts at places along a panel, already laid out, there is room for."""
+    """The positions of those small texts along a panel, already laid out, that have room."""
     pixels = [axes.transData.transform((place, 1.0))[0] for place in places]
     widths = [text_inches(text, SMALL_POINTS, bold) for text in texts]
     return sparse([pixel / axes.figure.dpi for pixel in pixels], widths, gap)
@@ -291,7 +291,7 @@ def remove_covered(figure: Figure, numbers: Sequence[Annotation]) -> None:
 
 
 BESIDE_INCHES = 0.3
-"""What the labels of the ticks take of a column, where a title does not begin at its edge."""
+"""The room that ticks' labels take of a column, where a title does not begin at its edge."""
 
 
 def title_panel(axes: Axes, texts: Sequence[str], above: float = 0.0) -> None:

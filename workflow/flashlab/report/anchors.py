@@ -14,7 +14,7 @@ from functools import cache
 from flashlab.telling.glyphs import FONTS
 
 SHARES = {"middle": 0.5, "end": 1.0}
-"""How much of a text is to the left of its anchor."""
+"""The share of a text that is to the left of its anchor."""
 
 _ANCHORED = re.compile(
     r'<text style="([^"]*?)text-anchor: (middle|end)(?:; )?([^"]*)" x="([-\d.]+)"( y="[-\d.]+")'
@@ -27,7 +27,7 @@ _SIZE = re.compile(r"font-size: ([\d.]+)px")
 
 @cache
 def _advance(weight: str) -> Callable[[str], float]:
-    """How far a character of the report's font goes, as a share of its size."""
+    """The function from a character of the report's font to its advance, as a share of its size."""
     from fontTools.ttLib import TTFont
 
     with TTFont(FONTS / f"NotoSansTC-{weight}.ttf", lazy=True) as font:

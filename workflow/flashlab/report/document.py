@@ -111,7 +111,7 @@ class FigureEntry:
 
 @dataclass(frozen=True)
 class PrintedStatement:
-    """What is wrong with an implementation in words, and links to the runs."""
+    """A fault of an implementation in words, and links to the runs."""
 
     text: Tellable
     links: Sequence[Link]
@@ -249,7 +249,7 @@ class ChoiceChart:
 
 @dataclass(frozen=True)
 class PrintedMap:
-    """Who is best where, by each metric; the note says what else there is."""
+    """The best implementations by setting and metric; the note says what else there is."""
 
     charts: Sequence[ChoiceChart]
     note: Tellable
@@ -309,7 +309,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class Exploration:
-    """What the page's charts show, and the texts that the static figures write in all languages.
+    """The data of the page's charts, and the texts that static figures write in all languages.
 
     `metrics` and `charts` are what the page's script reads (`report.exploration`), but for words
     that are yet to be told.

@@ -36,13 +36,13 @@ PAGE = 272 * MM
 """The height of the text on a page after the first one (`@page` in report.css)."""
 
 SPARE = 2.5 * MM
-"""What stays empty at least, for what is a little higher than it was estimated."""
+"""The room that stays empty at least, since some text may be a little higher in the end."""
 
 MOST_MM, LESS_MM = 45, 7
-"""By how much a figure grows at most, and shrinks where a chapter is a little too high."""
+"""The most that a figure grows by, and shrinks by where a chapter is a little too high."""
 
 TOO_HIGH = 2 * LESS_MM * MM
-"""By how much a chapter may be higher than a page for its figures to shrink."""
+"""The most that a chapter may be higher than a page for its figures to shrink."""
 
 MOST_LEFT = 0.12
 """The share of a page that may be empty."""
@@ -61,7 +61,7 @@ ENDLESS = "@page { size: 210mm 30000mm } @page :first { margin: 12.5mm 15mm }"
 
 @dataclass(frozen=True)
 class Block:
-    """What is set as a whole on the endless page: from where to where, in pixels.
+    """A part of the text that is set as a whole: its place on the endless page, in pixels.
 
     `is_head` stays with the block after it; `begins` is the first one after a forced break.
     """
@@ -95,7 +95,7 @@ class FigureRow:
 
     @property
     def stacked(self) -> int:
-        """How many figures stand one below the other at most."""
+        """The number of figures that stand one below the other, in the highest column."""
         return max(len(ids) for ids, _ in self.columns)
 
 
@@ -200,7 +200,7 @@ def _figure_rows(box: Any) -> Iterator[FigureRow]:
 
 
 def _empty_below(row: Any, cells: Sequence[Any]) -> float:
-    """What is empty below the only figure of a column, which is as high as its row."""
+    """The room below the only figure of a column, which is as high as its row."""
     bottoms = [_bottom(each) + cells[0].margin_bottom for each in _inner(cells[0])]
     end = row.content_box_y() + row.height
     return max(0.0, end - max(bottoms)) if len(cells) == 1 else 0.0
@@ -281,7 +281,7 @@ def _address(figure: FigureEntry) -> str:
 
 
 def grown(galley: Galley) -> dict[str, float]:
-    """By how many millimetres each figure grows to fill its page, by its id."""
+    """The millimetres that each figure grows by to fill its page, by its id."""
     found: dict[str, float] = {}
     for number, page in enumerate(galley.pages):
         rows = [row for row in galley.rows if galley.page_at(row.top) == number]
@@ -334,7 +334,7 @@ def on_one_page(report: Report, results: Path, fonts: FontConfiguration, style: 
 
 
 def _left_on(page: Any) -> float:
-    """What is left below the last block of a page."""
+    """The room below the last block of a page, in pixels."""
     box = page._page_box
     return float(box.content_box_y() + box.height - _in_order(_blocks(box, begins=True))[-1].bottom)
 

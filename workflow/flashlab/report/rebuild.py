@@ -143,7 +143,7 @@ def _run_stages(
 
 
 def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | None:
-    """What the manifest says rendered the report, None where it states nothing in that form."""
+    """The software that the manifest says rendered the report; None where it does not say so."""
     manifest = parsed(attachment(attachments, MANIFEST), MANIFEST)
     stated = manifest.get("software") if isinstance(manifest, dict) else None
     return stated if is_software(stated) else None

@@ -49,7 +49,7 @@ weasyprint.svg.parse_declarations = cache(weasyprint.svg.parse_declarations)
 weasyprint.svg.size = cache(weasyprint.svg.size)
 
 LAYOUT, HEIGHTS = "layout.html", "heights.json"
-"""What the layout stage (`report.layout`) makes of a dataset: text, and the heights of figures."""
+"""The files of the layout stage (`report.layout`): the text, and the heights of figures."""
 
 FIGURES = "figures"
 """The folder of a dataset's figures."""

@@ -73,7 +73,7 @@ def values_along(experiment: Experiment, parameter: Parameter) -> Tellable:
 
 
 def _question(data: ReportData, experiment: Experiment) -> Tellable:
-    """What the experiment asks; a variant of which several values were asked for comes first."""
+    """The question of the experiment; a variant with several values comes first."""
     if experiment.packed:
         return say("question.packed")
     asked = [*experiment.varying_variants, experiment.parameter]
@@ -111,7 +111,7 @@ def _range(
 
 
 def _see(data: ReportData, experiment: Experiment, figure: Mapping[str, Any]) -> list[Tellable]:
-    """What to see in a figure: the lowest and highest of its lines at their last common value."""
+    """A sentence on a figure: the lowest and highest line at their last common value."""
     shown = [
         run
         for run in experiment.ordered
