@@ -37,6 +37,7 @@ from flashlab.report.content import compose
 from flashlab.report.document import Report
 from flashlab.report.page import LANGUAGE_TAGS, Page
 from flashlab.report.typography import typeset
+from flashlab.telling.compiled import bytecode_cache
 from flashlab.telling.teller import Teller
 from flashlab.telling.values import Tellable, say
 
@@ -124,6 +125,7 @@ def templates(folder: Path) -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        bytecode_cache=bytecode_cache(folder),
         trim_blocks=True,
         lstrip_blocks=True,
     )
