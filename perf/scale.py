@@ -29,7 +29,8 @@ from flashlab.calls.call import PlanFiles
 from flashlab.calls.digests import write_digests
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
-from flashlab.figures.stage import draw_figures, draw_overview
+from flashlab.figures.kept import draw_figures
+from flashlab.figures.stage import draw_overview
 from flashlab.plan.machines import machine_file
 from flashlab.plan.plan_files import experiment_file
 from flashlab.records import Measurement, Record, write_record

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from flashlab.analysis.stage import tabulate
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.figures.stage import draw_figures
+from flashlab.figures.kept import draw_figures
 from flashlab.figures.style import (
     COLOURS,
     MARKERS,
@@ -136,7 +136,7 @@ def test_the_files_are_text_in_the_reports_own_font_and_the_same_in_another_proc
     assert "dc:date" not in source
     assert min(float(size) for size in re.findall(r"([\d.]+)px", source)) >= 6
     code = (
-        "import sys; from pathlib import Path; from flashlab.figures.stage import draw_figures\n"
+        "import sys; from pathlib import Path; from flashlab.figures.kept import draw_figures\n"
         "folder, output = map(Path, sys.argv[1:])\n"
         "plan, tables = folder / 'plan.json', folder / 'tables'\n"
         "draw_figures([plan], tables, None, folder / 'languages.json', folder / 'heights.json',"

@@ -34,7 +34,8 @@ from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
 from flashlab.analysis.stage import make_tables
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
-from flashlab.figures.stage import draw_figures, draw_overview
+from flashlab.figures.kept import draw_figures
+from flashlab.figures.stage import draw_overview
 from flashlab.files import read_json, write_json
 from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.plan.published import CLAIMS

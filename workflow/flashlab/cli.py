@@ -30,7 +30,7 @@ FUNCTIONS = {
     "observations": "flashlab.story.stage:observe",
     "verdicts": "flashlab.analysis.verdict_changes:print_changes",
     "layout": "flashlab.report.layout:write_layout",
-    "figures": "flashlab.figures.stage:draw_figures",
+    "figures": "flashlab.figures.kept:draw_figures",
     "overview": "flashlab.figures.stage:draw_overview",
     "report": "flashlab.report.render:write_report",
     "page": "flashlab.report.render:write_page",

@@ -10,7 +10,7 @@ rule figures:
         heights=f"{HOME}/{HEIGHTS}",
         tables=TABLES,
         ceilings=PREPARED.ceilings or [],
-        sources=sources("flashlab.figures.stage"),
+        sources=sources("flashlab.figures.kept"),
         catalogs=catalogs("figures"),
         fonts=FONTS,
         remade=remade(f"{HOME}/figures"),

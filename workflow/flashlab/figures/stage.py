@@ -1,14 +1,9 @@
-"""The stage of figures: from a plan, tables and comparisons to SVG files, always the same."""
+"""Figures from a plan, tables and comparisons, as SVG files that are always the same."""
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +21,11 @@ from flashlab.figures.speedups import draw_speedups
 from flashlab.figures.steps import draw_clocks, draw_profile, draw_split, draw_steps
 from flashlab.figures.style import drawing, save
 from flashlab.figures.summary import draw_summary
-from flashlab.files import canonical, read_json, write_json
-from flashlab.sources import sources_of
-from flashlab.telling.catalogs import catalog_files
-from flashlab.telling.glyphs import FONTS, legible_plan
+from flashlab.files import read_json, write_json
+from flashlab.telling.glyphs import legible_plan
 
 MM = 25.4
 """Millimetres in an inch."""
-
-DRAWN = "drawn"
-"""The folder beside that of the figures in which they are kept."""
 
 
 def draw(
@@ -80,92 +70,19 @@ def product_of(experiments: Sequence[Experiment], ceilings_file: Path | None) ->
     return read_ceilings(read_json(ceilings_file)).matrix.get(dtypes.pop())
 
 
-def draw_figures(
-    plan_files: Sequence[Path],
-    tables: Path,
-    ceilings_file: Path | None,
-    languages_file: Path,
-    heights_file: Path,
-    cores: int,
-    output: Path,
-) -> None:
-    """Draw the figures of all experiments as ``output/<experiment>/<id>.svg``.
-
-    What is drawn is kept in the folder ``drawn`` beside it, under a name with the digest of all
-    that it is drawn from, and copied from there: Snakemake empties the folder of a job's output.
-    Labels are drawn as `legible_plan` gives them; any other character that the vendored fonts lack
-    is an error.
-
-    Args:
-        plan_files: the experiments' plans (``plan/experiments/<experiment>.json``).
-        tables: the folder of all experiments' tables.
-        ceilings_file: the machine's ceilings, if they were measured.
-        languages_file: the languages of the words in the figures.
-        heights_file: the height of each figure in mm (`report.layout`).
-        cores: how many processes draw.
-        output: the folder of the figures.
-    """
-    heights = read_json(heights_file)
-    shared = hashlib.sha256()
-    common = [*sources_of(__name__), *catalog_files("figures"), *sorted(FONTS.glob("*.ttf"))]
-    for file in (languages_file, ceilings_file, *common):
-        shared.update(file.read_bytes() if file else b"")
-    draw_all = partial(
-        _draw_experiment,
-        tables=tables,
-        ceilings_file=ceilings_file,
-        languages=read_json(languages_file),
-        heights=heights,
-        shared=shared.digest(),
-        output=output,
-    )
-    output.mkdir(parents=True, exist_ok=True)
-    plans = [plan for file in plan_files if (plan := legible_plan(read_json(file)))["figures"]]
-    if cores > 1:
-        with ProcessPoolExecutor(cores, mp_context=get_context("fork")) as pool:
-            drawn = set().union(*pool.map(draw_all, plans))
-    else:
-        drawn = set().union(*map(draw_all, plans))
-    for file in set(output.with_name(DRAWN).glob("*")) - drawn:
-        file.unlink()
-
-
-def _draw_experiment(
-    plan: Mapping[str, Any],
-    *,
+def draw_missing(
+    missing: tuple[Mapping[str, Any], Mapping[Path, tuple[Mapping[str, Any], float]]],
     tables: Path,
     ceilings_file: Path | None,
     languages: Sequence[str],
-    heights: Mapping[str, Mapping[str, float]],
-    shared: bytes,
-    output: Path,
-) -> set[Path]:
-    """Draw those of an experiment's figures that are not kept as they would be; all that is kept.
-
-    `shared` is the digest of what all figures are drawn from.
-    """
-    name, data = plan["name"], hashlib.sha256(shared)
-    data.update(canonical({key: value for key, value in plan.items() if key != "figures"}).encode())
-    for file in sorted((tables / name).glob("*.csv")):
-        data.update(file.read_bytes())
-    kept: dict[Path, Mapping[str, Any]] = {}
-    for figure in plan["figures"]:
-        of_figure = data.copy()
-        of_figure.update(canonical([figure, heights[name][figure["id"]]]).encode())
-        file = f"{name}-{figure['id']}-{of_figure.hexdigest()[:16]}.svg"
-        kept[output.with_name(DRAWN) / file] = figure
-    missing = {path: figure for path, figure in kept.items() if not path.exists()}
-    if missing:
-        experiment = read_experiment(plan, tables)
-        product = product_of([experiment], ceilings_file)
-        with drawing():
-            for path, figure in missing.items():
-                height = heights[name][figure["id"]] / MM
-                save(draw(experiment, languages, figure, height, product), path)
-    output.joinpath(name).mkdir(parents=True, exist_ok=True)
-    for path, figure in kept.items():
-        shutil.copyfile(path, output / name / f"{figure['id']}.svg")
-    return set(kept)
+) -> None:
+    """Draw figures of a planned experiment, each with its height in mm, into their files."""
+    plan, figures = missing
+    experiment = read_experiment(plan, tables)
+    product = product_of([experiment], ceilings_file)
+    with drawing():
+        for path, (figure, height) in figures.items():
+            save(draw(experiment, languages, figure, height / MM, product), path)
 
 
 def draw_overview(
