@@ -68,9 +68,8 @@ def files_to_remake(
 
 def _damaged_outputs(source: Source, experiments: Sequence[PlannedExperiment]) -> dict[Path, str]:
     """The reason for each output of the stages after the records that must be made again."""
-    home, laid_out = source.home, LAID_OUT
-    if not any(each.figures for each in experiments):
-        laid_out = LAID_OUT[:-1]
+    home, is_drawn = source.home, any(each.figures for each in experiments)
+    laid_out = LAID_OUT if is_drawn else LAID_OUT[:-1]
     outputs = [home / name for name in (*OF_DATASET, OBSERVATIONS, "overview", *laid_out)]
     outputs += [
         home / "tables" / experiment.name / f"{table}.csv"
