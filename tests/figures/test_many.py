@@ -110,7 +110,7 @@ def test_a_ceiling_is_drawn_where_the_bars_come_near_it() -> None:
 
     def said(rate: float) -> list[str]:
         product = Ceiling(rate * 1e12, Estimate(1e3, 1, None))
-        return texts_of(draw_groups(experiment, ["en"], NAMES, metrics, product))
+        return texts_of(draw_groups(experiment, ["en"], NAMES, metrics, product, 0.6, 2.0))
 
     assert said(2.0).count("Matrix product 2") == 2
     assert not any(text.startswith("Matrix product") for text in said(20.0))

@@ -30,7 +30,8 @@ from flashlab.report.document import (
     Sentence,
 )
 from flashlab.report.front import fitted, kernel_of_torch, map_cell, shortened
-from flashlab.report.render import on_one_page, to_html, to_pdf
+from flashlab.report.layout import on_one_page
+from flashlab.report.render import styled, to_html, to_pdf
 from flashlab.telling.values import say
 
 LONG_NAME = "Abacus Mark {n} Super Special Edition with Very Many Beads and 192 Threads (384 CPUs)"
@@ -51,7 +52,7 @@ def name_devices(results: Any, count: int) -> None:
 
 def assert_page_one_is_whole(results: Any, squeezed: Callable[[str], str]) -> Front:
     """Page one has all that it is left with, and page two begins with the first chapter."""
-    report = on_one_page(results.compose(), results.local)
+    report = on_one_page(results.compose(), results.local, *styled())
     results.pdf.write_bytes(to_pdf(to_html(report), results.local, [], datetime.now(UTC)))
     first, second, *_ = pages(results.pdf)
     front: Front = report.front
@@ -71,7 +72,7 @@ def assert_page_one_is_whole(results: Any, squeezed: Callable[[str], str]) -> Fr
 def test_page_one_is_one_page_with_an_author_every_notice_and_long_device_names(
     results: Any, squeezed: Callable[[str], str], languages: list[str]
 ) -> None:
-    results.redraw(languages, of_experiments=False)
+    results.redraw(languages)
     results.change(author=AUTHOR)
     name_devices(results, count=4)
     front = assert_page_one_is_whole(results, squeezed)

@@ -17,6 +17,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from flashlab.compare.listing import compared_of
 from flashlab.figures import style
+from flashlab.figures.forms import PAGE_INCHES
 from flashlab.figures.labels import title_metric
 from flashlab.figures.placement import POINTS, text_inches
 from flashlab.files import read_json
@@ -106,7 +107,7 @@ def draw_forest(compared: Compared, margin: float, languages: Sequence[str]) -> 
     table = table.merge(rows, on=["implementation", "sizes"])
     is_single = table["shape"].notna()
     ends = _ends(table.x[is_single])
-    figure, (panels,) = style.new_panels(style.PAGE_INCHES, 1, len(metrics), sharey=True)
+    figure, (panels,) = style.new_panels(PAGE_INCHES, 1, len(metrics), sharey=True)
     height = float(rows.place.max()) + 0.5
     widest = max(text_inches(sizes, style.SMALL_POINTS) for sizes in rows.sizes)
     before = POINTS * widest + (NAME_POINTS if widest else 4)

@@ -80,7 +80,8 @@ def write_pdf(comparison_file: Path, figures: Path, output: Path) -> None:
         AttachedFile(TABLE, table.encode(), "Data"),
     ]
     html = _to_html(document, figures, in_browser=False)
-    pdf = to_pdf(html, figures, attached, created.astimezone(UTC))
+    styles = ("report.css", "compare.css")
+    pdf = to_pdf(html, figures, attached, created.astimezone(UTC), styles)
     with open_atomically(output, binary=True) as file:
         file.write(pdf)
 

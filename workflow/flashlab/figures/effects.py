@@ -16,12 +16,11 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from flashlab import statistics
 from flashlab.analysis.experiment import Experiment, metrics_of
 from flashlab.benchmarks.model import Metric
-from flashlab.figures.forms import EFFECTS
+from flashlab.figures.forms import EFFECTS, HALF_INCHES
 from flashlab.figures.labels import title_metric
 from flashlab.figures.many import draw_row, legend_of_marks
 from flashlab.figures.style import (
     GREY,
-    HALF_INCHES,
     as_number,
     draw_legend,
     lay_out,

@@ -26,7 +26,14 @@ from flashlab.analysis.ceilings import Ceiling
 from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics
 from flashlab.analysis.ratios import exceeds_margin
 from flashlab.benchmarks.model import Benchmark, Metric
-from flashlab.figures.forms import FEW, MOST_BARS_OF_HALF, MOST_VALUES, is_wide
+from flashlab.figures.forms import (
+    FEW,
+    HALF_INCHES,
+    MOST_BARS_OF_HALF,
+    MOST_VALUES,
+    PAGE_INCHES,
+    is_wide,
+)
 from flashlab.figures.labels import (
     in_words,
     label_variant,
@@ -50,9 +57,7 @@ from flashlab.figures.panel import (
 from flashlab.figures.placement import text_inches
 from flashlab.figures.style import (
     GREY,
-    HALF_INCHES,
     INK,
-    PAGE_INCHES,
     SMALL_POINTS,
     Look,
     Style,
@@ -72,9 +77,6 @@ from flashlab.figures.style import (
     value_digits,
     write,
 )
-
-ROW_INCHES, GROUPS_INCHES, BANDS_INCHES = 0.143, 0.58, 1.2
-"""The heights of a row of marks, of a panel of bars, and of a panel of bands."""
 
 NUMBER_INCHES = 0.38
 """Width of a number beside a mark."""
@@ -140,6 +142,8 @@ def draw_marks(
     languages: Sequence[str],
     names: Sequence[str],
     metrics: Sequence[Metric],
+    panel: float,
+    whole: float,
 ) -> Figure:
     """A mark for each metric, the first filled, joined: a panel for each value of the sweep."""
     data, order = _judged(experiment, names, metrics), _order(experiment, names)
@@ -161,7 +165,7 @@ def draw_marks(
         title_panel(axes, [f"{title} ({metrics[0].unit})"])
     handles = legend_of_marks([title_metric(metric, languages) for metric in metrics])
     draw_legend(figure, [*handles, *_explain_failures(data, languages)])
-    lay_out(figure, ROW_INCHES * len(order))
+    lay_out(figure, panel, whole)
     return figure
 
 
@@ -303,6 +307,8 @@ def draw_groups(
     names: Sequence[str],
     metrics: Sequence[Metric],
     product: Ceiling | None,
+    panel: float,
+    whole: float,
 ) -> Figure:
     """A panel for each metric, one below the other; a group of bars for each value of the sweep."""
     data, groups = _judged(experiment, names, metrics), _groups_of(experiment, names)
@@ -317,7 +323,7 @@ def draw_groups(
         draw_ceiling(axes, product, metric, highest, languages)
         title_panel(axes, title_with_unit(metric, languages))
     _draw_legend_of_bars(figure, [*groups.handles(), *_explain_failures(data, languages)])
-    lay_out(figure, GROUPS_INCHES * (1 if width == PAGE_INCHES else 0.75))
+    lay_out(figure, panel, whole)
     remove_covered(figure, numbers)
     return figure
 
@@ -430,7 +436,12 @@ def _together(data: pd.DataFrame, order: Sequence[str]) -> list[list[str]]:
 
 
 def draw_bands(
-    experiment: Experiment, languages: Sequence[str], names: Sequence[str], metric: Metric
+    experiment: Experiment,
+    languages: Sequence[str],
+    names: Sequence[str],
+    metric: Metric,
+    panel: float,
+    whole: float,
 ) -> Figure:
     """A line for each implementation, and one for those that cannot be told apart, as a band."""
     data = line_frame(experiment, names, [metric], languages)
@@ -464,7 +475,7 @@ def draw_bands(
         lines,
         looks,
         title_with_unit(metric, languages),
-        BANDS_INCHES,
+        panel,
         ticks=ticks_of(experiment),
         limits=with_room(value_limits(lines, is_logarithmic), is_logarithmic),
         logarithmic=is_logarithmic,
@@ -481,7 +492,7 @@ def draw_bands(
             style: Style = {"ha": "center", "va": "top", "color": text_colour(BAND), "bbox": GROUND}
             numbers.append(write(axes, text, (place, low), (0, -3.5), **style))
     draw_legend(figure, explain_missing(data, experiment, looks, languages), columns=1)
-    lay_out(figure, BANDS_INCHES)
+    lay_out(figure, panel, whole)
     remove_covered(figure, numbers)
     return figure
 

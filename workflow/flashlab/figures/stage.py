@@ -1,4 +1,4 @@
-"""The stage of figures: from a plan, tables and comparisons to SVG files, always the same."""
+"""Figures from a plan, tables and comparisons, as SVG files that are always the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flashlab.analysis.experiment import Experiment, ladder_of, read_experiment
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.curves import draw_curves
 from flashlab.figures.effects import draw_effects
-from flashlab.figures.forms import FEW, is_of_many
+from flashlab.figures.forms import FEW, is_of_many, size_of
 from flashlab.figures.lines import draw_lines
 from flashlab.figures.many import draw_bands, draw_groups, draw_longest, draw_marks
 from flashlab.figures.speedups import draw_speedups
@@ -24,14 +24,18 @@ from flashlab.figures.style import drawing, save
 from flashlab.files import read_json, write_json
 from flashlab.telling.glyphs import legible_plan
 
+MM = 25.4
+"""Millimetres in an inch."""
+
 
 def draw(
     experiment: Experiment,
     languages: Sequence[str],
     figure: Mapping[str, Any],
+    height: float,
     product: Ceiling | None = None,
 ) -> Figure:
-    """One figure of an experiment: of a curve, or a panel for each metric of its quantity.
+    """One figure of an experiment, so many inches high: of a curve, or a panel for each metric.
 
     The panels hold bars where the runs are alternatives at one setting, lines, or of many
     implementations what `figures.many` has. `product` is the ceiling of rates in the runs' number
@@ -43,18 +47,19 @@ def draw(
     names, quantity = figure["implementations"], figure["quantity"]
     for curve in experiment.benchmark.curves:
         if curve.name == quantity:
-            return draw_curves(experiment, languages, names, curve)
+            return draw_curves(experiment, languages, names, curve, height)
     metrics = experiment.benchmark.panels(quantity)
+    panel = size_of(experiment, figure).panel_at(height)
     if experiment.has_alternatives:
-        return draw_bars(experiment, languages, names, metrics)
+        return draw_bars(experiment, languages, names, metrics, panel, height)
     if not is_of_many(experiment, names):
-        return draw_lines(experiment, languages, names, metrics, product)
+        return draw_lines(experiment, languages, names, metrics, product, panel, height)
     quantity = metrics[0].quantity
     if quantity.exact:
-        return draw_bands(experiment, languages, names, metrics[0])
+        return draw_bands(experiment, languages, names, metrics[0], panel, height)
     if quantity.logarithmic:
-        return draw_marks(experiment, languages, names, metrics)
-    return draw_groups(experiment, languages, names, metrics, product)
+        return draw_marks(experiment, languages, names, metrics, panel, height)
+    return draw_groups(experiment, languages, names, metrics, product, panel, height)
 
 
 def product_of(experiment: Experiment, ceilings_file: Path | None) -> Ceiling | None:
@@ -65,25 +70,19 @@ def product_of(experiment: Experiment, ceilings_file: Path | None) -> Ceiling | 
     return read_ceilings(read_json(ceilings_file)).matrix.get(dtypes.pop())
 
 
-def draw_figures(
-    plan_file: Path,
+def draw_missing(
+    missing: tuple[Mapping[str, Any], Mapping[Path, tuple[Mapping[str, Any], float]]],
     tables: Path,
     ceilings_file: Path | None,
-    languages_file: Path,
-    output: Path,
+    languages: Sequence[str],
 ) -> None:
-    """Draw the figures of the experiment planned in `plan_file` as ``output/<id>.svg``.
-
-    A label is drawn as `legible_plan` gives it;
-    any other character that the vendored fonts lack is an error. `tables` is the folder of all
-    experiments' tables.
-    """
-    experiment = read_experiment(legible_plan(read_json(plan_file)), tables)
-    languages, product = read_json(languages_file), product_of(experiment, ceilings_file)
+    """Draw figures of a planned experiment, each with its height in mm, into their files."""
+    plan, figures = missing
+    experiment = read_experiment(plan, tables)
+    product = product_of(experiment, ceilings_file)
     with drawing():
-        for figure in experiment.plan["figures"]:
-            drawn = draw(experiment, languages, figure, product)
-            save(drawn, output / f"{figure['id']}.svg")
+        for path, (figure, height) in figures.items():
+            save(draw(experiment, languages, figure, height / MM, product), path)
 
 
 def draw_overview(

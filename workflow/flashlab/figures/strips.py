@@ -16,12 +16,12 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 from flashlab import statistics
 from flashlab.analysis.experiment import Experiment, chosen_metrics, metrics_of
 from flashlab.benchmarks.model import Metric
+from flashlab.figures.forms import PAGE_INCHES
 from flashlab.figures.labels import said, title_metric
 from flashlab.figures.placement import POINTS, text_inches
 from flashlab.figures.style import (
     GREY,
     INK,
-    PAGE_INCHES,
     SMALL_POINTS,
     TICK_GAP_INCHES,
     Look,

@@ -1,4 +1,4 @@
-"""Fonts, colours, markers and layout of all figures, and SVG that is reproducible.
+"""Common to all figures: fonts, colours, markers, layout, and SVG that is reproducible.
 
 An implementation keeps its colour and its marker throughout; where it does not stand out, the
 colour is muted. A variant shows in the line's dashes and the marker's fill. What is drawn of an
@@ -37,6 +37,7 @@ from matplotlib.text import Annotation, Text
 from matplotlib.ticker import FixedFormatter, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import Bbox
 
+from flashlab.figures.forms import HALF_INCHES
 from flashlab.figures.placement import FONT, sparse, text_inches, wrap_texts
 from flashlab.files import open_atomically
 from flashlab.telling.glyphs import FONTS
@@ -58,12 +59,6 @@ DARKER = 0.6
 
 MUTED_LIGHTNESS = 0.58
 """The most that a muted colour may have, for a thin line to be seen."""
-
-PAGE_INCHES = 180 / 25.4
-"""Width of the text on A4."""
-
-HALF_INCHES = 88 / 25.4
-"""Width of a figure of which two stand side by side."""
 
 LABEL_POINTS = 7.0
 SMALL_POINTS = 6.5
@@ -140,7 +135,7 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Look:
-    """The colour and marker of an implementation, and its emphasis."""
+    """The look of an implementation: if it stands out, its colour and its marker."""
 
     stands_out: bool
     shade: str
@@ -152,7 +147,7 @@ class Look:
         return text_colour(self.shade)
 
     def weight(self, variant: int, size: float = 1.0) -> Style:
-        """The weight of its line and the fill of its markers, by the position of a variant."""
+        """The weight of its line and the filling of its markers, by the position of a variant."""
         filled = variant % 2 == 0
         star = 1.4 if self.marker == "*" else 1.0  # which covers less than others of its size
         return {
@@ -227,21 +222,23 @@ AROUND_INCHES = 1.5
 """More than what stands around a panel, but for a legend, takes of a figure's height."""
 
 
-def lay_out(figure: Figure, height: float) -> None:
-    """Arrange the panels with all that stands around them, the first one so many inches high.
+def lay_out(figure: Figure, panel: float, whole: float | None = None) -> None:
+    """Arrange the panels with all that stands around them.
 
-    Ticks of a sweep are thinned where their labels would touch. A title begins at the figure's edge
-    where panels stand one below the other.
+    The first panel is `panel` inches high, or the whole figure is as high as `whole` says. Ticks of
+    a sweep are thinned where their labels would touch. A title begins at the figure's edge where
+    panels stand one below the other.
     """
     engine, first = figure.get_layout_engine(), figure.axes[0]
     assert isinstance(engine, ConstrainedLayoutEngine)
     shares = np.ravel(_grid_of(first).get_height_ratios())
-    heights = [height * float(share / shares[0]) for share in shares]
+    heights = [panel * float(share / shares[0]) for share in shares]
     below = sum(legend.get_window_extent().height for legend in figure.legends) / figure.dpi
-    figure.set_figheight(sum(heights) + AROUND_INCHES * len(heights) + below)
+    figure.set_figheight(whole or sum(heights) + AROUND_INCHES * len(heights) + below)
     engine.execute(figure)
     figure.set_layout_engine("none")
-    _stretch(figure, heights)
+    if whole is None:
+        _stretch(figure, heights)
     for axes in figure.axes:
         place, formatter = axes.get_position(), axes.xaxis.get_major_formatter()
         if _grid_of(axes).ncols == 1:
@@ -301,7 +298,7 @@ def remove_covered(figure: Figure, numbers: Sequence[Annotation]) -> None:
 
 
 BESIDE_INCHES = 0.3
-"""Width of the labels of the ticks in a column, where a title does not begin at its edge."""
+"""The room that ticks' labels take of a column, where a title does not begin at its edge."""
 
 
 def title_panel(axes: Axes, texts: Sequence[str], above: float = 0.0) -> None:
