@@ -10,8 +10,7 @@
 #   snakemake machine --config machine=NAME                      describe where measuring runs
 #   snakemake --cores 1 verify --config pdf=PATH                 check a report against its data
 #
-#   config -> plan -> records -> tables -> observations -> report
-#                                       -> figures  ->
+#   config -> plan -> records -> tables -> observations -> layout -> figures -> report
 
 import os
 
@@ -45,6 +44,7 @@ include: "workflow/rules/records.smk"
 include: "workflow/rules/counters.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/observations.smk"
+include: "workflow/rules/layout.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/datasets.smk"

@@ -29,11 +29,13 @@ from flashlab.calls.call import PlanFiles
 from flashlab.calls.digests import write_digests
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
-from flashlab.figures.stage import draw_figures, draw_overview
+from flashlab.figures.kept import draw_figures
+from flashlab.figures.stage import draw_overview
 from flashlab.plan.machines import machine_file
 from flashlab.plan.plan_files import experiment_file
 from flashlab.records import Measurement, Record, write_record
-from flashlab.report.render import write_page, write_report
+from flashlab.report.layout import write_layout
+from flashlab.report.render import FIGURES, HEIGHTS, LAYOUT, write_page, write_report
 from flashlab.runs import Run
 from flashlab.story.stage import observe
 
@@ -151,28 +153,21 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
         claims = ROOT / "data" / "published" / "claims.yaml"
         yield "tables", cost_of(lambda: make_tables(home, claims, None, tables))
         yield "observations", cost_of(lambda: observe(plans, tables, claims, None, observed))
-        yield (
-            "figures",
-            cost_of(
-                lambda: [
-                    draw_figures(
-                        experiment_file(home, e), tables, None, languages, home / "figures" / e
-                    )
-                    for e in planned.drawn
-                ]
-            ),
-        )
         overview = home / "overview"
         yield (
             "overview",
             cost_of(
-                lambda: draw_overview(
-                    plans, tables, home / "comparisons.csv", None, languages, overview
-                )
+                lambda: draw_overview(plans, tables, home / "comparisons.csv", languages, overview)
             ),
         )
         config, report, page = (
             home / name for name in ("plan/config.json", "lab5.pdf", "lab5.html")
+        )
+        layout, heights, figures = (home / name for name in (LAYOUT, HEIGHTS, FIGURES))
+        yield "layout", cost_of(lambda: write_layout(config, home, None, layout))
+        yield (
+            "figures",
+            cost_of(lambda: draw_figures(plans, tables, None, languages, heights, 1, figures)),
         )
         yield "report", cost_of(lambda: write_report(config, home, None, report))
         yield "page", cost_of(lambda: write_page(config, home, None, page))

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weasyprint import HTML
-from weasyprint.text.fonts import FontConfiguration
-
-from flashlab.report.document import Report
-from flashlab.report.render import TEMPLATES, on_one_page, to_html
+from flashlab.report.render import LAYOUT, document_of, styled
 
 POINTS_PER_PIXEL = 0.75
+
+MOST_EMPTY, LEAST_POINTS = 0.12, 6.2
+"""The share of a page, but the last, that may be empty; and the smallest type."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +31,15 @@ class Pages:
     least_points: float
 
 
-def measure(report: Report, home: Path) -> Pages:
-    """Lay out a report whose figures are drawn below `home`."""
-    html = to_html(on_one_page(report, home))
-    fonts = FontConfiguration()
-    document = HTML(string=html, base_url=TEMPLATES.as_uri() + "/").render(font_config=fonts)
+def measure(home: Path) -> Pages:
+    """The pages of a report that was laid out in `home`, with its figures."""
+    html, (fonts, style) = home.joinpath(LAYOUT).read_text(encoding="utf-8"), styled()
+    document = document_of(html, home).render(font_config=fonts, stylesheets=[style])
     boxes = [list(_inner_boxes(page._page_box)) for page in document.pages]
     chapters: dict[str, set[int]] = {}
     for number, of_page in enumerate(boxes, start=1):
         for box in of_page:
-            if "chapter" in _classes(box):
+            if "plate" in _classes(box):
                 name = box.element.find("h2").get("id")
                 chapters.setdefault(name, set()).add(number)
     texts = (b for of_page in boxes for b in of_page if getattr(b, "text", "").strip())
@@ -50,6 +48,15 @@ def measure(report: Report, home: Path) -> Pages:
     sizes += [float(size) for svg in drawn for size in re.findall(r"\b([\d.]+)px", svg)]
     empty = [_empty(page._page_box, of) for page, of in zip(document.pages, boxes, strict=True)]
     return Pages(empty, chapters, min(sizes))
+
+
+def assert_well_laid_out(pages: Pages, most: int) -> None:
+    """Full pages, at most so many; an experiment on one of them; legible type."""
+    assert len(pages.empty) <= most
+    assert max(pages.empty[:-1]) <= MOST_EMPTY
+    assert pages.chapters
+    assert {id: on for id, on in pages.chapters.items() if len(on) > 1} == {}
+    assert pages.least_points >= LEAST_POINTS - 1e-9
 
 
 def _classes(box: Any) -> list[str]:

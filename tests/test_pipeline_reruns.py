@@ -29,7 +29,9 @@ SHAPES = (
 
 PACKAGE = "workflow/flashlab"
 NOTHING: Jobs = set()
-REPORT = {"Rendering the report", "Writing report/lab5.pdf"}
+RENDERED = {"Rendering the report", "Writing report/lab5.pdf"}
+FIGURES = {"Drawing the figures of the experiments"}
+REPORT = {"Laying out the report"} | FIGURES | RENDERED
 TABLES = {"Tabulating the records"}
 OBSERVATIONS = {"Observing what the report says"}
 OVERVIEW = {"Drawing the figures across experiments"}
@@ -45,16 +47,9 @@ def counted(*shapes: str) -> Jobs:
     return {f"Reading the counters of flash2-{shape}" for shape in shapes}
 
 
-def figures(*experiments: str) -> Jobs:
-    return {f"Drawing {experiment}" for experiment in experiments}
-
-
 ALL_RUNS = measured("Pytorch", *SHAPES) | measured("Flash2", *SHAPES)
 ALL_COUNTED = counted(*SHAPES)
-ALL_FIGURES = figures(*EXPERIMENTS) | OVERVIEW
 FROM_TABLES_ON = TABLES | OBSERVATIONS | OVERVIEW | REPORT
-ALL_OF_RECORDS = FROM_TABLES_ON | figures(*EXPERIMENTS)
-ONE_EXPERIMENT = FROM_TABLES_ON | figures("seq_len")
 
 
 # Changes
@@ -208,8 +203,6 @@ class Row:
 
 
 SMALLEST = "flash2-b1-n16-h2-e16-causal"
-ONE_RUN = FROM_TABLES_ON | figures("emb_dim")
-
 TABLE = [
     Row(
         "only GPUs measure in more processes, other kernels, comments in what measures",
@@ -230,12 +223,12 @@ TABLE = [
         configure(lambda c: c["experiments"][0]["cpu"].update(seq_len=[16, 48, 64])),
         measured("Pytorch", "b1-n48-h2-e32-full")
         | measured("Flash2", "b1-n48-h2-e32-full")  # counters are read at the ends of a sweep
-        | ONE_EXPERIMENT,
+        | FROM_TABLES_ON,
     ),
     Row(
         "times are to be closer",
         configure(lambda c: c["measure"]["sampled"].update(relative_interval=0.4)),
-        ALL_RUNS | ALL_OF_RECORDS,
+        ALL_RUNS | FROM_TABLES_ON,
     ),
     Row(
         "more time is allowed, and the author is named",
@@ -245,23 +238,23 @@ TABLE = [
     Row(
         "more time is allowed than a run had",
         run_out_of_time,
-        measured("Flash2", "b1-n16-h2-e16-causal") | ONE_RUN,
+        measured("Flash2", "b1-n16-h2-e16-causal") | FROM_TABLES_ON,
     ),
     Row(
         "the baseline is another one",
         configure(lambda c: c.update(baseline="Flash2")),
-        ALL_OF_RECORDS,
+        FROM_TABLES_ON,
     ),
     Row("an experiment is removed", remove_the_last, FROM_TABLES_ON),
     Row(
         "an experiment is renamed",
         configure(lambda c: c["experiments"][0].update(name="length")),
-        FROM_TABLES_ON | figures("length"),
+        FROM_TABLES_ON,
     ),
     Row(
         "an experiment has other figures",
         configure(lambda c: c["experiments"][0].update(figures=["rate"])),
-        figures("seq_len") | REPORT,
+        REPORT,
     ),
     Row(
         "an experiment's title is another one",
@@ -271,24 +264,24 @@ TABLE = [
     Row(
         "one language is left out",
         configure(lambda c: c.update(languages=["en"])),
-        ALL_FIGURES | REPORT,
+        OVERVIEW | REPORT,
     ),
-    Row("nothing is to be counted", nothing, ALL_OF_RECORDS, arguments=("--config", "counters=no")),
+    Row("nothing is to be counted", nothing, FROM_TABLES_ON, arguments=("--config", "counters=no")),
     # What is measured, with what, and where
     Row(
         "a kernel imports a file beside it",
         import_a_helper,
-        measured("Flash2", *SHAPES) | ALL_COUNTED | ALL_OF_RECORDS,
+        measured("Flash2", *SHAPES) | ALL_COUNTED | FROM_TABLES_ON,
     ),
     Row(
         "the code that counts operators is edited",
         recode(f"{PACKAGE}/measuring/operators.py"),
-        ALL_COUNTED | ALL_OF_RECORDS,
+        ALL_COUNTED | FROM_TABLES_ON,
     ),
     Row(
         "another machine",
         move_to_another_machine,
-        ALL_RUNS | ALL_COUNTED | CEILINGS | ALL_OF_RECORDS,
+        ALL_RUNS | ALL_COUNTED | CEILINGS | FROM_TABLES_ON,
     ),
     # What is gone or damaged
     Row(
@@ -301,28 +294,30 @@ TABLE = [
         | counted("b1-n16-h1-e32-causal")
         | measured("Pytorch", "b2-n16-h2-e32-causal")
         | CEILINGS
-        | ALL_OF_RECORDS,  # which rates are plausible, new ceilings decide
+        | FROM_TABLES_ON,  # which rates are plausible, new ceilings decide
     ),
     Row(
         "a record and counters are changed by hand",
         divide_by_ten(SMALLEST, "counters-flash2-b1-n16-h1-e32-causal"),
         measured("Flash2", "b1-n16-h2-e16-causal")
         | counted("b1-n16-h1-e32-causal")
-        | figures("emb_dim", "num_heads")
         | FROM_TABLES_ON,
     ),
     Row(
-        "a table is cut off, another at a line's end, a figure is deleted and another cut off",
+        "a table is cut off, and another at a line's end",
         all_of(
             cut("tables/seq_len/metrics.csv"),
             rewrite("tables/causal/metrics.csv", lambda text: text[: text[:-1].rindex(b"\n") + 1]),
-            delete("figures/batch_size/time.svg"),
-            cut("figures/num_heads/time.svg"),
         ),
-        FROM_TABLES_ON | figures("batch_size", "num_heads"),
+        FROM_TABLES_ON,
+    ),
+    Row(
+        "a figure is deleted and another cut off",
+        all_of(delete("figures/batch_size/time.svg"), cut("figures/num_heads/time.svg")),
+        FIGURES | RENDERED,
     ),
     Row("the observations are cut off", cut("observations.json"), OBSERVATIONS | REPORT),
-    Row("the rendered report is cut off", cut("lab5.pdf"), REPORT),
+    Row("the rendered report is cut off", cut("lab5.pdf"), RENDERED),
 ]
 
 IN_A_CLONE = (
@@ -348,19 +343,24 @@ INPUTS = {
         *(f"templates/locale/{language}/LC_MESSAGES/figures.po" for language in ("en", "zh_TW")),
         "templates/fonts/NotoSansTC-Regular.ttf",
     },
-    "report": {
-        *(f"{PACKAGE}/report/{name}.py" for name in ("render", "content")),
+    "layout": {
+        *(f"{PACKAGE}/report/{name}.py" for name in ("layout", "render", "content")),
         *(f"templates/locale/{language}/LC_MESSAGES/report.po" for language in ("en", "zh_TW")),
-        *(f"templates/{name}" for name in ("report.html.j2", "report.css", "fonts/fonts.conf")),
+        *(
+            f"templates/{name}"
+            for name in ("report.html.j2", "heat.html.j2", "report.css", "fonts/fonts.conf")
+        ),
         *("data/devices.csv", "data/published/training.csv"),
     },
+    "report": {f"{PACKAGE}/report/render.py", "templates/report.css"},
 }
 """Files of the project that a stage takes as inputs, so that an edit to one reruns it."""
 NO_INPUTS = {
     "tables": {f"{PACKAGE}/story/tables.py", f"{PACKAGE}/measuring/protocols.py"},
     "observations": {f"{PACKAGE}/figures/lines.py", f"{PACKAGE}/report/content.py"},
     "figures": {f"{PACKAGE}/analysis/claims.py", "templates/report.css"},
-    "report": {f"{PACKAGE}/measuring/protocols.py", "templates/page.js"},
+    "layout": {f"{PACKAGE}/measuring/protocols.py", "templates/page.js"},
+    "report": {f"{PACKAGE}/measuring/protocols.py", f"{PACKAGE}/report/layout.py"},
 }
 """Files whose edit must leave a stage's outputs as they are."""
 
@@ -391,7 +391,7 @@ def test_an_edit_reruns_what_stands_on_it(project: Any) -> None:
     project.append("workflow/flashlab/analysis/claims.py", "# edited\n")
     assert project.plan() == FROM_TABLES_ON
     project.append("workflow/flashlab/records.py", "# edited\n")
-    assert project.plan() == ALL_OF_RECORDS
+    assert project.plan() == FROM_TABLES_ON
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row.what)
@@ -415,7 +415,7 @@ def test_files_that_are_touched_and_the_same_rerun_nothing_where_snakemake_knows
 ) -> None:
     copied = clone()
     touch_everything(copied)
-    assert copied.plan() == ALL_OF_RECORDS
+    assert copied.plan() == FROM_TABLES_ON
     touch_everything(project)
     project.make("report/lab5.pdf")  # Snakemake keeps the files' checksums by their full paths
     touch_everything(project)
@@ -477,4 +477,4 @@ def test_in_whatever_order_results_were_copied_only_what_is_new_is_measured(
     row, copied = TABLE[0], clone(backwards=True)
     row.change(copied)
     planned = copied.plan()
-    assert row.jobs <= planned <= row.jobs | ALL_OF_RECORDS
+    assert row.jobs <= planned <= row.jobs | FROM_TABLES_ON

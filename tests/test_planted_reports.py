@@ -57,8 +57,10 @@ def test_each_quantity_has_a_figure_with_its_axis_in_both_languages(results: Pat
         drawn = (results / "figures" / "items" / f"{quantity}.svg").read_text(encoding="utf-8")
         for expected in (*labels, "元素個數 Number of items n", "implementation:Radix"):
             assert expected in drawn
-    summary = (results / "overview" / "summary.svg").read_text(encoding="utf-8")
-    assert "Throughput (Mitem/s)" in summary and "Scratch space (KiB)" in summary
+    strips = (results / "overview" / "strips.svg").read_text(encoding="utf-8")
+    assert "吞吐量 Throughput" in strips and "暫存空間 Scratch space" in strips
+    longest = (results / "overview" / "longest.svg").read_text(encoding="utf-8")
+    assert "Throughput (Mitem/s)" in longest and "n = 8192" in longest
 
 
 def test_an_experiment_of_one_value_is_not_fixed_as_well(results: Path, tmp_path: Path) -> None:

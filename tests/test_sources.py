@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from architecture import module_name
 
+from flashlab.report.software import STAGES
 from flashlab.sources import imports, sources_of
 
 
@@ -25,12 +26,18 @@ def test_stories_do_not_stand_on_figures() -> None:
 
 @pytest.mark.parametrize(
     "stage",
-    ["analysis.tables", "story.stage", "figures", "report", "analysis.verdict_changes"],
+    [*STAGES, "analysis.verdict_changes"],
 )
 def test_no_stage_after_the_records_depends_on_what_decides_their_names(stage: str) -> None:
     plan = {f"flashlab.plan.{name}" for name in ("planning", "identity", "datasets", "prepare")}
     deciding = plan | {"flashlab.machine", "flashlab.config", "flashlab.config.check"}
     assert names(f"flashlab.{stage}").isdisjoint(deciding)
+
+
+def test_the_software_of_a_report_is_all_that_its_stages_import() -> None:
+    modules = set().union(*(names(f"flashlab.{stage}") for stage in STAGES))
+    for part in ("report.layout", "report.front", "figures.lines", "story.attention.front"):
+        assert f"flashlab.{part}" in modules
 
 
 @pytest.mark.parametrize("module", ["flashlab.no_such_stage", "json", "flashlabels"])

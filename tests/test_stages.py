@@ -26,7 +26,7 @@ COMMANDS = """\
 import importlib, json, os, signal, sys, time
 
 def get_ready(name):
-    importlib.import_module({"tables": "colorsys", "figures": "tabnanny"}[name])
+    importlib.import_module({"tables": "colorsys", "overview": "tabnanny"}[name])
 
 def main(arguments=None):
     arguments = sys.argv[1:] if arguments is None else arguments

@@ -13,7 +13,7 @@ from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS, OF_DATASET, 
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.calls import call
 from flashlab.calls.allocations import own_jobs
-from flashlab.calls.remaking import MISSING, REPORT_ENDS
+from flashlab.calls.remaking import LAID_OUT, MISSING, REPORT_ENDS
 from flashlab.measuring.start import start_warm_parent
 from flashlab.plan.source import DATA, LOCAL
 from flashlab.sources import sources_of
@@ -46,6 +46,7 @@ else:
         start_warm_parent()
 
 HOME = PREPARED.home
+LAYOUT, HEIGHTS, _ = LAID_OUT
 REPORT = PREPARED.report
 PLAN = str(PLAN_ROOT / HOME / "plan")
 PLANS = expand(f"{PLAN}/experiments/{{experiment}}.json", experiment=PREPARED.experiments)
@@ -92,7 +93,7 @@ onerror:
 onsuccess:
     # FlashLab's own logger says so itself: in the reports' logs are characters without a glyph.
     if "flashlab" not in workflow.output_settings.log_handler_settings:
-        logs = [Path(HOME, "logs", f"{name}.log") for name in ("report", "page")]
+        logs = [Path(HOME, "logs", f"{name}.log") for name in ("layout", "page")]
         made = [log for log in logs if log.is_file() and log.stat().st_mtime >= BEGAN]
         lines = [line for log in made for line in log.read_text(encoding="utf-8").splitlines()]
         for line in dict.fromkeys(lines):
@@ -133,32 +134,3 @@ def remade_report(kind, output):
         return f"{PLAN}/remade.json" if must_run else []
 
     return newer_input
-
-
-def figure_inputs(wildcards):
-    """All that the figures of an experiment follow from, its tables by what they are made of.
-
-    One job makes the tables of all experiments, mostly as they were, so they are ancient: else each
-    figure would be drawn again with every record. Snakemake does not look at the other inputs of a
-    job that is behind one that runs; where any is newer than the figures, the tables count.
-    """
-    name = wildcards.experiment
-    newer = remade(f"{HOME}/figures/{name}")(wildcards)
-    code = [*sources_of("flashlab.figures.stage"), *sources_of("flashlab.analysis.tables")]
-    found = {
-        "plan": [f"{PLAN}/experiments/{name}.json"],
-        "languages": [f"{PLAN}/languages.json"],
-        "records": [f"{PLAN}/records/{name}.json", *PREPARED.records[name]],
-        "ceilings": [PREPARED.ceilings] if PREPARED.ceilings else [],
-        "sources": list(map(str, code)),
-        "catalogs": catalogs("figures"),
-        "fonts": FONTS,
-        "remade": [newer] if newer else [],
-    }
-    folder = Path(HOME, "figures", name)
-    stamps = (folder / ".snakemake_timestamp", folder)
-    drawn = next((stamp.stat().st_mtime for stamp in stamps if stamp.exists()), 0)
-    files = [Path(file) for each in found.values() for file in each]
-    is_current = all(file.stat().st_mtime <= drawn for file in files if file.exists())
-    tables = [f"{HOME}/tables/{name}/{table}.csv" for table in ("runs", "metrics")]
-    return {"tables": ancient(tables) if is_current else tables, **found}

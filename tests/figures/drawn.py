@@ -18,6 +18,7 @@ from planted.records import experiment_document
 from flashlab.analysis.experiment import IMPLAUSIBLE, Experiment, Row
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.model import Benchmark
+from flashlab.figures.forms import size_of
 from flashlab.figures.stage import draw
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -29,9 +30,19 @@ def texts(svg: Path) -> list[str]:
     return ["".join(node.itertext()) for node in ElementTree.parse(svg).iter(f"{SVG}text")]
 
 
+def _side_mm(svg: Path, side: str) -> float:
+    """A side of an SVG file, which gives it in points."""
+    return float(ElementTree.parse(svg).getroot().attrib[side].removesuffix("pt")) / 72 * 25.4
+
+
 def width_mm(svg: Path) -> float:
-    """The width of an SVG file, which gives it in points."""
-    return float(ElementTree.parse(svg).getroot().attrib["width"].removesuffix("pt")) / 72 * 25.4
+    """The width of an SVG file."""
+    return _side_mm(svg, "width")
+
+
+def height_mm(svg: Path) -> float:
+    """The height of an SVG file."""
+    return _side_mm(svg, "height")
 
 
 def text_boxes(figure: Figure) -> list[tuple[str, Bbox]]:
@@ -97,7 +108,7 @@ def drawn(
 ) -> Figure:
     """The figure of a quantity of these implementations, by default of all."""
     chosen = {"quantity": quantity, "implementations": names or experiment.implementations}
-    return draw(experiment, languages, chosen)
+    return draw(experiment, languages, chosen, size_of(experiment, chosen).least)
 
 
 def experiment_of(

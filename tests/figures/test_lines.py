@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -16,10 +17,13 @@ from figures.drawn import (
     overlapping,
     texts_of,
 )
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from flashlab.analysis.experiment import Experiment
-from flashlab.figures.style import COLOURS, looks_of, muted
+from flashlab.figures.style import COLOURS, GREY, looks_of, muted
 
 TIMES = {"Pytorch": [1, 4, 16, "oom"], "Flash2": [0.5, 1, 2, 4]}
 """At four lengths; the naive one runs out of memory at the last."""
@@ -54,6 +58,13 @@ def test_a_figure_speaks_only_the_languages_that_were_asked_for() -> None:
     assert not any(ord(character) > 0x2E80 for character in "".join(said))
 
 
+def guides_of(axes: Axes) -> list[list[float]]:
+    """The values along each dotted line of what operations would take."""
+    lines = [each for each in axes.collections if isinstance(each, LineCollection)]
+    dotted = [each for each in lines if to_hex(each.get_color()[0]) == GREY]
+    return [list(each.get_segments()[0][:, 1]) for each in dotted]
+
+
 def test_a_line_goes_through_the_values_with_their_intervals() -> None:
     forward, backward = drawn(experiment_of(TIMES), "time").axes
     line, bars = lines_of(forward.figure, "Flash2")[0], forward.collections[1]
@@ -62,7 +73,8 @@ def test_a_line_goes_through_the_values_with_their_intervals() -> None:
     assert path.vertices[:2].ravel().tolist() == pytest.approx([128, 0.495, 128, 0.505])
     assert len(path.vertices) == 3 * 4 and np.isnan(path.vertices[2::3, 1]).all()
     assert forward.get_ylim() == backward.get_ylim()  # so that the two can be compared
-    assert not drawn(experiment_of(TIMES, spread=None), "time").axes[0].collections
+    without = drawn(experiment_of(TIMES, spread=None), "time").axes[0]
+    assert len(without.collections) == len(guides_of(without)) == 2
 
 
 def test_a_run_out_of_memory_is_marked_and_not_drawn_as_a_point() -> None:
@@ -157,3 +169,15 @@ def test_where_lines_of_memory_coincide_they_are_multiples_of_the_least() -> Non
     assert {"Peak memory as a multiple of the least", "Pytorch 10.0×", "Flex 1.10×"} <= together
     apart = set(texts_of(drawn(experiment, "memory", "Pytorch", "Flash2", languages=["en"])))
     assert {"Peak memory (MiB)", "Pytorch", "Flash2"} <= apart
+
+
+def test_times_of_two_stand_beside_what_they_would_be_if_they_grew_as_the_operations() -> None:
+    """From a length to eight times that one, the operations grow by 64."""
+    times = {"Pytorch": [1, 2, 4, 8], "Flash2": [1, 1, 1, 1]}
+
+    def guides(quantity: str, **options: Sequence[bool]) -> list[list[float]]:
+        return guides_of(drawn(experiment_of(times, **options), quantity).axes[0])
+
+    shares = [1 / 4**n for n in (3, 2, 1, 0)]
+    assert guides("time") == [pytest.approx([last * share for share in shares]) for last in (8, 1)]
+    assert guides("rate") == guides("memory") == guides("time", variants=(False, True)) == []

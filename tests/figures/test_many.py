@@ -12,7 +12,7 @@ from flashlab.analysis.ceilings import Ceiling
 from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures.forms import has_room, is_of_many, is_wide
-from flashlab.figures.many import BAND, draw_groups
+from flashlab.figures.many import BAND, draw_groups, draw_longest, longest_sweeps
 from flashlab.figures.style import COLOURS, looks_of
 from flashlab.statistics import Estimate
 
@@ -96,7 +96,7 @@ def test_lines_of_memory_that_coincide_are_one_band() -> None:
     held = {"Pytorch": [200, 4736], "Flash2": [80.5, 644], "Flex": [72.5, 580]}
     held |= {"Flash4": [80.75, 646], "FlashLab": [68.4, 644]}
     figure = drawn(experiment_of(held, [128, 1024]), "memory", languages=["en"])
-    assert {"4 alike", "68.4–80.8", "580–646", "Pytorch", "4,740"} <= set(texts_of(figure))
+    assert {"4 alike", "68.4–80.8", "580–646", "Pytorch", "4,736"} <= set(texts_of(figure))
     assert not {"Flash2", "Flex"} & set(texts_of(figure))
     lines = [line for line in figure.axes[0].lines if line.get_color() == BAND]
     assert list(lines[0].get_xdata()) == [128, 1024]
@@ -110,8 +110,40 @@ def test_a_ceiling_is_drawn_where_the_bars_come_near_it() -> None:
 
     def said(rate: float) -> list[str]:
         product = Ceiling(rate * 1e12, Estimate(1e3, 1, None))
-        return texts_of(draw_groups(experiment, ["en"], NAMES, metrics, product))
+        return texts_of(draw_groups(experiment, ["en"], NAMES, metrics, product, 0.6, 2.0))
 
     assert said(2.0).count("Matrix product 2") == 2
     assert not any(text.startswith("Matrix product") for text in said(20.0))
     assert has_room((1.0, 1.2), 1.0) and not has_room((1.0, 1.3), 1.0)
+
+
+# The longest sweeps
+
+
+def test_the_longest_sweeps_reach_the_greatest_value_and_differ_in_the_variant() -> None:
+    short = experiment_of({"Pytorch": [1, 2], "Flash2": [1, 2]}, [128, 256], [False, True])
+    full, causal = (
+        experiment_of({"Pytorch": [2, 3], "Flash2": [2, 3]}, [256, 512], [mask], name=str(mask))
+        for mask in (False, True)
+    )
+    assert [each.name for each in longest_sweeps([short, full, causal])] == ["False", "True"]
+    assert [len(each.runs) for each in longest_sweeps([short])] == [4, 4]
+
+
+def test_their_overall_rate_is_bars_beside_one_another_for_each_variant() -> None:
+    figure = draw_longest([experiment_of(TIMES, SIZES, [False, True])], ["en"])
+    assert figure is not None
+    full, causal = figure.axes
+    assert full.get_title() == "Overall rate (TFLOP/s) Full"
+    assert causal.get_title() == "Overall rate (TFLOP/s) Causal"
+    assert len(full.patches) == len(causal.patches) == 14
+    assert full.get_ylim() == causal.get_ylim()
+
+
+def test_only_the_last_values_are_shown_where_there_is_no_room_for_more() -> None:
+    sizes = [2**n for n in range(7, 13)]
+    experiment = experiment_of({name: [1.0] * 6 for name in NAMES}, sizes, [False, True])
+    figure = draw_longest([experiment], ["en"])
+    assert figure is not None
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert labels == [f"N = {size}" for size in sizes[-4:]]

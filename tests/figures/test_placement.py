@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 
 from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.figures.many import draw_longest
 from flashlab.figures.placement import sparse, spread
-from flashlab.figures.summary import draw_summary
+from flashlab.figures.strips import draw_strips
 
 NAMES = ("Pytorch", "Flash2", "SdpaMath", "SdpaEfficient", "SdpaCudnn", "Flex", "Flash4", "Own")
 STATUSES = ("oom", "unsupported", "incorrect", "error")
@@ -54,8 +55,9 @@ def test_no_text_of_a_figure_covers_another_or_leaves_it(
 @given(several=wild_experiments())
 @wildly
 def test_no_text_of_page_ones_figure_covers_another_or_leaves_it(several: Experiment) -> None:
-    if page_one := draw_summary([several], ["Pytorch", "Flash2"], None, BOTH):
-        assert_legible(page_one)
+    for page_one in (draw_strips([several], BOTH), draw_longest([several], BOTH)):
+        if page_one:
+            assert_legible(page_one)
 
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=9).map(sorted))

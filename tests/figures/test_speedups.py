@@ -66,6 +66,17 @@ def test_what_is_not_decided_is_hollow(planter: Planter) -> None:
     assert "1×" not in texts_of(figures["speedups-seq_len"])  # the last one alone has the axis
 
 
+def test_rows_are_higher_where_there_are_fewer(planter: Planter) -> None:
+    runs = {"Pytorch": NAIVE, "Flash2": (10, 20, 40, 80)}
+    few = planter.experiment(runs)
+    others = [
+        planter.experiment(runs, f"other{n}", sizes=lambda v: {"seq_len": v, "num_heads": 8})
+        for n in range(4)
+    ]
+    (alone,), many = drawn(few).values(), drawn(few, *others).values()
+    assert alone.get_figheight() > max(figure.get_figheight() for figure in many)
+
+
 def test_three_implementations_have_no_such_figure(planter: Planter) -> None:
     runs = {"Pytorch": NAIVE, "Flash2": NAIVE, "Flash4": NAIVE}
     assert drawn(planter.experiment(runs)) == {}

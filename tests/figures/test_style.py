@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from figures.drawn import BOTH, drawn, experiment_of
+from figures.drawn import BOTH, drawn, experiment_of, height_mm
 from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 
 from flashlab.analysis.stage import tabulate
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.figures.stage import draw_figures
+from flashlab.figures.kept import draw_figures
 from flashlab.figures.style import (
     COLOURS,
     MARKERS,
@@ -76,6 +76,13 @@ def test_implementations_are_told_apart_in_greyscale_and_by_their_markers() -> N
     assert len({(look.shade, look.marker) for look in looks.values()}) == len(looks)
 
 
+def test_a_kernel_with_packed_inputs_has_the_colour_of_the_same_one_with_separate_ones() -> None:
+    entries = [{"name": "A", "style": 1}, {"name": "APacked", "style": 5, "packed_of": "A"}]
+    looks = looks_of(entries)
+    assert looks["A"].shade == looks["APacked"].shade
+    assert looks["A"].marker != looks["APacked"].marker
+
+
 def contrast(shade: str) -> float:
     """With white."""
     return 1.05 / (float(np.array([0.2126, 0.7152, 0.0722]) @ linear(shade)) + 0.05)
@@ -96,7 +103,7 @@ def test_text_in_any_colour_has_contrast_and_so_have_muted_lines() -> None:
 def draw(tmp_path: Path, planned: Callable[..., Any]) -> Callable[..., dict[str, Path]]:
     """Writes the plan and tables of some records and draws all figures of them."""
 
-    def drawn(records: list[Any]) -> dict[str, Path]:
+    def drawn(records: list[Any], **heights: float) -> dict[str, Path]:
         figures = [
             {"id": name, "quantity": name, "implementations": ["Flash2"], "supplement": False}
             for name in ATTENTION.having(records[0].metrics).quantities
@@ -106,8 +113,18 @@ def draw(tmp_path: Path, planned: Callable[..., Any]) -> Callable[..., dict[str,
         write_json(plan, document)
         write_json(languages, BOTH)
         tabulate(plan, plan, tmp_path / "tables")
-        draw_figures(plan, tmp_path / "tables", None, languages, tmp_path / "figures")
-        return {path.stem: path for path in tmp_path.glob("figures/*.svg")}
+        of_figures = {figure["id"]: heights.get(figure["id"], 60) for figure in figures}
+        write_json(tmp_path / "heights.json", {document["name"]: of_figures})
+        draw_figures(
+            [plan],
+            tmp_path / "tables",
+            None,
+            languages,
+            tmp_path / "heights.json",
+            1,
+            tmp_path / "figures",
+        )
+        return {path.stem: path for path in tmp_path.glob("figures/*/*.svg")}
 
     return drawn
 
@@ -126,17 +143,40 @@ def test_the_files_are_text_in_the_reports_own_font_and_the_same_in_another_proc
     assert "dc:date" not in source
     assert min(float(size) for size in re.findall(r"([\d.]+)px", source)) >= 6
     code = (
-        "import sys; from pathlib import Path; from flashlab.figures.stage import draw_figures\n"
+        "import sys; from pathlib import Path; from flashlab.figures.kept import draw_figures\n"
         "folder, output = map(Path, sys.argv[1:])\n"
         "plan, tables = folder / 'plan.json', folder / 'tables'\n"
-        "draw_figures(plan, tables, None, folder / 'languages.json', output)"
+        "draw_figures([plan], tables, None, folder / 'languages.json', folder / 'heights.json',"
+        "             2, output)"
     )
     elsewhere = {"PYTHONHASHSEED": "7", "TZ": "Asia/Taipei", "LC_ALL": "C"}
     environment = {**os.environ, "PYTHONPATH": str(root / "workflow"), **elsewhere}
     again = tmp_path / "again"
     subprocess.run([sys.executable, "-c", code, tmp_path, again], env=environment, check=True)
     for file in files.values():
-        assert (again / file.name).read_bytes() == file.read_bytes()
+        assert (again / file.parent.name / file.name).read_bytes() == file.read_bytes()
+
+
+def test_a_figure_is_as_high_as_is_asked_and_drawn_again_only_where_that_or_its_data_change(
+    draw: Callable[..., dict[str, Path]], record_of: Callable[..., Any], run: Run, tmp_path: Path
+) -> None:
+    def kept() -> dict[str, int]:
+        files = tmp_path.joinpath("drawn").iterdir()
+        return {path.name.split("-")[1]: path.stat().st_ino for path in files}
+
+    draw([record_of(run)])
+    first = kept()
+    draw([record_of(run)])
+    assert kept() == first
+    higher = draw([record_of(run)], time=70.0)
+    assert height_mm(higher["time"]) == pytest.approx(70, abs=0.1)
+    assert {name for name, file in kept().items() if file != first[name]} == {"time"}
+    higher["memory"].write_text("damaged", encoding="utf-8")
+    assert draw([record_of(run)], time=70.0)["memory"].read_text("utf-8") != "damaged"
+    assert kept()["memory"] == first["memory"]
+    second = kept()
+    draw([record_of(run, forward=(0.002,) * 12)], time=70.0)
+    assert not set(kept().values()) & set(second.values())
 
 
 def test_what_is_drawn_of_an_implementation_bears_its_name_and_a_number_of_its_own(

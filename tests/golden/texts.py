@@ -14,8 +14,8 @@ import csv
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import chdir
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -34,14 +34,17 @@ from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
 from flashlab.analysis.stage import make_tables
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
-from flashlab.figures.stage import draw_figures, draw_overview
-from flashlab.files import write_json
+from flashlab.figures.kept import draw_figures
+from flashlab.figures.stage import draw_overview
+from flashlab.files import read_json, write_json
 from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.plan.published import CLAIMS
+from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
 from flashlab.report.document import FigureEntry, Report
+from flashlab.report.layout import write_layout
 from flashlab.report.page import Page
-from flashlab.report.render import to_html
+from flashlab.report.render import FIGURES, HEIGHTS, LAYOUT, to_html
 from flashlab.story.stage import observe
 
 ROOT = Path(__file__).parents[2]
@@ -81,7 +84,7 @@ class Recorded:
     """The report of a recorded dataset: its configuration files, and what the call gives besides.
 
     `drawn` names its figures across experiments; whether they can be drawn is tested elsewhere.
-    `data` is the folder that holds the dataset.
+    `data` is the folder that holds the dataset; `remark` are an author's words, in ``remark.md``.
     """
 
     name: str
@@ -90,21 +93,45 @@ class Recorded:
     keys: Mapping[str, Any] = field(default_factory=lambda: {"dataset": "h200"})
     drawn: Sequence[str] = ()
     data: Path = ROOT / "data"
+    remark: str = ""
 
     def make(self, *, with_pages: bool = False) -> Made:
         """The report by the stages from the records on; `with_pages` its figures are drawn too."""
-        with tempfile.TemporaryDirectory() as folder, chdir(folder):
-            Path("data").symlink_to(self.data)
-            prepared = prepare(*self._layers())
-            home = Path(prepared.home)
-            _write_results(prepared, self.drawn)
-            config = prepared.documents[f"{prepared.home}/plan/config.json"]
-            ceilings = Path(prepared.ceilings) if prepared.ceilings else None
-            made = _made(compose(config, home, ceilings, ()), home)
+        with self._prepared() as (prepared, home, ceilings):
+            report = _composed(home, ceilings)
+            made = _made(report, home)
             if not with_pages:
                 return made
+            _draw_across(prepared, home)
+            write_layout(config_file(home), home, ceilings, home / LAYOUT)
             _draw(prepared, home, ceilings)
-            return replace(made, pages=measure(compose(config, home, ceilings, ()), home))
+            return replace(made, pages=measure(home))
+
+    def lay_out(self) -> Pages:
+        """Its pages, with empty boxes in place of the experiments' figures."""
+        with self._prepared() as (prepared, home, ceilings):
+            _draw_across(prepared, home)
+            write_layout(config_file(home), home, ceilings, home / LAYOUT)
+            heights = read_json(home / HEIGHTS)
+            for section in _composed(home, ceilings).sections:
+                for figure in section.figures:
+                    height = heights[figure.path.parent.name][figure.path.stem]
+                    box = f'width="{figure.width_mm:g}mm" height="{height:g}mm"'
+                    figure.path.parent.mkdir(parents=True, exist_ok=True)
+                    figure.path.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" {box}/>')
+            return measure(home)
+
+    @contextmanager
+    def _prepared(self) -> Iterator[tuple[Prepared, Path, Path | None]]:
+        """A folder of its own with the results up to the observations, and the ceilings."""
+        with tempfile.TemporaryDirectory() as folder, chdir(folder):
+            Path("data").symlink_to(self.data)
+            if self.remark:
+                Path("remark.md").write_text(self.remark, encoding="utf-8")
+            prepared = prepare(*self._layers())
+            _write_results(prepared, self.drawn)
+            ceilings = Path(prepared.ceilings) if prepared.ceilings else None
+            yield prepared, Path(prepared.home), ceilings
 
     def _layers(self) -> tuple[Layer, list[Layer]]:
         own = [read_layer(ROOT / "config" / file) for file in self.own]
@@ -128,25 +155,25 @@ class Planted:
 
 
 GOLDEN: Sequence[Recorded | Planted] = (
-    Recorded("attention", "config.yaml", drawn=("summary",)),
-    Recorded("lab5", "config.yaml", own=("config.yaml",), drawn=("summary",)),
+    Recorded("attention", "config.yaml", drawn=("strips", "longest", "effects-causal")),
+    Recorded("lab5", "config.yaml", own=("config.yaml",), drawn=("effects-causal",)),
     Recorded(
         "ladder",
         "ladder.yaml",
         drawn=("clocks", "steps", "split", "profile"),
     ),
-    Recorded("training", "training.yaml", drawn=("summary",)),
+    Recorded("training", "training.yaml"),
     Recorded(
         "cpu",
         "config.yaml",
         keys={"dataset": "cpu"},
         data=FOLDER / "data",
-        drawn=("summary",),
+        drawn=("effects-causal",),
     ),
-    Planted("planted-sorting", sorting.REPORT, drawn=("summary",)),
+    Planted("planted-sorting", sorting.REPORT, drawn=("strips", "longest")),
     Planted("planted-ladder", ladder.ON_GPU, drawn=("clocks", "steps", "split")),
     Planted("simulated-ladder", ladder.SIMULATED),
-    Planted("planted-training", training.REPORT, drawn=("summary",)),
+    Planted("planted-training", training.REPORT),
 )
 """With all implementations, with the lab's two, of the other benchmarks, and of a CPU; of planted
 records a benchmark that is only declared, a simulator, failures and disagreements."""
@@ -178,16 +205,28 @@ def _write_results(prepared: Prepared, drawn: Sequence[str]) -> None:
     write_json(home / "overview" / "drawn.json", list(drawn))
 
 
+def config_file(home: Path) -> Path:
+    """The resolved configuration."""
+    return home / "plan" / "config.json"
+
+
+def _composed(home: Path, ceilings: Path | None) -> Report:
+    config = read_json(config_file(home))
+    return compose(config, home, ceilings, read_remarks(config))
+
+
+def _draw_across(prepared: Prepared, home: Path) -> None:
+    """Draw the figures across experiments, as the rules do."""
+    languages, tables = home / "plan" / "languages.json", home / "tables"
+    plans = [experiment_file(home, name) for name in prepared.experiments]
+    draw_overview(plans, tables, home / COMPARISONS, languages, home / "overview")
+
+
 def _draw(prepared: Prepared, home: Path, ceilings: Path | None) -> None:
-    """Draw all figures, as the rules do."""
-    languages, tables = Path("languages.json"), home / "tables"
-    config = prepared.documents[f"{prepared.home}/plan/config.json"]
-    write_json(languages, config["languages"])
-    for name in prepared.drawn:
-        plan = experiment_file(home, name)
-        draw_figures(plan, tables, ceilings, languages, home / "figures" / name)
-    plans = [experiment_file(home, experiment["name"]) for experiment in config["experiments"]]
-    draw_overview(plans, tables, home / COMPARISONS, ceilings, languages, home / "overview")
+    """Draw the figures of the experiments, as the rules do."""
+    languages, tables = home / "plan" / "languages.json", home / "tables"
+    plans = [experiment_file(home, name) for name in prepared.experiments]
+    draw_figures(plans, tables, ceilings, languages, home / HEIGHTS, 1, home / FIGURES)
 
 
 def _made(report: Report, home: Path) -> Made:

@@ -13,7 +13,8 @@ from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.implementations import Implementation, implementations_of
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS
-from flashlab.figures.stage import draw_figures, draw_overview
+from flashlab.figures.kept import draw_figures
+from flashlab.figures.stage import draw_overview
 from flashlab.files import read_json, write_json
 from flashlab.plan import planning as plan
 from flashlab.plan.documents import experiment_document, records_document
@@ -22,6 +23,8 @@ from flashlab.plan.published import CLAIMS
 from flashlab.records import Record, write_record
 from flashlab.report.content import compose
 from flashlab.report.document import Report
+from flashlab.report.layout import write_layout
+from flashlab.report.render import FIGURES, HEIGHTS, LAYOUT
 from flashlab.runs import Run
 from flashlab.story.stage import observe
 
@@ -73,15 +76,13 @@ class PlantedReport:
             write_json(records, records_document(each, planned, kernels, *self.kind))
             write_json(sweep_file(folder, each.name), read_json(plans[-1]))
         make_tables(folder, self.claims, None, tables)
-        for each, plan_file in zip(experiments, plans, strict=True):
-            if each.figures and drawn is None:
-                figures = folder / "figures" / each.name
-                draw_figures(plan_file, tables, None, languages, figures)
         overview = folder / "overview"
         observe(plans, tables, self.claims, None, folder / OBSERVATIONS)
         if drawn is None:
             comparisons = folder / "comparisons.csv"
-            draw_overview(plans, tables, comparisons, None, languages, overview)
+            draw_overview(plans, tables, comparisons, languages, overview)
+            write_layout(folder / "plan" / "config.json", folder, None, folder / LAYOUT, ())
+            draw_figures(plans, tables, None, languages, folder / HEIGHTS, 1, folder / FIGURES)
         else:
             write_json(overview / "drawn.json", list(drawn))
         return folder

@@ -21,9 +21,17 @@ from report.reading import TELLERS, elements, en, texts
 from flashlab.figures.style import COLOURS
 from flashlab.files import read_json
 from flashlab.records import Measurement, Record
-from flashlab.report.document import Cell, ExperimentRow, FigureEntry, Front, Sentence
+from flashlab.report.document import (
+    Cell,
+    ExperimentRow,
+    FigureEntry,
+    Front,
+    PrintedMap,
+    Sentence,
+)
 from flashlab.report.front import fitted, kernel_of_torch, map_cell, shortened
-from flashlab.report.render import on_one_page, to_html, to_pdf
+from flashlab.report.layout import on_one_page
+from flashlab.report.render import styled, to_html, to_pdf
 from flashlab.telling.values import say
 
 LONG_NAME = "Abacus Mark {n} Super Special Edition with Very Many Beads and 192 Threads (384 CPUs)"
@@ -44,7 +52,7 @@ def name_devices(results: Any, count: int) -> None:
 
 def assert_page_one_is_whole(results: Any, squeezed: Callable[[str], str]) -> Front:
     """Page one has all that it is left with, and page two begins with the first chapter."""
-    report = on_one_page(results.compose(), results.local)
+    report = on_one_page(results.compose(), results.local, *styled())
     results.pdf.write_bytes(to_pdf(to_html(report), results.local, [], datetime.now(UTC)))
     first, second, *_ = pages(results.pdf)
     front: Front = report.front
@@ -64,7 +72,7 @@ def assert_page_one_is_whole(results: Any, squeezed: Callable[[str], str]) -> Fr
 def test_page_one_is_one_page_with_an_author_every_notice_and_long_device_names(
     results: Any, squeezed: Callable[[str], str], languages: list[str]
 ) -> None:
-    results.redraw(languages, of_experiments=False)
+    results.redraw(languages)
     results.change(author=AUTHOR)
     name_devices(results, count=4)
     front = assert_page_one_is_whole(results, squeezed)
@@ -88,16 +96,16 @@ def test_the_html_page_says_what_does_not_fit_on_paper(
     ("names", "state", "below"),
     [
         (["A"], "clear", "+20%"),
-        (["A", "B"], "level", "≈ B"),
-        (["A", "B", "C"], "level", "≈ B, C"),
-        (["A", "B", "C", "B"], "level", "≈ B, C, …"),
+        (["A", "B"], "level", "/ B"),
+        (["A", "B", "C"], "level", "/ B / C"),
+        (["A", "B", "C", "B"], "level", "/ B / C / …"),
         (["A", "B"], "changes", "/ B"),
     ],
 )
 def test_a_cell_of_the_map_has_the_lead_or_all_that_will_do(
     names: list[str], state: str, below: str
 ) -> None:
-    cell = {"names": names, "state": state, "lead": [1.2, 1.2]}
+    cell = {"names": names, "state": state, "lead": [1.2, 1.3]}
     data: Any = SimpleNamespace(implementations={name: {"style": 0} for name in "ABC"})
     assert map_cell(data, cell).lead == below
 
@@ -195,24 +203,26 @@ def test_the_headline_has_the_ratios_with_their_verdicts(
 
 def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) -> None:
     report = results.compose()
-    drawn = set(read_json(results.local / "overview" / "drawn.json")) - {"summary"}
+    drawn = set(read_json(results.local / "overview" / "drawn.json"))
     all_ = report.implementations
     beside = [figure for row in report.front.experiments for figure in row.figures]
-    shown = [*all_.figures, *beside]
+    of_chapters = [figure for chapter in report.chapters for figure in chapter.figures]
+    across = [figure for figure in of_chapters if figure.path.parent.name == "overview"]
+    shown = [*report.front.figures, *all_.figures, *beside, *across]
     assert sorted(figure.path.stem for figure in shown) == sorted(drawn)
 
 
-def front_of_five(has_figure: bool) -> Front:
-    """Page one with five experiments, each with a figure, and nothing else but another figure."""
-    drawn = FigureEntry("row", Path(), "", "")
+def front_of_five(figures: int = 0, *, has_map: bool = False) -> Front:
+    """Page one with five experiments, each with a figure, and so many figures of its own."""
+    drawn = FigureEntry("drawn", Path(), "", "")
     rows = [ExperimentRow(n, "", "", [drawn], Sentence("", "line")) for n in range(5)]
-    figure = FigureEntry("summary", Path(), "", "") if has_figure else None
-    return Front("", "", [], [], "", [], [], None, rows, figure, None)
+    choices = PrintedMap([], "") if has_map else None
+    return Front("", "", [], [], "", [], [], choices, rows, [drawn] * figures, None)
 
 
 @pytest.mark.parametrize(
     ("room", "left"),
-    [(9, (5, True, 0)), (8, (5, False, 0)), (5, (5, False, 0)), (4, (4, False, 1))],
+    [(9, (5, 1, 0)), (8, (5, 0, 0)), (5, (5, 0, 0)), (4, (4, 0, 1))],
 )
 def test_the_figure_goes_before_an_experiment_does(room: int, left: tuple[int, bool, int]) -> None:
     """A figure takes the room of four experiments, a small one none; no page is laid out twice."""
@@ -221,14 +231,14 @@ def test_the_figure_goes_before_an_experiment_does(room: int, left: tuple[int, b
     def fits(front: Front) -> bool:
         assert front not in seen
         seen.append(front)
-        return len(front.experiments) + 4 * (front.figure is not None) <= room
+        return len(front.experiments) + 4 * len(front.figures) <= room
 
-    front = fitted(front_of_five(has_figure=True), fits)
-    assert (len(front.experiments), front.figure is not None, front.cut) == left
+    front = fitted(front_of_five(figures=1), fits)
+    assert (len(front.experiments), len(front.figures), front.cut) == left
 
 
 def test_what_does_not_fit_goes_from_the_end_after_smaller_type() -> None:
-    front: Front | None = front_of_five(has_figure=False)
+    front: Front | None = front_of_five()
     seen = []
     while front is not None:
         figures = sum(bool(each.figures) for each in front.experiments)
@@ -239,6 +249,15 @@ def test_what_does_not_fit_goes_from_the_end_after_smaller_type() -> None:
         *((True, count, 5, 0) for count in (4, 3, 2, 1, 0)),
         *((True, 0, count, 5 - count) for count in (4, 3, 2, 1)),
     ]
+
+
+def test_beside_a_map_the_experiments_which_have_pages_go_before_its_figures() -> None:
+    front: Front | None = front_of_five(figures=2, has_map=True)
+    seen = []
+    while front is not None:
+        seen.append((front.tight, len(front.experiments), len(front.figures), front.cut))
+        front = shortened(front)
+    assert seen == [(False, 5, 2, 0), (True, 5, 2, 0), *((True, 0, n, 0) for n in (2, 1, 0))]
 
 
 def test_the_maps_colours_are_those_of_the_figures() -> None:

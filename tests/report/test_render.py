@@ -28,7 +28,8 @@ from flashlab.remarks import read_remarks
 from flashlab.report import render
 from flashlab.report.attachments import attached_files
 from flashlab.report.chapters import shared_title
-from flashlab.report.render import ProjectFetcher, RenderError, on_one_page
+from flashlab.report.layout import on_one_page
+from flashlab.report.render import ProjectFetcher, RenderError, styled, write_report
 from flashlab.telling.catalogs import messages
 
 SHORT_TEMPLATE = Path(__file__).parents[1] / "short_report.html.j2"
@@ -53,7 +54,7 @@ def page(finished: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_story_stands_in_it(results: Any, text: str, squeezed: Callable[[str], str]) -> None:
-    report = on_one_page(results.compose(), results.local)
+    report = on_one_page(results.compose(), results.local, *styled())
     assert len(report.front.experiments) == 5 and report.front.cut == 0
     for chapter in report.chapters:
         assert chapter.story
@@ -80,7 +81,7 @@ def test_all_figures_are_there_and_say_what_they_show(
             if isinstance(found, pikepdf.Dictionary) and "/Alt" in found:
                 alternatives.append(str(found.Alt))
     # Where the measurements leave much to say, the last rows of page one have no figures.
-    front = on_one_page(results.compose(), results.local).front
+    front = on_one_page(results.compose(), results.local, *styled()).front
     small = sum(len(row.figures) for row in front.experiments)
     assert small >= 2
     assert len(alternatives) == len(numbers) + small
@@ -296,8 +297,8 @@ def template(brief: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
 def test_a_character_of_the_reports_own_that_the_fonts_lack_is_an_error(
     template: Callable[[str], None], refuses: Callable[..., str]
 ) -> None:
-    """Nor does a font of the system lend it, as DejaVu would lend the Arabic letter."""
-    character = "ب"
+    """Nor does a font of the system lend it, as others would lend the Devanagari letter."""
+    character = "क"
     template(SHORT_TEMPLATE.read_text("utf-8") + f"<p>{character}</p>")
     said = refuses(RenderError)
     assert "missing glyph" in said.lower()
@@ -305,9 +306,12 @@ def test_a_character_of_the_reports_own_that_the_fonts_lack_is_an_error(
     assert "templates/fonts/" in said
 
 
-def test_a_picture_that_is_missing_is_an_error(brief: Any, refuses: Callable[..., str]) -> None:
+def test_a_picture_that_is_missing_is_an_error(brief: Any) -> None:
+    brief.lay_out()
     (brief.local / "figures" / "causal" / "rate-flash2.svg").unlink()
-    assert "rate-flash2.svg" in refuses(RenderError)
+    with pytest.raises(RenderError, match=r"rate-flash2\.svg"):
+        write_report(brief.config_file, brief.local, brief.ceilings, brief.pdf)
+    assert not brief.pdf.exists()
 
 
 def test_a_variable_that_the_template_makes_up_is_an_error(
@@ -346,8 +350,12 @@ def test_files_of_the_projects_folders_are_opened_and_nothing_else(
 RENDER = """
 import sys
 from flashlab.cli import main
-for command, output in (("report", "lab5.pdf"), ("page", "lab5.html")):
-    assert main([command, *sys.argv[2:], "--output", f"{sys.argv[1]}/{output}"]) == 0
+for command, output in (
+    ("layout", "results/local/layout.html"),
+    ("report", f"{sys.argv[1]}/lab5.pdf"),
+    ("page", f"{sys.argv[1]}/lab5.html"),
+):
+    assert main([command, *sys.argv[2:], "--output", output]) == 0
 """
 
 

@@ -29,7 +29,8 @@ FUNCTIONS = {
     "tables": "flashlab.analysis.stage:make_tables",
     "observations": "flashlab.story.stage:observe",
     "verdicts": "flashlab.analysis.verdict_changes:print_changes",
-    "figures": "flashlab.figures.stage:draw_figures",
+    "layout": "flashlab.report.layout:write_layout",
+    "figures": "flashlab.figures.kept:draw_figures",
     "overview": "flashlab.figures.stage:draw_overview",
     "report": "flashlab.report.render:write_report",
     "page": "flashlab.report.render:write_page",
@@ -39,7 +40,7 @@ FUNCTIONS = {
     "profile": "flashlab.compare.command:profile",
     "compare": "flashlab.compare.command:compare",
     "comparison": "flashlab.compare.comparison:write_comparison",
-    "comparison-figures": "flashlab.compare.forest_plots:draw_comparison",
+    "comparison-figures": "flashlab.compare.forest_plot:draw_comparison",
     "comparison-pdf": "flashlab.compare.rendered:write_pdf",
     "comparison-page": "flashlab.compare.rendered:write_page",
     "hw4": "flashlab.hw4.program:print_program",
@@ -55,10 +56,13 @@ FUNCTIONS = {
 MEASURING = ("measure", "ceilings")
 """Commands that look after the process that they start, and end by themselves with their call."""
 
-DIGESTED = (*MEASURING, "import", "tables", "observations", "figures", "overview")
+DIGESTED = (*MEASURING, "import", "tables", "observations", "overview", "layout", "figures")
 """Commands whose outputs are compared, at each call, with the digests written here."""
 
-BESIDE = {"tables": ("comparisons.csv", "estimates.csv", "claims.csv")}
+BESIDE = {
+    "tables": ("comparisons.csv", "estimates.csv", "claims.csv"),
+    "layout": ("heights.json",),
+}
 """Files that a command makes beside its ``--output``."""
 
 AddOption = Callable[..., argparse.Action]
@@ -167,22 +171,24 @@ def make_parser() -> argparse.ArgumentParser:
     option = add("verdicts", "Say which verdicts differ from the report before.")
     option("--results", **PATH, help="folder of the dataset")
 
-    option = add("figures", "Draw an experiment's figures as SVG.")
-    option("--plan", **PATH, help="plan/experiments/<experiment>.json")
+    option = add("figures", "Draw those of the experiments' figures that changed, as SVG.")
+    option("plans", **PATHS, help="plan/experiments/*.json")
     option("--tables", **PATH, help="folder of all CSV tables")
     option("--ceilings", **CEILINGS)
     option("--languages", **PATH, help="languages.json")
+    option("--heights", **PATH, help="heights.json, the height of each figure in mm")
+    option("--cores", type=int, default=1, help="how many processes draw")
     option("--output", **PATH, help="folder to draw into")
 
     option = add("overview", "Draw the figures across experiments as SVG.")
     option("plans", **PATHS, help="plan/sweeps/*.json")
     option("--tables", **PATH, help="folder of all tables")
     option("--comparisons", **PATH, help="comparisons.csv")
-    option("--ceilings", **CEILINGS)
     option("--languages", **PATH, help="languages.json")
     option("--output", **PATH, help="folder to draw into")
 
     for name, help, file in (
+        ("layout", "Lay out the report: its text, and the heights of its figures.", "layout.html"),
         ("report", "Render the report as a PDF.", "PDF"),
         ("page", "Write the report as one HTML file.", "HTML file"),
     ):

@@ -20,8 +20,8 @@ from flashlab.forks import serve
 from flashlab.stage import SOURCES
 
 NEXT = {
-    **{"tables": "figures", "figures": "observations"},
-    **{"observations": "overview", "overview": "report"},
+    **{"tables": "overview", "overview": "observations", "observations": "layout"},
+    **{"layout": "figures", "figures": "report"},
 }
 """The stage that a call runs after all jobs of another."""
 

@@ -84,6 +84,7 @@ def write_pages(document_file: Path, output: Path) -> None:
     from flashlab.report.render import TEMPLATES, to_pdf
 
     document = read_json(document_file)
-    pdf = to_pdf(to_html(document), TEMPLATES, (), datetime.fromtimestamp(0, UTC))
+    styles = ("report.css", "grades.css")
+    pdf = to_pdf(to_html(document), TEMPLATES, (), datetime.fromtimestamp(0, UTC), styles)
     with open_atomically(output, binary=True) as file:
         file.write(pdf)

@@ -1,31 +1,43 @@
-# tables -> figures: the SVG files of each experiment, and those across experiments.
+# tables, heights -> figures: the SVG files of each experiment, and those across experiments.
 
 
+# One job looks at all figures, and draws those anew whose height or data have changed.
 rule figures:
     input:
-        unpack(figure_inputs),
+        experiments=f"{PLAN}/experiments.json",
+        plans=PLANS,
+        languages=f"{PLAN}/languages.json",
+        heights=f"{HOME}/{HEIGHTS}",
+        tables=TABLES,
+        ceilings=PREPARED.ceilings or [],
+        sources=sources("flashlab.figures.kept"),
+        catalogs=catalogs("figures"),
+        fonts=FONTS,
+        remade=remade(f"{HOME}/figures"),
     output:
         report(
-            directory(f"{HOME}/figures/{{experiment}}"),
-            patterns=["{figure}.svg"],
+            directory(f"{HOME}/figures"),
+            patterns=["{experiment}/{figure}.svg"],
             caption=str(ROOT.joinpath("report", "captions", "figures.rst")),
             category="Experiments",
             subcategory="{experiment}",
             labels={"experiment": "{experiment}", "figure": "{figure}"},
         ),
     log:
-        f"{HOME}/logs/figures/{{experiment}}.log",
+        f"{HOME}/logs/figures.log",
     localrule: True
     conda:
         CONDA
+    threads: workflow.cores
     params:
         tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
         ceilings=CEILINGS,
     message:
-        "Drawing {wildcards.experiment}"
+        "Drawing the figures of the experiments"
     shell:
-        "python -S -m flashlab.stage figures --plan {input.plan:q} --tables {params.tables:q} "
-        "{params.ceilings} --languages {input.languages:q} --output {output:q} > {log:q} 2>&1"
+        "python -S -m flashlab.stage figures --tables {params.tables:q} {params.ceilings} "
+        "--languages {input.languages:q} --heights {input.heights:q} --cores {threads} "
+        "--output {output:q} {input.plans:q} > {log:q} 2>&1"
 
 
 rule overview:
@@ -33,8 +45,6 @@ rule overview:
         experiments=f"{PLAN}/experiments.json",
         plans=SWEEPS,
         tables=TABLES,
-        devices=DEVICES,
-        ceilings=PREPARED.ceilings or [],
         languages=f"{PLAN}/languages.json",
         sources=sources("flashlab.figures.stage"),
         catalogs=catalogs("figures"),
@@ -58,10 +68,9 @@ rule overview:
     params:
         tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
         comparisons=lambda wildcards, input: str(Path(input.tables[0]).parents[2] / COMPARISONS),
-        ceilings=CEILINGS,
     message:
         "Drawing the figures across experiments"
     shell:
         "python -S -m flashlab.stage overview --tables {params.tables:q} --comparisons {params.comparisons:q} "
-        "{params.ceilings} --languages {input.languages:q} --output {output:q} {input.plans:q} "
+        "--languages {input.languages:q} --output {output:q} {input.plans:q} "
         "> {log:q} 2>&1"

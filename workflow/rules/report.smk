@@ -1,33 +1,10 @@
-# observations, figures, tables -> report: the PDF, and the same as an HTML page.
+# layout, figures, tables -> report: the PDF, and the same as an HTML page.
 #
 # Each is rendered beside the results and copied to report/ last, so that a report that fails
 # leaves the one before it where it was.
 
 from flashlab.plan.plan_files import shown_file
 
-REPORT_INPUTS = {
-    "config": f"{PLAN}/config.json",
-    "experiments": f"{PLAN}/experiments.json",
-    "titles": f"{PLAN}/titles.json",
-    "plans": PLANS,
-    "tables": TABLES,
-    "figures": expand(f"{HOME}/figures/{{experiment}}", experiment=PREPARED.drawn),
-    "overview": f"{HOME}/overview",
-    "observations": f"{HOME}/{OBSERVATIONS}",
-    "stories": sorted(map(str, ROOT.glob("templates/story/*.j2"))),
-    "records": RECORDS,
-    "ceilings": PREPARED.ceilings or [],
-    "devices": DEVICES,
-    "published": sorted(map(str, ROOT.glob("data/published/*.csv"))),
-    "sources": sources("flashlab.report.render"),
-    "templates": [
-        str(ROOT.joinpath("templates", name))
-        for name in ("report.html.j2", "report.css", "fonts/fonts.conf")
-    ],
-    "catalogs": catalogs("report"),
-    "fonts": FONTS,
-    "remarks": PREPARED.remarks,
-}
 PAGE_TEMPLATES = [
     str(path)
     for pattern in ("page*.*", "uplot/uPlot.*", "uplot/LICENSE")
@@ -37,7 +14,18 @@ PAGE_TEMPLATES = [
 
 rule report:
     input:
-        **REPORT_INPUTS,
+        config=f"{PLAN}/config.json",
+        text=f"{HOME}/{LAYOUT}",
+        figures=f"{HOME}/figures",
+        overview=f"{HOME}/overview",
+        tables=TABLES,
+        observations=f"{HOME}/{OBSERVATIONS}",
+        records=RECORDS,
+        ceilings=PREPARED.ceilings or [],
+        sources=sources("flashlab.report.render"),
+        templates=TEXT["templates"],
+        fonts=FONTS,
+        remarks=PREPARED.remarks,
         remade=remade_report("pdf", f"{HOME}/{REPORT}.pdf"),
     output:
         f"{HOME}/{REPORT}.pdf",
@@ -60,7 +48,9 @@ rule report:
 
 rule page:
     input:
-        **REPORT_INPUTS,
+        **TEXT,
+        figures=f"{HOME}/figures",
+        records=RECORDS,
         own=PAGE_TEMPLATES,
         remade=remade_report("html", f"{HOME}/{REPORT}.html"),
     output:

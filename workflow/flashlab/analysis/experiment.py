@@ -476,6 +476,12 @@ class Experiment:
 
         return sorted(self.runs, key=place)
 
+    def in_variant(self, variant: Variant) -> Experiment:
+        """The same with the runs of one variant alone."""
+        runs = [run for run in self.runs if self.variant_of(run) == variant]
+        metrics = [row for row in self.metrics if self.variant_of(row) == variant]
+        return replace(self, runs=runs, metrics=metrics)
+
     def in_order(self, names: Sequence[str]) -> Experiment:
         """The same with its implementations in the order of `names`."""
         entries = sorted(self.plan["implementations"], key=lambda e: names.index(e["name"]))

@@ -53,7 +53,6 @@ class Prepared:
     config: Mapping[str, Any]
     remade: Mapping[str, str]
     experiments: Sequence[str] = ()
-    drawn: Sequence[str] = ()
     records: Mapping[str, Sequence[str]] = field(default_factory=dict)
     counters: Sequence[str] = ()
     ceilings: str | None = None
@@ -118,7 +117,6 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         config=config,
         remade=remade,
         experiments=tuple(experiment.name for experiment, _ in every),
-        drawn=tuple(experiment.name for experiment in experiments if experiment.figures),
         records={
             experiment.name: [
                 path.as_posix()

@@ -30,6 +30,9 @@ CHANGED = "was changed after it had been made"
 MISSING = "is missing"
 UNKNOWN = "has no digest"
 
+LAID_OUT = ("layout.html", "heights.json", "figures")
+"""The files of a report's layout, and the folder of the figures that are drawn after it."""
+
 REPORT_ENDS = {"pdf": b"%%EOF", "html": b"</html>"}
 """The last bytes of a complete report. A reader may have added notes, so no digest is compared."""
 
@@ -65,15 +68,15 @@ def files_to_remake(
 
 def _damaged_outputs(source: Source, experiments: Sequence[PlannedExperiment]) -> dict[Path, str]:
     """The reason for each output of the stages after the records that must be made again."""
-    home, drawn = source.home, [e.name for e in experiments if e.figures]
-    outputs = [home / name for name in (*OF_DATASET, OBSERVATIONS, "overview")]
+    home, is_drawn = source.home, any(each.figures for each in experiments)
+    laid_out = LAID_OUT if is_drawn else LAID_OUT[:-1]
+    outputs = [home / name for name in (*OF_DATASET, OBSERVATIONS, "overview", *laid_out)]
     outputs += [
         home / "tables" / experiment.name / f"{table}.csv"
         for experiment in experiments
         for table in table_names(source.benchmark)
     ]
-    outputs += [home / "figures" / name for name in drawn]
-    digests = read_digests(home) | read_digests(home / "figures")
+    digests = read_digests(home)
     reasons = {path: output_damage(path, digests) for path in outputs}
     for kind, end in REPORT_ENDS.items():
         published = Path("report", f"{source.benchmark.report}.{kind}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,14 +12,18 @@ from markupsafe import Markup
 
 from flashlab.analysis.comparisons import comparisons_csv
 from flashlab.compare import listing
+from flashlab.compare.forest_plot import FIGURE
+from flashlab.compare.heat_map import render_heat_map
 from flashlab.compare.words import EQUAL, INCONCLUSIVE, STATED, name_metric
 from flashlab.files import json_text, open_atomically, read_json
 from flashlab.report.attachments import AttachedFile
 from flashlab.report.page import LANGUAGE_TAGS, screen_style
+from flashlab.report.page_font import embedded_font
 from flashlab.report.render import TEMPLATES, templates, to_pdf
 from flashlab.story.compare.means import mean_cell, shown_times
 
 STYLES = ("report.css", "compare.css", "compare-screen.css")
+FONT_GOES_HERE = "/* font */"
 DATA, TABLE = "comparison.json", "comparison.csv"
 """The PDF's attachments: the observations, and the table of comparisons."""
 
@@ -28,15 +31,14 @@ DATA, TABLE = "comparison.json", "comparison.csv"
 def _svg(path: Path) -> Markup:
     """A figure of ours as part of the page; the serialiser that drew it escaped all text."""
     text = path.read_text(encoding="utf-8")
-    # What several figures define under one name must not be taken from another one's.
-    own = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{path.stem}-", text[text.index("<svg") :])
-    return Markup(own)
+    return Markup(text[text.index("<svg") :])
 
 
-def _to_html(document: Mapping[str, Any], figures: Sequence[Path], in_browser: bool) -> str:
+def _to_html(document: Mapping[str, Any], figures: Path, in_browser: bool) -> str:
     """The comparison as HTML: for WeasyPrint, or for a browser with everything inside it."""
     languages = document["languages"]
     compared = listing.compared_of(document)
+    forest, (titles, blocks) = figures / FIGURE, render_heat_map(compared)
     # The PDF is for reading, the page for looking up too.
     rows = listing.runs(document, compared.table, (*STATED, INCONCLUSIVE, EQUAL))
     return (
@@ -58,7 +60,9 @@ def _to_html(document: Mapping[str, Any], figures: Sequence[Path], in_browser: b
             classes=compared.classes(compared.speeds),
             mean=partial(mean_cell, compared),
             name_metric=name_metric,
-            figures=[(path.stem.split("-")[1], path) for path in figures],
+            forest=forest if forest.is_file() else None,
+            heat_titles=titles,
+            heat_blocks=blocks,
             in_browser=in_browser,
             style=partial(screen_style, *STYLES),
             svg=_svg,
@@ -75,14 +79,15 @@ def write_pdf(comparison_file: Path, figures: Path, output: Path) -> None:
         AttachedFile(DATA, json_text(document).encode(), "Data"),
         AttachedFile(TABLE, table.encode(), "Data"),
     ]
-    html = _to_html(document, sorted(figures.glob("*.svg")), in_browser=False)
-    pdf = to_pdf(html, figures, attached, created.astimezone(UTC))
+    html = _to_html(document, figures, in_browser=False)
+    styles = ("report.css", "compare.css")
+    pdf = to_pdf(html, figures, attached, created.astimezone(UTC), styles)
     with open_atomically(output, binary=True) as file:
         file.write(pdf)
 
 
 def write_page(comparison_file: Path, figures: Path, output: Path) -> None:
     """Write the same as one HTML file, atomically."""
-    document = read_json(comparison_file)
+    html = _to_html(read_json(comparison_file), figures, in_browser=True)
     with open_atomically(output) as file:
-        file.write(_to_html(document, sorted(figures.glob("*.svg")), in_browser=True))
+        file.write(html.replace(FONT_GOES_HERE, embedded_font(html), 1))

@@ -16,11 +16,11 @@ from matplotlib.figure import Figure
 
 from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.model import Metric
+from flashlab.figures.forms import GROUP_GAP, HALF_INCHES, drawn_metrics
 from flashlab.figures.labels import in_words, label_variant, said, title_with_unit
 from flashlab.figures.panel import run_frame
 from flashlab.figures.style import (
     GREY,
-    HALF_INCHES,
     Look,
     Style,
     draw_legend,
@@ -34,10 +34,6 @@ from flashlab.figures.style import (
     title_panel,
     write,
 )
-
-BAR_INCHES = 0.13
-GROUP_GAP = 0.5
-"""Between the bars of two implementations, in bars."""
 
 LIGHT = 0.35
 """Opacity of the bars of every second variant, which have an edge, and of idle time."""
@@ -99,14 +95,15 @@ def draw_bars(
     languages: Sequence[str],
     names: Sequence[str],
     metrics: Sequence[Metric],
+    panel: float,
+    whole: float,
 ) -> Figure:
     """A panel a metric, one below the other; in each a bar for every implementation and variant.
 
     A metric that no run has is left out.
     """
+    metrics = drawn_metrics(experiment, names, metrics)
     data = run_frame(experiment, names, metrics)
-    known = data.dropna(subset="value")["metric"].unique()
-    metrics = [metric for metric in metrics if metric.name in known] or metrics[:1]
     looks = looks_of(experiment.plan["implementations"])
     order = [name for name in experiment.implementations if name in names]
     group = len(experiment.variants) + GROUP_GAP
@@ -116,9 +113,8 @@ def draw_bars(
     figure, panels = new_panels(HALF_INCHES, len(metrics))
     split = {metric.name: _busy_times(experiment, names, metric) for metric in metrics}
     for axes, metric in zip(panels[:, 0], metrics, strict=True):
-        name_rows(axes, order, [(i + 0.5) * group for i in range(len(order))], len(order) * group)
-        for name, tick in zip(order, axes.yaxis.get_major_ticks(), strict=True):
-            tick.label1.set(color=looks[name].text, fontweight="bold")
+        places = [(i + 0.5) * group for i in range(len(order))]
+        name_rows(axes, order, places, len(order) * group, looks)
         shown = data[(data["metric"] == metric.name) & (data["status"] != "absent")]
         _draw_bars(axes, shown, looks, split[metric.name], words, languages)
         scale_linearly(axes.xaxis, 4)
@@ -130,5 +126,5 @@ def draw_bars(
         states = (in_words(key, languages) for key in ("busy", "idle"))
         entries = list(zip(states, (GREY, (GREY, LIGHT)), strict=True))
     draw_legend(figure, [handle(text, markerfacecolor=fill, **square) for text, fill in entries])
-    lay_out(figure, len(order) * group * BAR_INCHES)
+    lay_out(figure, panel, whole)
     return figure

@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 
 from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.model import Curve
+from flashlab.figures.forms import HALF_INCHES, LOWER_INCHES, UPPER_INCHES
 from flashlab.figures.labels import capitalised, in_languages, label_variant, said
 from flashlab.figures.panel import draw_reference, draw_series
 from flashlab.figures.style import (
     DASHES,
     GREY,
-    HALF_INCHES,
     Style,
     draw_legend,
     handle,
@@ -25,8 +25,6 @@ from flashlab.figures.style import (
     scale_linearly,
     title_panel,
 )
-
-UPPER_INCHES, LOWER_INCHES = 1.0, 0.7
 
 LOOK: Style = {"marker": "none", "linewidth": 0.8, "alpha": 0.85}
 
@@ -65,7 +63,11 @@ def _difference(experiment: Experiment, languages: Sequence[str]) -> list[str]:
 
 
 def draw_curves(
-    experiment: Experiment, languages: Sequence[str], names: Sequence[str], curve: Curve
+    experiment: Experiment,
+    languages: Sequence[str],
+    names: Sequence[str],
+    curve: Curve,
+    whole: float,
 ) -> Figure:
     """The curves of an experiment, and their differences from the first one of the baseline."""
     data = _curve_frame(experiment, names, curve)
@@ -91,5 +93,5 @@ def draw_curves(
             words = label_variant(experiment.benchmark, variant, languages)
             handles.append(handle(words, color=GREY, linestyle=(0, dashes or None)))
     draw_legend(figure, handles)
-    lay_out(figure, UPPER_INCHES)
+    lay_out(figure, UPPER_INCHES, whole)
     return figure

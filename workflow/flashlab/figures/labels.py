@@ -80,28 +80,3 @@ def covaried(experiment: Experiment) -> dict[str, list[Any]]:
     return {
         p.symbol: [at[value][p.name] for value in experiment.values] for p in experiment.covarying
     }
-
-
-def label_briefly(experiment: Experiment) -> str:
-    """The swept size, and what varies along from its first to its last: ``E (d = 16–128)``."""
-    along = [f"{symbol} = {sizes[0]}–{sizes[-1]}" for symbol, sizes in covaried(experiment).items()]
-    return experiment.parameter.symbol + (f" ({', '.join(along)})" if along else "")
-
-
-def label_fixed(experiment: Experiment, languages: Sequence[str]) -> str:
-    """The sizes that do not vary, and the variant if there is one only: ``H = 32, d = 64, Full``.
-
-    A size that is the product of others is left out.
-    """
-    benchmark, row = experiment.benchmark, experiment.runs[0]
-    products = {product.whole for product in benchmark.products}
-    fixed = [
-        f"{parameter.symbol} = {row[parameter.name]}"
-        for parameter in experiment.stated
-        if not parameter.is_variant
-        and parameter not in (*experiment.varying, experiment.parameter)
-        and parameter.name not in products
-    ]
-    if len(experiment.variants) == 1:
-        fixed.append(label_variant(benchmark, experiment.variants[0], languages))
-    return ", ".join(filter(None, fixed))

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
 from flashlab.analysis.ceilings import Ceiling
 from flashlab.analysis.experiment import Experiment
 from flashlab.benchmarks.model import Metric
-from flashlab.figures.forms import FEW
+from flashlab.figures.forms import FEW, HALF_INCHES, PAGE_INCHES, has_guides
 from flashlab.figures.labels import capitalised, in_languages, title_with_unit
 from flashlab.figures.panel import (
     GROUND,
@@ -30,11 +31,9 @@ from flashlab.figures.panel import (
     value_limits,
     write_symbols,
 )
-from flashlab.figures.placement import POINTS
 from flashlab.figures.style import (
-    HALF_INCHES,
+    GREY,
     LINE_POINTS,
-    PAGE_INCHES,
     RATIO,
     Look,
     Style,
@@ -45,29 +44,22 @@ from flashlab.figures.style import (
     new_panels,
     remove_covered,
     three_digits,
+    value_digits,
     write,
 )
-
-VALUED_INCHES = 1.4
-"""The height of such a panel."""
-
-PANELS_INCHES, GAP_INCHES = 1.25, 0.2
-"""The height of all panels together, and what lies between two."""
-
-LEAST_PANEL_INCHES = 0.4
 
 COINCIDE = 1.12
 """Lines that are nowhere further apart than by this factor are one line on a logarithmic axis."""
 
 
 def are_alike(one: pd.Series[float], other: pd.Series[float]) -> bool:
-    """Whether two lines, by the values of the sweep, cannot be told apart anywhere."""
+    """True for two lines, by the values of the sweep, that cannot be told apart anywhere."""
     apart = np.abs(np.log((one / other).dropna().to_numpy()))
     return apart.size > 1 and bool(apart.max() <= math.log(COINCIDE))
 
 
 def _coincide(data: pd.DataFrame) -> bool:
-    """Whether any two lines cannot be told apart."""
+    """True where some two lines cannot be told apart."""
     lines = data.pivot_table(index="size", columns=LINE, values="value")
     pairs = itertools.combinations(lines.columns, 2)
     return any(are_alike(lines[one], lines[other]) for one, other in pairs)
@@ -87,28 +79,26 @@ def _draw_along(
     languages: Sequence[str],
     data: pd.DataFrame,
     titles: Mapping[str, Sequence[str]],
-    width: float,
     product: Ceiling | None,
+    height: float,
+    whole: float,
     **panel: Any,
 ) -> Figure:
-    """Lines along a sweep, in a panel for each metric that has a title, one below the other."""
+    """Lines along a sweep, in a panel for each metric that has a title, about `height` high."""
     lines = len(data.drop_duplicates(LINE))
     is_valued = lines <= FEW and not experiment.is_of_problems
     shown = set(data["implementation"])
     entries = [entry for entry in experiment.plan["implementations"] if entry["name"] in shown]
     looks = looks_of(entries, experiment.plan["emphasised"])
-    inner = PANELS_INCHES - GAP_INCHES * (len(titles) - 1)
-    stack = lines * LINE_POINTS / POINTS if panel["labelled"] else 0.0
-    height = max(inner / len(titles), stack, LEAST_PANEL_INCHES)
     ratios = _ratios_below(experiment, data) if is_valued else {}
     ticks = ticks_of(experiment)
     numbers: list[Annotation] = []
     if is_valued:
-        height, width = VALUED_INCHES, width if len(titles) == 1 else PAGE_INCHES
         panel["limits"] = with_room(panel["limits"], panel["logarithmic"])
+        width = HALF_INCHES if len(titles) == 1 else PAGE_INCHES
         figure, panels = new_panels(width, 1, len(titles))
     else:
-        figure, panels = new_panels(width, len(titles), sharex=True)
+        figure, panels = new_panels(HALF_INCHES, len(titles), sharex=True)
     every, highest = list(panels.flat), data["value"].max()
     for axes, (metric, title) in zip(every, titles.items(), strict=True):
         of_metric, rows = data[data["metric"] == metric], int(data["level"].nunique())
@@ -116,6 +106,8 @@ def _draw_along(
             axes, experiment, of_metric, looks, title, height, ticks=ticks, rows=rows, **panel
         )
         draw_ceiling(axes, product, experiment.benchmark.metric(metric), highest, languages)
+        if has_guides(experiment, sorted(shown), experiment.benchmark.metric(metric)):
+            _draw_guides(axes, experiment, of_metric)
         if is_valued:
             numbers += print_values(axes, of_metric, looks)
         if axes is every[-1] or is_valued:
@@ -127,9 +119,23 @@ def _draw_along(
         label = in_languages(capitalised(experiment.parameter.labels), languages)
         axes.set_xlabel(f"{label} {experiment.parameter.symbol}")
     draw_legend(figure, explain_missing(data, experiment, looks, languages), columns=1)
-    lay_out(figure, height)
+    lay_out(figure, height, whole)
     remove_covered(figure, numbers)
     return figure
+
+
+def _draw_guides(axes: Axes, experiment: Experiment, data: pd.DataFrame) -> None:
+    """A dotted line to each line's last value, as the operations grow from value to value."""
+    work = experiment.benchmark.metric(str(data["metric"].iloc[0])).work
+    assert work is not None
+    operations = {experiment.value_of(run): work.operations(run) for run in experiment.runs}
+    for name, rows in data.dropna(subset="value").groupby("implementation", sort=False):
+        last = rows.iloc[-1]
+        guide = rows["size"].map(operations) * (last["value"] / operations[last["size"]])
+        style: Style = {"colors": GREY, "linewidths": 0.7, "linestyles": [(0, (1, 1.5))]}
+        lines = LineCollection([np.column_stack([rows["place"], guide])], zorder=1.2, **style)
+        axes.add_collection(lines)
+        name_artists(str(name), [lines])
 
 
 def with_room(limits: tuple[float, float] | None, logarithmic: bool) -> tuple[float, float] | None:
@@ -153,14 +159,14 @@ def print_values(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> l
             style: Style = {"ha": "center", "va": "bottom" if is_above else "top", "bbox": GROUND}
             at, offset = (row["place"], row["value"]), (0, 3.5 if is_above else -3.5)
             color = looks[row["implementation"]].text
-            drawn = write(axes, three_digits(row["value"]), at, offset, color=color, **style)
+            drawn = write(axes, value_digits(row["value"]), at, offset, color=color, **style)
             name_artists(row["implementation"], [drawn])
             numbers.append(drawn)
     return numbers
 
 
 def _ratios_below(experiment: Experiment, data: pd.DataFrame) -> dict[str, dict[float, str]]:
-    """What stands below the axis of each metric, by place: how the second line compares.
+    """The ratios below the axis of each metric, by place: how the second line compares.
 
     With another implementation: the speed of the second over the first, or its share of the
     memory; with a variant: the second's share of the first.
@@ -200,18 +206,25 @@ def _write_ratios(
     ]
 
 
+def _titled(names: Sequence[str], title: Sequence[str]) -> list[str]:
+    """A title that names the implementation where there is one, whose lines are its variants."""
+    first, *others = title
+    return [f"{names[0]} {first}" if len(names) == 1 else first, *others]
+
+
 def draw_lines(
     experiment: Experiment,
     languages: Sequence[str],
     names: Sequence[str],
     metrics: Sequence[Metric],
-    product: Ceiling | None = None,
-    width: float = HALF_INCHES,
+    product: Ceiling | None,
+    panel: float,
+    whole: float,
 ) -> Figure:
     """A line for each implementation and variant, in a panel for each metric of a quantity.
 
     Where lines of an exact quantity coincide, its values are multiples of the least. `product` is
-    the ceiling of rates, if it was measured.
+    the ceiling of rates, if it was measured. The figure is `whole` inches high, a panel `panel`.
     """
     quantity = metrics[0].quantity
     data = line_frame(experiment, names, metrics, languages)
@@ -222,9 +235,13 @@ def draw_lines(
         experiment,
         languages,
         data,
-        {metric.name: title_with_unit(metric, languages, relative) for metric in metrics},
-        width,
+        {
+            metric.name: _titled(names, title_with_unit(metric, languages, relative))
+            for metric in metrics
+        },
         product,
+        panel,
+        whole,
         logarithmic=quantity.logarithmic,
         limits=value_limits(data, quantity.logarithmic),
         labelled=names,

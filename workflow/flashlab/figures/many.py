@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,24 @@ from matplotlib.text import Annotation
 from matplotlib.ticker import FixedFormatter, FixedLocator
 
 from flashlab.analysis.ceilings import Ceiling
-from flashlab.analysis.experiment import Experiment
+from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics
 from flashlab.analysis.ratios import exceeds_margin
-from flashlab.benchmarks.model import Metric
-from flashlab.figures.forms import FEW, is_wide
-from flashlab.figures.labels import in_words, said, title_metric, title_with_unit
+from flashlab.benchmarks.model import Benchmark, Metric
+from flashlab.figures.forms import (
+    FEW,
+    HALF_INCHES,
+    MOST_BARS_OF_HALF,
+    MOST_VALUES,
+    PAGE_INCHES,
+    is_wide,
+)
+from flashlab.figures.labels import (
+    in_words,
+    label_variant,
+    said,
+    title_metric,
+    title_with_unit,
+)
 from flashlab.figures.lines import are_alike, print_values, with_room
 from flashlab.figures.panel import (
     GROUND,
@@ -43,8 +57,7 @@ from flashlab.figures.panel import (
 from flashlab.figures.placement import text_inches
 from flashlab.figures.style import (
     GREY,
-    HALF_INCHES,
-    PAGE_INCHES,
+    INK,
     SMALL_POINTS,
     Look,
     Style,
@@ -61,28 +74,29 @@ from flashlab.figures.style import (
     text_colour,
     three_digits,
     title_panel,
+    value_digits,
     write,
 )
 
-INK = "#1C1C1C"
-"""The edges of marks and bars, for light ones to be seen on white, and intervals."""
-
-ROW_INCHES, GROUPS_INCHES, BANDS_INCHES = 0.143, 0.58, 1.2
-"""The heights of a row of marks, of a panel of bars, and of a panel of bands."""
-
 NUMBER_INCHES = 0.38
-"""What a number beside a mark takes."""
+"""Width of a number beside a mark."""
 
 BAR_POINTS = 6.2
 """The size of the numbers on bars, of which dozens stand side by side."""
 
 GROUP_SHARE = 0.92
-"""What the bars of a group take of its width."""
+"""Share of a group's width that its bars take."""
 
 SQUARE_INCHES = 0.32
-"""What an entry of the legend of bars takes besides its text."""
+"""Width of an entry of the legend of bars besides its text."""
 
 BAND = "#5F7F9C"
+
+MOST_PANELS = 2
+"""Most variants of the longest sweep that page one has room for."""
+
+LONGEST_INCHES = 0.55
+"""The height of its panels."""
 
 
 def _order(experiment: Experiment, names: Sequence[str]) -> list[str]:
@@ -93,7 +107,7 @@ def _looks(experiment: Experiment, names: Sequence[str]) -> dict[str, Look]:
     return looks_of([e for e in experiment.plan["implementations"] if e["name"] in names])
 
 
-def _settings(experiment: Experiment) -> list[str]:
+def settings_of(experiment: Experiment) -> list[str]:
     """The values of the sweep, each with what varies along: ``E = 512, d = 16``."""
     at = {experiment.value_of(run): run for run in experiment.runs}
     along = [] if experiment.is_of_problems else experiment.covarying
@@ -128,6 +142,8 @@ def draw_marks(
     languages: Sequence[str],
     names: Sequence[str],
     metrics: Sequence[Metric],
+    panel: float,
+    whole: float,
 ) -> Figure:
     """A mark for each metric, the first filled, joined: a panel for each value of the sweep."""
     data, order = _judged(experiment, names, metrics), _order(experiment, names)
@@ -136,28 +152,31 @@ def draw_marks(
     figure, (panels,) = new_panels(width, 1, len(values), sharey=True)
     beside = max(text_inches(name, SMALL_POINTS, bold=True) for name in order)
     share = min(0.35, NUMBER_INCHES * len(values) / (width - beside))
-    for axes, value, title in zip(panels, values, _settings(experiment), strict=True):
+    for axes, value, title in zip(panels, values, settings_of(experiment), strict=True):
         shown = data[data["size"] == value]
-        name_rows(axes, order)
+        name_rows(axes, order, looks=looks)
         axes.spines["left"].set_visible(False)
         _scale_marks(axes, shown, share, len(metrics))
         for row, name in enumerate(order):
             mine = shown[shown["implementation"] == name]
-            _draw_row(axes, row + 0.5, mine, looks[name], metrics[0].name)
+            draw_row(axes, row + 0.5, mine, looks[name], metrics[0].name)
         for best in shown.groupby("metric")["best"].first().dropna():
             axes.axvline(best, color=GREY, linewidth=0.5, linestyle=(0, (2, 2)), zorder=0.9)
         title_panel(axes, [f"{title} ({metrics[0].unit})"])
-    for name, tick in zip(order, panels[0].yaxis.get_major_ticks(), strict=True):
-        tick.label1.set(color=looks[name].text, fontweight="bold")
-    circle: Style = {"marker": "o", "markersize": 4.2, "markeredgecolor": INK, "linestyle": "none"}
-    faces = [GREY, *["white"] * (len(metrics) - 1)] if len(metrics) > 1 else []
-    handles = [
-        handle(title_metric(metric, languages), markerfacecolor=face, **circle)
-        for metric, face in zip(metrics, faces, strict=False)
-    ]
+    handles = legend_of_marks([title_metric(metric, languages) for metric in metrics])
     draw_legend(figure, [*handles, *_explain_failures(data, languages)])
-    lay_out(figure, ROW_INCHES * len(order))
+    lay_out(figure, panel, whole)
     return figure
+
+
+def legend_of_marks(texts: Sequence[str]) -> list[Line2D]:
+    """The entries of a legend of marks: the first one's is filled; none of one alone."""
+    circle: Style = {"marker": "o", "markersize": 4.2, "markeredgecolor": INK, "linestyle": "none"}
+    faces = [GREY, *["white"] * (len(texts) - 1)] if len(texts) > 1 else []
+    return [
+        handle(text, markerfacecolor=face, **circle)
+        for text, face in zip(texts, faces, strict=False)
+    ]
 
 
 def _scale_marks(axes: Axes, data: pd.DataFrame, share: float, metrics: int) -> None:
@@ -175,7 +194,7 @@ def _scale_marks(axes: Axes, data: pd.DataFrame, share: float, metrics: int) -> 
     )
 
 
-def _draw_row(axes: Axes, y: float, data: pd.DataFrame, look: Look, first: str) -> None:
+def draw_row(axes: Axes, y: float, data: pd.DataFrame, look: Look, first: str | int) -> None:
     """The marks of an implementation at a setting, with intervals and numbers; × for a failure."""
     if data.empty:
         return
@@ -215,54 +234,160 @@ def _draw_mark(
 # Bars
 
 
+@dataclass(frozen=True)
+class _Groups:
+    """The values, the order of the bars and their looks, which panels of bars share."""
+
+    settings: Sequence[str]
+    values: Sequence[int]
+    order: Sequence[str]
+    looks: Mapping[str, Look]
+
+    @property
+    def step(self) -> float:
+        """The width of a bar, of a group of 1."""
+        return GROUP_SHARE / len(self.order)
+
+    def is_turned(self, values: pd.Series[float], width: float) -> bool:
+        """True if the numbers have no room beside one another in a panel of so many inches."""
+        room = width * 0.9 * self.step / len(self.values)
+        return any(text_inches(_on_bar(x), BAR_POINTS, bold=True) > room for x in values.dropna())
+
+    def handles(self) -> list[Line2D]:
+        """The entries of the legend."""
+        square: Style = {"marker": "s", "markersize": 5, "linestyle": "none"}
+        square |= {"markeredgecolor": INK, "markeredgewidth": 0.3}
+        return [
+            handle(name, name, markerfacecolor=self.looks[name].shade, **square)
+            for name in self.order
+        ]
+
+
+def _groups_of(experiment: Experiment, names: Sequence[str], most: int = MOST_VALUES) -> _Groups:
+    """The groups of an experiment's last values, at most so many."""
+    values = experiment.values[-most:]
+    shown = settings_of(experiment)[-most:]
+    return _Groups(shown, values, _order(experiment, names), _looks(experiment, names))
+
+
+def _draw_groups(
+    axes: Axes, data: pd.DataFrame, groups: _Groups, highest: float, *, is_turned: bool
+) -> list[Annotation]:
+    """A group of bars for each value, with their numbers, which are returned."""
+    numbers: list[Annotation] = []
+    step, middle = groups.step, (len(groups.order) - 1) / 2
+    for position, name in enumerate(groups.order):
+        mine = data[(data["implementation"] == name) & data["size"].isin(groups.values)]
+        places = mine["size"].map(groups.values.index) + (position - middle) * step
+        numbers += _draw_bars(axes, mine.assign(place=places), groups.looks[name], step, is_turned)
+    axes.set_ylim(0, highest * (1.6 if is_turned else 1.15))
+    scale_linearly(axes.yaxis, 4)
+    axes.set_xlim(-0.5, len(groups.values) - 0.5)
+    axes.xaxis.set_major_locator(FixedLocator(range(len(groups.values))))
+    axes.xaxis.set_major_formatter(FixedFormatter(groups.settings))
+    axes.tick_params(axis="x", length=0)
+    axes.grid(False, axis="x")
+    for edge in range(1, len(groups.values)):
+        axes.axvline(edge - 0.5, color="#D0D0D0", linewidth=0.5, zorder=0.6)
+    return numbers
+
+
+def _draw_legend_of_bars(figure: Figure, handles: Sequence[Line2D]) -> None:
+    """A legend of squares in as few rows as they fit into."""
+    texts = [str(each.get_label()) for each in handles]
+    beside = sum(text_inches(text, SMALL_POINTS) + SQUARE_INCHES for text in texts)
+    draw_legend(
+        figure, handles, math.ceil(len(handles) / math.ceil(beside / figure.get_figwidth()))
+    )
+
+
 def draw_groups(
     experiment: Experiment,
     languages: Sequence[str],
     names: Sequence[str],
     metrics: Sequence[Metric],
     product: Ceiling | None,
+    panel: float,
+    whole: float,
 ) -> Figure:
     """A panel for each metric, one below the other; a group of bars for each value of the sweep."""
-    data, order = _judged(experiment, names, metrics), _order(experiment, names)
-    looks, values = _looks(experiment, names), experiment.values
+    data, groups = _judged(experiment, names, metrics), _groups_of(experiment, names)
     width = PAGE_INCHES if is_wide(experiment, names, metrics) else HALF_INCHES
     figure, panels = new_panels(width, len(metrics), sharex=True)
-    step = GROUP_SHARE / len(order)
-    room = width * 0.9 * step / len(values)
     numbers: list[Annotation] = []
     for axes, metric in zip(panels[:, 0], metrics, strict=True):
         of_metric = data[data["metric"] == metric.name]
-        highest = of_metric["value"].max() if of_metric["value"].notna().any() else 1.0
-        texts = map(_on_bar, of_metric["value"].dropna())
-        is_turned = any(text_inches(text, BAR_POINTS, bold=True) > room for text in texts)
-        for position, name in enumerate(order):
-            mine = of_metric[of_metric["implementation"] == name]
-            places = mine["size"].map(values.index) + (position - (len(order) - 1) / 2) * step
-            numbers += _draw_bars(axes, mine.assign(place=places), looks[name], step, is_turned)
-        axes.set_ylim(0, highest * (1.6 if is_turned else 1.15))
+        highest = _highest(of_metric)
+        is_turned = groups.is_turned(of_metric["value"], width)
+        numbers += _draw_groups(axes, of_metric, groups, highest, is_turned=is_turned)
         draw_ceiling(axes, product, metric, highest, languages)
-        scale_linearly(axes.yaxis, 4)
-        axes.set_xlim(-0.5, len(values) - 0.5)
-        axes.xaxis.set_major_locator(FixedLocator(range(len(values))))
-        axes.xaxis.set_major_formatter(FixedFormatter(_settings(experiment)))
-        axes.tick_params(axis="x", length=0)
-        axes.grid(False, axis="x")
-        for edge in range(1, len(values)):
-            axes.axvline(edge - 0.5, color="#D0D0D0", linewidth=0.5, zorder=0.6)
         title_panel(axes, title_with_unit(metric, languages))
-    square: Style = {"marker": "s", "markersize": 5, "linestyle": "none", "markeredgecolor": INK}
-    handles = [
-        handle(name, name, markerfacecolor=looks[name].shade, markeredgewidth=0.3, **square)
-        for name in order
-    ]
-    handles += _explain_failures(data, languages)
-    beside = sum(
-        text_inches(str(each.get_label()), SMALL_POINTS) + SQUARE_INCHES for each in handles
-    )
-    draw_legend(figure, handles, math.ceil(len(handles) / math.ceil(beside / width)))
-    lay_out(figure, GROUPS_INCHES * (1 if width == PAGE_INCHES else 0.75))
+    _draw_legend_of_bars(figure, [*groups.handles(), *_explain_failures(data, languages)])
+    lay_out(figure, panel, whole)
     remove_covered(figure, numbers)
     return figure
+
+
+def _highest(data: pd.DataFrame) -> float:
+    return float(data["value"].max()) if data["value"].notna().any() else 1.0
+
+
+def longest_sweeps(experiments: Sequence[Experiment]) -> list[Experiment]:
+    """The sweeps of the first one's parameter that reach its greatest value, one of each variant.
+
+    Each has a single variant, and they have the same values and implementations.
+    """
+    sweeps = [each for each in experiments if each.is_ordered]
+    along = [each for each in sweeps if each.parameter == sweeps[0].parameter]
+    top = max((each.values[-1] for each in along), default=0)
+    found: dict[Variant, Experiment] = {}
+    for experiment in along:
+        first = next(iter(found.values()), experiment)
+        is_alike = (first.values, first.implementations) == (
+            experiment.values,
+            experiment.implementations,
+        )
+        if experiment.values[-1] == top and is_alike:
+            for variant in experiment.variants:
+                found.setdefault(variant, experiment.in_variant(variant))
+    return list(found.values())
+
+
+def draw_longest(experiments: Sequence[Experiment], languages: Sequence[str]) -> Figure | None:
+    """Bars of the rate of all passes at the longest sweeps, a panel for each variant of them.
+
+    None of a benchmark without such a rate, or without any result.
+    """
+    sweeps = longest_sweeps(experiments)[:MOST_PANELS]
+    metric = overall_rate(experiments[0].benchmark)
+    if not sweeps or metric is None:
+        return None
+    names = sweeps[0].implementations
+    data = [_judged(each, names, [metric]) for each in sweeps]
+    together = pd.concat(data)
+    if together["value"].isna().all():
+        return None
+    width = PAGE_INCHES / len(sweeps)
+    most = MOST_BARS_OF_HALF * MOST_PANELS // len(sweeps) // len(names)
+    groups = _groups_of(sweeps[0], names, max(1, min(MOST_VALUES, most)))
+    is_turned = groups.is_turned(together["value"], width)
+    figure, (panels,) = new_panels(PAGE_INCHES, 1, len(sweeps), sharey=True)
+    numbers: list[Annotation] = []
+    for axes, experiment, shown in zip(panels, sweeps, data, strict=True):
+        numbers += _draw_groups(axes, shown, groups, _highest(together), is_turned=is_turned)
+        variant = label_variant(experiment.benchmark, experiment.variants[0], languages)
+        title_panel(axes, list(filter(None, (*title_with_unit(metric, languages), variant))))
+    _draw_legend_of_bars(figure, [*groups.handles(), *_explain_failures(together, languages)])
+    lay_out(figure, LONGEST_INCHES)
+    remove_covered(figure, numbers)
+    return figure
+
+
+def overall_rate(benchmark: Benchmark) -> Metric | None:
+    """The metric of which more is better that follows from the one that ranks implementations."""
+    ranking = chosen_metrics(benchmark)[-1]
+    rates = (m for m in benchmark.metrics if m.derived and m.derived.of == (ranking.name,))
+    return ranking if ranking.higher_is_better else next(rates, None)
 
 
 def _on_bar(value: float) -> str:
@@ -311,7 +436,12 @@ def _together(data: pd.DataFrame, order: Sequence[str]) -> list[list[str]]:
 
 
 def draw_bands(
-    experiment: Experiment, languages: Sequence[str], names: Sequence[str], metric: Metric
+    experiment: Experiment,
+    languages: Sequence[str],
+    names: Sequence[str],
+    metric: Metric,
+    panel: float,
+    whole: float,
 ) -> Figure:
     """A line for each implementation, and one for those that cannot be told apart, as a band."""
     data = line_frame(experiment, names, [metric], languages)
@@ -345,7 +475,7 @@ def draw_bands(
         lines,
         looks,
         title_with_unit(metric, languages),
-        BANDS_INCHES,
+        panel,
         ticks=ticks_of(experiment),
         limits=with_room(value_limits(lines, is_logarithmic), is_logarithmic),
         logarithmic=is_logarithmic,
@@ -358,11 +488,11 @@ def draw_bands(
         places = band["place"], band["min"], band["max"]
         axes.fill_between(*places, color=BAND, linewidth=0, zorder=1.9)
         for place, low, high in zip(*places, strict=True):
-            text = "–".join(dict.fromkeys(map(three_digits, (low, high))))
+            text = "–".join(dict.fromkeys(map(value_digits, (low, high))))
             style: Style = {"ha": "center", "va": "top", "color": text_colour(BAND), "bbox": GROUND}
             numbers.append(write(axes, text, (place, low), (0, -3.5), **style))
     draw_legend(figure, explain_missing(data, experiment, looks, languages), columns=1)
-    lay_out(figure, BANDS_INCHES)
+    lay_out(figure, panel, whole)
     remove_covered(figure, numbers)
     return figure
 

@@ -56,10 +56,10 @@ GROUND: Style = {"facecolor": "white", "edgecolor": "none", "pad": 0.2}
 """Behind a text that stands on lines."""
 
 POINT: Style = {"size": 1.3, "linestyle": "none"}
-"""How the values of whole problems are drawn."""
+"""Properties of the values of whole problems."""
 
 MARGIN = 0.11
-"""What the axis of sizes leaves free on each side, as a share of what lies between."""
+"""Free space on each side of the axis of sizes, as a share of the space between."""
 
 FARTHEST = 1.25
 """An interval that goes farther beyond the highest value is cut off at the panel's edge."""
@@ -125,7 +125,7 @@ def line_frame(
 
 
 def sizes_of(experiment: Experiment) -> dict[str, list[Any]]:
-    """What stands below the values of a sweep, by its symbol: these, and what varies along.
+    """The sizes below the ticks of a sweep, by symbol: its values, and those that vary along.
 
     Of whole problems, whose sizes are many and in a table, the values alone.
     """
@@ -155,7 +155,7 @@ def _places_of(experiment: Experiment) -> list[int]:
 def value_limits(
     data: pd.DataFrame, logarithmic: bool, *further: float
 ) -> tuple[float, float] | None:
-    """What the axis of values spans: from zero, or, if logarithmic, about all that it shows.
+    """The limits of the axis of values: from zero, or, if logarithmic, about all that it shows.
 
     None where there is no value. `further` are others to show.
     """
@@ -187,7 +187,6 @@ def draw_panel(
     logarithmic: bool,
     labelled: Collection[str],
     rows: int,
-    subtitle: str = "",
 ) -> None:
     """Draw lines of `line_frame`, with all that belongs to them, in a panel so many inches high.
 
@@ -208,11 +207,7 @@ def draw_panel(
     _mark_missing(axes, data[data["beyond"].isna()], looks)
     mark_beyond(axes, data, looks)
     _label_ends(axes, data[data["implementation"].isin(labelled)], looks, height)
-    above = MARK_POINTS * rows
-    if subtitle:
-        style = {"color": GREY, "va": "bottom", "in_layout": False}
-        write(axes, subtitle, (0, 1), (0, above + 3), "axes fraction", **style)
-    title_panel(axes, title, above + (LINE_POINTS + 1 if subtitle else 0))
+    title_panel(axes, title, MARK_POINTS * rows)
 
 
 def draw_series(
@@ -364,7 +359,7 @@ def _in_stretches(chosen: Sequence[int], values: Sequence[int]) -> str:
 def explain_missing(
     data: pd.DataFrame, experiment: Experiment, looks: Mapping[str, Look], languages: Sequence[str]
 ) -> list[Line2D]:
-    """What the marks stand for: an entry of the legend for each line and status."""
+    """The entries of a legend that explain the marks: one for each line and status."""
     entries = []
     for _, runs in data[data["status"] != "ok"].groupby(["level", "status"], sort=False):
         name, label, status = map(str, runs[["implementation", "label", "status"]].iloc[0])

@@ -24,7 +24,10 @@ from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import said
 from flashlab.figures.style import GREY, RATIO, SMALL_POINTS, Style, name_artists, three_digits
 
-WIDTH_MM, ROW_MM = 110.0, 3.9
+WIDTH_MM = 110.0
+ROW_MM, MOST_ROW_MM, ALL_ROWS_MM = 3.9, 6.0, 72.0
+"""The least and the greatest height of a row, and what all rows take where both allow it."""
+
 LABELS_MM, NUMBER_MM = 11.0, 13.5
 HEADS_MM, AXIS_MM, EDGE_MM = 6.5, 4.5, 1.0
 MM = 1 / 25.4
@@ -95,7 +98,7 @@ def settings_of(experiment: Experiment, table: pd.DataFrame) -> list[Setting]:
 
 
 def limits_of(rows: Sequence[Setting]) -> tuple[float, float]:
-    """What the shared axis spans: all estimates, and 1."""
+    """The limits of the shared axis, about all estimates and 1."""
     every = [speed[0] for row in rows for speed in row.speeds.values()]
     return min([*every, 1.0]) / ROOM, max([*every, 1.0]) * ROOM
 
@@ -106,13 +109,14 @@ def _draw(
     limits: tuple[float, float],
     languages: Sequence[str],
     *,
+    row_mm: float,
     heads: bool,
     axis: bool,
 ) -> Figure:
     """The rows of an experiment; the first figure has `heads` of columns, the last the `axis`."""
     metrics = [m for m in chosen_metrics(experiment.benchmark) if not m.higher_is_better]
     above, below = (HEADS_MM if heads else EDGE_MM), (AXIS_MM if axis else EDGE_MM)
-    height = above + below + ROW_MM * len(rows)
+    height = above + below + row_mm * len(rows)
     figure = plt.figure(figsize=(WIDTH_MM * MM, height * MM))
     numbers = NUMBER_MM * (len(metrics) + 1)
     width = WIDTH_MM - LABELS_MM - numbers
@@ -134,7 +138,7 @@ def _draw(
 
 
 def _head(metric: Metric | None, languages: Sequence[str], *, is_total: bool) -> str:
-    """What stands above a column: a pass, the total, or the share of the memory (no metric)."""
+    """The heading of a column: a pass, the total, or the share of the memory (no metric)."""
     if metric is None:
         return "\n".join(said("speedups.share", languages))
     if is_total:
@@ -222,8 +226,9 @@ def draw_speedups(
     shown = {name: (each, rows) for name, (each, rows) in found.items() if rows}
     if not shown:
         return
-    limits = limits_of([row for _, rows in shown.values() for row in rows])
-    names = list(shown)
+    every = [row for _, rows in shown.values() for row in rows]
+    limits, names = limits_of(every), list(shown)
+    row_mm = min(MOST_ROW_MM, max(ROW_MM, ALL_ROWS_MM / len(every)))
     for name, (experiment, rows) in shown.items():
         ends = {"heads": name == names[0], "axis": name == names[-1]}
-        yield f"speedups-{name}", _draw(experiment, rows, limits, languages, **ends)
+        yield f"speedups-{name}", _draw(experiment, rows, limits, languages, row_mm=row_mm, **ends)

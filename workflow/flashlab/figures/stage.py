@@ -1,8 +1,7 @@
-"""The stage of figures: from a plan, tables and comparisons to SVG files, always the same."""
+"""Figures from a plan, tables and comparisons, as SVG files that are always the same."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,24 +13,29 @@ from flashlab.analysis.comparisons import read_comparisons
 from flashlab.analysis.experiment import Experiment, ladder_of, read_experiment
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.curves import draw_curves
-from flashlab.figures.forms import is_of_many
+from flashlab.figures.effects import draw_effects
+from flashlab.figures.forms import FEW, is_of_many, size_of
 from flashlab.figures.lines import draw_lines
-from flashlab.figures.many import draw_bands, draw_groups, draw_marks
+from flashlab.figures.many import draw_bands, draw_groups, draw_longest, draw_marks
 from flashlab.figures.speedups import draw_speedups
 from flashlab.figures.steps import draw_clocks, draw_profile, draw_split, draw_steps
+from flashlab.figures.strips import draw_strips
 from flashlab.figures.style import drawing, save
-from flashlab.figures.summary import draw_summary
 from flashlab.files import read_json, write_json
 from flashlab.telling.glyphs import legible_plan
+
+MM = 25.4
+"""Millimetres in an inch."""
 
 
 def draw(
     experiment: Experiment,
     languages: Sequence[str],
     figure: Mapping[str, Any],
+    height: float,
     product: Ceiling | None = None,
 ) -> Figure:
-    """One figure of an experiment: of a curve, or a panel for each metric of its quantity.
+    """One figure of an experiment, so many inches high: of a curve, or a panel for each metric.
 
     The panels hold bars where the runs are alternatives at one setting, lines, or of many
     implementations what `figures.many` has. `product` is the ceiling of rates in the runs' number
@@ -43,99 +47,90 @@ def draw(
     names, quantity = figure["implementations"], figure["quantity"]
     for curve in experiment.benchmark.curves:
         if curve.name == quantity:
-            return draw_curves(experiment, languages, names, curve)
+            return draw_curves(experiment, languages, names, curve, height)
     metrics = experiment.benchmark.panels(quantity)
+    panel = size_of(experiment, figure).panel_at(height)
     if experiment.has_alternatives:
-        return draw_bars(experiment, languages, names, metrics)
+        return draw_bars(experiment, languages, names, metrics, panel, height)
     if not is_of_many(experiment, names):
-        return draw_lines(experiment, languages, names, metrics, product)
+        return draw_lines(experiment, languages, names, metrics, product, panel, height)
     quantity = metrics[0].quantity
     if quantity.exact:
-        return draw_bands(experiment, languages, names, metrics[0])
+        return draw_bands(experiment, languages, names, metrics[0], panel, height)
     if quantity.logarithmic:
-        return draw_marks(experiment, languages, names, metrics)
-    return draw_groups(experiment, languages, names, metrics, product)
+        return draw_marks(experiment, languages, names, metrics, panel, height)
+    return draw_groups(experiment, languages, names, metrics, product, panel, height)
 
 
-def product_of(experiments: Sequence[Experiment], ceilings_file: Path | None) -> Ceiling | None:
-    """The measured matrix product in the one number format of some experiments' runs."""
-    dtypes = {row["dtype"] for experiment in experiments for row in experiment.runs}
+def product_of(experiment: Experiment, ceilings_file: Path | None) -> Ceiling | None:
+    """The measured matrix product in the one number format of an experiment's runs."""
+    dtypes = {row["dtype"] for row in experiment.runs}
     if ceilings_file is None or len(dtypes) != 1:
         return None
     return read_ceilings(read_json(ceilings_file)).matrix.get(dtypes.pop())
 
 
-def draw_figures(
-    plan_file: Path,
+def draw_missing(
+    missing: tuple[Mapping[str, Any], Mapping[Path, tuple[Mapping[str, Any], float]]],
     tables: Path,
     ceilings_file: Path | None,
-    languages_file: Path,
-    output: Path,
+    languages: Sequence[str],
 ) -> None:
-    """Draw the figures of the experiment planned in `plan_file` as ``output/<id>.svg``.
-
-    A label is drawn as `legible_plan` gives it;
-    any other character that the vendored fonts lack is an error. `tables` is the folder of all
-    experiments' tables.
-    """
-    experiment = read_experiment(legible_plan(read_json(plan_file)), tables)
-    languages, product = read_json(languages_file), product_of([experiment], ceilings_file)
+    """Draw figures of a planned experiment, each with its height in mm, into their files."""
+    plan, figures = missing
+    experiment = read_experiment(plan, tables)
+    product = product_of(experiment, ceilings_file)
     with drawing():
-        for figure in experiment.plan["figures"]:
-            drawn = draw(experiment, languages, figure, product)
-            save(drawn, output / f"{figure['id']}.svg")
+        for path, (figure, height) in figures.items():
+            save(draw(experiment, languages, figure, height / MM, product), path)
 
 
 def draw_overview(
     plan_files: Sequence[Path],
     tables: Path,
     comparisons_file: Path,
-    ceilings_file: Path | None,
     languages_file: Path,
     output: Path,
 ) -> None:
     """Draw the figures across experiments into `output`, and ``drawn.json``, the list of their ids.
 
-    Without any result there is no summary (``summary``); of two implementations each sweep has its
-    speed-ups (``speedups-<experiment>``). Where implementations are steps, there are their times by
-    every clock (``clocks``) and bar charts of them (``steps``, both unless a simulator ran them)
-    and of where a time goes
-    (``split``). What stands out is the baseline, the headline's, and what each experiment
-    emphasises.
+    Of many implementations there are how far each is from the best (``strips``) and their rates
+    at the longest sweep (``longest``); of two, the speed-ups of each sweep
+    (``speedups-<experiment>``); and what a variant does to each implementation
+    (``effects-<experiment>``). Where implementations are steps, there are their times by every
+    clock (``clocks``) and bar charts of them (``steps``, both unless a simulator ran them) and of
+    where a time goes (``split``).
     """
     plans = [legible_plan(read_json(path)) for path in plan_files]
     experiments = [s for plan in plans if not (s := read_experiment(plan, tables)).is_of_claims]
     names = []
+    languages = read_json(languages_file)
     with drawing():
-        for name, figure in _across(
-            experiments, comparisons_file, ceilings_file, read_json(languages_file)
-        ):
+        for name, figure in _across(experiments, comparisons_file, languages):
             save(figure, output / f"{name}.svg")
             names.append(name)
     write_json(output / "drawn.json", names)
 
 
 def _across(
-    experiments: Sequence[Experiment],
-    comparisons_file: Path,
-    ceilings_file: Path | None,
-    languages: Sequence[str],
+    experiments: Sequence[Experiment], comparisons_file: Path, languages: Sequence[str]
 ) -> Iterator[tuple[str, Figure]]:
     """The figures across experiments, by their ids."""
     swept = [experiment for experiment in experiments if not experiment.is_summary]
-    headline = (s.implementations for s in experiments if s.is_summary)
-    named = ([s.baseline for s in experiments], *headline, *(s.plan["emphasised"] for s in swept))
-    emphasised = list(dict.fromkeys(itertools.chain(*named)))
-    product = product_of(swept, ceilings_file)
-    alone = [experiment for experiment in swept if not experiment.packed]
-    if alone and (summary := draw_summary(alone, emphasised, product, languages)):
-        yield "summary", summary
-    yield from draw_speedups(swept, read_comparisons(comparisons_file), languages)
-    if ladder := ladder_of(swept):
+    ladder = ladder_of(swept)
+    alone = [each for each in swept if not each.packed and not each.has_alternatives]
+    if ladder is None and any(len(each.implementations) > FEW for each in alone):
+        for name, draw_across in (("strips", draw_strips), ("longest", draw_longest)):
+            if figure := draw_across(alone, languages):
+                yield name, figure
+    comparisons = read_comparisons(comparisons_file)
+    yield from draw_speedups(swept, comparisons, languages)
+    yield from draw_effects(swept, comparisons, languages)
+    if ladder:
         if not ladder.is_simulated and (clocks := draw_clocks(ladder, languages)):
             yield "clocks", clocks
         if not ladder.is_simulated:
-            yield "steps", draw_steps(ladder, read_comparisons(comparisons_file), languages)
+            yield "steps", draw_steps(ladder, comparisons, languages)
         if split := draw_split(ladder, languages):
             yield "split", split
         climbing = (each for each in swept if each.steps and not each.is_of_problems)

@@ -17,12 +17,12 @@ from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
 from flashlab.analysis.comparisons import compared_metrics
 from flashlab.analysis.experiment import Experiment, step_metric
 from flashlab.benchmarks.model import Metric
+from flashlab.figures.forms import PAGE_INCHES
 from flashlab.figures.labels import capitalised, in_languages, in_words, title_with_unit
 from flashlab.figures.panel import draw_panel, set_apart, value_limits
 from flashlab.figures.style import (
     COLOURS,
     GREY,
-    PAGE_INCHES,
     Style,
     draw_legend,
     handle,
@@ -55,7 +55,7 @@ VERDICTS = {
     "below": "step_hurts",
     "inconclusive": "step_inconclusive",
 }
-"""What it stands for."""
+"""The message that explains such a bar."""
 
 PART_SHADES = (
     *("#B4B4B4", "#777777", "#D9D9D9", "#D9BA77", "#29A385", "#0061E0", "#8FD3C1", "#240A66"),
@@ -100,7 +100,7 @@ def _values_at(
 def _gains(
     experiment: Experiment, comparisons: pd.DataFrame, value: int
 ) -> dict[str, tuple[float, str]]:
-    """How many times as good each step is as the one before it, with its verdict."""
+    """The ratio of each step to the one before it, above 1 where it is better, and its verdict."""
     metric, table = step_metric(experiment), comparisons
     mine = table[
         (table["experiment"] == experiment.name)
@@ -203,7 +203,7 @@ def draw_clocks(experiment: Experiment, languages: Sequence[str]) -> Figure | No
 
 
 def draw_split(experiment: Experiment, languages: Sequence[str]) -> Figure | None:
-    """Where a time goes at the last value of a sweep, a bar for each step; None without any."""
+    """The parts of a time at the last value of a sweep, a bar for each step; None without any."""
     benchmark, value = experiment.benchmark, experiment.values[-1]
     split = benchmark.split
     if split is None:

@@ -1,4 +1,4 @@
-"""What all figures share: fonts, colours, markers, layout, and SVG that is reproducible.
+"""Common to all figures: fonts, colours, markers, layout, and SVG that is reproducible.
 
 An implementation keeps its colour and its marker throughout; where it does not stand out, the
 colour is muted. A variant shows in the line's dashes and the marker's fill. What is drawn of an
@@ -12,7 +12,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from matplotlib.text import Annotation, Text
 from matplotlib.ticker import FixedFormatter, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import Bbox
 
+from flashlab.figures.forms import HALF_INCHES
 from flashlab.figures.placement import FONT, sparse, text_inches, wrap_texts
 from flashlab.files import open_atomically
 from flashlab.telling.glyphs import FONTS
@@ -59,12 +60,6 @@ DARKER = 0.6
 MUTED_LIGHTNESS = 0.58
 """The most that a muted colour may have, for a thin line to be seen."""
 
-PAGE_INCHES = 180 / 25.4
-"""Width of the text on A4."""
-
-HALF_INCHES = 88 / 25.4
-"""Width of a figure of which two stand side by side."""
-
 LABEL_POINTS = 7.0
 SMALL_POINTS = 6.5
 """The smallest text of a figure."""
@@ -85,6 +80,9 @@ LEAST_SPAN = 5.0
 """The factor that a logarithmic axis spans at least, so that it has two round numbers."""
 
 GREY = "#555555"
+
+INK = "#1C1C1C"
+"""The edges of marks and bars, for light ones to be seen on white, and intervals."""
 
 RATIO = "#0B3D62"
 """The colour of ratios below an axis: that of what the report concludes."""
@@ -137,7 +135,7 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Look:
-    """How an implementation is drawn: whether it stands out, in which colour, by which marker."""
+    """The look of an implementation: if it stands out, its colour and its marker."""
 
     stands_out: bool
     shade: str
@@ -149,7 +147,7 @@ class Look:
         return text_colour(self.shade)
 
     def weight(self, variant: int, size: float = 1.0) -> Style:
-        """How heavy its line is, and how its markers are filled, by the position of a variant."""
+        """The weight of its line and the filling of its markers, by the position of a variant."""
         filled = variant % 2 == 0
         star = 1.4 if self.marker == "*" else 1.0  # which covers less than others of its size
         return {
@@ -172,7 +170,8 @@ def looks_of(
     """The look of each implementation of a plan, by its name.
 
     Of more than `MOST_EMPHASISED`, only the first of those `emphasised` stand out. The tenth style
-    has the colour of the first, darker, and so the next marker.
+    has the colour of the first, darker, and so the next marker. A kernel with packed inputs has the
+    colour of the same one with separate ones.
     """
     entries, looks = list(entries), {}
     few = emphasised is None or len(entries) <= MOST_EMPHASISED
@@ -183,6 +182,9 @@ def looks_of(
         shade = _darker(COLOURS[position], rounds)
         shade = shade if stands_out else muted(shade)
         looks[entry["name"]] = Look(stands_out, shade, MARKERS[(position + rounds) % len(MARKERS)])
+    for entry in entries:
+        if (twin := entry.get("packed_of")) in looks:
+            looks[entry["name"]] = replace(looks[entry["name"]], shade=looks[twin].shade)
     return looks
 
 
@@ -220,21 +222,23 @@ AROUND_INCHES = 1.5
 """More than what stands around a panel, but for a legend, takes of a figure's height."""
 
 
-def lay_out(figure: Figure, height: float) -> None:
-    """Arrange the panels with all that stands around them, the first one so many inches high.
+def lay_out(figure: Figure, panel: float, whole: float | None = None) -> None:
+    """Arrange the panels with all that stands around them.
 
-    Ticks of a sweep are thinned where their labels would touch. A title begins at the figure's edge
-    where panels stand one below the other.
+    The first panel is `panel` inches high, or the whole figure is as high as `whole` says. Ticks of
+    a sweep are thinned where their labels would touch. A title begins at the figure's edge where
+    panels stand one below the other.
     """
     engine, first = figure.get_layout_engine(), figure.axes[0]
     assert isinstance(engine, ConstrainedLayoutEngine)
     shares = np.ravel(_grid_of(first).get_height_ratios())
-    heights = [height * float(share / shares[0]) for share in shares]
+    heights = [panel * float(share / shares[0]) for share in shares]
     below = sum(legend.get_window_extent().height for legend in figure.legends) / figure.dpi
-    figure.set_figheight(sum(heights) + AROUND_INCHES * len(heights) + below)
+    figure.set_figheight(whole or sum(heights) + AROUND_INCHES * len(heights) + below)
     engine.execute(figure)
     figure.set_layout_engine("none")
-    _stretch(figure, heights)
+    if whole is None:
+        _stretch(figure, heights)
     for axes in figure.axes:
         place, formatter = axes.get_position(), axes.xaxis.get_major_formatter()
         if _grid_of(axes).ncols == 1:
@@ -269,7 +273,7 @@ def _grid_of(axes: Axes) -> GridSpecBase:
 def fitting(
     axes: Axes, places: Iterable[float], texts: Sequence[str], gap: float, bold: bool = False
 ) -> list[int]:
-    """Which of some small texts at places along a panel, already laid out, there is room for."""
+    """The positions of those small texts along a panel, already laid out, that have room."""
     pixels = [axes.transData.transform((place, 1.0))[0] for place in places]
     widths = [text_inches(text, SMALL_POINTS, bold) for text in texts]
     return sparse([pixel / axes.figure.dpi for pixel in pixels], widths, gap)
@@ -294,7 +298,7 @@ def remove_covered(figure: Figure, numbers: Sequence[Annotation]) -> None:
 
 
 BESIDE_INCHES = 0.3
-"""What the labels of the ticks take of a column, where a title does not begin at its edge."""
+"""The room that ticks' labels take of a column, where a title does not begin at its edge."""
 
 
 def title_panel(axes: Axes, texts: Sequence[str], above: float = 0.0) -> None:
@@ -323,13 +327,21 @@ def write(
 
 
 def name_rows(
-    axes: Axes, names: Sequence[str], places: Iterable[float] = (), end: float = 0.0
+    axes: Axes,
+    names: Sequence[str],
+    places: Iterable[float] = (),
+    end: float = 0.0,
+    looks: Mapping[str, Look] | None = None,
 ) -> None:
     """Write beside each row of a panel what it is about; the rows end at `end`, from zero.
 
-    Without places, each is as high as 1.
+    Without places, each is as high as 1. With `looks`, the names of implementations are bold and in
+    their colours.
     """
     axes.set_yticks([*places] or [row + 0.5 for row in range(len(names))], names)
+    for name, tick in zip(names, axes.yaxis.get_major_ticks(), strict=True):
+        if looks:
+            tick.label1.set(color=looks[name].text, fontweight="bold")
     axes.set_ylim(end or len(names), 0)
     axes.tick_params(axis="y", length=0)
     axes.grid(False, axis="y")
@@ -376,6 +388,11 @@ def as_number(value: float, _: int = 0) -> str:
 def three_digits(value: float) -> str:
     """A ratio in three digits: 0.303, 4.27, 13.4, 205, 22,300."""
     return f"{float(f'{value:.3g}'):,.0f}" if value >= 99.95 else f"{value:#.3g}"
+
+
+def value_digits(value: float) -> str:
+    """A value in three digits, and thousands in full: 0.0234, 4.15, 644, 4,736."""
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:#.3g}"
 
 
 def scale_linearly(axis: Axis, most: int) -> None:

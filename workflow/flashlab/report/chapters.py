@@ -10,7 +10,7 @@ from dataclasses import replace
 from unicodedata import east_asian_width
 
 from flashlab.analysis.experiment import Experiment
-from flashlab.figures.forms import FEW
+from flashlab.figures.forms import EFFECTS, FEW
 from flashlab.report.compact import compact_table, records_of
 from flashlab.report.data import BETTER, ReportData
 from flashlab.report.document import Chapter, FigureEntry, Section, Sentence, Table
@@ -85,7 +85,21 @@ def _printed_figures(
                 short = say("caption.of", title=section.title, better=better)
                 entry = replace(entry, short=short)
             found.append(entry)
+    if (group[0].name, EFFECTS) in printed:
+        found.append(_effects(data, group[0]))
     return found
+
+
+def _effects(data: ReportData, experiment: Experiment) -> FigureEntry:
+    """The figure of what a variant does to the time of each implementation."""
+    number = data.figure_numbers[experiment.name, EFFECTS]
+    (variant,) = experiment.varying_variants
+    return FigureEntry(
+        id=f"figure-{number}",
+        path=data.results / "overview" / f"{EFFECTS}-{experiment.name}.svg",
+        label=say("figure", number=number),
+        caption=say("caption.effects", variant=Label(variant.labels)),
+    )
 
 
 def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapter]:
@@ -126,8 +140,11 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
 def _density(data: ReportData, story: Sequence[Sentence], experiments: int) -> int:
     """By its letters in the first language, of which a Chinese one takes the room of two.
 
-    Several experiments have a table and figures of each, and so the smallest type.
+    Several experiments have a table and figures of each, and so the smallest type. One language has
+    the room of both.
     """
+    if len(data.languages) == 1:
+        return int(experiments > 1)
     if experiments > 1:
         return len(DENSE)
     text = "".join(data.told(sentence.text)[0] for sentence in story)

@@ -7,7 +7,7 @@ from typing import Any
 
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Implementations, Row, Table
-from flashlab.report.front import STEPS_FIGURE, SUMMARY_FIGURE, overview_figures
+from flashlab.report.front import PAGE_ONE, overview_figures
 from flashlab.report.kernels import render_kernels
 from flashlab.report.profile import render_profile
 from flashlab.telling.values import Label, Tellable, heading, in_turn, say
@@ -57,8 +57,7 @@ def _table(data: ReportData) -> Table:
 
 def render_implementations(data: ReportData) -> Implementations:
     """The section on the implementations."""
-    shown_before = (SUMMARY_FIGURE, STEPS_FIGURE)
-    figures = [f for id, f in overview_figures(data).items() if not id.startswith(shown_before)]
+    figures = [f for id, f in overview_figures(data).items() if id not in PAGE_ONE]
     return Implementations(
         table=_table(data),
         kernels=render_kernels(data),

@@ -33,6 +33,7 @@ from flashlab.analysis.experiment import (
 from flashlab.analysis.ratios import rounded
 from flashlab.analysis.run_estimates import read_run_estimates
 from flashlab.benchmarks.model import Metric
+from flashlab.figures.forms import EFFECTS
 from flashlab.files import read_json
 from flashlab.plan.plan_files import (
     CLAIMS_PREFIX,
@@ -249,8 +250,8 @@ class ReportData:
     def printed_figures(self, group: Sequence[Experiment]) -> list[tuple[str, str]]:
         """The figures of a section that are on paper, by experiment and id.
 
-        All of one experiment but its curves; of several the first one of each. One of each section
-        where there are many runs.
+        All of one experiment but its curves, and what a variant does in it; of several the first
+        one of each. One of each section where there are many runs.
         """
         curves = {curve.name for curve in self.benchmark.curves}
         figures = [
@@ -265,7 +266,14 @@ class ReportData:
             return next((each[:1] for each in figures if each), [])
         if len(group) > 1:
             return [figure for each in figures for figure in each[:1]]
-        return figures[0]
+        (name,) = (experiment.name for experiment in group)
+        return figures[0] + [(name, EFFECTS)] * (name in self.effects)
+
+    @cached_property
+    def effects(self) -> set[str]:
+        """The experiments of which it is drawn what a variant does (`figures.effects`)."""
+        drawn = read_json(self.results / "overview" / "drawn.json")
+        return {each.removeprefix(f"{EFFECTS}-") for each in drawn if each.startswith(EFFECTS)}
 
     @cached_property
     def chapters(self) -> list[tuple[int, list[Experiment]]]:
@@ -298,7 +306,7 @@ class ReportData:
             (experiment.name, figure["id"]): figure["supplement"]
             for experiment in self.experiments
             for figure in experiment.plan["figures"]
-        }
+        } | {(name, EFFECTS): True for name in self.effects}
         groups = map(self.printed_figures, sections_of(self.experiments))
         printed = list(itertools.chain(*groups))
         main = [key for key in printed if not is_supplement[key]]

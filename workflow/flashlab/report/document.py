@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from markupsafe import Markup
 
@@ -95,7 +95,8 @@ def table_of(keys: Iterable[str], rows: Sequence[Row], **more: Any) -> Table | N
 class FigureEntry:
     """A figure: its anchor, picture, label, and caption, which is its alternative text too.
 
-    `short` is the caption in short, for paper; a `wide` one has the width of a page.
+    `short` is the caption in short, for paper; a `wide` one has the width of a page. One that is
+    drawn once the pages are laid out has its `width_mm` and a least height.
     """
 
     id: str
@@ -104,11 +105,13 @@ class FigureEntry:
     caption: Tellable
     short: Tellable | None = None
     wide: bool = False
+    width_mm: float = 0.0
+    least_mm: float | None = None
 
 
 @dataclass(frozen=True)
 class PrintedStatement:
-    """What is wrong with an implementation in words, and links to the runs."""
+    """A fault of an implementation in words, and links to the runs."""
 
     text: Tellable
     links: Sequence[Link]
@@ -142,7 +145,8 @@ class Chapter:
     """Neighbouring experiments together: what is printed of them; `sections` are the details.
 
     Its table may stand `beside` the only figure that is not wide. One that has much to say is set
-    in smaller type, by its `density`: 0, 1 or 2.
+    in smaller type, by its `density`: 0, 1 or 2. The layout decides whether it `begins_page`, and
+    whether its remarks come after all chapters.
     """
 
     id: str
@@ -157,6 +161,8 @@ class Chapter:
     sections: Sequence[Section]
     beside: bool = False
     density: int = 0
+    begins_page: bool = False
+    is_remarked_later: bool = False
 
     @property
     def rows(self) -> list[list[FigureEntry]]:
@@ -243,7 +249,7 @@ class ChoiceChart:
 
 @dataclass(frozen=True)
 class PrintedMap:
-    """Who is best where, by each metric; the note says what else there is."""
+    """The best implementations by setting and metric; the note says what else there is."""
 
     charts: Sequence[ChoiceChart]
     note: Tellable
@@ -255,8 +261,8 @@ class Front:
 
     Without `names`, the headline says what each implementation is. `preview`, of a preview alone,
     stands on each page. `wrong` are the failed checks of correctness and the implausible rates.
-    What does not fit is left out from the end of `experiments`; `cut` says how many of them were.
-    A `tight` page is set in smaller type.
+    `figures` are the page's own, beside those of its experiments. What does not fit is left out;
+    `cut` says how many of the experiments were. A `tight` page is set in smaller type.
     """
 
     title: Tellable
@@ -268,7 +274,7 @@ class Front:
     wrong: Sequence[PrintedStatement]
     map: PrintedMap | None
     experiments: Sequence[ExperimentRow]
-    figure: FigureEntry | None
+    figures: Sequence[FigureEntry]
     headline: Table | None
     cut: int = 0
     tight: bool = False
@@ -303,7 +309,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class Exploration:
-    """What the page's charts show, and the texts that the static figures write in all languages.
+    """The data of the page's charts, and the texts that static figures write in all languages.
 
     `metrics` and `charts` are what the page's script reads (`report.exploration`), but for words
     that are yet to be told.
@@ -316,7 +322,11 @@ class Exploration:
 
 @dataclass(frozen=True)
 class Report:
-    """The whole report: in no language, but with those that it is to be told in."""
+    """The whole report: in no language, but with those that it is to be told in.
+
+    Where page one has room, the layout decides that the implementations are `introduced` there:
+    their table, or all of their section.
+    """
 
     languages: tuple[str, ...]
     benchmark: Benchmark
@@ -336,3 +346,4 @@ class Report:
     elsewhere: Tellable
     created: str
     exploration: Exploration
+    introduced: Literal["", "table", "whole"] = ""

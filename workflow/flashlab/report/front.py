@@ -1,4 +1,4 @@
-"""Page one: what is wrong, the answer, a line an experiment, the map, and the headline table."""
+"""Page one: what is wrong, the answer, the map with its figures, or a line an experiment."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from flashlab.analysis.experiment import Row as RunRow
 from flashlab.analysis.ratios import rounded_off_one
 from flashlab.benchmarks.model import Metric
+from flashlab.figures.forms import EFFECTS
 from flashlab.files import read_json
 from flashlab.report.alternatives import render_alternatives
 from flashlab.report.chapters import title_of
@@ -55,21 +56,18 @@ MOST_IN_CELL = 3
 MASK = "causal"
 """The parameter that the columns of the map are of."""
 
-MAP_SIGNS = {"level": "≈", "changes": "/"}
-"""What stands before the others of a cell in which none is faster than all others."""
-
 OVERVIEW = {
-    "summary": ("summary.label", "caption.summary"),
+    "strips": ("strips.label", "caption.strips", "short.strips"),
+    "longest": ("longest.label", "caption.longest", "short.longest"),
     "clocks": ("clocks.label", "caption.clocks"),
     "steps": ("steps.label", "caption.steps"),
     "split": ("split.label", "caption.split"),
     "profile": ("profile.label", "caption.profile.sizes"),
 }
-"""The label of each figure across experiments, and its caption."""
+"""The label of each figure across experiments, its caption, and what is printed of that one."""
 
-SUMMARY_FIGURE = "summary"
-STEPS_FIGURE = "clocks"
-"""The ids of the figures of page one: that of a dataset with a map, and that of a ladder."""
+PAGE_ONE = ("strips", "longest", "clocks")
+"""The ids of the figures that stand on page one where they are drawn."""
 
 SPEEDUPS = "speedups"
 """How the id of the figure of an experiment on page one begins."""
@@ -81,31 +79,34 @@ SIGNS = {"above": "▲", "below": "▼", "equal": "=", "inconclusive": "○"}
 def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
     """The figures across experiments that were drawn, by id, in their order.
 
-    Those of page one's lines are left out.
+    Those of single experiments are left out.
     """
     folder, found = data.results / "overview", {}
     for figure in read_json(folder / "drawn.json"):
-        if not figure.startswith(SPEEDUPS):
-            label, caption = map(say, OVERVIEW[figure])
-            found[figure] = FigureEntry(
-                f"figure-{figure}", folder / f"{figure}.svg", label, caption
-            )
+        if not figure.startswith((SPEEDUPS, EFFECTS)):
+            label, caption, *short = map(say, OVERVIEW[figure])
+            printed = short[0] if short else None
+            path = folder / f"{figure}.svg"
+            found[figure] = FigureEntry(f"figure-{figure}", path, label, caption, printed)
     return found
 
 
 def shortened(front: Front) -> Front | None:
-    """Page one with less on it; None where nothing is left to leave out beside its figure.
+    """Page one with less on it; None where nothing is left to leave out.
 
-    First the text is set smaller. Without a figure, those of the experiments are left out next,
-    from the last one on; then the last of the experiments goes.
+    First the text is set smaller. Beside a map the experiments go next, each of which has a page;
+    else their figures, from the last one on. Then the page's own figures go, and then the last of
+    the experiments.
     """
     if not front.tight:
         return replace(front, tight=True)
-    if front.figure is not None:
-        return None
+    if front.map and front.experiments:
+        return replace(front, experiments=[])
     if drawn := [each for each in front.experiments if each.figures]:
         rows = [replace(e, figures=[]) if e is drawn[-1] else e for e in front.experiments]
         return replace(front, experiments=rows)
+    if front.figures:
+        return replace(front, figures=front.figures[:-1])
     if len(front.experiments) > 1:
         return replace(front, experiments=front.experiments[:-1], cut=front.cut + 1)
     return None
@@ -113,21 +114,13 @@ def shortened(front: Front) -> Front | None:
 
 def fitted(front: Front, fits: Callable[[Front], bool]) -> Front:
     """Page one with as much on it as `fits`, which lays it out: a few times, as that takes long."""
-
-    def ever_shorter(front: Front) -> list[Front]:
-        fronts = [front]
-        while (shorter := shortened(fronts[-1])) is not None:
-            fronts.append(shorter)
-        return fronts
-
-    whole, *shorter = ever_shorter(front)
-    if not shorter or fits(whole):
-        return whole
-    if front.figure is not None and not fits(shorter[-1]):
-        # What made room for the figure in vain comes back.
-        shorter = ever_shorter(replace(front, figure=None, tight=True))
+    fronts = [front]
+    while (shorter := shortened(fronts[-1])) is not None:
+        fronts.append(shorter)
+    if len(fronts) == 1 or fits(front):
+        return front
     # Each takes less room than the one before.
-    return shorter[bisect_left(shorter[:-1], True, key=fits)]
+    return fronts[bisect_left(fronts, True, lo=1, hi=len(fronts) - 1, key=fits)]
 
 
 def _facts(data: ReportData) -> list[Tellable]:
@@ -203,17 +196,17 @@ def _names(data: ReportData) -> Tellable:
 def map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
     """A cell as printed: a dot where nothing was measured, else what to use there.
 
-    Below it stands its lead, where it is faster than all others; else what will do as well.
+    Below it stands its least lead, where it is faster than all others; else what will do as well.
     """
     if cell is None:
         return MapCell("·")
     names, state = cell["names"], cell["state"]
     first, *others = names
     if state == "clear":
-        below = f"+{leads(cell['lead'])}"
+        below = f"+{leads([min(cell['lead'])] * 2)}"
     else:
         shown = others if len(others) < MOST_IN_CELL else [*others[: MOST_IN_CELL - 1], "…"]
-        below = f"{MAP_SIGNS[state]} {', '.join(shown)}" if shown else ""
+        below = " ".join(f"/ {name}" for name in shown)
     count = 1 if state == "clear" else 2
     styles = [data.implementations[name]["style"] for name in names[:count]]
     return MapCell(first, below, styles, state)
@@ -368,6 +361,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
     if all(run["status"] != "ok" for run in data.shown_runs):
         notices.append(say("front.no_numbers", count=len(data.shown_runs)))
     table, choices = render_steps(data) or render_alternatives(data), choice_map(data)
+    drawn = overview_figures(data)
     return Front(
         title=say("title", benchmark=data.benchmark.name),
         author_name=author.get("name", "FlashLab"),
@@ -383,7 +377,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         wrong=list(render_wrong(data)),
         map=_choice_map(data, choices) if choices else None,
         experiments=_lines(data, chapters),
-        figure=overview_figures(data).get(SUMMARY_FIGURE if choices else STEPS_FIGURE),
+        figures=[drawn[each] for each in PAGE_ONE if each in drawn],
         headline=table or (None if choices else render_headline(data)),
         story=answer(data),
         footnotes=footnotes(data),

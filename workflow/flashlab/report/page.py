@@ -1,7 +1,8 @@
 """The report as one HTML file: its style, its scripts, its figures and its data all inside it.
 
 The page's policy lets nothing in that is not in the file: no address is ever asked, and only the
-scripts whose hashes the policy names run. Its fonts are those of the reader's system.
+scripts whose hashes the policy names run. Its fonts are those of the reader's system; its Chinese
+characters are inside it as well (`report.page_font`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from markupsafe import Markup
 
 from flashlab.report.document import FigureEntry, Report
 from flashlab.report.inline_svg import FigureLanguages, Styles, inline
+from flashlab.report.page_font import embedded_font
 from flashlab.telling.catalogs import messages
 from flashlab.telling.teller import Teller
 from flashlab.telling.values import Tellable, Value, say
@@ -88,12 +90,13 @@ class Page:
 
     @property
     def policy(self) -> str:
-        """The Content Security Policy: the inline style, these scripts, images in the file."""
+        """The Content Security Policy: the inline style, these scripts, what is in the file."""
         digests = (hashlib.sha256(s.encode()).digest() for s in (self.early_script, self.script))
         hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
         return (
             "default-src 'none'; style-src 'unsafe-inline'; "
-            f"script-src {hashes}; img-src data:; base-uri 'none'; form-action 'none'"
+            f"script-src {hashes}; img-src data:; font-src data:; "
+            "base-uri 'none'; form-action 'none'"
         )
 
     @property
@@ -143,6 +146,6 @@ class Page:
         import minify_html  # 0.05 s, which the PDF need not wait for
 
         sheet = "".join(f".{name}{{{style}}}" for style, name in self._styles.items())
-        shown = html.replace(FIGURE_STYLES_GO_HERE, sheet, 1)
+        shown = html.replace(FIGURE_STYLES_GO_HERE, f"{sheet}{embedded_font(html)}", 1)
         small = minify_html.minify(shown, minify_css=True, keep_html_and_head_opening_tags=True)
         return f"{small}</html>\n"  # which it leaves out, and which says that nothing is cut off

@@ -14,7 +14,8 @@ from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.figures.stage import draw_figures, draw_overview
+from flashlab.figures.kept import draw_figures
+from flashlab.figures.stage import draw_overview
 from flashlab.files import write_json
 from flashlab.plan import planning as plan
 from flashlab.plan.datasets import dataset_folder
@@ -36,7 +37,8 @@ from flashlab.report.attached import (
     read_remarks,
 )
 from flashlab.report.attachments import Given
-from flashlab.report.render import write_report
+from flashlab.report.layout import write_layout
+from flashlab.report.render import FIGURES, HEIGHTS, LAYOUT, write_report
 from flashlab.report.software import differing_parts, is_software, software
 from flashlab.runs import Run
 from flashlab.story.stage import observe
@@ -133,20 +135,16 @@ def _write_plans(
 def _run_stages(
     experiments: Sequence[plan.PlannedExperiment], results: Path, ceilings: Path | None
 ) -> None:
-    """Run the stages from records to figures, as the rules do."""
+    """Run the stages from records to figures across experiments, as the rules do."""
     plans = [experiment_file(results, experiment.name) for experiment in experiments]
     tables, languages = results / "tables", results / LANGUAGES
     make_tables(results, CLAIMS, ceilings, tables)
-    for experiment, plan_file in zip(experiments, plans, strict=True):
-        if experiment.figures:
-            figures = results / "figures" / experiment.name
-            draw_figures(plan_file, tables, ceilings, languages, figures)
     observe(plans, tables, CLAIMS, ceilings, results / OBSERVATIONS)
-    draw_overview(plans, tables, results / COMPARISONS, ceilings, languages, results / "overview")
+    draw_overview(plans, tables, results / COMPARISONS, languages, results / "overview")
 
 
 def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | None:
-    """What the manifest says rendered the report, None where it states nothing in that form."""
+    """The software that the manifest says rendered the report; None where it does not say so."""
     manifest = parsed(attachment(attachments, MANIFEST), MANIFEST)
     stated = manifest.get("software") if isinstance(manifest, dict) else None
     return stated if is_software(stated) else None
@@ -186,5 +184,9 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> bytes:
         _run_stages(experiments, results, ceilings)
         config_file, output = Path(CONFIG), Path("report.pdf")
         config_file.write_bytes(attachments[CONFIG])
+        write_layout(config_file, results, ceilings, results / LAYOUT, given.remarks)
+        plans = [experiment_file(results, experiment.name) for experiment in experiments]
+        shared = results / "tables", ceilings, results / LANGUAGES, results / HEIGHTS
+        draw_figures(plans, *shared, 1, results / FIGURES)
         write_report(config_file, results, ceilings, output, given)
         return output.read_bytes()

@@ -14,7 +14,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from logging.handlers import BufferingHandler
@@ -32,12 +31,13 @@ from weasyprint.urls import FatalURLFetchingError, URLFetcher, URLFetcherRespons
 
 from flashlab.files import open_atomically, read_json
 from flashlab.remarks import read_remarks
+from flashlab.report.anchors import from_their_starts
 from flashlab.report.attachments import AttachedFile, Given, attached_files
 from flashlab.report.content import compose
-from flashlab.report.document import Front, Report
-from flashlab.report.front import fitted
+from flashlab.report.document import Report
 from flashlab.report.page import LANGUAGE_TAGS, Page
 from flashlab.report.typography import typeset
+from flashlab.telling.compiled import bytecode_cache
 from flashlab.telling.teller import Teller
 from flashlab.telling.values import Tellable, say
 
@@ -49,6 +49,13 @@ NO_SYSTEM_FONTS = TEMPLATES / "fonts" / "fonts.conf"
 weasyprint.svg.parse_declarations = cache(weasyprint.svg.parse_declarations)
 weasyprint.svg.size = cache(weasyprint.svg.size)
 
+LAYOUT, HEIGHTS = "layout.html", "heights.json"
+"""The files of the layout stage (`report.layout`): the text, and the heights of figures."""
+
+FIGURES = "figures"
+"""The folder of a dataset's figures."""
+
+_CREATED = re.compile(r'name="dcterms.created" content="([^"]*)"')
 _DATA_URL = re.compile(r"(data:[^,\s]{0,200}),[^\s'\"]+")
 
 
@@ -64,17 +71,24 @@ class ProjectFetcher(URLFetcher):  # type: ignore[misc]
         self._folders = tuple(folder.resolve() for folder in folders)
 
     def fetch(self, url: str, headers: dict[str, str] | None = None) -> URLFetcherResponse:
-        """The resource; ValueError for a file outside the folders, symbolic links resolved."""
+        """The resource; ValueError for a file outside the folders, symbolic links resolved.
+
+        The texts of a figure are anchored at their starts (`report.anchors`).
+        """
         parts = urlsplit(url)
         if parts.scheme == "file":
             path = Path(unquote(parts.path)).resolve()
             if parts.netloc or not any(path.is_relative_to(folder) for folder in self._folders):
                 raise ValueError(f"{url} is outside the project's folders")
-        return super().fetch(url, headers)
+        response = super().fetch(url, headers)
+        if parts.scheme == "file" and parts.path.endswith(".svg"):
+            drawn = from_their_starts(response.read().decode())
+            return URLFetcherResponse(url, drawn.encode(), response.headers)
+        return response
 
 
 @contextmanager
-def _rendering() -> Iterator[None]:
+def rendering() -> Iterator[None]:
     """RenderError with all that WeasyPrint logged in the block, if it logged anything.
 
     Nor is there any garbage collection: WeasyPrint's many boxes all live until the end.
@@ -111,6 +125,7 @@ def templates(folder: Path) -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        bytecode_cache=bytecode_cache(folder),
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -144,31 +159,32 @@ def _tell_all(context: jinja2.runtime.Context, told: Tellable) -> list[str]:
     return list(dict.fromkeys(teller.tell(told) for teller in context["tellers"].values()))
 
 
-def to_html(report: Report, page: Page | None = None, front_alone: bool = False) -> str:
+def to_html(report: Report, page: Page | None = None, part: str = "") -> str:
     """The report as HTML for WeasyPrint, or with `page` as a web page.
 
-    `front_alone` leaves out everything after page one, and the style sheet. An undefined variable
-    in the template is an error.
+    A `part` is laid out alone: ``front``, which is page one, or ``chapters``, which is what comes
+    after it up to the method. An undefined variable in the template is an error.
     """
     template = templates(TEMPLATES).get_template("report.html.j2")
     return template.render(
         report=report,
         page=page,
-        front_alone=front_alone,
+        part=part,
         tellers={language: Teller(language, report.benchmark) for language in report.languages},
         tags=LANGUAGE_TAGS,
     )
 
 
-def _document(html: str, results: Path) -> HTML:
+def document_of(html: str, results: Path) -> HTML:
+    """A document whose files are in `results`, where its paths begin, or in templates/."""
     return HTML(
         string=html,
-        base_url=TEMPLATES.as_uri() + "/",
+        base_url=f"{results.resolve().as_uri()}/",
         url_fetcher=ProjectFetcher((TEMPLATES, results)),
     )
 
 
-def _own_fonts() -> FontConfiguration:
+def own_fonts() -> FontConfiguration:
     """Fonts for a document: those that its style sheet names, and no system fonts."""
     before = os.environ.get("FONTCONFIG_FILE")
     os.environ["FONTCONFIG_FILE"] = str(NO_SYSTEM_FONTS)
@@ -181,21 +197,10 @@ def _own_fonts() -> FontConfiguration:
             os.environ["FONTCONFIG_FILE"] = before
 
 
-def on_one_page(report: Report, results: Path) -> Report:
-    """The report with as much on page one as fits there.
-
-    Page one is laid out to find out: the length of a text does not tell how many lines it takes.
-    """
-
-    def fits(front: Front) -> bool:
-        html = to_html(replace(report, front=front), front_alone=True)
-        laid_out = _document(html, results).render(font_config=fonts, stylesheets=[style])
-        return len(laid_out.pages) == 1
-
-    fonts = _own_fonts()
-    with _rendering():
-        style = CSS(filename=TEMPLATES / "report.css", font_config=fonts)  # read once for all
-        return replace(report, front=fitted(report.front, fits))
+def styled() -> tuple[FontConfiguration, CSS]:
+    """The fonts and the style sheet of reports, to lay out several documents with."""
+    fonts = own_fonts()
+    return fonts, CSS(filename=TEMPLATES / "report.css", font_config=fonts)
 
 
 def _compressed(content: bytes) -> bytes:
@@ -203,13 +208,21 @@ def _compressed(content: bytes) -> bytes:
     return zlib.compress(content)
 
 
-def to_pdf(html: str, results: Path, files: Sequence[AttachedFile], created: datetime) -> bytes:
+def to_pdf(
+    html: str,
+    results: Path,
+    files: Sequence[AttachedFile],
+    created: datetime,
+    styles: Sequence[str] = ("report.css",),
+) -> bytes:
     """The HTML as PDF/A-3a with these files in it; RenderError for anything missing.
 
-    Compressing megabytes of samples takes seconds, in which another core lays out the pages.
+    Its `styles` are sheets in templates/. Compressing megabytes of samples takes seconds, in which
+    another core lays out the pages.
     """
-    fonts, document = _own_fonts(), _document(html, results)
-    with _rendering(), ThreadPoolExecutor(max_workers=1) as beside:
+    fonts, document = own_fonts(), document_of(html, results)
+    sheets = [CSS(filename=TEMPLATES / name, font_config=fonts) for name in styles]
+    with rendering(), ThreadPoolExecutor(max_workers=1) as beside:
         packed = {file.content: beside.submit(_compressed, file.content) for file in files}
 
         def compress_once(_document: Document, pdf: pydyf.PDF) -> None:
@@ -234,7 +247,9 @@ def to_pdf(html: str, results: Path, files: Sequence[AttachedFile], created: dat
             for file in files
         ]
         options = {"pdf_variant": "pdf/a-3a", "optimize_images": False}
-        rendered = document.render(font_config=fonts, attachments=attachments, **options)
+        rendered = document.render(
+            font_config=fonts, stylesheets=sheets, attachments=attachments, **options
+        )
         pdf: bytes = rendered.write_pdf(attachments=attachments, finisher=compress_once, **options)
     return pdf
 
@@ -246,7 +261,7 @@ def write_report(
     output: Path,
     given: Given | None = None,
 ) -> None:
-    """Write the PDF of the dataset in `results`, atomically.
+    """Write the PDF of the dataset in `results`, whose text is laid out there, atomically.
 
     `given` holds what a report that is rendered again takes from its attachments.
     """
@@ -254,9 +269,9 @@ def write_report(
     remarks = given.remarks if given else read_remarks(config)
     with ThreadPoolExecutor(max_workers=1) as beside:
         files = beside.submit(attached_files, config_file, results, ceilings, remarks, given)
-        report = on_one_page(compose(config, results, ceilings, remarks), results)
-        created = datetime.fromisoformat(report.created).astimezone(UTC)
-        pdf = to_pdf(to_html(report), results, files.result(), created)
+        html = results.joinpath(LAYOUT).read_text(encoding="utf-8")
+        created = datetime.fromisoformat(_CREATED.findall(html)[0]).astimezone(UTC)
+        pdf = to_pdf(html, results, files.result(), created)
     with open_atomically(output, binary=True) as file:
         file.write(pdf)
 

@@ -11,7 +11,14 @@ from markupsafe import Markup
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.experiment import Row as RunRow
 from flashlab.benchmarks.model import Metric, Parameter
-from flashlab.figures.forms import ceiling_bounds, has_room, is_wide
+from flashlab.figures.forms import (
+    ceiling_bounds,
+    has_guides,
+    has_room,
+    is_of_many,
+    is_wide,
+    size_of,
+)
 from flashlab.remarks import Remark
 from flashlab.report.compact import printed_value
 from flashlab.report.data import BETTER, ReportData, with_unit
@@ -29,6 +36,9 @@ from flashlab.telling.values import (
     say,
     setting,
 )
+
+MM = 25.4
+"""Millimetres in an inch."""
 
 _logger = logging.getLogger(__name__)
 
@@ -70,7 +80,7 @@ def values_along(experiment: Experiment, parameter: Parameter) -> Tellable:
 
 
 def _question(data: ReportData, experiment: Experiment) -> Tellable:
-    """What the experiment asks; a variant of which several values were asked for comes first."""
+    """The question of the experiment; a variant with several values comes first."""
     if experiment.packed:
         return say("question.packed")
     asked = [*experiment.varying_variants, experiment.parameter]
@@ -108,7 +118,7 @@ def _range(
 
 
 def _see(data: ReportData, experiment: Experiment, figure: Mapping[str, Any]) -> list[Tellable]:
-    """What to see in a figure: the lowest and highest of its lines at their last common value."""
+    """A sentence on a figure: the lowest and highest line at their last common value."""
     shown = [
         run
         for run in experiment.ordered
@@ -161,7 +171,7 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
     told: Tellable = count if len(names) > 2 else Listed(names, "and")
     curve = next((c for c in data.benchmark.curves if c.name == figure["quantity"]), None)
     shown: set[str] = set()
-    wide, ceiling = False, list[Tellable]()
+    wide, notes = False, list[Tellable]()
     if curve is not None:
         first = data.variant(experiment.variants[0])  # what the lower panel is relative to
         if len(experiment.values) > 1:
@@ -179,7 +189,7 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
         panels = data.benchmark.panels(figure["quantity"])
         quantity, shown = panels[0].quantity, {metric.name for metric in panels}
         wide = not experiment.has_alternatives and is_wide(experiment, names, panels)
-        ceiling = _ceiling(data, experiment, names, panels)
+        notes += _ceiling(data, experiment, names, panels)
         caption = [
             say(
                 "caption.quantity.alternatives"
@@ -193,16 +203,23 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
             ),
             *_see(data, experiment, figure),
         ]
+        if has_guides(experiment, names, panels[0]):
+            notes.append(say("caption.guides"))
+        if is_of_many(experiment, names) and quantity.logarithmic and not quantity.exact:
+            notes.append(say("caption.marks"))
     if any(row["low"] is not None for row in experiment.metrics if row["metric"] in shown):
         several = len(experiment.records) > len(experiment.runs)
         caption.append(say("caption.interval" if several else "caption.interval.one"))
+    size = size_of(experiment, figure)
     return FigureEntry(
         id=f"figure-{number}",
         path=data.results / "figures" / experiment.name / f"{figure['id']}.svg",
         label=say("figure", number=number),
-        caption=in_turn([*caption, *ceiling]),
-        short=in_turn([caption[0], *ceiling]),
+        caption=in_turn([*caption, *notes]),
+        short=in_turn([caption[0], *notes]),
         wide=wide,
+        width_mm=MM * size.width,
+        least_mm=MM * size.least,
     )
 
 

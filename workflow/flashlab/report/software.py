@@ -1,4 +1,4 @@
-"""What rendered a report, as its manifest states it: the code, the fonts, and the libraries."""
+"""The software that rendered a report, as its manifest states it: code, fonts and libraries."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from flashlab.version import __version__
 ROOT = PACKAGE.parents[1]
 TEMPLATES = ROOT / "templates"
 
-STAGES = ("report", "analysis.tables", "figures", "story.stage")
+STAGES = ("analysis.tables", "story.stage", "report.layout", "figures.stage", "report.render")
 """The modules that decide a report, from its records on."""
 
 FILES = ("data/devices.csv", "data/published/claims.yaml")
-"""What they read beside the records and the templates."""
+"""The files that they read beside the records and the templates."""
 
 TEXT_SUFFIXES = (".conf", ".css", ".j2", ".po")
 """Of the templates that a report is rendered with; the fonts are stated one by one."""

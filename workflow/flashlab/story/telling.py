@@ -11,6 +11,7 @@ import jinja2
 
 from flashlab.story.numbers import FILTERS
 from flashlab.story.observation import Observation
+from flashlab.telling.compiled import bytecode_cache
 
 TEMPLATES = Path(__file__).parents[3] / "templates" / "story"
 
@@ -28,7 +29,9 @@ class StoryError(Exception):
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        bytecode_cache=bytecode_cache(TEMPLATES),
     )
     environment.filters.update(FILTERS)
     return environment

@@ -32,6 +32,11 @@ def messages(language: str, domain: str) -> Mapping[str, str]:
     }
 
 
+def catalog_files(domain: str) -> list[Path]:
+    """The catalogs of a domain, one a language."""
+    return sorted(LOCALES.glob(f"*/LC_MESSAGES/{domain}.po"))
+
+
 def message(language: str, domain: str, key: str) -> str:
     """The text of a key; MissingMessageError naming the catalog where it is missing."""
     try:

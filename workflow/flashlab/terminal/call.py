@@ -46,6 +46,7 @@ STAGES = {
     "measure_counters": "Counters",
     "import_record": "Import",
     "tables": "Tables",
+    "layout": "Layout",
     "figures": "Figures of the experiments",
     "observations": "Observations",
     "overview": "Figures across the experiments",
@@ -406,7 +407,7 @@ class CallProgress:
         pdf = self._root / self._report
         if not pdf.is_file():
             return []
-        logged = self._log(self._home / "logs" / "report.log")
+        logged = self._log(self._home / "logs" / "layout.log")
         of = "this machine's records" if self._dataset == LOCAL else f"the dataset {self._dataset}"
         lines = [
             *(line for line in logged if line.startswith("warning: ")),

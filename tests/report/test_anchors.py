@@ -1,0 +1,47 @@
+"""The texts of figures are drawn from where they start, which is where their anchor had them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from figures.drawn import drawn, experiment_of
+
+from flashlab.figures.placement import text_inches
+from flashlab.figures.style import drawing, save
+from flashlab.report.anchors import from_their_starts
+
+TEXT = (
+    "<text style=\"font-size: 6.5px; font-family: 'Noto Sans TC'; text-anchor: {}; fill: #262626\" "
+    'x="{}" y="20.5" transform="rotate({} {} 20.5)">{}</text>'
+)
+
+
+def text(anchor: str, x: float, said: str = "0.05 &lt;", turned: str = "-0") -> str:
+    return TEXT.format(anchor, x, turned, x, said)
+
+
+def start_of(svg: str) -> float:
+    (x,) = re.findall(r'x="([\d.]+)"', svg)
+    return float(x)
+
+
+def test_a_level_text_begins_as_far_to_the_left_as_its_width_says() -> None:
+    with drawing():
+        width = 72 * text_inches("0.05 <", 6.5)
+    ended, centred = (from_their_starts(text(anchor, 100)) for anchor in ("end", "middle"))
+    assert "text-anchor" not in ended + centred and "rotate" not in ended + centred
+    assert 100 - start_of(ended) == pytest.approx(width, rel=0.02)
+    assert 100 - start_of(centred) == pytest.approx((100 - start_of(ended)) / 2)
+    assert from_their_starts(text("start", 100)) == text("start", 100)
+    assert from_their_starts(text("middle", 100, turned="-90")) == text("middle", 100, turned="-90")
+
+
+def test_no_level_text_of_a_figure_is_a_group_of_its_own(tmp_path: Path) -> None:
+    experiment = experiment_of({"Pytorch": [1, 2, 3, 4], "Flash2": [1, 1, 2, 2]})
+    with drawing():
+        save(drawn(experiment, "time"), tmp_path / "a.svg")
+    svg = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "text-anchor: middle" in svg and "text-anchor: end" in svg
+    assert not re.search("text-anchor: (middle|end)", from_their_starts(svg))
