@@ -194,6 +194,8 @@ def test_an_anonymous_report_names_no_machine_is_verified_and_measured_again(
     assert not [(name, part) for name, text in found.items() for part in private if part in text]
     assert "anonymous-" in found["records.jsonl.gz"] and "anonymous-" in found["seq_len-runs.csv"]
 
+    for record in grader.folder.glob("results/local/records/*-cpu-*.json"):
+        record.unlink()  # those of the report, or they would stand for new ones
     report = tmp_path / "{my} report's.pdf"  # a name that would break a rule
     shutil.copy(anonymous.pdf, report)
     done = grader.snakemake("--cores", "1", "verify", "--config", f"pdf={report}", "reproduce=1")
