@@ -380,8 +380,9 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None
     arguments = f'{sys.executable} -I -S {ZYGOTE} {socket}{TORCH_SUFFIX} {sys.executable} "$@"'
     worker.write_text(f"#!/bin/sh\nexec {arguments}\n")
     worker.chmod(0o755)
-    for spec in specs:
-        spec.python = str(worker)
+    if sys.platform == "linux":  # where a fork is told which descriptors are its caller's
+        for spec in specs:
+            spec.python = str(worker)
 
 
 @pytest.hookimpl(optionalhook=True)  # of xdist

@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pip
 import pytest
 
 ENVS = Path(__file__).parents[1] / "envs"
@@ -31,8 +32,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="flash-attn is f
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with pip and a stub of PyTorch."""
     folder = tmp_path_factory.mktemp("flash-attn") / "venv"
-    venv.create(folder, with_pip=True, symlinks=True)
+    venv.create(folder, symlinks=True)
     (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "pip").symlink_to(Path(pip.__file__).parent)  # sooner than one of its own
     (packages / "torch.py").write_text(TORCH)
     return folder
 

@@ -252,16 +252,18 @@ TABLE = [
         configure(lambda c: c.update(baseline="Flash2")),
         ALL_OF_RECORDS,
     ),
-    Row("an experiment is removed", remove_the_last, FROM_TABLES_ON),
     Row(
-        "an experiment is renamed",
-        configure(lambda c: c["experiments"][0].update(name="length")),
+        "an experiment is removed and another renamed",
+        all_of(remove_the_last, configure(lambda c: c["experiments"][0].update(name="length"))),
         FROM_TABLES_ON | figures("length"),
     ),
     Row(
-        "an experiment has other figures",
-        configure(lambda c: c["experiments"][0].update(figures=["rate"])),
-        figures("seq_len") | REPORT,
+        "an experiment has other figures, and the observations are cut off",
+        all_of(
+            configure(lambda c: c["experiments"][0].update(figures=["rate"])),
+            cut("observations.json"),
+        ),
+        figures("seq_len") | OBSERVATIONS | REPORT,
     ),
     Row(
         "an experiment's title is another one",
@@ -321,12 +323,11 @@ TABLE = [
         ),
         FROM_TABLES_ON | figures("batch_size", "num_heads"),
     ),
-    Row("the observations are cut off", cut("observations.json"), OBSERVATIONS | REPORT),
     Row("the rendered report is cut off", cut("lab5.pdf"), REPORT),
 ]
 
 IN_A_CLONE = (
-    *("an experiment is removed", "a kernel imports a file beside it"),
+    *("an experiment is removed and another renamed", "a kernel imports a file beside it"),
     "a record and counters are cut off, another record and the ceilings are deleted",
     "the rendered report is cut off",
 )
