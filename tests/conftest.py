@@ -96,7 +96,7 @@ hypothesis.settings.load_profile("any machine")
 
 @pytest.hookimpl(optionalhook=True)  # of xdist
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """How many tests run side by side: all of them two on a core, since many wait for processes.
+    """The number of workers: two on a core, since many tests wait for processes.
 
     What is selected of them runs in one process: each worker imports and collects everything.
     """
@@ -426,7 +426,7 @@ def _made(
     _temporary: Path,
     forking_python: str,
 ) -> Path:
-    """Where `finished` and `abridged` are, made by the first worker that needs them."""
+    """The folder of `finished` and `abridged`, made by the first worker that needs them."""
     own = tmp_path_factory.getbasetemp()
     shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "made"
     with open(f"{shared}.lock", "w") as lock:

@@ -45,7 +45,8 @@ NAIVE_RESULT = json.dumps(full_digits(implementation="Pytorch"))
 
 @dataclass(frozen=True)
 class Read:
-    """What a door made of a folder: why it refused it, else (declared, numbers) by file."""
+    """A folder as one of the two readers reads it: its refusals, or the declared run and numbers
+    by file."""
 
     refused: tuple[str, ...]
     results: dict[str, tuple[Any, ...]]

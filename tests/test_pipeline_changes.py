@@ -1,4 +1,4 @@
-"""What a user does to a finished folder: fail and mend, call twice."""
+"""A user's actions in a finished folder: fail and mend, call twice."""
 
 from __future__ import annotations
 

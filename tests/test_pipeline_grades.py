@@ -123,7 +123,7 @@ def write_submission(folder: Path, seconds: dict[str, tuple[float, ...]], device
 
 
 def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> None:
-    """What was measured stays measured: the submission is then made to agree with it, or not."""
+    """The measurements are kept: submissions are then made to agree with them, or not."""
     folder = tmp_path / "class"
     order = ("--config", f"submissions={folder}", "reproduce=2")
     write_submission(folder / "ann", dict.fromkeys(NAMES, (0.001, 0.002)), "somewhere (2 CPUs)")

@@ -1,4 +1,4 @@
-"""What changes, and exactly which jobs that asks for: by Snakemake's own dry runs.
+"""Changes, and exactly the jobs that each reruns, by Snakemake's own dry runs.
 
 Each row is checked in two folders: the one that everything was made in, and a fresh clone with
 the results copied in, which has none of Snakemake's bookkeeping.

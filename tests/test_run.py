@@ -89,7 +89,7 @@ class Checkout:
         return subprocess.CompletedProcess(args, process.returncode, out, err)
 
     def calls(self, what: str) -> list[str]:
-        """What Python was asked for since the last look."""
+        """The calls of Python since the last look that hold this text."""
         lines = self.calls_file.read_text().splitlines() if self.calls_file.exists() else []
         self.calls_file.unlink(missing_ok=True)
         return [line for line in lines if what in line]

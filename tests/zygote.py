@@ -198,7 +198,7 @@ def _listen(path: str, wanted: Sequence[str]) -> None:
 
 
 def _is_passed(fd: int) -> bool:
-    """Whether a process that this one becomes, or starts, is given a descriptor."""
+    """True if a descriptor is inherited by a process that this one becomes or starts."""
     try:
         return os.get_inheritable(fd)
     except OSError:  # there is no such descriptor

@@ -18,11 +18,11 @@ def planter(tmp_path: Path) -> Planter:
 
 @pytest.fixture
 def write_experiment(planter: Planter) -> Callable[..., Path]:
-    """Writes what is planted, and returns the plan's file (`Planter.write_sweep`)."""
+    """`Planter.write_experiment` in the test's folder."""
     return planter.write_experiment
 
 
 @pytest.fixture
 def experiment(planter: Planter) -> Plant:
-    """What is planted, as the observations read it (`Planter.sweep`)."""
+    """`Planter.experiment` in the test's folder."""
     return planter.experiment

@@ -122,7 +122,7 @@ ON_GPU = replace(RUN, device="cuda", dtype="float16")
 
 @pytest.fixture
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> list[machine.Gpu]:
-    """What the driver lists; no process can use them."""
+    """Two GPUs that the driver lists and no process can use."""
     gpus = [machine.Gpu("GPU-1", "NVIDIA One"), machine.Gpu("GPU-2", "NVIDIA Two")]
     monkeypatch.setattr(machine, "gpus", lambda: gpus)
     return gpus

@@ -97,7 +97,7 @@ def open_page(browser: Browser, page: Path) -> Iterator[Callable[..., Tab]]:
 
 
 def count_shown(tab: Tab, selector: str) -> int:
-    """How many elements are shown, in view or not."""
+    """The number of elements that are shown, in view or not."""
     found: int = tab.evaluate(
         "(selector) => [...document.querySelectorAll(selector)]"
         ".filter((part) => part.getClientRects().length).length",
@@ -217,7 +217,7 @@ def state(tab: Tab, expression: str) -> Any:
 
 
 def place_of(tab: Tab, line: int, point: int) -> tuple[float, float]:
-    """Where a point of the first chart is in the window."""
+    """The place of a point of the first chart in the window."""
     box = tab.locator(".plot .u-over").first.bounding_box()
     at = state(tab, f"chart.place(chart.lines[{line}], chart.lines[{line}].points[{point}])")
     assert box and at
