@@ -1,6 +1,7 @@
 """`envs/install_flash_attn.py`, on a stub of PyTorch, with releases on a server of our own."""
 
 import http.server
+import importlib.util
 import subprocess
 import sys
 import threading
@@ -10,7 +11,6 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import pip
 import pytest
 
 ENVS = Path(__file__).parents[1] / "envs"
@@ -34,7 +34,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("flash-attn") / "venv"
     venv.create(folder, symlinks=True)
     (packages,) = folder.glob("lib/python*/site-packages")
-    (packages / "pip").symlink_to(Path(pip.__file__).parent)  # sooner than one of its own
+    pip = importlib.util.find_spec("pip")
+    assert pip and pip.origin
+    (packages / "pip").symlink_to(Path(pip.origin).parent)  # sooner than one of its own
     (packages / "torch.py").write_text(TORCH)
     return folder
 
