@@ -24,6 +24,7 @@ from flashlab.stage import WORKFLOW_PID
 
 PYTHON = sys.executable
 EITHER_WAY = pytest.mark.parametrize("measured", ["cold", "warm"], indirect=True)
+NEW_OR_WARM = pytest.mark.parametrize("measured", ["new", "warm"], indirect=True)
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def status(record: Record) -> tuple[str, str | None]:
 # A status for whatever becomes of a run
 
 
-@pytest.mark.parametrize("measured", ["new", "warm"], indirect=True)
+@NEW_OR_WARM
 def test_a_run_that_succeeds_has_its_times_samples_memory_and_check(measured: Measured) -> None:
     record = measured("return naive(qkv, causal)")
     assert status(record) == ("ok", None)
@@ -174,7 +175,7 @@ def test_a_kernel_that_finds_a_disk_full_has_no_record(
     assert not list(tmp_path.rglob("r.json"))
 
 
-@EITHER_WAY
+@NEW_OR_WARM
 def test_a_kernel_that_hangs_is_ended_after_its_time_and_gone_before_the_device_is_free(
     measured: Measured, hang: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
