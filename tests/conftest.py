@@ -26,6 +26,7 @@ import psutil
 import pytest
 import yaml
 from planted import records
+from planted.experiments import Planter
 from programs import PACKAGES, reason
 from waiting import wait_until
 from zygote import STAGES, TORCH_SUFFIX, WITH_TORCH
@@ -182,6 +183,12 @@ def counters_of() -> Callable[..., Record]:
 def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Writes records under `tmp_path` and builds their plan (`planted.records.plan_of`)."""
     return partial(records.plan_of, tmp_path)
+
+
+@pytest.fixture
+def planter(tmp_path: Path) -> Planter:
+    """Plants experiments in the test's folder."""
+    return Planter(tmp_path)
 
 
 @pytest.fixture

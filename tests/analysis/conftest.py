@@ -11,12 +11,6 @@ from planted.experiments import Planter
 
 
 @pytest.fixture
-def planter(tmp_path: Path) -> Planter:
-    """Plants experiments in the test's folder."""
-    return Planter(tmp_path)
-
-
-@pytest.fixture
 def write_experiment(planter: Planter) -> Callable[..., Path]:
     """`Planter.write_experiment` in the test's folder."""
     return planter.write_experiment
