@@ -26,6 +26,7 @@ import psutil
 import pytest
 import yaml
 from planted import records
+from planted.experiments import Planter
 from programs import PACKAGES, reason
 from waiting import wait_until
 from zygote import STAGES, TORCH_SUFFIX, WITH_TORCH
@@ -42,6 +43,7 @@ from flashlab.runs import Run
 
 ROOT = Path(__file__).parents[1]
 TEMPLATE = Path("templates", "report.html.j2")
+ZYGOTE = Path(__file__).with_name("zygote.py")
 SHORT_TEMPLATE = Path(__file__).parent / "short_report.html.j2"
 """Renders in a fraction of the time, for tests that are not about the report's text."""
 TINY = ("--configfile", "tests/tiny.yaml")
@@ -96,7 +98,7 @@ hypothesis.settings.load_profile("any machine")
 
 @pytest.hookimpl(optionalhook=True)  # of xdist
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """How many tests run side by side: all of them two on a core, since many wait for processes.
+    """The number of workers: two on a core, since many tests wait for processes.
 
     What is selected of them runs in one process: each worker imports and collects everything.
     """
@@ -182,6 +184,12 @@ def counters_of() -> Callable[..., Record]:
 def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Writes records under `tmp_path` and builds their plan (`planted.records.plan_of`)."""
     return partial(records.plan_of, tmp_path)
+
+
+@pytest.fixture
+def planter(tmp_path: Path) -> Planter:
+    """Plants experiments in the test's folder."""
+    return Planter(tmp_path)
 
 
 @pytest.fixture
@@ -355,10 +363,12 @@ def serving_forks(folder: Path) -> Iterator[Path]:
     """A process that forks Snakemake and the stages (`zygote.py`); the socket that it serves."""
     path = folder / "socket"
     with subprocess.Popen(
-        [sys.executable, str(Path(__file__).parent / "zygote.py"), "serve", str(path)],
+        [sys.executable, str(ZYGOTE), "serve", str(path)],
         env={**os.environ, **process_variables()},
         stdin=subprocess.PIPE,
     ) as server:
+        listens = Path(f"{path}{TORCH_SUFFIX}").exists
+        wait_until(lambda: path.exists() and listens(), "the start of the process that forks", 120)
         yield path
         assert server.stdin
         server.stdin.close()
@@ -368,13 +378,24 @@ SHARED = pytest.StashKey[Path]()
 
 
 @pytest.hookimpl(optionalhook=True)  # of xdist
+def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
+    """Make every worker a fork of one process: each would import the same libraries again."""
+    kept = ExitStack()
+    folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="z")))
+    config.stash[SHARED] = socket = kept.enter_context(serving_forks(folder))
+    config.add_cleanup(kept.close)
+    worker = folder / "worker"
+    arguments = f'{sys.executable} -I -S {ZYGOTE} {socket}{TORCH_SUFFIX} {sys.executable} "$@"'
+    worker.write_text(f"#!/bin/sh\nexec {arguments}\n")
+    worker.chmod(0o755)
+    if sys.platform == "linux":  # where a fork is told which descriptors are its caller's
+        for spec in specs:
+            spec.python = str(worker)
+
+
+@pytest.hookimpl(optionalhook=True)  # of xdist
 def pytest_configure_node(node: Any) -> None:
-    """Let all workers share one process that forks: each would import the same libraries."""
-    if SHARED not in node.config.stash:
-        kept = ExitStack()
-        folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="z"))
-        node.config.stash[SHARED] = kept.enter_context(serving_forks(Path(folder)))
-        node.config.add_cleanup(kept.close)
+    """Tell a worker where the process listens that it is a fork of."""
     node.workerinput["forks"] = str(node.config.stash[SHARED])
 
 
@@ -384,7 +405,7 @@ def forking_python(
 ) -> Iterator[str]:
     """A stand-in for Python that starts Snakemake, the stages and what needs torch as forks."""
     folder = tmp_path_factory.mktemp("z")
-    python, zygote = folder / "python", Path(__file__).parent / "zygote.py"
+    python = folder / "python"
     commands = (f'"-m flashlab {command}"' for command in STAGES)
     modules = ('"-m snakemake "*', '"-S -m flashlab.stage"', '"-m flashlab.terminal"*')
     forked = " | ".join([*modules, *commands])
@@ -399,10 +420,9 @@ def forking_python(
             f'case "$1 $2 $3" in {forked}) socket={path} ;;\n'
             f"{' | '.join(with_torch)}) socket={path}{TORCH_SUFFIX} ;;\n"
             f'*) exec {sys.executable} "$@" ;; esac\n'
-            f'exec {sys.executable} -I -S {zygote} "$socket" "$0" "$@"\n'
+            f'exec {sys.executable} -I -S {ZYGOTE} "$socket" "$0" "$@"\n'
         )
         python.chmod(0o755)
-        wait_until(path.exists, "the start of the process that forks", 120)
         yield str(python)
 
 
@@ -414,7 +434,7 @@ def _made(
     _temporary: Path,
     forking_python: str,
 ) -> Path:
-    """Where `finished` and `abridged` are, made by the first worker that needs them."""
+    """The folder of `finished` and `abridged`, made by the first worker that needs them."""
     own = tmp_path_factory.getbasetemp()
     shared = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "made"
     with open(f"{shared}.lock", "w") as lock:

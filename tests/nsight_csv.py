@@ -1,4 +1,4 @@
-"""What Nsight Compute prints of a forward and a backward pass, and a program that prints it."""
+"""Output of Nsight Compute for a forward and a backward pass, and a program that prints it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages of a PDF say, as a reader sees them."""
+"""The text of a PDF's pages, and its place on them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def squeezed(text: str) -> str:
 
 
 def is_cut_off(page: pdfium.PdfPage) -> bool:
-    """Whether any character reaches beyond a side."""
+    """True if any character reaches beyond a side."""
     text, width = page.get_textpage(), page.get_width()
     boxes = [text.get_charbox(i) for i in range(text.count_chars())]
     return any(left < 0 or right > width for left, _, right, _ in boxes)
 
 
 def depths(pdf: Path) -> list[float]:
-    """How far down each page its text reaches, labels of figures too, without the footer."""
+    """The lowest text of each page but the footer, figures included, as a share of its height."""
     found = []
     with pdfium.PdfDocument(pdf) as document:
         for page in document:

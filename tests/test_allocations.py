@@ -1,4 +1,4 @@
-"""Whom the jobs of a cluster's node belong to: the outermost Snakemake call of their allocation."""
+"""Jobs on a cluster's node belong to the outermost Snakemake call of their allocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left out of an anonymous report's records, and what stays."""
+"""Fields that an anonymous report's records lack, and fields that they keep."""
 
 from __future__ import annotations
 

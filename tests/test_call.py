@@ -1,4 +1,4 @@
-"""Where a call's plan is written, and what its files' times of change say."""
+"""The place of a call's plan, and the modification times of its files."""
 
 from __future__ import annotations
 

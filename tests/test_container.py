@@ -59,7 +59,7 @@ def image() -> str:
 
 @pytest.fixture
 def container(image: str) -> Iterator[list[str]]:
-    """What goes in front of a command that is to run in a new container without a network."""
+    """The words in front of a command that runs in a new container without a network."""
     assert TOOL
     if Path(TOOL).name == "podman":
         yield [TOOL, "run", "--rm", "--network=none", image]

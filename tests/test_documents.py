@@ -1,4 +1,4 @@
-"""What the documents name is there: files, modules, configuration keys, commands, links, kinds."""
+"""Names in the documents exist: files, modules, configuration keys, commands, links, kinds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def code() -> str:
 
 
 def is_a_file(name: str, document: Path) -> bool:
-    """Whether a path is that of a file, or of what the code makes."""
+    """True if a path is that of a file, or of an output of the code."""
     if any((at / name).exists() for at in (ROOT, document.parent, ROOT / "kernels", *PACKAGES)):
         return True
     last = name.rstrip("/").rpartition("/")[2]
@@ -50,7 +50,7 @@ def is_a_file(name: str, document: Path) -> bool:
 
 
 def is_a_key(name: str) -> bool:
-    """Whether a dotted name is a key of some benchmark's configuration."""
+    """True if a dotted name is a key of some benchmark's configuration."""
     *path, last = name.split(".")
     models = [model_at(configuration_of(benchmark), path) for benchmark in BENCHMARKS.values()]
     fields = [field for model in models for field in model.model_fields.items()]
@@ -58,7 +58,7 @@ def is_a_key(name: str) -> bool:
 
 
 def is_a_module(name: str) -> bool:
-    """Whether a dotted name is that of a module or package of ours, or of something in one."""
+    """True if a dotted name is that of a module or package of ours, or of something in one."""
     parts = name.split(".")
     for package in PACKAGES:
         for end in range(len(parts), 0, -1):
@@ -97,7 +97,7 @@ def mistakes_of_a_call(program: str, words: list[str]) -> Iterator[str]:
 
 
 def mistakes(path: Path) -> Iterator[str]:
-    """What a document names that does not exist."""
+    """The names in a document that do not exist."""
     text = path.read_text("utf-8").replace("\\\n", " ")
     prose = BLOCK.sub("", text)
     lines = [line.strip() for block in BLOCK.findall(text) for line in block.split("\n")]

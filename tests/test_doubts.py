@@ -1,4 +1,4 @@
-"""What of records keeps them from being frozen, unless that is asked for."""
+"""Doubts of records that keep them from being frozen, unless that is asked for."""
 
 from __future__ import annotations
 

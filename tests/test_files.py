@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flashlab.files import canonical, socket_address, write_json
@@ -28,6 +28,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=25)
 @given(st.dictionaries(st.text(), json_values), st.randoms())
 def test_canonical_text_does_not_depend_on_the_order_of_keys(
     value: dict[str, Any], random: Random

@@ -1,6 +1,7 @@
 """`envs/install_flash_attn.py`, on a stub of PyTorch, with releases on a server of our own."""
 
 import http.server
+import importlib.util
 import subprocess
 import sys
 import threading
@@ -31,8 +32,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="flash-attn is f
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with pip and a stub of PyTorch."""
     folder = tmp_path_factory.mktemp("flash-attn") / "venv"
-    venv.create(folder, with_pip=True, symlinks=True)
+    venv.create(folder, symlinks=True)
     (packages,) = folder.glob("lib/python*/site-packages")
+    pip = importlib.util.find_spec("pip")
+    assert pip and pip.origin
+    (packages / "pip").symlink_to(Path(pip.origin).parent)  # sooner than one of its own
     (packages / "torch.py").write_text(TORCH)
     return folder
 

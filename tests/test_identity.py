@@ -1,4 +1,4 @@
-"""What makes a record another record, and what does not."""
+"""The identity of a record: changes that give another one, and changes that do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call loads before it begins: imports are most of the time of a short job."""
+"""The modules that a call loads before it begins: most of the time of a short job."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_requirements_are_what_is_imported(root: Path) -> None:
     brought_by = packages_distributions()
 
     def names(module: str) -> set[str]:
-        """What PyPI calls what has this module; of a namespace, each that has a part of it."""
+        """The PyPI names of the packages that have this module, or a part of this namespace."""
         return {name.lower().replace("_", "-") for name in brought_by.get(module, [module])}
 
     def check(modules: set[str], required: set[str]) -> set[str]:

@@ -78,7 +78,7 @@ def test_a_dataset_is_recorded_from_where_it_was_cut_off_and_is_the_same_where_i
     just_measured(project)
 
     record = partial(project.start, "mine", "attention", module="flashlab.terminal.record")
-    first = held.wait_for(record())
+    first = held.wait_for(record(python=project.forking_python))
     first.kill()
     first.wait()
     wait_until(lambda: not at_work_in(project.folder), "the end of Snakemake and its jobs")

@@ -1,4 +1,4 @@
-"""What `--logger=flashlab` prints in place of Snakemake's log, with Snakemake itself at work."""
+"""The output of `--logger=flashlab` in place of Snakemake's log, in real calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each call works out before any job: the plan, and what must be made again."""
+"""The work of each call before any job: the plan, and the outputs to make again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is noticed of files that are gone, damaged, out of time, or to be measured again."""
+"""Files to make again: missing, damaged, out of time, or to be measured again."""
 
 from __future__ import annotations
 

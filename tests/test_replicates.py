@@ -1,4 +1,4 @@
-"""How many processes measure each run, and which runs get one more to decide a verdict."""
+"""The number of processes of each run, and the runs that get one more to decide a verdict."""
 
 from __future__ import annotations
 

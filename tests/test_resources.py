@@ -1,4 +1,4 @@
-"""What a cluster is asked for: limits of the configuration, for a run and for a group of them."""
+"""Resources asked of a cluster, for a run and for a group of runs, by the configuration."""
 
 from __future__ import annotations
 

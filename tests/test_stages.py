@@ -45,7 +45,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def folder() -> Iterator[str]:
-    """Where servers listen: the name of a socket has 107 characters at most."""
+    """A short folder for sockets, whose names have 107 characters at most."""
     with tempfile.TemporaryDirectory(prefix="fl-") as name:
         yield name
 

@@ -1,4 +1,4 @@
-"""What moves the digest of a source, and what does not, on every version of Python."""
+"""Edits that change the digest of a source, and edits that do not, on every Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call says of runs that were measured before and are measured again."""
+"""The message on runs that were measured before and are measured again."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a reader of the report before is told of a new one."""
+"""Changed verdicts, as told to a reader of the report before."""
 
 from __future__ import annotations
 

@@ -11,18 +11,12 @@ from planted.experiments import Planter
 
 
 @pytest.fixture
-def planter(tmp_path: Path) -> Planter:
-    """Plants experiments in the test's folder."""
-    return Planter(tmp_path)
-
-
-@pytest.fixture
 def write_experiment(planter: Planter) -> Callable[..., Path]:
-    """Writes what is planted, and returns the plan's file (`Planter.write_sweep`)."""
+    """`Planter.write_experiment` in the test's folder."""
     return planter.write_experiment
 
 
 @pytest.fixture
 def experiment(planter: Planter) -> Plant:
-    """What is planted, as the observations read it (`Planter.sweep`)."""
+    """`Planter.experiment` in the test's folder."""
     return planter.experiment

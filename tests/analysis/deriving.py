@@ -1,4 +1,4 @@
-"""What is planted, and the comparisons that are made of it."""
+"""Comparisons, ratios and claims derived from planted experiments."""
 
 from __future__ import annotations
 

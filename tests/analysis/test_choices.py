@@ -1,4 +1,4 @@
-"""What to use at a setting: a clear lead, a tie, or neither."""
+"""The choice of an implementation at a setting: a clear lead, a tie, or neither."""
 
 from collections.abc import Sequence
 from typing import Any

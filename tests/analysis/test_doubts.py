@@ -1,4 +1,4 @@
-"""What only samples show, halves that differ and odd points, is a doubt of each comparison."""
+"""Doubts of a comparison: samples whose halves differ, and points off the line of their sweep."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_a_run_has_one_verdict_in_whichever_experiment_it_stands(
 def test_single_processes_are_judged_by_the_spread_of_other_implementations(
     experiment: Plant,
 ) -> None:
-    """Where the processes of one differ by 40%, those of another may too."""
+    """If the processes of one differ by 40%, those of another may too."""
     wild = [[{"forward": 1.0}, {"forward": 1.4}]] * 4
     planted = experiment({"Flash2": wild, "Pytorch": [[2.0]] * 4, "Flex": [[3.0]] * 4}, **NOISE)
     of = at_first(planted, Estimates([planted]))
@@ -47,7 +47,7 @@ def test_single_processes_are_judged_by_the_spread_of_other_implementations(
 
 
 def test_a_ratio_that_is_looked_at_again_is_less_sure(experiment: Plant) -> None:
-    """Where processes were added to both runs: to one of them they were for another's sake."""
+    """Both runs have added processes: one of them had its own for another comparison."""
     more = [1.0, 1.01, 0.99, 1.01]
     runs = {"Flash2": [more, CALM, CALM, CALM], "Pytorch": [more, CALM, CALM, CALM]}
     planted = experiment({**runs, "Flash4": [CALM] * 4}, **NOISE)

@@ -69,7 +69,7 @@ def test_a_gradient_that_one_of_the_inputs_lacks_is_missed() -> None:
 
 
 def test_in_half_precision_the_error_of_a_plain_computation_stands_beside() -> None:
-    """What rounding alone costs, so that an implementation's error can be judged."""
+    """The error of rounding alone, by which an implementation's error is judged."""
     attention = load_kernel(find_implementations()["Pytorch"].path).attention
     shape = Shape(2, 256, 4, 256, False)
     checked = check_correctness(attention, shape, "bfloat16", "cpu")

@@ -1,4 +1,4 @@
-"""Where the exact model of memory covers a run, and what the naive implementation moves."""
+"""The runs that the exact model of memory covers, and the bytes of the naive implementation."""
 
 from __future__ import annotations
 

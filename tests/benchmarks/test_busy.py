@@ -1,4 +1,4 @@
-"""How long a device is busy in an iteration: what intervals cover, and the profiler itself."""
+"""The busy time of a device in an iteration: the union of intervals, and the profiler itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run of the ladder is measured, with kernels of NumPy in the place of the steps."""
+"""Measuring a run of the ladder, with NumPy kernels in place of the steps."""
 
 from __future__ import annotations
 

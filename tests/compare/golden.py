@@ -1,4 +1,4 @@
-"""What compare and bench print of planted data, as it is kept in ``golden/``.
+"""The output of compare and bench for planted data, as kept in ``golden/``.
 
 `PYTHONPATH=workflow:tests python tests/compare/golden.py` writes the files anew; `git diff` then
 shows what has changed for a reader.
@@ -148,7 +148,7 @@ def bench(rate: float = 1.5) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _printed(*call: str) -> str:
-    """What a command prints."""
+    """The standard output of a command."""
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         assert main(call) == 0
     return printed.getvalue()

@@ -24,7 +24,7 @@ BATCH_DEVIATION = 0.01
 
 @dataclass(frozen=True)
 class World:
-    """What is planted: a true ratio of times, and what disturbs it.
+    """A planted bench: a true ratio of times, and its disturbances.
 
     Attributes:
         name: the row's name in the table.

@@ -67,7 +67,7 @@ def record(
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What git prints in a folder, where anyone may commit."""
+    """The output of git in a folder, with a committer set."""
     author = ("-c", "user.name=N", "-c", "user.email=e@example.org")
     command = ["git", "-C", str(folder), *author, *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -259,7 +259,7 @@ def test_a_watched_file_is_measured_again_on_save_whatever_is_in_it(
     file = tmp_path / "kernels" / "mine.py"
 
     def read_until(text: str) -> str:
-        """What it prints up to a line with this text."""
+        """Its output up to a line with this text."""
         assert watch.stdout is not None
         printed = ""
         for line in watch.stdout:

@@ -200,7 +200,7 @@ def test_a_row_that_the_numbers_rule_out_is_refused_with_both(tmp_path: Path) ->
 
 
 def lab5_record(implementation: str, shape: Shape, dtype: str, device: str) -> dict[str, Any]:
-    """What this project's own lab5.py writes beside the numbers, in part."""
+    """A part of the record that this project's lab5.py writes beside the numbers."""
     run = attention_run(implementation, shape, dtype, device).to_json()
     stated = {"device_name": "AMD EPYC (2 CPUs)"} if device == "cpu" else {}
     return {"status": "ok", "run": run, "environment": stated, "protocol": {"name": "lab5"}}

@@ -1,4 +1,4 @@
-"""What a file's name says, read with caution."""
+"""Runs read from file names; an ambiguous name gives nothing."""
 
 from __future__ import annotations
 

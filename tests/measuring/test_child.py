@@ -22,7 +22,7 @@ RUN = attention_run("Mine", Shape(1, 16, 2, 16, False), "float32", "cpu")
 
 
 def measure_kernel(protocol: dict[str, Any], path: Path) -> dict[str, Any]:
-    """What the measuring process answers of a kernel's file."""
+    """The measuring process's answer for a kernel's file."""
     order = {"run": RUN.to_json(), "protocol": protocol, "kernel": str(path)}
     return measure(order | {"measure": ATTENTION.measure})
 

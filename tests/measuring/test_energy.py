@@ -10,7 +10,7 @@ WATTS, CALL_SECONDS, BATCH_SECONDS = 600.0, 0.001, 0.005
 
 
 def readings(update_seconds: float, seconds: float = 2.0) -> list[Reading]:
-    """What is seen of a counter that moves every so often, looked at after every batch."""
+    """The readings of a counter that is updated at intervals, taken after every batch."""
     found: list[Reading] = []
     shown = 0.0
     for batch in range(1, round(seconds / BATCH_SECONDS) + 1):

@@ -1,4 +1,4 @@
-"""What a measuring job does, and what the jobs of one call share."""
+"""A measuring job, and the state that the jobs of one call share."""
 
 from __future__ import annotations
 

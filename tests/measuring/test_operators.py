@@ -1,4 +1,4 @@
-"""What the profiler's events tell of a pass, planted and real."""
+"""Counters of a pass from the profiler's events, planted and real."""
 
 from __future__ import annotations
 

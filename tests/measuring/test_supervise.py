@@ -24,17 +24,18 @@ from flashlab.stage import WORKFLOW_PID
 
 PYTHON = sys.executable
 EITHER_WAY = pytest.mark.parametrize("measured", ["cold", "warm"], indirect=True)
+NEW_OR_WARM = pytest.mark.parametrize("measured", ["new", "warm"], indirect=True)
 
 
 @pytest.fixture
 def measured(
     request: pytest.FixtureRequest, measure: Measured, monkeypatch: pytest.MonkeyPatch
 ) -> Measured:
-    """`measure` in a process that is warm, or that starts cold as users have it."""
+    """`measure` in a process that is warm or cold; a new one is cold, and imports torch itself."""
     way = getattr(request, "param", "warm")
     if way == "warm":
         request.getfixturevalue("in_workflow")
-    else:
+    elif way == "new":
         monkeypatch.setattr(sys, "executable", PYTHON)
 
     def measured(*of: Any, **limits: Any) -> Record:
@@ -52,7 +53,7 @@ def status(record: Record) -> tuple[str, str | None]:
 # A status for whatever becomes of a run
 
 
-@EITHER_WAY
+@NEW_OR_WARM
 def test_a_run_that_succeeds_has_its_times_samples_memory_and_check(measured: Measured) -> None:
     record = measured("return naive(qkv, causal)")
     assert status(record) == ("ok", None)
@@ -122,7 +123,7 @@ ON_GPU = replace(RUN, device="cuda", dtype="float16")
 
 @pytest.fixture
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> list[machine.Gpu]:
-    """What the driver lists; no process can use them."""
+    """Two GPUs that the driver lists and no process can use."""
     gpus = [machine.Gpu("GPU-1", "NVIDIA One"), machine.Gpu("GPU-2", "NVIDIA Two")]
     monkeypatch.setattr(machine, "gpus", lambda: gpus)
     return gpus
@@ -174,7 +175,7 @@ def test_a_kernel_that_finds_a_disk_full_has_no_record(
     assert not list(tmp_path.rglob("r.json"))
 
 
-@EITHER_WAY
+@NEW_OR_WARM
 def test_a_kernel_that_hangs_is_ended_after_its_time_and_gone_before_the_device_is_free(
     measured: Measured, hang: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,7 +36,7 @@ def noisy(median: float, count: int = 40, spread: float = 0.01) -> list[float]:
 
 
 def _contents(cell: Any, processes: int = 1) -> Iterator[dict[str, Any]]:
-    """What is planted of each process of a run; in `processes` alike where they are not listed."""
+    """The planted content of each process of a run; equal ones if they are not listed."""
     if isinstance(cell, list):
         for process in cell:
             yield from _contents(process)
@@ -133,11 +133,11 @@ class Planter:
         return self.write_plan(records, name, sweep, counters)
 
     def experiment(self, runs: Mapping[Any, Any], *names: str, **options: Any) -> Experiment:
-        """What is planted (`write_experiment`), with its samples."""
+        """The experiment that `write_experiment` plants, with its samples."""
         return self.read(self.write_experiment(runs, *names, **options))
 
     def read(self, plan: Path) -> Experiment:
-        """What was planted under a plan, with its samples."""
+        """The experiment planted under a plan, with its samples."""
         return self.planted[plan]
 
     def sorts(self, runs: Mapping[Any, Any], name: str = "items", **noise: Any) -> Experiment:

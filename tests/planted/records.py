@@ -92,7 +92,7 @@ def counters_of(record: Record, status: str = "ok", **counted: Any) -> Record:
 def experiment_document(
     benchmark: str, names: Sequence[str], name: str = "seq_len", sweep: str = "seq_len"
 ) -> dict[str, Any]:
-    """What the plan of an experiment with these implementations says beside its runs."""
+    """The plan of an experiment with these implementations, without its runs."""
     labels = [{"zh_TW": f"{each}實作", "en": f"{each} kernel"} for each in names]
     return {
         "benchmark": benchmark,

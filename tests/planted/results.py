@@ -58,24 +58,8 @@ class PlantedReport:
 
     def write(self, folder: Path, drawn: Sequence[str] | None = None) -> Path:
         """Write the results into a folder, and return it: with the figures, or as if `drawn`."""
-        experiments = plan.experiments(self.config, self.benchmark, self.kind[1])
-        kernels = self.implementations or implementations_of(self.benchmark)
-        planned = {}
-        for run in {run for experiment in experiments for run in experiment.runs(*self.kind)}:
-            planned[run] = self._record(run, folder / "records")
-        write_json(folder / "plan" / "experiments.json", [each.name for each in experiments])
-        write_json(folder / "plan" / "config.json", self.config)
-        write_json(titles_file(folder), {each.name: each.title for each in experiments})
+        plans = self.tabulate(folder)
         languages, tables = folder / "plan" / "languages.json", folder / "tables"
-        write_json(languages, self.config["languages"])
-        plans = []
-        for each in experiments:
-            plans.append(experiment_file(folder, each.name))
-            write_json(plans[-1], experiment_document(each, kernels, self.config, *self.kind))
-            records = records_file(folder, each.name)
-            write_json(records, records_document(each, planned, kernels, *self.kind))
-            write_json(sweep_file(folder, each.name), read_json(plans[-1]))
-        make_tables(folder, self.claims, None, tables)
         overview = folder / "overview"
         observe(plans, tables, self.claims, None, folder / OBSERVATIONS)
         if drawn is None:
@@ -86,6 +70,27 @@ class PlantedReport:
         else:
             write_json(overview / "drawn.json", list(drawn))
         return folder
+
+    def tabulate(self, folder: Path) -> list[Path]:
+        """Write the plan, the records and the tables into a folder; the experiments' plans."""
+        experiments = plan.experiments(self.config, self.benchmark, self.kind[1])
+        kernels = self.implementations or implementations_of(self.benchmark)
+        planned = {}
+        for run in {run for experiment in experiments for run in experiment.runs(*self.kind)}:
+            planned[run] = self._record(run, folder / "records")
+        write_json(folder / "plan" / "experiments.json", [each.name for each in experiments])
+        write_json(folder / "plan" / "config.json", self.config)
+        write_json(titles_file(folder), {each.name: each.title for each in experiments})
+        write_json(folder / "plan" / "languages.json", self.config["languages"])
+        plans = []
+        for each in experiments:
+            plans.append(experiment_file(folder, each.name))
+            write_json(plans[-1], experiment_document(each, kernels, self.config, *self.kind))
+            records = records_file(folder, each.name)
+            write_json(records, records_document(each, planned, kernels, *self.kind))
+            write_json(sweep_file(folder, each.name), read_json(plans[-1]))
+        make_tables(folder, self.claims, None, folder / "tables")
+        return plans
 
     def _record(self, run: Run, records: Path) -> plan.PlannedRun:
         planned = []

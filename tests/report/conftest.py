@@ -200,10 +200,14 @@ class Results:
 
     def change_records(self, change: Callable[[Record], Record]) -> None:
         """Change every record of a run, and all that follows from the records."""
+        self.change_tables(change)
+        self.redraw(self.config["languages"])
+
+    def change_tables(self, change: Callable[[Record], Record]) -> None:
+        """Change every record of a run, and what follows from the records but for the figures."""
         for path in self.local.glob("records/[!c]*.json"):
             write_record(path, change(parse_record(read_json(path), path.name)))
         self.tabulate()
-        self.redraw(self.config["languages"])
 
     def tabulate(self) -> None:
         """Make the tables and the observations again from the records and the plan as they are."""

@@ -1,4 +1,4 @@
-"""What a report's parts say, as a reader reads them."""
+"""The text of a report's parts, in each language."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def disagreements(environment: Environment) -> list[list[str]]:
 
 
 def warns(report: Report) -> bool:
-    """Whether page one says that the records disagree."""
+    """True if page one says that the records disagree."""
     return any("differ" in en(notice) for notice in report.front.notices)
 
 

@@ -168,7 +168,7 @@ def test_impossible_rates_stand_first_on_page_one_and_nothing_is_concluded_from_
     for said, answer in zip(texts(wrong.text), texts(front.story[0].text), strict=True):
         assert first.index(squeezed(said)) < first.index(squeezed(answer))
     assert en(wrong.text).startswith("2 of 4 runs of Flash2 have implausible rates, up to ")
-    brief.change_records(failed)
+    brief.change_tables(failed)
     assert concluded == decided()
 
 

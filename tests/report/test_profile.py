@@ -32,9 +32,11 @@ def texts(data: ReportData, cells: Sequence[Any]) -> list[str]:
     ]
 
 
-@pytest.fixture
-def rows(tmp_path: Path) -> Mapping[str, Sequence[str]]:
-    data = data_of(dataclasses.replace(ladder.ON_GPU, processes=3), tmp_path)
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[str]]:
+    """The table of the planted steps, in English, by the step's name."""
+    report = dataclasses.replace(ladder.ON_GPU, processes=3)
+    data = data_of(report, tmp_path_factory.mktemp("steps"))
     table = render_steps(data)
     assert table is not None
     assert texts(data, [label for label, _ in table.groups]) == [

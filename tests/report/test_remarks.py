@@ -1,4 +1,4 @@
-"""What an author or a record wrote: printed whatever it holds, with a warning where it is not."""
+"""Text of authors and records: printed whatever it holds, or a warning says what is not."""
 
 from __future__ import annotations
 

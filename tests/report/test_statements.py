@@ -1,4 +1,4 @@
-"""How many figures paper has of thousands of runs, and what a sentence rests on."""
+"""The number of figures on paper for thousands of runs, and the evidence of a sentence."""
 
 from __future__ import annotations
 

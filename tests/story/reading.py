@@ -31,7 +31,7 @@ def section_of(experiment: Experiment) -> Section:
 
 
 def told(observation: Observation | None, benchmark: str = "attention") -> Mapping[str, str]:
-    """What an observation says, by language."""
+    """The text of an observation, by language."""
     assert observation is not None
     return {language: tell(observation, benchmark, language) for language in LANGUAGES}
 

@@ -1,4 +1,4 @@
-"""What is said of published claims: how many hold, and which do not, in both languages."""
+"""Sentences on published claims: the number that hold, and those that do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a comparison says of planted tables, at the edge of each rule and in both languages."""
+"""The story of a comparison of planted tables, at the edge of each rule, in both languages."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def compared(
 
 
 def told(two: Compared) -> dict[str, tuple[str, str]]:
-    """What is said, by name, in English and in Chinese."""
+    """The sentences by the observation's name, in English and in Chinese."""
     return {
         each.name: (tell(each, "compare", "en"), tell(each, "compare", "zh_TW"))
         for each in story(two)

@@ -1,4 +1,4 @@
-"""How far a verdict is from turning."""
+"""The distance of a verdict from another one."""
 
 from __future__ import annotations
 

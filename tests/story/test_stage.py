@@ -53,7 +53,7 @@ def rewrite(table: Path, change: Callable[[list[dict[str, str]]], Any]) -> None:
 
 
 def observed(plans: list[Path], folder: Path) -> str:
-    """What is said of the tables of planned sweeps."""
+    """The observations of the tables of planned sweeps."""
     output = folder / OBSERVATIONS
     observe(plans, folder / "tables", CLAIMS, None, output)
     return output.read_text(encoding="utf-8")

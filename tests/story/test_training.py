@@ -57,9 +57,10 @@ class Processes(PlantedReport):
         )
 
 
-@pytest.fixture
-def plant(tmp_path: Path) -> Plant:
-    """Tables of the four attentions, compiled and not."""
+@pytest.fixture(scope="module")
+def plant(tmp_path_factory: pytest.TempPathFactory) -> Plant:
+    """Tables of the four attentions, compiled and not; those of the same truth are made once."""
+    known: dict[str, Tables] = {}
 
     def tables(
         times: Mapping[Key, float] | None = None,
@@ -102,9 +103,15 @@ def plant(tmp_path: Path) -> Plant:
             *(TRAINING, planted.REPORT.config, planted.REPORT.kind, record),
             several=several or dict.fromkeys(MEMORY, 3),
         )
-        return tables_of_report(report, tmp_path)
+        return tables_of_report(report, tmp_path_factory.mktemp("planted"))
 
-    return tables
+    def remembered(*given: Any, **named: Any) -> Tables:
+        truth = repr((given, named))
+        if truth not in known:
+            known[truth] = tables(*given, **named)
+        return known[truth]
+
+    return remembered
 
 
 def section_of(tables: Tables) -> Section:

@@ -40,7 +40,7 @@ METHOD = re.compile(rf"({'|'.join(BENCHMARKS)})\.method\.[\w.]+")
 
 
 def is_saying(node: ast.AST) -> TypeGuard[ast.Call]:
-    """Whether a node is a call whose first argument is the key of a message."""
+    """True if a node is a call whose first argument is the key of a message."""
     named = isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Name)
     return bool(named) and node.func.id in ("say", "tell", "Statement")
 
@@ -62,7 +62,7 @@ def literals(value: ast.expr | None) -> set[str]:
 
 
 def put_together(tree: ast.AST) -> Iterator[ast.AST]:
-    """What says a key that it puts together; of another, `test_every_message_is_said` tells."""
+    """Places that build a key; a whole one is found by `test_every_message_is_said`."""
     for node in filter(is_saying, ast.walk(tree)):
         match node.args[0]:
             case ast.JoinedStr() | ast.BinOp():

@@ -1,4 +1,4 @@
-"""Who tells: the most special message for a key, with what it quotes."""
+"""The teller: the most special message for a key, with the values that it quotes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told: how values are printed in each language, and that JSON keeps them."""
+"""Values as printed in each language, and as kept in JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call says, told its plan and its events by hand in a folder that holds records."""
+"""The lines that a call prints, given its plan and events by hand in a folder of records."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from snakemake_logger_plugin_flashlab import LogHandler
 
 @pytest.fixture(autouse=True)
 def interrupts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the plugin does to interrupts is taken back after a test."""
+    """Restores the handling of interrupts after a test."""
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
 
 

@@ -1,4 +1,4 @@
-"""How intervals and verdicts hold of identical code, under noise of known kinds.
+"""Coverage of intervals and false verdicts for identical code, under noise of known kinds.
 
 Runs of the same code are drawn and compared: single ones by a model of their calls' noise, those of
 several processes, each of which is off as a whole, and processes that ran side by side on cards
@@ -37,7 +37,7 @@ from flashlab.statistics import (
 
 @dataclass
 class Score:
-    """What became of runs and ratios of identical code.
+    """Counts of runs and ratios of identical code by their outcome.
 
     `measured` counts the calls of a run, or its processes. `missed` counts the ratios of which one
     side is really slower by twice the margin and that is not found, `at_margin` those called

@@ -42,7 +42,7 @@ Key = tuple[str, Shape, str]
 
 @dataclass(frozen=True)
 class Pass:
-    """What is planted for one pass of one run: milliseconds, and how they vary."""
+    """The times planted for one pass of one run: their median in milliseconds, and their noise."""
 
     median: float
     spread: float = 0.01

@@ -1,4 +1,4 @@
-"""How often comparisons and what is said of them are right, over datasets whose truth is planted.
+"""The error rates of comparisons and statements, over datasets whose truth is planted.
 
 The table and the observations of each dataset are made as those of any other, and each row and
 each claim of an observation is compared with what was planted. By hand: perf/right.py.
@@ -67,7 +67,7 @@ class Score:
             self.held += row["low"] <= ratio <= row["high"]
 
     def out_of_bounds(self) -> Iterator[str]:
-        """What of the score is worse than it may be."""
+        """The bounds that the score exceeds, a sentence each."""
         if self.false > MOST_FALSE * self.decided:
             yield f"{self.false} of {self.decided} decided ones are false"
         if self.missed > max(1, MOST_MISSED * self.plain):
@@ -88,7 +88,7 @@ class Scores:
     identical_differences: int = 0
 
     def out_of_bounds(self) -> list[str]:
-        """What is worse than it may be, a line each."""
+        """The bounds that any score exceeds, a line each."""
         every = {**self.rows, **self.statements}
         found = [f"{kind}: {said}" for kind, s in every.items() for said in s.out_of_bounds()]
         if self.identical_differences:

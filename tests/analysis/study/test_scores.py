@@ -1,4 +1,4 @@
-"""How often comparisons and statements are right, on a small scale (the large one: docs)."""
+"""The error rates of comparisons and statements, on a small scale (the large one: docs)."""
 
 from __future__ import annotations
 

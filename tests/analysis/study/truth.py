@@ -1,4 +1,4 @@
-"""What is true of a planted dataset, and which rows and observations about it are false.
+"""The truth of a planted dataset, by which its comparisons and observations are judged.
 
 A row of comparisons.csv is judged by the ratio that was planted: whether its verdict is false,
 whether it misses a plain difference, and whether its interval holds. An observation of the story is
@@ -116,7 +116,7 @@ def _rises(speeds: Iterable[float]) -> bool:
 
 
 def _is_lead(word: str, speeds: list[float]) -> bool:
-    """Whether a lead truly changes as its word says."""
+    """True if a lead changes as its word says."""
     inside = speeds[1:-1]
     ends = speeds[0], speeds[-1]
     return {

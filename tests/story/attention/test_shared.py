@@ -1,4 +1,4 @@
-"""What a section on heads that share keys and values says, in which it holds and just does not."""
+"""The section on heads that share keys and values: rules that hold, and that just do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a section on two implementations says: rules that hold, and that just do not."""
+"""The section on two implementations: rules that hold, and that just do not."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
