@@ -47,7 +47,13 @@ COMPARISON_INPUTS = {
     "sources": sources("flashlab.compare.rendered"),
     "templates": [
         str(ROOT.joinpath("templates", name))
-        for name in ("compare.html.j2", "heat.html.j2", "report.css", "compare.css", "compare-screen.css")
+        for name in (
+            "compare.html.j2",
+            "heat.html.j2",
+            "report.css",
+            "compare.css",
+            "compare-screen.css",
+        )
     ],
     "catalogs": catalogs("compare"),
     "stories": sorted(map(str, ROOT.glob("templates/story/compare.*.j2"))),

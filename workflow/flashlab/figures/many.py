@@ -280,7 +280,8 @@ def _draw_groups(
         mine = data[(data["implementation"] == name) & data["size"].isin(groups.values)]
         places = mine["size"].map(groups.values.index) + (position - middle) * step
         numbers += _draw_bars(axes, mine.assign(place=places), groups.looks[name], step, is_turned)
-    axes.set_ylim(0, highest * (1.6 if is_turned else 1.15))
+    # Room for the numbers below the panel's title, which would cover them.
+    axes.set_ylim(0, highest * (1.6 if is_turned else 1.3))
     scale_linearly(axes.yaxis, 4)
     axes.set_xlim(-0.5, len(groups.values) - 0.5)
     axes.xaxis.set_major_locator(FixedLocator(range(len(groups.values))))
