@@ -8,7 +8,7 @@ and with them what is left on each page: it is divided among the page's figures.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -353,6 +353,35 @@ def _mended(chapter: Chapter, galley: Galley) -> Chapter:
     return chapter
 
 
+def _closed_up(
+    report: Report, galley: Galley, set_again: Callable[[Report], Galley]
+) -> tuple[Report, Galley]:
+    """The report with smaller type where that fills a page, which its figures alone do not.
+
+    It is that of the page's chapters and of the one after them, if all have room there then.
+    """
+    for number, page in enumerate(galley.pages[:-1]):
+        stacked = sum(r.stacked for r in galley.rows if galley.page_at(r.top) == number)
+        if page.left - stacked * MOST_MM * MM <= MOST_LEFT * PAGE:
+            continue
+        at = {
+            chapter.id: galley.page_at(galley.plates[chapter.id][0]) for chapter in report.chapters
+        }
+        after = [chapter.id for chapter in report.chapters if at[chapter.id] == number + 1][:1]
+        ids = {*after, *(name for name, its_page in at.items() if its_page == number)}
+        smaller = replace(
+            report,
+            chapters=[
+                replace(c, density=max(1, c.density)) if c.id in ids else c for c in report.chapters
+            ],
+        )
+        if after and len(ids) > 1:
+            closer = set_again(smaller)
+            if closer.page_at(closer.plates[after[0]][0]) == number:
+                return _closed_up(smaller, closer, set_again)
+    return report, galley
+
+
 def laid_out(report: Report, results: Path) -> tuple[Report, dict[str, dict[str, float]]]:
     """The report with its pages decided, and the heights of its figures (`heights_of`).
 
@@ -367,6 +396,7 @@ def laid_out(report: Report, results: Path) -> tuple[Report, dict[str, dict[str,
             if chapters == [*report.chapters]:
                 break
             report = replace(report, chapters=chapters)
+        report, galley = _closed_up(report, galley, lambda report: _galley(report, results, *style))
     tops = [page.top for page in galley.pages]
     begun = [replace(c, begins_page=galley.plates[c.id][0] in tops) for c in report.chapters]
     return replace(report, chapters=begun), heights_of(report, grown(galley))
