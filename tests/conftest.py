@@ -43,7 +43,6 @@ from flashlab.runs import Run
 
 ROOT = Path(__file__).parents[1]
 TEMPLATE = Path("templates", "report.html.j2")
-ZYGOTE = Path(__file__).with_name("zygote.py")
 SHORT_TEMPLATE = Path(__file__).parent / "short_report.html.j2"
 """Renders in a fraction of the time, for tests that are not about the report's text."""
 TINY = ("--configfile", "tests/tiny.yaml")
@@ -363,12 +362,10 @@ def serving_forks(folder: Path) -> Iterator[Path]:
     """A process that forks Snakemake and the stages (`zygote.py`); the socket that it serves."""
     path = folder / "socket"
     with subprocess.Popen(
-        [sys.executable, str(ZYGOTE), "serve", str(path)],
+        [sys.executable, str(Path(__file__).parent / "zygote.py"), "serve", str(path)],
         env={**os.environ, **process_variables()},
         stdin=subprocess.PIPE,
     ) as server:
-        listens = Path(f"{path}{TORCH_SUFFIX}").exists
-        wait_until(lambda: path.exists() and listens(), "the start of the process that forks", 120)
         yield path
         assert server.stdin
         server.stdin.close()
@@ -378,24 +375,13 @@ SHARED = pytest.StashKey[Path]()
 
 
 @pytest.hookimpl(optionalhook=True)  # of xdist
-def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
-    """Make every worker a fork of one process: each would import the same libraries again."""
-    kept = ExitStack()
-    folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="z")))
-    config.stash[SHARED] = socket = kept.enter_context(serving_forks(folder))
-    config.add_cleanup(kept.close)
-    worker = folder / "worker"
-    arguments = f'{sys.executable} -I -S {ZYGOTE} {socket}{TORCH_SUFFIX} {sys.executable} "$@"'
-    worker.write_text(f"#!/bin/sh\nexec {arguments}\n")
-    worker.chmod(0o755)
-    if sys.platform == "linux":  # where a fork is told which descriptors are its caller's
-        for spec in specs:
-            spec.python = str(worker)
-
-
-@pytest.hookimpl(optionalhook=True)  # of xdist
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker where the process listens that it is a fork of."""
+    """Let all workers share one process that forks: each would import the same libraries."""
+    if SHARED not in node.config.stash:
+        kept = ExitStack()
+        folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="z"))
+        node.config.stash[SHARED] = kept.enter_context(serving_forks(Path(folder)))
+        node.config.add_cleanup(kept.close)
     node.workerinput["forks"] = str(node.config.stash[SHARED])
 
 
@@ -405,7 +391,7 @@ def forking_python(
 ) -> Iterator[str]:
     """A stand-in for Python that starts Snakemake, the stages and what needs torch as forks."""
     folder = tmp_path_factory.mktemp("z")
-    python = folder / "python"
+    python, zygote = folder / "python", Path(__file__).parent / "zygote.py"
     commands = (f'"-m flashlab {command}"' for command in STAGES)
     modules = ('"-m snakemake "*', '"-S -m flashlab.stage"', '"-m flashlab.terminal"*')
     forked = " | ".join([*modules, *commands])
@@ -420,9 +406,10 @@ def forking_python(
             f'case "$1 $2 $3" in {forked}) socket={path} ;;\n'
             f"{' | '.join(with_torch)}) socket={path}{TORCH_SUFFIX} ;;\n"
             f'*) exec {sys.executable} "$@" ;; esac\n'
-            f'exec {sys.executable} -I -S {ZYGOTE} "$socket" "$0" "$@"\n'
+            f'exec {sys.executable} -I -S {zygote} "$socket" "$0" "$@"\n'
         )
         python.chmod(0o755)
+        wait_until(path.exists, "the start of the process that forks", 120)
         yield str(python)
 
 

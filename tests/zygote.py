@@ -1,10 +1,10 @@
 """Starts Snakemake, and the jobs of its rules, as forks of a process that has imported libraries.
 
 Importing Snakemake, SciPy, Matplotlib and WeasyPrint takes most of the time of the many small calls
-that the pipeline tests make, and of the start of a worker that runs tests. Here it is done once.
-The package itself is never imported in advance, so a fork runs the sources of the folder that it is
-called for, as a new process would. Its files are only parsed in advance: every call reads their
-syntax trees for imports and digests, and a fork parses those again that have changed.
+that the pipeline tests make. Here it is done once. The package itself is never imported in advance,
+so a fork runs the sources of the folder that it is called for, as a new process would. Its files
+are only parsed in advance: every call reads their syntax trees for imports and digests, and a fork
+parses those again that have changed.
 
 `python zygote.py serve SOCKET` is that process; `python zygote.py SOCKET ARGUMENTS` stands in for
 `python ARGUMENTS`, and a fork has its caller's descriptors and leads a session where its caller
@@ -29,8 +29,7 @@ import signal
 import socket
 import sys
 import traceback
-import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,6 @@ IMPORTED = (
 )
 TORCH = ("torch", "torch._dynamo")
 TORCH_SUFFIX = ".torch"
-PARSE = ast.parse
 MOST_DESCRIPTORS = 100
 STAGES = (
     *("import", "freeze", "grade", "grades-pdf", "verify"),
@@ -62,11 +60,12 @@ WITH_TORCH = (
 
 def _parse_in_advance(files: Iterable[Path]) -> None:
     """Have `ast.parse` return the tree of any source that is, byte for byte, one of these files."""
-    trees = {source: PARSE(source) for source in {path.read_bytes() for path in files}}
+    parse = ast.parse
+    trees = {source: parse(source) for source in {path.read_bytes() for path in files}}
 
     def parse_unless_known(source: Any, *arguments: Any, **options: Any) -> Any:
         tree = trees.get(source) if isinstance(source, bytes) else None
-        return PARSE(source, *arguments, **options) if tree is None else tree
+        return parse(source, *arguments, **options) if tree is None else tree
 
     ast.parse = parse_unless_known
 
@@ -90,8 +89,6 @@ def _run(request: dict[str, Any]) -> int:
     sys.executable = request["python"]
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     given = request["arguments"]
-    if "-c" in given:
-        return _run_program(*given[given.index("-c") + 1 :])
     _, module, *arguments = given[given.index("-m") :]
     sys.argv = [module, *arguments]
     for folder in sys.path:
@@ -101,21 +98,8 @@ def _run(request: dict[str, Any]) -> int:
             break
     if "flashlab.measuring." in " ".join([module, *arguments[:1]]):
         _measure_ceilings_on_little()
-    return _status_of(lambda: runpy.run_module(module, run_name="__main__", alter_sys=True))
-
-
-def _run_program(text: str, *arguments: str) -> int:
-    """Run a program as `python -u -c` would; its exit status."""
-    ast.parse = PARSE
-    sys.argv = ["-c", *arguments]
-    main = sys.modules["__main__"] = types.ModuleType("__main__")
-    return _status_of(lambda: exec(text, main.__dict__))
-
-
-def _status_of(program: Callable[[], object]) -> int:
-    """Run a program to its end; the exit status."""
     try:
-        program()
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         if ended.code is None or isinstance(ended.code, int):
             return ended.code or 0
