@@ -108,7 +108,7 @@ def test_snakemake_makes_a_page_of_its_own_with_captions_offline(
         'Experiment <tt class=\\"docutils literal\\">seq_len</tt>. Error bars',
         "local/tables/seq_len/",
         "local/observations.json",
-        "Speedup and memory of each implementation against the baseline",
+        "Speed-ups of the second implementation over the baseline",
         "The lab report",
     ):
         assert text in said

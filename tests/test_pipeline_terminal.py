@@ -54,7 +54,10 @@ def test_a_failed_job_ends_in_its_log_and_the_old_report(project: Any) -> None:
 def test_other_calls_of_snakemake_say_what_they_should(project: Any) -> None:
     project.append("templates/report.css", "/* edited */\n")
     for options, said in (
-        (["--dry-run"], "Would make:\n  Report\nThis was a dry run"),
+        (
+            ["--dry-run"],
+            "Would make:\n  Layout\n  Figures of the experiments\n  Report\nThis was a dry run",
+        ),
         (["--unlock"], "Unlocked working directory."),
         (["--list-rules"], "\nmeasure\n"),
         (["--dry-run", "--verbose"], "Snakemake version:"),

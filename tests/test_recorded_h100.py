@@ -15,9 +15,10 @@ from flashlab.runs import Run
 H100 = read_dataset(Path(__file__).parents[1] / "data" / "h100")
 
 
-LAB, COURSE, LONG = "2db3ae5", "2080c3e", "0de3a7b"
+LAB, COURSE, LONG, ENDS = "2db3ae5", "2080c3e", "0de3a7b", "85b95a5"
 """The commits of its sittings: the lab's experiments; protocol `lab5`; long sequences and packed
-inputs. The last two share the counters of long sequences."""
+inputs; counters of the ends of the other sweeps. The two before that share the counters of long
+sequences."""
 
 
 def read_sitting(commit: str) -> list[Record]:
@@ -58,12 +59,23 @@ def test_the_courses_protocol_is_of_one_sitting() -> None:
 
 def test_counters_of_long_sequences_are_whole() -> None:
     """Five implementations at two lengths, without and with the mask; nothing is of no sitting."""
-    sittings = [read_sitting(commit) for commit in (LAB, COURSE, LONG)]
+    sittings = [read_sitting(commit) for commit in (LAB, COURSE, LONG, ENDS)]
     assert sum(map(len, sittings)) == len(H100.entries)
-    long = [r for sitting in sittings[1:] for r in sitting if r.has_counters]
+    long = [r for sitting in sittings[1:3] for r in sitting if r.has_counters]
     assert not any(record.environment["dirty"] for record in long)
     shapes = Counter(record.run.parameters for record in long)
     assert len(shapes) == 4 and set(shapes.values()) == {5}
+
+
+def test_the_ends_of_the_other_sweeps_were_counted_in_one_boot() -> None:
+    """Six implementations, but for three runs, and Flex at the last length; no times."""
+    there = read_sitting(ENDS)
+    assert all(record.has_counters and record.status == "ok" for record in there)
+    assert not any(record.environment["dirty"] for record in there)
+    assert len({record.environment["boot"] for record in there}) == 1
+    ends = Counter(record.run.implementation for record in there if record.run["seq_len"] == 512)
+    assert sorted(ends.values()) == [5, 5, 5, 6, 6, 6]
+    assert len(there) == sum(ends.values()) + 2
 
 
 def test_nine_implementations_ran_at_each_shape_in_three_processes_of_one_sitting(

@@ -587,7 +587,7 @@ def test_without_scripts_every_figure_is_there_and_nothing_that_needs_one(
 ) -> None:
     tab = open_page(java_script_enabled=False)
     figures = tab.locator("figure svg")
-    assert figures.count() == 19 and all(figure.is_visible() for figure in figures.all())
+    assert figures.count() == 20 and all(figure.is_visible() for figure in figures.all())
     assert tab.locator(".contents").is_visible()
     assert not any(part.is_visible() for part in tab.locator(".scripted, .explorer, button").all())
 

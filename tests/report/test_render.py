@@ -72,7 +72,7 @@ def test_no_hash_is_printed(finished: Any, text: str) -> None:
 def test_all_figures_are_there_and_say_what_they_show(
     finished: Any, results: Any, text: str, squeezed: Callable[[str], str]
 ) -> None:
-    numbers = [*range(1, 12), "S1", "S2", "S3"]
+    numbers = [*range(1, 12), "S1", "S2", "S3", "S4"]
     for number in numbers:
         assert squeezed(f"圖 {number}") in text and squeezed(f"Figure {number}") in text
     alternatives = []

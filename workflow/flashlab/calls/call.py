@@ -42,7 +42,7 @@ PREPARATION_ERRORS = (
 )
 """The errors of a call's preparation, each with one message for the user."""
 
-IN_SERVER_ADDRESS = Path()
+IN_PLACE = Path()
 PREPARED = Path(".snakemake", "flashlab-call.json")
 
 
@@ -57,7 +57,7 @@ class PlanFiles:
     def __init__(self, in_place: bool) -> None:
         self.aside = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
         atexit.register(shutil.rmtree, self.aside, ignore_errors=True)
-        self.root = IN_SERVER_ADDRESS if in_place else self.aside
+        self.root = IN_PLACE if in_place else self.aside
         self._written: dict[Path, Path] = {}
 
     def write(self, documents: Mapping[str, Any]) -> None:
@@ -67,7 +67,7 @@ class PlanFiles:
             aside = self.aside / name
             is_there = own.is_file()
             is_same = is_there and own.read_bytes() == json_text(document).encode()
-            if is_there and is_same != (self.root == IN_SERVER_ADDRESS):
+            if is_there and is_same != (self.root == IN_PLACE):
                 aside.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(own, aside)  # with its time
             if not is_same:
@@ -80,7 +80,7 @@ class PlanFiles:
 
     def take_back(self) -> None:
         """Restore the plan to what it was before `write`, unless it is kept."""
-        for own, before in self._written.items() if self.root == IN_SERVER_ADDRESS else ():
+        for own, before in self._written.items() if self.root == IN_PLACE else ():
             if before.is_file():
                 with open_atomically(own, binary=True) as file:
                     file.write(before.read_bytes())

@@ -313,7 +313,8 @@ def on_one_page(report: Report, results: Path, fonts: FontConfiguration, style: 
     """The report with as much on page one as fits there.
 
     Page one is laid out to find out: the length of a text does not tell how many lines it takes.
-    Where much of it would be empty, the implementations are introduced there.
+    Where much of it would be empty, the implementations are introduced there, if need be in smaller
+    type.
     """
     left = 0.0
 
@@ -328,7 +329,11 @@ def on_one_page(report: Report, results: Path, fonts: FontConfiguration, style: 
     front = fitted(report.front, lambda front: fits(replace(report, front=front)))
     report = replace(report, front=front)
     if left > MOST_LEFT * PAGE and report.heat_map is None:
-        fuller = replace(report, introduced="whole"), replace(report, introduced="table")
+        fuller = (
+            replace(report, front=replace(front, tight=is_tight), introduced=introduced)
+            for is_tight in sorted({front.tight, True})
+            for introduced in ("whole", "table")
+        )
         return next(filter(fits, fuller), report)
     return report
 

@@ -524,10 +524,9 @@ def take(section: Section) -> Observation | None:
             share = memory.facts["shares"][1] if memory else None
             return Observation("take", section.name, {**facts, "lesson": "batch", "share": share})
         return _take_faster(lead, facts) or _take_rest(section, facts, names, variant)
-    if swept == "num_heads" and verdict == FASTER and word == "widening":
-        return Observation(
-            "take", section.name, {**facts, "lesson": "heads"} | _best_d(section, names[1])
-        )
+    best = _best_d(section, names[1]) if swept == "num_heads" else None
+    if best is not None and verdict == FASTER and word == "widening":
+        return Observation("take", section.name, {**facts, "lesson": "heads"} | best)
     if swept == "emb_dim" and word in ("narrowing", "peaks") and verdict == FASTER:
         last = lead.facts["ends"]["total"][1]
         return Observation("take", section.name, {**facts, "lesson": "large_heads", "last": last})
@@ -561,9 +560,14 @@ def _all(speeds: Mapping[int, Any], verdict: str) -> bool:
     return bool(speeds) and {speed.verdict for speed in speeds.values()} <= {verdict, "equal"}
 
 
-def _best_d(section: Section, name: str) -> dict[str, Any]:
-    """The values but the slowest within 15% of the fastest, by the medians; how far that one is."""
+def _best_d(section: Section, name: str) -> dict[str, Any] | None:
+    """The values but the slowest within 15% of the fastest, by the medians; how far that one is.
+
+    None where only one has a time.
+    """
     times = section.medians(TOTAL, name, variant_of(section))
+    if len(times) < 2:
+        return None
     best = min(times.values())
     dims = head_dims(section, variant_of(section))
     worst = max(times, key=times.__getitem__)
