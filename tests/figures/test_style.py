@@ -109,10 +109,13 @@ def draw(tmp_path: Path, planned: Callable[..., Any]) -> Callable[..., dict[str,
             for name in ATTENTION.having(records[0].metrics).quantities
         ]
         document = planned(records, figures=figures)
-        plan, languages = tmp_path / "plan.json", tmp_path / "languages.json"
-        write_json(plan, document)
+        plan, measured = tmp_path / "plan.json", tmp_path / "records.json"
+        languages = tmp_path / "languages.json"
+        write_json(measured, document)
+        # As the experiment's own plan, which does not change with what is measured.
+        write_json(plan, {key: value for key, value in document.items() if key != "records"})
         write_json(languages, BOTH)
-        tabulate(plan, plan, tmp_path / "tables")
+        tabulate(measured, measured, tmp_path / "tables")
         of_figures = {figure["id"]: heights.get(figure["id"], 60) for figure in figures}
         write_json(tmp_path / "heights.json", {document["name"]: of_figures})
         draw_figures(
