@@ -10,7 +10,7 @@ LABEL = {"zh_TW": "本專案自行開發的 kernel", "en": "this project's own k
 PACKAGES = ("torch", "triton")
 INPUTS = ("separate", "packed")
 TAKES = {"num_kv_heads": "in place"}
-TUNED_ON = ("NVIDIA H200",)
+TUNED_ON = ("NVIDIA H200", "NVIDIA H100 80GB HBM3")
 SOURCES = (
     "flashlab/cuda/sm90.cuh", "flashlab/cuda/tiles.cuh", "flashlab/cuda/forward.cu",
     "flashlab/cuda/backward.cu", "flashlab/cuda/queries.cu", "flashlab/cuda/wide.cu",
