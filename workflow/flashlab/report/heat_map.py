@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics, ladder_of
+from flashlab.analysis.experiment import (
+    Experiment,
+    Variant,
+    ladder_of,
+    shares_of_best,
+    use_metrics,
+)
 from flashlab.benchmarks.model import Metric
 from flashlab.report.data import MOST_RUNS, ReportData
 from flashlab.report.document import HeatBlock, HeatCell, HeatMap
@@ -67,28 +73,26 @@ def _cells(
     """
     experiment, variant, value = at
     runs = {name: experiment.run_at(name, variant, value) for name in names}
-    found = {
+    values = {
         name: row["value"]
         for name, run in runs.items()
         if run is not None
         and run["status"] == "ok"
         and (row := experiment.metric_row(run, metric.name))["value"] is not None
     }
-    choose = max if metric.higher_is_better else min
-    best = choose(found, key=lambda name: found[name], default="")
+    shares = shares_of_best(metric, values)
+    best = max(shares, key=lambda name: shares[name], default="")
     cells = []
     for name, run in runs.items():
         if run is None:
             cells.append(HeatCell(implementation=name))
-        elif name not in found:
+        elif name not in shares:
             cells.append(HeatCell("×", name, data.number_of(run)))
         else:
-            ratio = found[name] / found[best]
-            share = ratio if metric.higher_is_better else 1 / ratio
             behind = data.gain(experiment, variant, metric, (best, name), value)
             is_level = name == best or (behind is not None and behind.verdict != "above")
-            text, number = f"{100 * share:.0f}", data.number_of(run)
-            cells.append(HeatCell(text, name, number, *shade(share), is_level))
+            text, number = f"{100 * shares[name]:.0f}", data.number_of(run)
+            cells.append(HeatCell(text, name, number, *shade(shares[name]), is_level))
     return cells
 
 
@@ -104,8 +108,7 @@ def render_heat_map(data: ReportData) -> HeatMap | None:
     is_of_bars = any(each.has_alternatives for each in data.experiments)
     if len(names) < LEAST_IMPLEMENTATIONS or is_of_bars or ladder_of(data.experiments):
         return None
-    chosen = chosen_metrics(data.benchmark)
-    metrics = chosen[:1] if len(chosen) == 1 else [chosen[0], chosen[-1]]
+    metrics = use_metrics(data.benchmark)
     blocks, titled = list[HeatBlock](), set[str]()
     for experiment, variant in blocks_of(experiments):
         titles = [] if experiment.name in titled else [Label(experiment.plan["title"])]

@@ -99,6 +99,11 @@ class FigureRow:
         return max(len(ids) for ids, _ in self.columns)
 
 
+def stacked_in(rows: Iterable[FigureRow]) -> int:
+    """The number of figures one below the other, over all rows."""
+    return sum(row.stacked for row in rows)
+
+
 def pages_of(
     blocks: Sequence[Block], rows: Sequence[FigureRow] = (), height: float = PAGE
 ) -> list[PageOfBlocks]:
@@ -118,7 +123,7 @@ def pages_of(
     top, bottom = -math.inf, -math.inf
     for unit in units:
         end = unit[-1].bottom
-        stacked = sum(row.stacked for row in rows if top <= row.top < end)
+        stacked = stacked_in(row for row in rows if top <= row.top < end)
         is_empty = bottom - top < (1 - MOST_LEFT) * height
         room = height + max(0.0, LESS_MM * MM * stacked - SPARE) * is_empty
         if unit[0].begins or end - top > room:
@@ -228,6 +233,10 @@ class Galley:
         """The number of the page that a place is on, from 0."""
         return sum(page.top <= place + 1 for page in self.pages) - 1
 
+    def rows_on(self, page: int) -> list[FigureRow]:
+        """The rows of figures on a page, from top to bottom."""
+        return [row for row in self.rows if self.page_at(row.top) == page]
+
 
 def _galley(report: Report, results: Path, fonts: FontConfiguration, style: CSS) -> Galley:
     html = with_boxes(to_html(report, part="chapters"), report)
@@ -284,8 +293,8 @@ def grown(galley: Galley) -> dict[str, float]:
     """The millimetres that each figure grows by to fill its page, by its id."""
     found: dict[str, float] = {}
     for number, page in enumerate(galley.pages):
-        rows = [row for row in galley.rows if galley.page_at(row.top) == number]
-        stacked = sum(row.stacked for row in rows)
+        rows = galley.rows_on(number)
+        stacked = stacked_in(rows)
         free = 0.0 if 0 <= page.left <= SPARE else page.left - SPARE
         for row in rows:
             for ids, empty in row.columns:
@@ -366,7 +375,7 @@ def _closed_up(
     It is that of the page's chapters and of the one after them, if all have room there then.
     """
     for number, page in enumerate(galley.pages[:-1]):
-        stacked = sum(r.stacked for r in galley.rows if galley.page_at(r.top) == number)
+        stacked = stacked_in(galley.rows_on(number))
         if page.left - stacked * MOST_MM * MM <= MOST_LEFT * PAGE:
             continue
         at = {
