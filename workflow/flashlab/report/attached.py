@@ -1,4 +1,4 @@
-"""What is attached to a report, read within bounds: the file is not trusted."""
+"""A report's attachments, read within bounds: the file is not trusted."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def read_remarks(attachments: Mapping[str, bytes], config: Mapping[str, Any]) ->
 
 
 def _is_file_name(name: Any) -> bool:
-    """Whether this can name a record's file, here and on any other machine."""
+    """True if a record's file can have this name, here and on any other machine."""
     return (
         isinstance(name, str)
         and name.isprintable()

@@ -41,7 +41,7 @@ class AttachedFile:
 
 @dataclass(frozen=True)
 class Given:
-    """What a report that is rendered again from its attachments takes from them as it is.
+    """The attachments that a report takes over unchanged when it is rendered again from them.
 
     `records` is the packed file, `software` what the manifest states: packed or rendered elsewhere,
     the same data can have other bytes.

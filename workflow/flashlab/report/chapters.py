@@ -40,7 +40,7 @@ _BRACKETS = {")": "(", "）": "（"}
 
 
 def shared_title(titles: Sequence[str]) -> str:
-    """What titles have in common at their beginning: whole words, and no bracket left open."""
+    """The common beginning of titles: whole words, and no bracket left open."""
     if len(titles) == 1:
         return titles[0]
     alike = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*titles, strict=False))
@@ -63,7 +63,7 @@ def _title(data: ReportData, group: Sequence[Experiment]) -> Tellable:
 
 
 def title_of(group: Sequence[Experiment]) -> Label:
-    """What the titles of several experiments share: ``Long sequences``."""
+    """The common beginning of several experiments' titles: ``Long sequences``."""
     titles = [experiment.plan["title"] for experiment in group]
     return Label(
         {language: shared_title([title[language] for title in titles]) for language in titles[0]}

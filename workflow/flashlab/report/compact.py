@@ -41,13 +41,13 @@ MOST_VALUES = 6
 """Most values of a sweep that fit side by side twice, for two metrics."""
 
 PREFIXES = {"equal": "≈ ", "inconclusive": "? "}
-"""What stands before a ratio that is no difference, or not decided to be one."""
+"""The sign before a ratio that is equal or undecided."""
 
 FAR = 20.0
 """From this factor on, or its inverse, only too few calls leave a ratio undecided."""
 
 FAILED = {"oom": "OOM"}
-"""What stands in place of a number, by status; × for the others."""
+"""The mark in place of a number, by status; × for the others."""
 
 _NUMBER = re.compile(r"\D*?[\d,]*\d(\.\d+)?")
 
@@ -100,7 +100,7 @@ def printed_value(
 def _caption(
     data: ReportData, metrics: Sequence[Metric], rows: Sequence[Row], bold: str
 ) -> Tellable:
-    """What the numbers of a table are, and what bold stands for, where any is."""
+    """A table's caption: its metrics, and the meaning of bold where there is any."""
     exact = [Label(metric.labels) for metric in metrics if metric.exact]
     told = [say("caption.compact")]
     if exact:
@@ -114,7 +114,7 @@ def _caption(
 
 
 def _ratio_cell(found: Comparison | None, data: ReportData) -> Cell:
-    """How many times as good as the other one an implementation is."""
+    """The gain of one implementation over another, with the sign of the verdict."""
     if found is None:
         return Cell("–")
     places = places_of(found.low, found.ratio, found.high)
@@ -224,7 +224,7 @@ def _differing(
 
 
 def _best(experiment: Experiment, variant: Variant, metric: Metric) -> dict[int, list[str]]:
-    """Whose value is the best, or within the margin of it, at each value of the sweep."""
+    """The implementations within the margin of the best, by value of the sweep."""
     found: dict[int, dict[str, float]] = {}
     for name in experiment.implementations:
         for row in experiment.metric_rows(name, variant, metric.name):
@@ -239,7 +239,7 @@ def _best(experiment: Experiment, variant: Variant, metric: Metric) -> dict[int,
 
 
 def _is_beyond(value: float, best: float) -> bool:
-    """Whether two values differ by more than the margin."""
+    """True if two values differ by more than the margin."""
     return value != best and (
         min(value, best) <= 0 or exceeds_margin(max(value, best) / min(value, best))
     )

@@ -1,4 +1,4 @@
-"""What page one says first: which implementations gave wrong results, or impossible times.
+"""The first lines of page one: implementations with wrong results or impossible times.
 
 The correctness gate finds the first before the measuring; the tables find the others, by the
 device's measured ceilings (`flashlab.analysis.ceilings.is_implausible`).

@@ -157,12 +157,12 @@ class ReportData:
 
     @property
     def is_imported(self) -> bool:
-        """Whether the records were made from a folder of the course's results."""
+        """True if the records were made from a folder of the course's results."""
         return "import" in self.config
 
     @property
     def is_unchecked(self) -> bool:
-        """Whether they are of the course's own script, which checks no result."""
+        """True if the records are of the course's own script, which checks no result."""
         return self.is_imported and not any(record["gate"] for record in self.records)
 
     @property
@@ -225,7 +225,7 @@ class ReportData:
         names: tuple[str, str],
         value: int,
     ) -> Comparison | None:
-        """How many times as good the first of two implementations is at a value of the sweep.
+        """The gain of the first of two implementations over the second at a value of the sweep.
 
         None where either has no numbers.
         """
@@ -235,7 +235,7 @@ class ReportData:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether everything was measured on a CPU."""
+        """True if everything was measured on a CPU."""
         return self.distinct("device") == ["cpu"]
 
     def distinct(self, column: str) -> list[str]:
@@ -327,7 +327,7 @@ class ReportData:
         return self.given(dict(variant))
 
     def given(self, values: Mapping[str, Any]) -> Tellable:
-        """What is given of a run, in words; empty for nothing."""
+        """Parameters with their values in words; empty for none."""
         words = settings(self.benchmark, values)
         return Listed(words) if words else ""
 
@@ -338,11 +338,11 @@ class ReportData:
         )
 
     def panel(self, metric: Metric) -> Label:
-        """A metric in short: what sets it apart within its quantity, or that quantity."""
+        """A metric in short: its part of its quantity, such as a pass, or the quantity."""
         return Label(metric.part or metric.quantity.labels)
 
     def heading_in_short(self, metric: Metric) -> Tellable:
-        """What sets a metric apart among those of its unit, or itself, with the unit."""
+        """A metric's name among those of its unit, such as its pass, with the unit."""
         label = metric.part if metric.part and not metric.exact else metric.labels
         return with_unit(metric, heading(label))
 

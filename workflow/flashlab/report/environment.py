@@ -26,7 +26,7 @@ FACTS = {
 """Columns of the run table that describe the machine, and the message that names each."""
 
 AGREEMENT = by_code("environment.differs", "environment.unstated", "environment.agrees")
-"""How far the records agree: a field differs, some do not state it, or neither."""
+"""The agreement of the records: a field differs, some do not state it, or neither."""
 
 STATES = by_code("peaks.initial", "peaks.sustained", "peaks.measured")
 """The name of each state that a ceiling was measured in."""
@@ -46,10 +46,10 @@ FIELDS = by_code(
     *("field.device_name", "field.driver", "field.torch", "field.dtype", "field.protocol"),
     "field.provider",
 )
-"""What records must agree in."""
+"""The fields in which records must agree."""
 
 VENDORS_DTYPES = ("float16", "float32")
-"""What vendors' peak rates are given for."""
+"""The number formats of vendors' peak rates."""
 
 IMPORTED = {
     "form.double": "imported.double",
@@ -58,7 +58,7 @@ IMPORTED = {
     "form.converted": "imported.converted",
     "form.exact_memory": "imported.exact_memory",
 }
-"""What is said of imported files, by the code of the remark."""
+"""The message on imported files, by the code of the remark."""
 
 MOST_STRETCHES = 8
 """Most stretches of runs that a sentence lists."""
@@ -116,7 +116,7 @@ MOST_FILES = 3
 
 
 def _import_notices(data: ReportData) -> Iterator[Tellable]:
-    """What is to be said of imported files, each once for all files of which it is said."""
+    """The remarks on imported files, each once with the files that it is on."""
     files: dict[tuple[str, ...], list[str]] = {}
     for record in data.records:
         for warning in record["warnings"] or ():
@@ -250,7 +250,7 @@ def how_far_records_agree(found: Sequence[Disagreement]) -> str:
 
 
 def _varying(data: ReportData, found: Sequence[Disagreement]) -> Table | None:
-    """What the records state differently or not at all, and which of them."""
+    """A row for each value of a field in which records disagree, with these records."""
     rows = []
     for each in found:
         name = say(FIELDS[each.column], implementation=each.implementation)
@@ -267,7 +267,7 @@ def _varying(data: ReportData, found: Sequence[Disagreement]) -> Table | None:
 
 
 def _between(first: str, last: str) -> str:
-    """From when to when, to the minute: ``2026-11-20 16:33–16:50 UTC``."""
+    """A span of time, to the minute: ``2026-11-20 16:33–16:50 UTC``."""
     begun, ended = (
         f"{datetime.fromisoformat(each).astimezone(UTC):%Y-%m-%d %H:%M}" for each in (first, last)
     )
@@ -315,7 +315,7 @@ def _counted(data: ReportData) -> Iterator[Tellable]:
 
 
 def _wide(data: ReportData) -> Iterator[Tellable]:
-    """How many medians are not known to within the margin, and of which runs."""
+    """The number of medians with a wider interval than the margin, and their runs."""
     sampled = {metric.name for metric in metrics_of(data.benchmark, exact=False)}
     rows = {
         (experiment.key_of(row), row["metric"]): (data.number_of(run), row)

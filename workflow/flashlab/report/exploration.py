@@ -1,4 +1,4 @@
-"""What the HTML page's charts draw: every metric of every run, along each experiment.
+"""The data of the HTML page's charts: every metric of every run, by experiment.
 
 The page's script draws from it what a reader chooses. The static figures, which paper and a browser
 without scripts show, are drawn by `flashlab.figures`.

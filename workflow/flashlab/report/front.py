@@ -70,7 +70,7 @@ PAGE_ONE = ("strips", "longest", "clocks")
 """The ids of the figures that stand on page one where they are drawn."""
 
 SPEEDUPS = "speedups"
-"""How the id of the figure of an experiment on page one begins."""
+"""The beginning of the id of the figure of an experiment on page one."""
 
 SIGNS = {"above": "▲", "below": "▼", "equal": "=", "inconclusive": "○"}
 """The sign of a verdict in a table, where above is better."""
@@ -176,7 +176,7 @@ def kernel_of_torch(data: ReportData, name: str) -> str | None:
 
 
 def _names(data: ReportData) -> Tellable:
-    """What each implementation is, where its name does not say it."""
+    """The implementations' labels, where the name does not say the same."""
     named = []
     for name, entry in _distinct(data).items():
         label: Tellable = Label(entry["label"])

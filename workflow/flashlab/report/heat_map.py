@@ -97,9 +97,9 @@ def _cells(
 
 
 def render_heat_map(data: ReportData) -> HeatMap | None:
-    """What one chooses by, of one pass and of all: a block of rows an experiment and variant.
+    """Shares of the best in one pass and in all, a block of rows an experiment and variant.
 
-    None where few implementations are compared, and of steps and alternatives, which are bars.
+    None with few implementations, and of steps and alternatives, which are drawn as bars.
     """
     compared = [each for each in data.experiments if each.name in data.compared]
     experiments = [each for each in compared if not each.packed]
@@ -138,7 +138,7 @@ def render_heat_map(data: ReportData) -> HeatMap | None:
 
 
 def printed_blocks(blocks: list[HeatBlock]) -> list[HeatBlock]:
-    """The first blocks, up to `ROWS_OF_MANY` rows, and at least one."""
+    """The first blocks, up to `ROWS_OF_MANY` rows, at least one."""
     found = blocks[:1]
     for block in blocks[1:]:
         if sum(len(each.rows) for each in [*found, block]) > ROWS_OF_MANY:

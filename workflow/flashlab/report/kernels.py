@@ -25,7 +25,7 @@ def _runs(data: ReportData) -> list[RunRow]:
 
 
 def _cells(found: Launched | None, total: float, least: float) -> list[Cell | Tellable]:
-    """What the kernels of a class do in a pass; empty cells where it has none."""
+    """The counters of a class of kernels in a pass; empty cells where it has none."""
     if found is None:
         return [""] * len(OF_A_PASS)
     return [

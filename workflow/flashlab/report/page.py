@@ -50,7 +50,7 @@ def screen_style(*names: str) -> Markup:
 
 
 class Page:
-    """What the page has beyond the PDF: navigation, charts and scripts, and its policy."""
+    """The parts of the page that the PDF lacks: navigation, charts, scripts, and its policy."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -101,7 +101,7 @@ class Page:
 
     @property
     def data(self) -> Markup:
-        """What the script shows, as JSON: the charts, and the texts of the controls."""
+        """The script's data as JSON: the charts, and the texts of the controls."""
         shown = self._report.exploration
         known = messages(self._report.languages[0], "report")
         keys = [key for key in known if key.startswith(WORDS)]

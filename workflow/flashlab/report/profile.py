@@ -26,7 +26,7 @@ CLOCKS = {KERNEL: "column.clock.kernel", HOST: "column.clock.host", WHOLE: "colu
 
 
 def speed_cell(data: ReportData, speed: Speed | None) -> Cell:
-    """How many times as fast something is, with the sign of the verdict; a dash for nothing."""
+    """A speed-up with the sign of its verdict; a dash for None."""
     if speed is None:
         return Cell("–")
     places = places_of(speed.low, speed.x, speed.high)
@@ -50,7 +50,7 @@ FALLEN = {
 
 
 def _fallen(fall: Fall | None) -> list[Cell | Tellable]:
-    """What fell most with a step, and how far, where it helps and was counted."""
+    """The counter that fell most with a step, before and after; a dash where none did."""
     if fall is None:
         return [Cell("–"), Cell("")]
     unit = "B" if fall["counter"].endswith("bytes") else ""

@@ -91,7 +91,7 @@ def differing_parts(stated: Any) -> list[str]:
 
 
 def is_software(stated: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether this has the form of `software`: its keys, and short texts."""
+    """True if a value has the form of `software`: its keys, and short texts."""
     here = software()
     if not isinstance(stated, dict) or stated.keys() != here.keys():
         return False

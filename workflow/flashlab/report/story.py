@@ -12,7 +12,7 @@ from flashlab.story.telling import tell
 from flashlab.telling.values import Label
 
 LINE, FOOTNOTE, MAP = "line_", "footnote_", "map"
-"""How the names of observations on page one begin that are no part of the answer."""
+"""The beginnings of the names of observations on page one beside the answer."""
 
 
 def sentence(data: ReportData, observation: Observation) -> Sentence:
@@ -27,13 +27,13 @@ def observations_of(data: ReportData) -> list[Observation]:
 
 
 def section_story(data: ReportData, group: Sequence[Experiment]) -> list[Sentence]:
-    """What the sections of neighbouring experiments say."""
+    """The sentences of neighbouring experiments' sections."""
     names = {experiment.name for experiment in group}
     return [sentence(data, each) for each in observations_of(data) if each.section in names]
 
 
 def claims_story(data: ReportData) -> list[Sentence]:
-    """What became of published claims; nothing where there are none about the benchmark."""
+    """The sentences on published claims; none where the benchmark has no claims."""
     return [
         sentence(data, each) for each in observations_of(data) if each.section == CLAIMS_SECTION
     ]
@@ -50,7 +50,7 @@ def answer(data: ReportData) -> list[Sentence]:
 
 
 def choice_map(data: ReportData) -> Observation | None:
-    """What to use at which setting; None where the story has no map."""
+    """The fastest implementation by setting; None where the story has no map."""
     return next((each for each in _on_page_one(data) if each.name == MAP), None)
 
 
@@ -61,6 +61,6 @@ def lines(data: ReportData) -> list[tuple[Observation, Sentence]]:
 
 
 def footnotes(data: ReportData) -> list[Sentence]:
-    """What stands at the foot of page one."""
+    """The sentences at the foot of page one."""
     told = (each for each in _on_page_one(data) if each.name.startswith(FOOTNOTE))
     return [sentence(data, each) for each in told]
