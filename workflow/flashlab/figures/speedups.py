@@ -26,7 +26,7 @@ from flashlab.figures.style import GREY, RATIO, SMALL_POINTS, Style, name_artist
 
 WIDTH_MM = 110.0
 ROW_MM, MOST_ROW_MM, ALL_ROWS_MM = 3.9, 6.0, 72.0
-"""The least and the greatest height of a row, and what all rows take where both allow it."""
+"""The least and the greatest height of a row, and that of all rows where both allow it."""
 
 LABELS_MM, NUMBER_MM = 11.0, 13.5
 HEADS_MM, AXIS_MM, EDGE_MM = 6.5, 4.5, 1.0
@@ -61,7 +61,7 @@ def _share(experiment: Experiment, other: str, value: int, variant: Any) -> floa
 
 
 def _speed(row: Mapping[Any, Any]) -> tuple[float, float | None, float | None, bool]:
-    """The inverse of a row's ratio of times, its interval, and whether it is decided."""
+    """The inverse of a row's ratio of times, its interval, and True if it is decided."""
     low, high = (None if pd.isna(row[end]) else 1 / float(row[end]) for end in ("high", "low"))
     return 1 / float(row["ratio"]), low, high, row["verdict"] in ("above", "below")
 

@@ -1,4 +1,4 @@
-"""The figures of a ladder of steps: how fast each is, where its time goes, what was counted.
+"""The figures of a ladder of steps: speeds, parts of the times, and counters.
 
 The shade of a step's bar shows its verdict: the step helps, makes no difference, hurts, or is
 undecided. A time is split into its parts, as shares of the whole. Counters are drawn along a sweep.
@@ -47,7 +47,7 @@ LOOKS: dict[str, Style] = {
     "below": {"facecolor": COLOURS[0], "edgecolor": COLOURS[0]},
     "inconclusive": {"facecolor": "white", "edgecolor": GREY},
 }
-"""A bar, by the verdict of its ratio."""
+"""The style of a bar, by the verdict of its ratio."""
 
 VERDICTS = {
     "above": "step_helps",
@@ -55,13 +55,13 @@ VERDICTS = {
     "below": "step_hurts",
     "inconclusive": "step_inconclusive",
 }
-"""The message that explains such a bar."""
+"""The legend of a bar, by the verdict of its ratio."""
 
 PART_SHADES = (
     *("#B4B4B4", "#777777", "#D9D9D9", "#D9BA77", "#29A385", "#0061E0", "#8FD3C1", "#240A66"),
     "#F0DFB8",
 )
-"""Greys of what comes before the work; then the file, the copies and the kernel between them."""
+"""Greys of start and compilation; then the colours of file, copies and kernel."""
 
 SWAPPED = {"above": "below", "below": "above"}
 """The verdict of the inverse of a ratio."""
@@ -260,7 +260,7 @@ def _profile_frame(experiment: Experiment, counters: Sequence[Metric]) -> pd.Dat
 
 
 def draw_profile(experiment: Experiment, languages: Sequence[str]) -> Figure | None:
-    """The shares and throughputs that were counted of each step along a sweep; None without any."""
+    """The counters of each step along a sweep, as shares and throughputs; None without any."""
     declared = experiment.benchmark.counters_on(experiment.runs[0]["device"])
     every = declared.get(step_metric(experiment).name, ())
     groups = [[c for c in every if c.unit == unit] for unit in PROFILED]

@@ -1,4 +1,4 @@
-"""Page one's strips of many implementations: how far each is from the best, over all settings.
+"""Page one's strips of many implementations: their shares of the best at all settings.
 
 A row an implementation, a panel a use; a tick is a setting, the dot the median of them.
 """
@@ -41,7 +41,7 @@ from flashlab.figures.style import (
 
 ROW_INCHES = 0.138
 GAP_POINTS = 6.0
-"""Between a panel and its columns of numbers."""
+"""The gap between a panel and its columns of numbers."""
 
 BAND = "#E6EEF5"
 PERCENT = 100.0
@@ -49,7 +49,7 @@ PERCENT = 100.0
 
 @dataclass(frozen=True)
 class Strip:
-    """A panel: a metric and, of each implementation at each setting, its distance from the best.
+    """A panel: a metric, and each implementation's distance from the best at each setting.
 
     It is in percent of the best's speed or, of an exact metric, a multiple of the least.
     """

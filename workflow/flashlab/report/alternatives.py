@@ -1,4 +1,4 @@
-"""The table of alternatives on page one: every attention, compiled and not, with what it takes."""
+"""The table of alternatives on page one: every attention's measurements, compiled and not."""
 
 from __future__ import annotations
 

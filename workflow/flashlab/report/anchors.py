@@ -1,4 +1,4 @@
-"""The texts of figures as WeasyPrint is to draw them: each from where it starts.
+"""Figures' texts anchored at their starts, as WeasyPrint draws them.
 
 A text with another anchor is a transparency group of its own there, of which some viewers cut off
 the left edge at a low zoom, and which takes 200 bytes.
@@ -47,5 +47,5 @@ def _from_its_start(found: re.Match[str]) -> str:
 
 
 def from_their_starts(svg: str) -> str:
-    """A figure with each of its level texts where it is, anchored at its start."""
+    """A figure with its level texts unmoved, each anchored at its start."""
     return _ANCHORED.sub(_from_its_start, svg)

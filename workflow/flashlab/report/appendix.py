@@ -1,4 +1,4 @@
-"""Method and definitions, and the appendix with every run."""
+"""Method, definitions, and the appendix with every run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The PDF's attachments, with which a reader can check every number without anything else.
+"""The PDF's attachments, by which a reader can check every number.
 
 All names are flat. ``records.jsonl.gz`` holds a line of JSON for each record,
 ``{"file": <its file name>, "record": <the whole record>}``, its keys in the file's order, so that

@@ -28,7 +28,7 @@ from flashlab.telling.values import (
 )
 
 _WORD = re.compile(r"[A-Za-z0-9]{2}")
-"""The end of what is shared and what follows, within a word."""
+"""A position within a word, where titles may not be parted."""
 
 DENSE = (700, 1400)
 """The letters of a story, beyond which it is set in smaller type to leave room for figures."""
@@ -155,7 +155,7 @@ def _density(data: ReportData, story: Sequence[Sentence], experiments: int) -> i
 def _table_caption(
     data: ReportData, group: Sequence[Experiment], table: Table, told: dict[frozenset[str], int]
 ) -> Tellable:
-    """A table's caption, and in which table the variants are that it leaves out."""
+    """A table's caption, with the number of the table that has the variants it leaves out."""
     assert table.caption is not None
     elsewhere = [
         say("table.elsewhere", variant=Heading(data.variant(variant)), number=number)
@@ -167,7 +167,7 @@ def _table_caption(
 
 
 def _settings(data: ReportData, group: Sequence[Experiment]) -> Tellable:
-    """The settings of several experiments: what they share, and what each of them differs in."""
+    """The settings of several experiments: those that they share, and those of each."""
     experiment = group[0]
     rows = [row for each in group for row in each.runs]
     fixed, differing = [], []

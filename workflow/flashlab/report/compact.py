@@ -1,4 +1,4 @@
-"""The compact table of a chapter: what a reader compares, without intervals and runs.
+"""The compact table of a chapter: its metrics without intervals and run numbers.
 
 Of two implementations a row is a value of the sweep, and their metrics stand side by side with how
 many times as good the other one is; of more, a row is an implementation, and the values of the
@@ -68,7 +68,7 @@ def _aligned(table: Table) -> Table:
 
 
 def _places(cell: Cell | Tellable) -> int | None:
-    """Digits after the point; None for what is no number, or has something behind it."""
+    """Digits after the point; None where the text is no number or goes on after it."""
     text = cell.text if isinstance(cell, Cell) and not cell.note else cell
     found = _NUMBER.fullmatch(text) if isinstance(text, str) else None
     return len(found[1] or ".") - 1 if found else None
@@ -147,7 +147,7 @@ def _pair_row(
     names: Sequence[str],
     metrics: Sequence[Metric],
 ) -> Iterator[Cell]:
-    """Each metric of both implementations, and how they compare."""
+    """Each metric of both implementations, and their ratio."""
     runs = [experiment.run_at(name, variant, value) for name in names]
     for metric in metrics:
         yield from (printed_value(data, experiment, run, metric) for run in runs)
@@ -211,7 +211,7 @@ def _pair_table(
 def _differing(
     data: ReportData, group: Sequence[Experiment], experiment: Experiment, variant: Variant
 ) -> Tellable:
-    """An experiment and its variant, by the parameters that tell it from others of its chapter."""
+    """An experiment and its variant, by the parameters that differ within its chapter."""
     several = len({variant for each in group for variant in each.variants}) > 1
     given: dict[str, Any] = {}
     for parameter in data.benchmark.stated([row for each in group for row in each.runs]):

@@ -74,7 +74,7 @@ WRITTEN_BY_OTHERS = ("device_name", "driver", "torch", "provider", "message", "c
 
 
 class ReportData:
-    """All that the report's parts look up.
+    """The data that the report's parts look up.
 
     `experiments` are the sections in order, numbered by their `ordinals`: those of the
     configuration, of which an imported folder may lack some. `summary` is the headline's; `runs`
@@ -271,7 +271,7 @@ class ReportData:
 
     @cached_property
     def effects(self) -> set[str]:
-        """The experiments of which it is drawn what a variant does (`figures.effects`)."""
+        """The experiments with a figure of a variant's effect (`figures.effects`)."""
         drawn = read_json(self.results / "overview" / "drawn.json")
         return {each.removeprefix(f"{EFFECTS}-") for each in drawn if each.startswith(EFFECTS)}
 

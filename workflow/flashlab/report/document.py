@@ -15,7 +15,7 @@ from flashlab.telling.values import Tellable, say
 
 @dataclass(frozen=True)
 class Link:
-    """A link to another place in the report: its anchor, and its text."""
+    """A link within the report: its anchor, and its text."""
 
     target: str
     text: Tellable
@@ -47,7 +47,7 @@ def run_cell(number: int) -> Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A table row: its cells (`Tellable` where the languages differ), anchor, and whose it is.
+    """A table row: its cells (`Tellable` where languages differ), anchor, and implementation.
 
     `first` begins a group of rows.
     """
@@ -120,7 +120,7 @@ class PrintedStatement:
 
 @dataclass(frozen=True)
 class Sentence:
-    """An observation in words, and the name of what it tells."""
+    """An observation in words, and its name."""
 
     text: Tellable
     name: str
@@ -142,7 +142,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Chapter:
-    """Neighbouring experiments together: what is printed of them; `sections` are the details.
+    """Neighbouring experiments together, as printed; `sections` are the details.
 
     Its table may stand `beside` the only figure that is not wide. One that has much to say is set
     in smaller type, by its `density`: 0, 1 or 2. The layout decides whether it `begins_page`, and
@@ -178,7 +178,7 @@ class Chapter:
 
 @dataclass(frozen=True)
 class ExperimentRow:
-    """An experiment on page one: its title, what is said of it, and small figures of it."""
+    """An experiment on page one: its title, its line, and its small figures."""
 
     number: int
     target: str
@@ -189,7 +189,7 @@ class ExperimentRow:
 
 @dataclass(frozen=True)
 class HeatCell:
-    """A place of the heat map: its text, whose it is, its run's number, and its colour.
+    """A cell of the heat map: its text, implementation, run number, and colour.
 
     `is_deep` is a colour on which text is white; `is_level` text is bold.
     """
@@ -224,7 +224,7 @@ class HeatMap:
 
 @dataclass(frozen=True)
 class MapCell:
-    """A place of the choice map: the name, what stands below it, and its colour's number.
+    """A cell of the choice map: the name, the text below it, and the number of its colour.
 
     `runs` are the numbers of the runs behind it, of those that it names.
     """
@@ -249,7 +249,7 @@ class ChoiceChart:
 
 @dataclass(frozen=True)
 class PrintedMap:
-    """The best implementations by setting and metric; the note says what else there is."""
+    """The best implementations by setting and metric; the note names the settings left out."""
 
     charts: Sequence[ChoiceChart]
     note: Tellable
@@ -295,7 +295,7 @@ class Implementations:
 
 @dataclass(frozen=True)
 class Environment:
-    """The machine, its ceilings, where the records disagree, and what was not measured well."""
+    """The machine, its ceilings, disagreements between records, and warnings."""
 
     facts: Sequence[tuple[Tellable, str]]
     peaks: Table | None

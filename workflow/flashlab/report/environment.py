@@ -1,4 +1,4 @@
-"""The machine and its ceilings, where records disagree about it, and warnings."""
+"""The machine and its ceilings, disagreements between records, and warnings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OPERATORS = {
     "partly": "counters.partly.operators",
     "uncounted": "counters.uncounted.operators",
 }
-"""Of how many runs the counters were read: of a GPU's kernels, of a CPU's operators."""
+"""The message on the runs with counters, of a GPU's kernels or of a CPU's operators."""
 
 MUST_AGREE = ("device_name", "driver", "torch", "dtype", "protocol")
 """Columns of the run table in which the records of one dataset must not differ."""
@@ -200,7 +200,7 @@ def _name_runs(numbers: Iterable[int]) -> str:
 
 
 def _run_cells(data: ReportData, run: RunRow) -> list[Cell]:
-    """A run's number, which leads to the appendix, and what tells it from the others."""
+    """A run's number, linked to the appendix, and the parameters that vary between runs."""
     # Dtype and device hardly ever vary.
     description = " ".join([run["implementation"], *data.benchmark.describe(run)])
     return [run_cell(data.number_of(run)), Cell(description)]
@@ -277,7 +277,7 @@ def _between(first: str, last: str) -> str:
 
 
 def _sittings(data: ReportData) -> Iterator[Tellable]:
-    """When and on what each sitting was measured."""
+    """The time and device of each sitting."""
     found = find_sittings(record for experiment in data.shown for record in experiment.records)
     devices = list(dict.fromkeys(sitting.device for sitting in found))
     named_alike = len({name for name, _ in devices}) < len(devices)
@@ -297,7 +297,7 @@ def _sittings(data: ReportData) -> Iterator[Tellable]:
 
 
 def _counted(data: ReportData) -> Iterator[Tellable]:
-    """Of how many runs the counters were read."""
+    """The number of runs whose counters were read."""
     if not data.benchmark.counters:
         return
     kinds = sorted({run["device"] for run in data.shown_runs})
@@ -335,7 +335,7 @@ def _wide(data: ReportData) -> Iterator[Tellable]:
 
 
 def _warnings(data: ReportData) -> Table | None:
-    """Each warning, how many runs carry it, and which."""
+    """A row for each warning: the number of runs that carry it, and these runs."""
     rows = [
         Row([say(WARNINGS[code]), len(numbers), _name_runs(numbers)])
         for code, numbers in sorted(data.warned.items(), key=lambda item: (-len(item[1]), item[0]))

@@ -74,7 +74,7 @@ def _chart(data: ReportData, experiment: Experiment, section: Section) -> dict[s
 def _point(
     data: ReportData, experiment: Experiment, run: Row, metrics: Sequence[str]
 ) -> dict[str, Any]:
-    """A run in a chart: where it stands, its number in the appendix, and what was measured.
+    """A run in a chart: its position, its number in the appendix, and its measurements.
 
     `along` are the sizes that vary along with the swept one; `status` says why there are no values.
     `values` has the value and the ends of its 95% interval for each metric, in their units.
@@ -94,7 +94,7 @@ def _point(
 
 
 def _figure_texts(data: ReportData) -> Iterator[Tellable]:
-    """The texts that the figures write in all languages, so that the page can show one alone.
+    """The figures' texts in all languages, so that the page can show one language alone.
 
     One that names a setting (the reference of a curve) stays in all of them.
     """

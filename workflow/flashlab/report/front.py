@@ -1,4 +1,4 @@
-"""Page one: what is wrong, the answer, the map with its figures, or a line an experiment."""
+"""Page one: failed checks, the answer, the map with its figures, or a line an experiment."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ OVERVIEW = {
     "split": ("split.label", "caption.split"),
     "profile": ("profile.label", "caption.profile.sizes"),
 }
-"""The label of each figure across experiments, its caption, and what is printed of that one."""
+"""The messages of each figure across experiments: its label, caption, and printed caption."""
 
 PAGE_ONE = ("strips", "longest", "clocks")
 """The ids of the figures that stand on page one where they are drawn."""
@@ -92,7 +92,7 @@ def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
 
 
 def shortened(front: Front) -> Front | None:
-    """Page one with less on it; None where nothing is left to leave out.
+    """Page one with one part less; None where no part can be left out.
 
     First the text is set smaller. Beside a map the experiments go next, each of which has a page;
     else their figures, from the last one on. Then the page's own figures go, and then the last of
@@ -113,7 +113,7 @@ def shortened(front: Front) -> Front | None:
 
 
 def fitted(front: Front, fits: Callable[[Front], bool]) -> Front:
-    """Page one with as much on it as `fits`, which lays it out: a few times, as that takes long."""
+    """Page one with as many parts as `fits`, which lays it out, allows, in few trials."""
     fronts = [front]
     while (shorter := shortened(fronts[-1])) is not None:
         fronts.append(shorter)
@@ -124,7 +124,7 @@ def fitted(front: Front, fits: Callable[[Front], bool]) -> Front:
 
 
 def _facts(data: ReportData) -> list[Tellable]:
-    """Device, power limit, number format, versions, how much was compared, date and dataset."""
+    """Device, power limit, number format, versions, number of runs, date and dataset."""
     shown = (data.summary, *data.experiments)
     days = sorted({r["started"][:10] for each in shown for r in each.records if r["started"]})
     devices = data.distinct("device_name")
@@ -194,7 +194,7 @@ def _names(data: ReportData) -> Tellable:
 
 
 def map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
-    """A cell as printed: a dot where nothing was measured, else what to use there.
+    """A cell as printed: a dot where nothing was measured, else the fastest implementation.
 
     Below it stands its least lead, where it is faster than all others; else what will do as well.
     """
@@ -213,13 +213,13 @@ def map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
 
 
 def _choice_map(data: ReportData, observation: Observation) -> PrintedMap:
-    """The map of what to use, a table for each use: rows of d and N, with and without the mask."""
+    """The map of the fastest, a table for each use: rows of d and N, with and without the mask."""
     benchmark, masks = data.benchmark, observation.facts["masks"]
     head_dim, length, mask = (benchmark.parameter(name) for name in ("head_dim", "seq_len", MASK))
     headings = [Listed(settings(benchmark, {MASK: value})) for value in masks]
 
     def place(cell: Mapping[str, Any] | None, given: Mapping[str, Any]) -> MapCell:
-        """A cell with the numbers of its runs: at these settings, of those that it names."""
+        """A cell with the run numbers of the implementations that it names at these settings."""
         runs = [
             data.number_of(run)
             for run in data.runs
@@ -258,7 +258,7 @@ def _headline_metrics(data: ReportData) -> list[Metric]:
 
 
 def _compared(data: ReportData, name: str, metric: Metric) -> tuple[float, str, int | None] | None:
-    """An implementation against the baseline in the headline: ratio, verdict, and its decimals.
+    """The ratio of an implementation to the baseline in the headline: value, verdict, decimals.
 
     The ratio of a sampled metric is how many times as good it is; of an exact one, its share. The
     verdict is above where it is better. None where nothing is compared.
@@ -335,7 +335,7 @@ def _figures_beside(data: ReportData, name: str, title: Tellable) -> list[Figure
 
 
 def _lines(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]:
-    """The experiments, a line each, as the story has them."""
+    """The story's line on each experiment."""
     by_name = {each.id.removeprefix("chapter-"): each for each in chapters}
     groups = {group[0].name: group for _, group in data.chapters}
     rows = []

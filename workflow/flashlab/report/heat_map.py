@@ -1,4 +1,4 @@
-"""The heat map: how near each implementation comes to the best, in percent of its speed.
+"""The heat map: each implementation's speed in percent of the best one's.
 
 A row for each setting, a column for each use and implementation. Whether one is slower than the
 best is decided in comparisons.csv, so that the table and the sentences agree.
@@ -22,13 +22,13 @@ from flashlab.report.document import HeatBlock, HeatCell, HeatMap
 from flashlab.telling.values import Label, heading, say
 
 LEAST_IMPLEMENTATIONS = 4
-"""From how many implementations on it says more than lines."""
+"""The fewest implementations for a heat map; fewer are compared by lines."""
 
 ROWS_OF_MANY = 60
 """The rows on paper where there are many runs, up to the end of an experiment."""
 
 SHADES = ("#FFFFFF", "#CFE0EF", "#7FB0D8", "#2F74B3", "#0B3D62")
-"""From nothing to the best: of one hue, so that lightness alone tells them apart."""
+"""The colours from 0 to the best: of one hue, so that they differ in lightness alone."""
 
 SPREAD = 1.35
 """The power of a share by which its colour is chosen, which tells the higher ones apart."""
@@ -38,7 +38,7 @@ DEEP = 0.66
 
 
 def shade(share: float) -> tuple[str, bool]:
-    """The colour of a share of the best, between two of `SHADES`; whether it is a deep one."""
+    """The colour of a share of the best, between two of `SHADES`; True for a dark one."""
     at = share**SPREAD * (len(SHADES) - 1)
     first = min(int(at), len(SHADES) - 2)
     channels = zip(*(bytes.fromhex(each[1:]) for each in SHADES[first : first + 2]), strict=True)

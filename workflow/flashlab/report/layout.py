@@ -74,7 +74,7 @@ class Block:
 
 @dataclass(frozen=True)
 class PageOfBlocks:
-    """A page: where it begins on the endless one, and what is left below its last block.
+    """A page: its beginning on the endless one, and the room below its last block, in pixels.
 
     Less than nothing is left below a block that is too high.
     """
@@ -85,7 +85,7 @@ class PageOfBlocks:
 
 @dataclass(frozen=True)
 class FigureRow:
-    """Figures that stand side by side: where, how high, and the columns of figures in it.
+    """Figures side by side: the row's top on the endless page, and its columns of figures.
 
     A column holds the ids of its figures, and what is empty below them, in pixels.
     """
@@ -230,7 +230,7 @@ class Galley:
     remarks: Mapping[str, float]
 
     def page_at(self, place: float) -> int:
-        """The number of the page that a place is on, from 0."""
+        """The number of the page with a position on the endless one, from 0."""
         return sum(page.top <= place + 1 for page in self.pages) - 1
 
     def rows_on(self, page: int) -> list[FigureRow]:
@@ -319,7 +319,7 @@ def heights_of(report: Report, more: Mapping[str, float]) -> dict[str, dict[str,
 
 
 def on_one_page(report: Report, results: Path, fonts: FontConfiguration, style: CSS) -> Report:
-    """The report with as much on page one as fits there.
+    """The report with as many parts on page one as fit there.
 
     Page one is laid out to find out: the length of a text does not tell how many lines it takes.
     Where much of it would be empty, the implementations are introduced there, if need be in smaller

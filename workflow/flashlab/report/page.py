@@ -40,7 +40,7 @@ _FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def _template(name: str) -> str:
-    """A file of ours, or a library's; nothing of a record is in it."""
+    """A file of templates/, which holds no text of a record."""
     return TEMPLATES.joinpath(name).read_text(encoding="utf-8")
 
 
@@ -90,7 +90,7 @@ class Page:
 
     @property
     def policy(self) -> str:
-        """The Content Security Policy: the inline style, these scripts, what is in the file."""
+        """The Content Security Policy: the inline style, these scripts, and the file's own data."""
         digests = (hashlib.sha256(s.encode()).digest() for s in (self.early_script, self.script))
         hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
         return (

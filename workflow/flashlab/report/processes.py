@@ -1,4 +1,4 @@
-"""In how many processes the runs were measured, how much those differ, and which ran in pairs."""
+"""The paragraphs on processes: their number, their spread, and the runs compared in pairs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNPAIRED = {
     "unknown": "method.unpaired.unknown",
     "apart": "method.unpaired.apart",
 }
-"""Why two runs at one setting are compared as independent."""
+"""The message for each reason why two runs at one setting are compared as independent."""
 
 
 def _spread(known: Sequence[Row]) -> dict[str, Tellable]:

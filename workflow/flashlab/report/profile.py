@@ -1,4 +1,4 @@
-"""A ladder step by step: each step's times beside the step before, and what was counted of it."""
+"""A ladder step by step: each step's times beside the step before, and its counters."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FALLEN = {
     "bank_conflicts": "column.fell.conflicts",
     "instructions": "column.fell.instructions",
 }
-"""The words for the counters of which one may say that a step made them fall."""
+"""The message for each counter that a step can reduce."""
 
 
 def _fallen(fall: Fall | None) -> list[Cell | Tellable]:

@@ -151,7 +151,7 @@ def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | Non
 
 
 def other_software(attachments: Mapping[str, bytes]) -> list[str]:
-    """The parts of the stated software that are others than here, such as ``weasyprint``."""
+    """The names of stated software that differs from that here, such as ``weasyprint``."""
     return differing_parts(stated_software(attachments))
 
 

@@ -143,13 +143,13 @@ _LEAD = re.compile(r"^([^:：]{1,120}?[:：](?:</span>)?)")
 
 
 def _led(text: Markup) -> Markup:
-    """A sentence with what it is about, up to its first colon, in bold."""
+    """A sentence with its subject, up to the first colon, in bold."""
     return Markup(_LEAD.sub(r"<b>\1</b>", str(text)))
 
 
 @jinja2.pass_context
 def _tell(context: jinja2.runtime.Context, told: Tellable, language: str) -> Markup:
-    """A value as it is set in a language."""
+    """A value as printed in a language."""
     return typeset(context["tellers"][language].tell(told), language)
 
 

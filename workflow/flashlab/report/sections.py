@@ -98,7 +98,7 @@ def _question(data: ReportData, experiment: Experiment) -> Tellable:
 def _range(
     data: ReportData, experiment: Experiment, runs: Sequence[RunRow], metric: Metric, several: bool
 ) -> Tellable:
-    """The lowest and the highest of several runs in one metric, by the medians, and whose it is."""
+    """A sentence on the lowest and the highest median of a metric, and the runs they are of."""
     told: dict[str, Tellable] = {"metric": Label(metric.labels), "unit": metric.unit}
 
     def value(run: RunRow) -> Any:

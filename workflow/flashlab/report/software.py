@@ -22,7 +22,7 @@ FILES = ("data/devices.csv", "data/published/claims.yaml")
 """The files that they read beside the records and the templates."""
 
 TEXT_SUFFIXES = (".conf", ".css", ".j2", ".po")
-"""Of the templates that a report is rendered with; the fonts are stated one by one."""
+"""The folders of templates that decide a report; fonts are stated one by one."""
 
 PACKAGES = (
     *("babel", "fonttools", "jinja2", "markdown-it-py", "matplotlib", "numpy", "pandas"),
@@ -75,7 +75,7 @@ def software() -> dict[str, Any]:
 
 
 def differing_parts(stated: Any) -> list[str]:
-    """The parts of `software` that are stated to be others than here, such as ``weasyprint``.
+    """The names in `software` that are stated to differ from here, such as ``weasyprint``.
 
     ``flashlab`` where nothing is stated, or in another form.
     """

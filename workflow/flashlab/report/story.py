@@ -22,7 +22,7 @@ def sentence(data: ReportData, observation: Observation) -> Sentence:
 
 
 def observations_of(data: ReportData) -> list[Observation]:
-    """Everything that the report says, in its order."""
+    """The observations of the dataset, in the report's order."""
     return read_observations(data.results / OBSERVATIONS)
 
 
