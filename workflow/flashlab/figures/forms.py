@@ -141,15 +141,15 @@ def _lines(
     experiment: Experiment, names: Sequence[str], metrics: Sequence[Metric]
 ) -> dict[Any, list[str]]:
     """The statuses of each line's values; variants with the same exact values are one line."""
-    found: dict[Any, list[str]] = {}
+    statuses: dict[Any, list[str]] = {}
     for name in names:
         for variant in experiment.variants:
             rows = [row for m in metrics for row in experiment.metric_rows(name, variant, m.name)]
             said = tuple((row["value"], row["status"]) for row in rows)
             is_exact = all(metric.exact for metric in metrics)
             if rows:
-                found[name, said if is_exact else variant] = [row["status"] for row in rows]
-    return found
+                statuses[name, said if is_exact else variant] = [row["status"] for row in rows]
+    return statuses
 
 
 def size_of(experiment: Experiment, figure: Mapping[str, Any]) -> Size:

@@ -341,17 +341,17 @@ def longest_sweeps(experiments: Sequence[Experiment]) -> list[Experiment]:
     sweeps = [each for each in experiments if each.is_ordered]
     along = [each for each in sweeps if each.parameter == sweeps[0].parameter]
     top = max((each.values[-1] for each in along), default=0)
-    found: dict[Variant, Experiment] = {}
+    by_variant: dict[Variant, Experiment] = {}
     for experiment in along:
-        first = next(iter(found.values()), experiment)
+        first = next(iter(by_variant.values()), experiment)
         is_alike = (first.values, first.implementations) == (
             experiment.values,
             experiment.implementations,
         )
         if experiment.values[-1] == top and is_alike:
             for variant in experiment.variants:
-                found.setdefault(variant, experiment.in_variant(variant))
-    return list(found.values())
+                by_variant.setdefault(variant, experiment.in_variant(variant))
+    return list(by_variant.values())
 
 
 def draw_longest(experiments: Sequence[Experiment], languages: Sequence[str]) -> Figure | None:

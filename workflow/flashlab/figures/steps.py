@@ -76,9 +76,9 @@ CLOCKS: Sequence[Style] = (
 MOST_PANELS = 2
 
 PROFILED = {"%": ("%", 1.0), "B": ("GB/s", 1e6)}
-"""By the unit of the counters that are drawn: the unit shown, and what a value is divided by.
+"""The printed unit and the divisor of a counter's values, by the counter's unit.
 
-Bytes are drawn per second: those of a millisecond in millions are those of a second in billions.
+Bytes are drawn per second: 10⁶ bytes in a millisecond are 1 GB/s.
 """
 
 PROFILE_INCHES = 0.8
@@ -110,7 +110,7 @@ def _gains(
     ]
     columns = (mine[name] for name in ("subject", "reference", "ratio", "verdict"))
     rows = {(a, b): (float(x), str(word)) for a, b, x, word in zip(*columns, strict=True)}
-    found = {}
+    by_name = {}
     for before, name in experiment.steps:
         for subject, reference in ((name, before), (before, name)):
             if (subject, reference) not in rows:
@@ -118,17 +118,17 @@ def _gains(
             ratio, verdict = rows[subject, reference]
             if (subject == name) != metric.higher_is_better:
                 ratio, verdict = 1 / ratio, SWAPPED.get(verdict, verdict)
-            found[name] = ratio, verdict
-    return found
+            by_name[name] = ratio, verdict
+    return by_name
 
 
 def _draw_panel(axes: Axes, experiment: Experiment, comparisons: pd.DataFrame, value: int) -> None:
-    """The speed of each step as a multiple of that of the first one that has any."""
+    """Bars of each step's speed, as a multiple of the first measured step's."""
     metric, names = step_metric(experiment), experiment.step_names
     name_rows(axes, names)
     title_panel(axes, [f"{experiment.parameter.symbol} = {value}"])
     values = _values_at(experiment, value, [metric.name])
-    medians = {name: held[metric.name] for name, held in values.items() if held}
+    medians = {name: row[metric.name] for name, row in values.items() if row}
     if not medians:
         return
     factors = {name: next(iter(medians.values())) / median for name, median in medians.items()}
@@ -171,7 +171,7 @@ def draw_steps(
 def draw_clocks(experiment: Experiment, languages: Sequence[str]) -> Figure | None:
     """The times of each step by every clock at the last value of a sweep; None without several.
 
-    The clocks are those that steps are compared by, and the whole time that others are part of.
+    The clocks are the metrics that rank steps, and the time of the whole process.
     """
     benchmark, value = experiment.benchmark, experiment.values[-1]
     clocks = [metric for metric in compared_metrics(benchmark) if metric.unit == "ms"]

@@ -70,8 +70,8 @@ def _aligned(table: Table) -> Table:
 def _places(cell: Cell | Tellable) -> int | None:
     """Digits after the point; None where the text is no number or goes on after it."""
     text = cell.text if isinstance(cell, Cell) and not cell.note else cell
-    found = _NUMBER.fullmatch(text) if isinstance(text, str) else None
-    return len(found[1] or ".") - 1 if found else None
+    match = _NUMBER.fullmatch(text) if isinstance(text, str) else None
+    return len(match[1] or ".") - 1 if match else None
 
 
 def printed_value(
@@ -102,23 +102,23 @@ def _caption(
 ) -> Tellable:
     """A table's caption: its metrics, and the meaning of bold where there is any."""
     exact = [Label(metric.labels) for metric in metrics if metric.exact]
-    told = [say("caption.compact")]
+    parts = [say("caption.compact")]
     if exact:
-        told = [say("caption.compact.exact", exact=Listed(exact))]
+        parts = [say("caption.compact.exact", exact=Listed(exact))]
     if any(isinstance(cell, Cell) and cell.strong for row in rows for cell in row.cells):
-        told.append(say(bold))
-    return in_turn(told)
+        parts.append(say(bold))
+    return in_turn(parts)
 
 
 # Two implementations
 
 
-def _ratio_cell(found: Comparison | None, data: ReportData) -> Cell:
+def _ratio_cell(comparison: Comparison | None, data: ReportData) -> Cell:
     """The gain of one implementation over another, with the sign of the verdict."""
-    if found is None:
+    if comparison is None:
         return Cell("–")
-    places = places_of(found.low, found.ratio, found.high)
-    return ratio_cell(data, found.ratio, found.verdict, places)
+    places = places_of(comparison.low, comparison.ratio, comparison.high)
+    return ratio_cell(data, comparison.ratio, comparison.verdict, places)
 
 
 def places_of(low: float | None, ratio: float, high: float | None) -> int | None:
@@ -225,15 +225,15 @@ def _differing(
 
 def _best(experiment: Experiment, variant: Variant, metric: Metric) -> dict[int, list[str]]:
     """The implementations within the margin of the best, by value of the sweep."""
-    found: dict[int, dict[str, float]] = {}
+    values: dict[int, dict[str, float]] = {}
     for name in experiment.implementations:
         for row in experiment.metric_rows(name, variant, metric.name):
             if row["status"] == "ok":
-                found.setdefault(experiment.value_of(row), {})[name] = row["value"]
+                values.setdefault(experiment.value_of(row), {})[name] = row["value"]
     best = max if metric.higher_is_better else min
     return {
         value: [n for n, each in of.items() if not _is_beyond(each, best(of.values()))]
-        for value, of in found.items()
+        for value, of in values.items()
         if len(of) > 1
     }
 
@@ -290,18 +290,17 @@ def _several_table(
 def compact_table(
     data: ReportData,
     group: Sequence[Experiment],
-    told: Collection[frozenset[str]],
+    printed: Collection[frozenset[str]],
     *,
     narrow: bool = False,
 ) -> Table | None:
-    """The table of a chapter, with its caption; None where nothing gave numbers.
+    """The table of a chapter, with its caption.
 
-    Nor have alternatives one, and all steps of a ladder, which are a table on page one.
+    None without numbers, of alternatives, and of a ladder's steps, whose table is on page one.
 
     A `narrow` one has the total and the exact metrics alone; of more than two implementations these
-    at the last value. A variant
-    whose runs an earlier chapter's table holds (`told`, sets of record names) is left out where
-    another one remains.
+    at the last value. A variant whose runs are in the table of an earlier chapter (`printed`, sets
+    of record names) is left out, unless no other one remains.
     """
     ladder = ladder_of(data.experiments)
     is_ladder = ladder is not None and group == [ladder] and not ladder.is_simulated
@@ -310,7 +309,7 @@ def compact_table(
     if all(run["status"] != "ok" for experiment in group for run in experiment.runs):
         return None
     every = [(experiment, variant) for experiment in group for variant in experiment.variants]
-    fresh = [pair for pair in every if records_of(*pair) not in told] or every
+    fresh = [pair for pair in every if records_of(*pair) not in printed] or every
     names = [name for name in group[0].implementations if name == data.baseline]
     names += [name for name in group[0].implementations if name != data.baseline]
     if len(group) == 1 and len(names) == 2 and data.baseline in names:

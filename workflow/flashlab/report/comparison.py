@@ -49,10 +49,10 @@ def _table(data: ReportData) -> Table:
         *(say("column.error", compared=heading(each)) for each in gated.values()),
     ]
     unchecked = "caption.implementations.unchecked"
-    told = [say(unchecked if data.is_unchecked else "caption.implementations")]
+    captions = [say(unchecked if data.is_unchecked else "caption.implementations")]
     if any(run["gate"] and "plain_errors" in run["gate"] for run in data.runs):
-        told.append(say("caption.implementations.plain"))
-    return Table(columns, rows, numeric=range(3, len(columns)), caption=in_turn(told))
+        captions.append(say("caption.implementations.plain"))
+    return Table(columns, rows, numeric=range(3, len(columns)), caption=in_turn(captions))
 
 
 def render_implementations(data: ReportData) -> Implementations:

@@ -49,10 +49,10 @@ def _wrong(data: ReportData, name: str, mine: Sequence[RunRow]) -> Tellable:
     checked = sum(run["status"] in ("ok", "incorrect") for run in mine)
     counts: dict[str, Tellable] = {"implementation": name, "count": len(wrong), "checked": checked}
     failing = _failing(data, name, wrong)
-    found = [worst for run in wrong if (worst := _worst(run))]
-    if len(found) < len(wrong):
+    errors = [worst for run in wrong if (worst := _worst(run))]
+    if len(errors) < len(wrong):
         return in_turn([say("correctness.wrong.unmeasured", **counts), failing])
-    error, compared, tolerance = max(found)
+    error, compared, tolerance = max(errors)
     # A text by language where the benchmark has words for what its gate compares.
     labels = data.benchmark.gated.get(compared)
     said = say(
@@ -103,10 +103,10 @@ def run_links(data: ReportData, runs: Sequence[RunRow]) -> list[Link]:
 
     The first says what they are.
     """
-    found = stretches(map(data.number_of, runs)).items()
+    by_first = stretches(map(data.number_of, runs)).items()
     return [
         Link(f"run-{first}", text if position else say("link.runs", runs=text))
-        for position, (first, text) in enumerate(found)
+        for position, (first, text) in enumerate(by_first)
     ]
 
 

@@ -149,11 +149,11 @@ class ReportData:
     @cached_property
     def warned(self) -> dict[str, list[int]]:
         """The numbers of the runs that carry each warning, by its code."""
-        found: dict[str, list[int]] = {}
+        by_code: dict[str, list[int]] = {}
         for run in self.runs:
             for code in {warning["code"] for warning in run["warnings"] or ()}:
-                found.setdefault(code, []).append(self.number_of(run))
-        return found
+                by_code.setdefault(code, []).append(self.number_of(run))
+        return by_code
 
     @property
     def is_imported(self) -> bool:
@@ -191,8 +191,8 @@ class ReportData:
     @cached_property
     def shown_runs(self) -> list[Row]:
         """The runs of those, in order of their numbers."""
-        found = {run["record"] for experiment in self.shown for run in experiment.runs}
-        return [run for run in self.runs if run["record"] in found]
+        shown = {run["record"] for experiment in self.shown for run in experiment.runs}
+        return [run for run in self.runs if run["record"] in shown]
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
@@ -230,8 +230,8 @@ class ReportData:
         None where either has no numbers.
         """
         key = (experiment.name, variant_words(variant), metric.name, *names, value)
-        found = self._compared.get(key)
-        return found.gain(metric.higher_is_better) if found else None
+        comparison = self._compared.get(key)
+        return comparison.gain(metric.higher_is_better) if comparison else None
 
     @property
     def on_cpu(self) -> bool:
@@ -318,9 +318,9 @@ class ReportData:
 
     # Pieces in words
 
-    def told(self, told: Tellable) -> list[str]:
+    def in_words(self, value: Tellable) -> list[str]:
         """A value in words, in each of the report's languages."""
-        return [teller.tell(told) for teller in self.tellers]
+        return [teller.tell(value) for teller in self.tellers]
 
     def variant(self, variant: Variant) -> Tellable:
         """A variant in words; empty where the benchmark has none."""
@@ -399,5 +399,5 @@ def with_unit(metric: Metric, label: Tellable | None = None) -> Tellable:
 
 def stretches(numbers: Iterable[int]) -> dict[int, str]:
     """The stretches of consecutive numbers, by their first: 1, 2, 3, 7 are ``1–3`` and ``7``."""
-    found = neighbours(sorted(set(numbers)))
-    return {each[0]: "–".join(dict.fromkeys(map(str, (each[0], each[-1])))) for each in found}
+    ends = [(each[0], each[-1]) for each in neighbours(sorted(set(numbers)))]
+    return {first: "–".join(dict.fromkeys(map(str, (first, last)))) for first, last in ends}

@@ -75,15 +75,15 @@ class Table:
 
 def grouped(rows: Iterable[Row], end: int = 1) -> list[Row]:
     """Rows in groups that are alike in so many first cells, which the first of each has alone."""
-    found, before = list[Row](), None
+    shown, before = list[Row](), None
     for row in rows:
         alike = [*row.cells[:end]]
         if alike == before:
-            found.append(replace(row, cells=[*[""] * end, *row.cells[end:]]))
+            shown.append(replace(row, cells=[*[""] * end, *row.cells[end:]]))
         else:
-            found.append(replace(row, first=True))
+            shown.append(replace(row, first=True))
         before = alike
-    return found
+    return shown
 
 
 def table_of(keys: Iterable[str], rows: Sequence[Row], **more: Any) -> Table | None:
@@ -167,13 +167,13 @@ class Chapter:
     @property
     def rows(self) -> list[list[FigureEntry]]:
         """The figures in rows: a wide one alone, neighbouring others together."""
-        found: list[list[FigureEntry]] = []
+        rows: list[list[FigureEntry]] = []
         for figure in self.figures:
-            if found and not figure.wide and not found[-1][0].wide:
-                found[-1].append(figure)
+            if rows and not figure.wide and not rows[-1][0].wide:
+                rows[-1].append(figure)
             else:
-                found.append([figure])
-        return found
+                rows.append([figure])
+        return rows
 
 
 @dataclass(frozen=True)

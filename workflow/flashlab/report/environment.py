@@ -77,10 +77,10 @@ def render_environment(data: ReportData) -> Environment:
         notices.append(say("source_changed", implementations=Listed(changed)))
     if dirty := {data.number_of(r) for r in data.records if str(r["commit"]).endswith(DIRTY)}:
         listed = [*stretches(dirty).values()]
-        told = say("environment.dirty", count=len(dirty), runs=Listed(listed))
+        notice = say("environment.dirty", count=len(dirty), runs=Listed(listed))
         if len(listed) > MOST_STRETCHES:
-            told = say("environment.dirty.many", count=len(dirty), total=total)
-        notices.append(told)
+            notice = say("environment.dirty.many", count=len(dirty), total=total)
+        notices.append(notice)
     notices += _import_notices(data)
     if warned := len({n for code, runs in data.warned.items() for n in runs if code != "imported"}):
         notices.append(say("environment.warned", count=warned, total=total))
@@ -144,12 +144,12 @@ def _measured(data: ReportData, dtypes: Sequence[str]) -> Iterator[list[Tellable
     if ceilings is None:
         return
     unit = FLOPS[data.benchmark.rate_unit]
-    found = [(ceilings.matrix.get(dtype), unit) for dtype in dtypes] + [(ceilings.copy, 1e9)]
-    falling = any(ceiling is not None and ceiling.sustained for ceiling, _ in found)
+    scales = [(ceilings.matrix.get(dtype), unit) for dtype in dtypes] + [(ceilings.copy, 1e9)]
+    falling = any(ceiling is not None and ceiling.sustained for ceiling, _ in scales)
     for state in ("initial", "sustained") if falling else ("measured",):
         rates = [
             ceiling.rates.get(state, ceiling.rate) / per if ceiling else None
-            for ceiling, per in found
+            for ceiling, per in scales
         ]
         name = say(STATES[state], device=", ".join(data.distinct("device_name")))
         yield [name, *(data.number(rate, 3) for rate in rates)]
@@ -232,27 +232,27 @@ def disagreements(data: ReportData) -> list[Disagreement]:
     for name in sorted({record["implementation"] for record in measured}):
         mine = [record for record in measured if record["implementation"] == name]
         asked.append(("provider", name, mine))
-    found = []
+    fields = []
     for column, implementation, rows in asked:
         stated: dict[str, list[RunRow]] = {}
         for row in rows:
             stated.setdefault(row[column] or "", []).append(row)
         if len(stated) > 1:
-            found.append(Disagreement(column, implementation, dict(sorted(stated.items()))))
-    return found
+            fields.append(Disagreement(column, implementation, dict(sorted(stated.items()))))
+    return fields
 
 
-def how_far_records_agree(found: Sequence[Disagreement]) -> str:
+def how_far_records_agree(fields: Sequence[Disagreement]) -> str:
     """``differs`` where two records state different things, else ``unstated`` or ``agrees``."""
-    if any(len(each.records.keys() - {""}) > 1 for each in found):
+    if any(len(each.records.keys() - {""}) > 1 for each in fields):
         return "differs"
-    return "unstated" if found else "agrees"
+    return "unstated" if fields else "agrees"
 
 
-def _varying(data: ReportData, found: Sequence[Disagreement]) -> Table | None:
+def _varying(data: ReportData, fields: Sequence[Disagreement]) -> Table | None:
     """A row for each value of a field in which records disagree, with these records."""
     rows = []
-    for each in found:
+    for each in fields:
         name = say(FIELDS[each.column], implementation=each.implementation)
         for stated, records in each.records.items():
             cells: list[Cell | Tellable] = [
@@ -278,22 +278,22 @@ def _between(first: str, last: str) -> str:
 
 def _sittings(data: ReportData) -> Iterator[Tellable]:
     """The time and device of each sitting."""
-    found = find_sittings(record for experiment in data.shown for record in experiment.records)
-    devices = list(dict.fromkeys(sitting.device for sitting in found))
+    sittings = find_sittings(record for experiment in data.shown for record in experiment.records)
+    devices = list(dict.fromkeys(sitting.device for sitting in sittings))
     named_alike = len({name for name, _ in devices}) < len(devices)
-    for number, sitting in enumerate(found, start=1):
+    for number, sitting in enumerate(sittings, start=1):
         # The UUID itself would be of no use to a reader, and identifies the machine.
         gpu = f" ({devices.index(sitting.device) + 1})" if named_alike else ""
-        told: dict[str, Tellable] = {
+        params: dict[str, Tellable] = {
             "number": number,
             "device": f"{sitting.device[0]}{gpu}",
             "count": len(sitting.records),
             "when": _between(sitting.first, sitting.last),
         }
-        if (beside := gpus_at_once(sitting, found) or 1) > 1:
-            yield say("environment.sitting_beside", gpus=beside, **told)
+        if (beside := gpus_at_once(sitting, sittings) or 1) > 1:
+            yield say("environment.sitting_beside", gpus=beside, **params)
         else:
-            yield say("environment.sitting", **told)
+            yield say("environment.sitting", **params)
 
 
 def _counted(data: ReportData) -> Iterator[Tellable]:

@@ -109,12 +109,14 @@ def _figure_texts(data: ReportData) -> Iterator[Tellable]:
             yield Label(metric.part)
     languages = data.languages
     for key in messages(languages[0], "figures"):
-        found = {language: messages(language, "figures")[key] for language in languages}
-        if any("{metric}" in text for text in found.values()):
+        label_of = {language: messages(language, "figures")[key] for language in languages}
+        if any("{metric}" in text for text in label_of.values()):
             for metric in benchmark.metrics:
                 for label in (Label(metric.labels), heading(metric.labels)):
-                    told = dict(zip(languages, data.told(label), strict=True))
-                    yield Label({key: text.format(metric=told[key]) for key, text in found.items()})
-        elif not any("{" in text for text in found.values()):
-            yield Label(found)
+                    texts = dict(zip(languages, data.in_words(label), strict=True))
+                    yield Label(
+                        {key: text.format(metric=texts[key]) for key, text in label_of.items()}
+                    )
+        elif not any("{" in text for text in label_of.values()):
+            yield Label(label_of)
     yield from (Label(experiment.plan["title"]) for experiment in data.experiments)

@@ -81,14 +81,14 @@ def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
 
     Those of single experiments are left out.
     """
-    folder, found = data.results / "overview", {}
+    folder, figures = data.results / "overview", {}
     for figure in read_json(folder / "drawn.json"):
         if not figure.startswith((SPEEDUPS, EFFECTS)):
             label, caption, *short = map(say, OVERVIEW[figure])
             printed = short[0] if short else None
             path = folder / f"{figure}.svg"
-            found[figure] = FigureEntry(f"figure-{figure}", path, label, caption, printed)
-    return found
+            figures[figure] = FigureEntry(f"figure-{figure}", path, label, caption, printed)
+    return figures
 
 
 def shortened(front: Front) -> Front | None:
@@ -185,7 +185,7 @@ def _names(data: ReportData) -> Tellable:
         if kernel := kernel_of_torch(data, name):
             label = say("front.kernel_of_torch", label=label, kernel=kernel)
         # Without case and spaces, ``SDPA math`` says no more than ``SdpaMath``.
-        if {text.casefold().replace(" ", "") for text in data.told(label)} != {name.casefold()}:
+        if {text.casefold().replace(" ", "") for text in data.in_words(label)} != {name.casefold()}:
             named.append(say("front.name", name=name, label=label))
     return clauses(named)
 
@@ -266,10 +266,11 @@ def _compared(data: ReportData, name: str, metric: Metric) -> tuple[float, str, 
     summary, names = data.summary, (name, data.baseline)
     (value, *_), (variant, *_) = summary.values, summary.variants
     if not metric.exact:
-        found = data.gain(summary, variant, metric, names, value)
-        if found is None:
+        comparison = data.gain(summary, variant, metric, names, value)
+        if comparison is None:
             return None
-        return found.ratio, found.verdict, places_of(found.low, found.ratio, found.high)
+        places = places_of(comparison.low, comparison.ratio, comparison.high)
+        return comparison.ratio, comparison.verdict, places
     runs = [summary.run_at(each, variant, value) for each in names]
     ends = [summary.metric_row(run, metric.name)["value"] for run in runs if run]
     if len(ends) < 2 or None in ends:
@@ -282,8 +283,8 @@ def _compared(data: ReportData, name: str, metric: Metric) -> tuple[float, str, 
 def _with_ratio(data: ReportData, run: RunRow, metric: Metric) -> Cell:
     """A value with the verdict's sign and the ratio beside it: ``▲ 4.00×``."""
     name, note = run["implementation"], ""
-    if name != data.baseline and (found := _compared(data, name, metric)):
-        ratio, verdict, places = found
+    if name != data.baseline and (comparison := _compared(data, name, metric)):
+        ratio, verdict, places = comparison
         note = f"{SIGNS[verdict]} {data.ratio(ratio, places)}×"
     return replace(data.value(data.summary.metric_row(run, metric.name)), note=note)
 
@@ -291,9 +292,9 @@ def _with_ratio(data: ReportData, run: RunRow, metric: Metric) -> Cell:
 def _ratio_rows(data: ReportData, names: Iterable[str], metrics: Sequence[Metric]) -> Iterator[Row]:
     """A row of ratios for each implementation that is compared with the baseline."""
     for name in names:
-        found = [_compared(data, name, metric) for metric in metrics]
-        if name != data.baseline and any(found):
-            ratios = [ratio_cell(data, *each) if each else Cell("") for each in found]
+        comparisons = [_compared(data, name, metric) for metric in metrics]
+        if name != data.baseline and any(comparisons):
+            ratios = [ratio_cell(data, *each) if each else Cell("") for each in comparisons]
             label = say("headline.ratio", name=name, baseline=data.baseline)
             yield Row([label, *ratios], implementation=name, first=True)
 

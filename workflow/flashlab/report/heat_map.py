@@ -139,9 +139,9 @@ def render_heat_map(data: ReportData) -> HeatMap | None:
 
 def printed_blocks(blocks: list[HeatBlock]) -> list[HeatBlock]:
     """The first blocks, up to `ROWS_OF_MANY` rows, at least one."""
-    found = blocks[:1]
+    printed = blocks[:1]
     for block in blocks[1:]:
-        if sum(len(each.rows) for each in [*found, block]) > ROWS_OF_MANY:
+        if sum(len(each.rows) for each in [*printed, block]) > ROWS_OF_MANY:
             break
-        found.append(block)
-    return found
+        printed.append(block)
+    return printed

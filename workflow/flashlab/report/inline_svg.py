@@ -64,8 +64,8 @@ class FigureLanguages:
     def split(self, text: str) -> list[Part]:
         """The parts of a text of a figure; one part without a language if it is the same in all."""
         for joined, parts in self._pairs.items():
-            before, found, after = text.partition(joined)
-            if found:
+            before, shared, after = text.partition(joined)
+            if shared:
                 return [*self._rest(before), *parts, *self._rest(after)]
         return [(text, self._language_of(text))]
 

@@ -175,15 +175,15 @@ def _blocks(box: Any, begins: bool) -> Iterator[Block]:
 
 def _in_order(blocks: Iterable[Block]) -> list[Block]:
     """Blocks from top to bottom; those that stand side by side are one."""
-    found: list[Block] = []
+    ordered: list[Block] = []
     for block in blocks:
-        if found and not block.begins and block.top < found[-1].bottom - 1:
-            before = found[-1]
+        if ordered and not block.begins and block.top < ordered[-1].bottom - 1:
+            before = ordered[-1]
             bottom = max(before.bottom, block.bottom)
-            found[-1] = Block(before.top, bottom, block.is_head, before.begins)
+            ordered[-1] = Block(before.top, bottom, block.is_head, before.begins)
         else:
-            found.append(block)
-    return found
+            ordered.append(block)
+    return ordered
 
 
 def _figure_rows(box: Any) -> Iterator[FigureRow]:
@@ -229,9 +229,9 @@ class Galley:
     plates: Mapping[str, tuple[float, float]]
     remarks: Mapping[str, float]
 
-    def page_at(self, place: float) -> int:
+    def page_at(self, top: float) -> int:
         """The number of the page with a position on the endless one, from 0."""
-        return sum(page.top <= place + 1 for page in self.pages) - 1
+        return sum(page.top <= top + 1 for page in self.pages) - 1
 
     def rows_on(self, page: int) -> list[FigureRow]:
         """The rows of figures on a page, from top to bottom."""
@@ -291,7 +291,7 @@ def _address(figure: FigureEntry) -> str:
 
 def grown(galley: Galley) -> dict[str, float]:
     """The millimetres that each figure grows by to fill its page, by its id."""
-    found: dict[str, float] = {}
+    by_id: dict[str, float] = {}
     for number, page in enumerate(galley.pages):
         rows = galley.rows_on(number)
         stacked = stacked_in(rows)
@@ -299,20 +299,20 @@ def grown(galley: Galley) -> dict[str, float]:
         for row in rows:
             for ids, empty in row.columns:
                 more = empty + free / stacked * row.stacked / len(ids)
-                found |= dict.fromkeys(ids, max(-LESS_MM, min(MOST_MM, more / MM)))
-    return found
+                by_id |= dict.fromkeys(ids, max(-LESS_MM, min(MOST_MM, more / MM)))
+    return by_id
 
 
 def heights_of(report: Report, more: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """The height of each figure in mm by its experiment and id; `more` is by how much it grows."""
-    found: dict[str, dict[str, float]] = {}
+    heights: dict[str, dict[str, float]] = {}
     for section in report.sections:
         for figure in section.figures:
             if figure.least_mm is not None:
                 height = figure.least_mm + more.get(figure.id, 0.0)
-                of_experiment = found.setdefault(figure.path.parent.name, {})
+                of_experiment = heights.setdefault(figure.path.parent.name, {})
                 of_experiment[figure.path.stem] = STEP_MM * math.floor(height / STEP_MM)
-    return found
+    return heights
 
 
 # The report

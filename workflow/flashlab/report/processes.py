@@ -71,7 +71,7 @@ def _pairing(one: Sequence[Place | None], other: Sequence[Place | None]) -> str:
 
 def pairings(experiments: Sequence[Experiment]) -> Counter[str]:
     """The number of pairs of runs at one setting by `_pairing`."""
-    found: Counter[str] = Counter()
+    counts_by_reason: Counter[str] = Counter()
     pairs: dict[tuple[str, str], list[int]] = {}
     for setting in settings_of(experiments):
         places = {
@@ -82,16 +82,16 @@ def pairings(experiments: Sequence[Experiment]) -> Counter[str]:
             if (why := _pairing(ones, others)) == "paired":
                 pairs.setdefault((one, other), []).append(len(pair_up(ones, others)))
             else:
-                found[why] += 1
+                counts_by_reason[why] += 1
     for counts in pairs.values():
-        found["paired" if tells_spread(counts) else "few"] += len(counts)
-    return found
+        counts_by_reason["paired" if tells_spread(counts) else "few"] += len(counts)
+    return counts_by_reason
 
 
-def _told_pairings(found: Counter[str]) -> Tellable:
+def _describe_pairings(pairs: Counter[str]) -> Tellable:
     """The number of paired comparisons, and the reasons why others are not paired."""
-    paired, count = found["paired"], found.total()
-    why = clauses(say(key, count=found[code]) for code, key in UNPAIRED.items() if found[code])
+    paired, count = pairs["paired"], pairs.total()
+    why = clauses(say(key, count=pairs[code]) for code, key in UNPAIRED.items() if pairs[code])
     if paired == count:
         return say("method.paired.all", count=count)
     if paired:
@@ -115,6 +115,6 @@ def describe_processes(data: ReportData) -> list[Tellable]:
     known = [row for row in rows if row["deviation"] is not None]
     if all(map(is_imported, data.shown_runs)):
         return [_of_files(data, counts, known)]
-    found = [_of_processes(counts, known)]
+    paragraphs = [_of_processes(counts, known)]
     paired = pairings(data.shown)
-    return [*found, _told_pairings(paired)] if known and paired else found
+    return [*paragraphs, _describe_pairings(paired)] if known and paired else paragraphs

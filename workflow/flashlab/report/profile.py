@@ -78,15 +78,15 @@ def render_steps(data: ReportData) -> Table | None:
     section, value = Section(data.tables, ladder), ladder.values[-1]
     held = {metric.name for metric in data.benchmark.metrics}
     clocks = [name for name in CLOCKS if name in held]
-    found = {clock: gains(section, clock, value) for clock in clocks}
+    gains_by_clock = {clock: gains(section, clock, value) for clock in clocks}
     rows = []
     for name in ladder.step_names:
         run = ladder.run_at(name, ladder.variants[0], value)
         cells: list[Cell | Tellable] = [str(number_of(section, name)), name]
         for clock in clocks:
             cells.append(_time(data, ladder, run, clock))
-            cells.append(speed_cell(data, found[clock].get(name)))
-        speed = found[KERNEL].get(name)
+            cells.append(speed_cell(data, gains_by_clock[clock].get(name)))
+        speed = gains_by_clock[KERNEL].get(name)
         helps = speed is not None and speed.verdict == FASTER
         fall = moved(section, name, value) if helps else None
         cells += _fallen(fall)

@@ -76,14 +76,14 @@ def _planned(
 
     Its counters come with it.
     """
-    found, counters = {}, {}
+    planned, counters = {}, {}
     for run in {run for experiment in experiments for run in experiment.runs(*kind)}:
         by_protocol = {name: entry for (of, name), entry in attached.items() if of == run}
         if own := by_protocol.pop(COUNTERS, None):
             counters[run] = own
         if by_protocol:
-            found[run] = by_protocol.get(protocol) or next(iter(by_protocol.values()))
-    return plan.with_counters(found, counters)
+            planned[run] = by_protocol.get(protocol) or next(iter(by_protocol.values()))
+    return plan.with_counters(planned, counters)
 
 
 def _write_plans(

@@ -82,12 +82,12 @@ def differing_parts(stated: Any) -> list[str]:
     here = software()
     if not is_software(stated):
         return ["flashlab"]
-    found = [key for key in ("flashlab", "code") if stated[key] != here[key]]
+    differing = [key for key in ("flashlab", "code") if stated[key] != here[key]]
     for key in ("fonts", "libraries"):
         own, theirs = here[key], stated[key]
         names = sorted(own.keys() | theirs.keys())
-        found += [name for name in names if own.get(name) != theirs.get(name)]
-    return found
+        differing += [name for name in names if own.get(name) != theirs.get(name)]
+    return differing
 
 
 def is_software(stated: Any) -> TypeGuard[dict[str, Any]]:

@@ -17,8 +17,8 @@ LINE, FOOTNOTE, MAP = "line_", "footnote_", "map"
 
 def sentence(data: ReportData, observation: Observation) -> Sentence:
     """An observation in words, in each of the report's languages."""
-    told = {lang: tell(observation, data.benchmark.name, lang) for lang in data.languages}
-    return Sentence(Label(told), observation.name)
+    words = {lang: tell(observation, data.benchmark.name, lang) for lang in data.languages}
+    return Sentence(Label(words), observation.name)
 
 
 def observations_of(data: ReportData) -> list[Observation]:
@@ -45,8 +45,9 @@ def _on_page_one(data: ReportData) -> Iterable[Observation]:
 
 def answer(data: ReportData) -> list[Sentence]:
     """The answer on page one."""
-    told = (each for each in _on_page_one(data) if not each.name.startswith((LINE, FOOTNOTE, MAP)))
-    return [sentence(data, each) for each in told]
+    besides = (LINE, FOOTNOTE, MAP)
+    answers = (each for each in _on_page_one(data) if not each.name.startswith(besides))
+    return [sentence(data, each) for each in answers]
 
 
 def choice_map(data: ReportData) -> Observation | None:
@@ -56,11 +57,11 @@ def choice_map(data: ReportData) -> Observation | None:
 
 def lines(data: ReportData) -> list[tuple[Observation, Sentence]]:
     """A line for each experiment, with the observation that it is."""
-    found = (each for each in _on_page_one(data) if each.name.startswith(LINE))
-    return [(each, sentence(data, each)) for each in found]
+    observations = (each for each in _on_page_one(data) if each.name.startswith(LINE))
+    return [(each, sentence(data, each)) for each in observations]
 
 
 def footnotes(data: ReportData) -> list[Sentence]:
     """The sentences at the foot of page one."""
-    told = (each for each in _on_page_one(data) if each.name.startswith(FOOTNOTE))
-    return [sentence(data, each) for each in told]
+    observations = (each for each in _on_page_one(data) if each.name.startswith(FOOTNOTE))
+    return [sentence(data, each) for each in observations]
