@@ -22,7 +22,7 @@ PREAMBLE = """\
 """
 
 COUNTED = tuple(quantity.name for quantity in KERNEL_QUANTITIES)
-"""What attention has counted of its kernels."""
+"""The counters that attention reads of its kernels."""
 
 METRICS = nsight.metrics_for(COUNTED)
 

@@ -18,7 +18,7 @@ MOST_EMPTY, LEAST_POINTS = 0.12, 6.2
 
 @dataclass(frozen=True)
 class Pages:
-    """What is measured of a report's pages.
+    """Measurements of a report's pages.
 
     Attributes:
         empty: the share of each page that is empty below its last line or figure.

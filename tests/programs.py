@@ -12,7 +12,7 @@ PACKAGES = {
         "munge": which("munged"),
     },
 }
-"""What is tested with which of Debian's packages, and a path of each that is there."""
+"""Debian's packages for the tests of a program, each with a file that it installs."""
 
 
 def lacking(what: str) -> list[str]:

@@ -36,7 +36,7 @@ COMMANDS = {
         )
     )
 }
-"""What measures without a plan: the commands of a kernel's author and of the assignment."""
+"""The packages that measure without a plan: the commands of kernel authors and homework 4."""
 HW4_REFERENCE = {"flashlab.hw4.reference"}
 CHECKING_WORKER = {"flashlab.checking.worker"}
 TORCHLESS_MEASURING = {
@@ -61,7 +61,7 @@ FACE = {
     *(f"flashlab.report.{part}" for part in ("attached", "page", "rebuild", "render")),
     *("flashlab.telling.catalogs", "flashlab.telling.glyphs", "flashlab.untrusted"),
 }
-"""What a package beside flashlab may import: readers, renderers and the plan, no analysis."""
+"""The modules that a package beside flashlab may import: readers, renderers and the plan."""
 KERNELS = sorted((PACKAGE.parents[1] / "kernels").rglob("*.py"))
 
 

@@ -26,7 +26,7 @@ SAMPLED = [
     for entry in TIMED
     if entry.protocol["name"] == "sampled" and entry.run.implementation in SHOWN
 ]
-"""What the report is about."""
+"""The sampled runs that the report is about."""
 
 Records = Mapping[Path, Record]
 

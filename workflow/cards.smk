@@ -1,4 +1,4 @@
-# What the rules that measure share: which GPU of the host a run is measured on, and when.
+# Shared by the rules that measure: the GPU of the host that a run is measured on, and the order.
 # Only rules/records.smk includes this file.
 
 # The runs of a block follow one another on one GPU of the host: each GPU is a resource of its own, for
@@ -13,7 +13,7 @@ for card in range(CARDS):
 
 
 def on_card(name, card, amount):
-    """An input function: how much of a card the job takes whose record has this name."""
+    """An input function: the share of a card that the job of a record takes."""
 
     def taken(wildcards):
         own = ORDERS[name.format(**wildcards)].get("card")

@@ -1,4 +1,4 @@
-# What the rules for comparisons share: the two sides. Only rules/compare.smk includes this file.
+# Shared by the rules for comparisons: the two sides. Only rules/compare.smk includes this file.
 #
 # Of the pipeline it uses the configuration, the plan and its folder, and the rule that measures.
 
@@ -17,7 +17,7 @@ COMPARISON_PLAN = str(PLAN_ROOT / "results" / "compare" / "plan.json")
 
 
 def compared_side(name):
-    """A side of the comparison. What `local` stands for is planned by this call, not measured yet."""
+    """A side of the comparison; the records of `local` are planned by this call."""
     if name == LOCAL:
         planned = planned_documents(PREPARED.documents)
         ceilings = PREPARED.ceilings and Path(PREPARED.ceilings)
@@ -26,7 +26,7 @@ def compared_side(name):
 
 
 def plan_comparison():
-    """Write what is compared; a call that compares nothing leaves the plan of another one alone."""
+    """Write the plan of a comparison; a call that compares nothing leaves an earlier plan."""
     try:
         sides = [compared_side(name) for name in COMPARED]
     except (*call.PREPARATION_ERRORS, RecordError, SideError) as error:

@@ -25,7 +25,7 @@ def rounded_up(n: int, multiple: int) -> int:
 
 
 def padded(seq_len: int) -> int:
-    """How many values of lse and of Δ a head has: the Hopper kernels read whole blocks of them."""
+    """The length of lse and of Δ of a head: the Hopper kernels read whole blocks of them."""
     return rounded_up(seq_len, 128)
 
 
@@ -98,7 +98,7 @@ class Forward:
         return FORWARD_REGISTERS[self.consumers, self.programs]
 
     def rows_in_turn(self, seq_len: int, causal: bool, heads: int, processors: int) -> float:
-        """How many rows of queries of B·H heads a multiprocessor computes one after the other.
+        """The rows of queries of B·H heads that a multiprocessor computes one after the other.
 
         With a mask these see half of the keys, and tiles even out but for a quarter of one.
         """
@@ -139,35 +139,35 @@ def forward(head_dim: int, seq_len: int, causal: bool, heads: int, processors: i
         return large
 
     def time(tile: Forward) -> float:
-        """Until all is done: up to 25% less where the last tiles do not keep a few busy alone."""
+        """Relative time of a pass: up to 25% less where no few multiprocessors finish late."""
         return costs[tile] * tile.rows_in_turn(seq_len, causal, heads, processors)
 
     return min(costs, key=time)
 
 
 def forward_q_slots(tile: Forward, keys_bytes: int, q_bytes: int) -> int:
-    """How many buffers for 64 rows of Q: two for each consumer, or as many as there is memory for.
+    """The number of buffers for 64 rows of Q: two for each consumer, or as many as fit in memory.
 
     Args:
-        tile: as `forward` says.
-        keys_bytes: of the buffers of K and V.
-        q_bytes: of 64 rows.
+        tile: that of `forward`.
+        keys_bytes: bytes of the buffers of K and V.
+        q_bytes: bytes of 64 rows of Q.
     """
     free = (SHARED_BYTES + 1024) // tile.programs - 1024 - BARRIERS_BYTES - keys_bytes
     return min(2 * tile.consumers, free // q_bytes)
 
 
 def forward_queues(seq_len: int) -> bool:
-    """Whether the forward's tiles are taken from a common counter.
+    """True if the forward's tiles are taken from a common counter.
 
-    With a mask they differ in work: 5 to 16% less time (d 64 to 256, N 512 to 2048); without one it
-    is up to 2% less, since programs drift apart. A sequence of one or two tiles loses 6%.
+    With a mask tiles differ in work: 5 to 16% less time (d 64 to 256, N 512 to 2048); without one
+    up to 2% less, since programs drift apart. A sequence of one or two tiles loses 6%.
     """
     return seq_len > 128
 
 
 class Backward(IntEnum):
-    """Where the Hopper backward computes dQ up to head_dim 128: `MODE` of cuda/backward.cu."""
+    """The way the Hopper backward computes dQ up to head_dim 128: `MODE` of cuda/backward.cu."""
 
     ALONE = 0
     OWN_HEADS = 1
@@ -175,13 +175,13 @@ class Backward(IntEnum):
 
 
 def backward(seq_len: int, heads: int, processors: int, deterministic: bool) -> Backward:
-    """Where dQ is computed.
+    """The way dQ is computed.
 
     Args:
         seq_len: N.
         heads: B times the heads of K and V.
-        processors: of the GPU.
-        deterministic: whether the same bits are to come at each call.
+        processors: multiprocessors of the GPU.
+        deterministic: the same bits at each call.
     """
     # A program with all blocks of keys of a head leaves dQ in the L2 cache as long as it fits, with
     # what else the heads of all programs have: up to N 512 at head_dim 64. That takes 22 to 33%
@@ -217,7 +217,7 @@ def heads_together(
     seq_len: int, heads: int, head_dim: int, blocks: int, processors: int, cache_bytes: int,
     least: int,
 ) -> int:  # fmt: skip
-    """How many of B·H heads go side by side with a mask.
+    """The number of heads, of B·H, that go side by side with a mask.
 
     Many share the work better at the end; few find K and V of each other's tiles in the L2 cache:
     a ninth of it is best where there is much work, a third where there is little. Three of four
@@ -229,9 +229,9 @@ def heads_together(
         heads: B·H.
         head_dim: D.
         blocks: tiles of a head.
-        processors: of the GPU.
-        cache_bytes: of its L2 cache.
-        least: heads at least.
+        processors: multiprocessors of the GPU.
+        cache_bytes: size of its L2 cache.
+        least: the fewest heads.
     """
     in_cache = cache_bytes // (4 * seq_len * head_dim)
     part = in_cache // (3 if heads * blocks <= 10 * processors else 9)

@@ -16,7 +16,7 @@ Strides = tuple[int, ...]
 
 
 class Problem(NamedTuple):
-    """What decides the launches of a pass: the sizes, the mask, and where the tensors are.
+    """A pass as its launches depend on it: the sizes, the mask, and the tensors' strides.
 
     Q and all that is like it have H heads, K and V `kv_heads`. The strides are those of Q, K, V
     and, in the backward, of their gradients, in numbers; O and dO are contiguous.
@@ -44,7 +44,7 @@ class Problem(NamedTuple):
 
     @property
     def chunks(self) -> int:
-        """Of 64 columns, which a tile is made of."""
+        """The chunks of 64 columns of a tile."""
         return -(-self.D // 64)
 
     @property
@@ -62,7 +62,7 @@ class Problem(NamedTuple):
         return -(-self.N // rows)
 
     def boxes(self, heads: int, strides: Strides, rows: int) -> Boxes:
-        """Of a tensor (B, N, heads, D)."""
+        """The boxes of a tensor (B, N, heads, D)."""
         return Boxes.of(self.dtype, (self.B, self.N, heads, self.D), strides, rows)
 
     def sizes(self, blocks: int, tiles: int, heads: int, least_together: int = 6) -> list[int]:
@@ -101,7 +101,7 @@ def _module(
 
 
 class Heads(NamedTuple):
-    """Where Q, K or V, (B, N, heads, D), lies in memory: no more, since views cost time."""
+    """Address and strides of Q, K or V, (B, N, heads, D); tensors as views would cost time."""
 
     address: int
     strides: Strides
@@ -161,7 +161,7 @@ _counters: dict[tuple[int, int], torch.Tensor] = {}
 
 
 def _counter(device: torch.device) -> torch.Tensor:
-    """Of the tiles that are taken: one for each stream, zeros, as a kernel leaves them too.
+    """The counter of taken tiles: one for each stream, zero, as a kernel leaves it too.
 
     A graph that is being captured gets its own, since it may run beside what its stream runs then.
     """
@@ -225,7 +225,7 @@ def packed_forward(qkv: torch.Tensor, causal: bool, out: torch.Tensor, lse: torc
 
 
 def _keys_pass(problem: Problem, deterministic: bool) -> Pass:
-    """Of cuda/backward.cu, after the one for dQ where it does not compute that."""
+    """The pass of cuda/backward.cu, after that for dQ where it does not compute dQ."""
     B, N, H, kv_heads, D, _ = problem[:6]
     heads, group = B * kv_heads, problem.group
     mode = choices.backward(N, heads, problem.gpu.multi_processor_count, deterministic)

@@ -1,8 +1,8 @@
-"""What launches the Hopper kernels without Python, where the host has a C++ compiler.
+"""Launches the Hopper kernels from C++ (`launcher.cpp`), where the host has a compiler.
 
-In a training it is often the host that limits, and each call has other tensors. An operator's call
-at a problem that was met before takes a fifth of the time in C++ (`launcher.cpp`). The first one,
-and any that it does not know, runs in Python and is described to it.
+Trainings are often limited by the host, and each call has other tensors. From the second call at a
+problem on, C++ takes a fifth of Python's time. The first call runs in Python, which then describes
+the pass to the launcher.
 """
 
 import ctypes
@@ -91,14 +91,14 @@ def _described(x: torch.Tensor) -> tuple[int, ...]:
 
 
 class _Place(NamedTuple):
-    """Of memory: which of an operator's tensors, and how many bytes from its beginning."""
+    """An address: one of an operator's tensors, and the bytes from its beginning."""
 
     tensor: int
     offset: int
 
 
 def _places(name: str, tensors: Sequence[torch.Tensor], ran: Pass) -> dict[str, _Place]:
-    """Where what the kernels take by name is: after the tensors, the memory and the counter."""
+    """The place of each named argument of the kernels; memory and counter follow the tensors."""
     memory, counter = len(tensors), len(tensors) + 1
     found = {
         "sums": _Place(memory, 0),
@@ -165,7 +165,7 @@ def compiled() -> Path:
 
 
 def addresses() -> list[int]:
-    """Of `FUNCTIONS`; OSError or AttributeError where one is missing."""
+    """The addresses of `FUNCTIONS`; OSError or AttributeError where one is missing."""
     driver = ctypes.PyDLL("libcuda.so.1")
     pytorch = ctypes.PyDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cuda.so"))
     found = [driver[name] for name in FUNCTIONS[:-1]] + [pytorch[FUNCTIONS[-1]]]

@@ -21,7 +21,7 @@ Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def is_hopper(device: torch.device) -> bool:
-    """Whether the GPU is of the generation that the CUDA C++ kernels are for."""
+    """True if the GPU is a Hopper, which the CUDA C++ kernels are for."""
     return torch.cuda.get_device_capability(device) == (9, 0)
 
 
@@ -186,7 +186,7 @@ def _outputs(
 
 
 def _runs_now(x: torch.Tensor) -> bool:
-    """Whether nothing traces: then PyTorch's dispatcher need not find a gradient's function."""
+    """True if nothing traces, so that the gradient's function needs no dispatcher."""
     return (
         type(x) is torch.Tensor
         and not torch.compiler.is_compiling()
@@ -195,20 +195,20 @@ def _runs_now(x: torch.Tensor) -> bool:
 
 
 def _runs_here(x: torch.Tensor) -> bool:
-    """Whether the functions above run without the dispatcher, which finds the launcher.
+    """True if the functions above run without the dispatcher, which finds the launcher.
 
-    That takes 14 of the host's 42 µs of a forward off.
+    That saves 14 of the 42 µs that a forward takes on the host.
     """
     return launcher.loaded is None and _runs_now(x)
 
 
 def _is_deterministic(asked: bool) -> bool:
-    """Whether the gradient is to have the same bits at each call."""
+    """True if the gradient has to have the same bits at each call."""
     return asked or torch.are_deterministic_algorithms_enabled()
 
 
 def _once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """PyTorch's, without what that costs where nobody asks for a graph of the gradient."""
+    """PyTorch's decorator, without its cost where no graph of the gradient is made."""
     refusing = torch.autograd.function.once_differentiable(backward)
 
     def run(*given: Any) -> Any:
@@ -270,7 +270,7 @@ def _keep(
     ctx: Any, causal: bool, deterministic: bool, inputs: tuple[torch.Tensor, ...],
     out: torch.Tensor, lse: torch.Tensor,
 ) -> None:  # fmt: skip
-    """What a gradient needs."""
+    """Save for the backward what it needs."""
     ctx.causal, ctx.deterministic = causal, deterministic
     ctx.mark_non_differentiable(lse)
     ctx.set_materialize_grads(False)  # or lse would get a gradient of zeros
@@ -280,7 +280,7 @@ def _keep(
 def _with_gradient(
     function: type[torch.autograd.Function], name: str
 ) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
-    """What the dispatcher calls: without the gradient's function where nobody asks for one."""
+    """The dispatcher's function, which records a gradient only where one is enabled."""
     run = getattr(torch.ops.flashlab, name).default
 
     def with_gradient(*given: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -401,7 +401,7 @@ def separate_attention(
 
 
 def _fit(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> bool:
-    """Whether the shapes are those of one attention."""
+    """True if the shapes of q, k and v fit together."""
     if not q.ndim == k.ndim == 4 or k.shape != v.shape:
         return False
     heads, kv_heads = q.shape[2], k.shape[2]

@@ -24,7 +24,7 @@ def _place(blocks):
 
 @triton.jit
 def _head(ptr, bh, heads, strides):
-    """Where row 0 of a head lies in (B, N, heads, D)."""
+    """The address of row 0 of a head in (B, N, heads, D)."""
     return ptr + (bh // heads).to(tl.int64) * strides[0] + (bh % heads) * strides[2]
 
 

@@ -25,7 +25,7 @@ from flashlab.statistics import DRAWS, Estimate
 NOISE = {"spread": 0.001}
 BEGUN = datetime(2026, 1, 2, 10, tzinfo=UTC)
 OFFSETS = (1.0, 1.06, 0.97)
-"""What the card does to all that runs in a block."""
+"""The card's factor on all times of a block."""
 
 
 def at(minute: float, factor: float, card: str | None = "boot", **more: Any) -> dict[str, Any]:

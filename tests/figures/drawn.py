@@ -1,4 +1,4 @@
-"""What the tests look at in a figure: its texts and marks, and sweeps made by hand."""
+"""A figure's texts and marks, as the tests read them, and sweeps made by hand."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def clipped(figure: Figure) -> list[str]:
 
 
 def lines_of(figure: Figure, implementation: str) -> list[Line2D]:
-    """What is drawn of an implementation as lines or markers of values."""
+    """The lines and markers of an implementation's values."""
     gid = f"implementation:{implementation}"
     return [
         line
@@ -98,7 +98,7 @@ def lines_of(figure: Figure, implementation: str) -> list[Line2D]:
 
 
 def marks_of(figure: Figure) -> list[float]:
-    """Where along the axis a run without a result is marked."""
+    """The positions of the marks of runs without a result."""
     marks = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "x"]
     return [float(x) for line in marks for x in line.get_xdata()]
 

@@ -1,4 +1,4 @@
-"""What a variant does to each time: speeds with it over those without, beside what is possible."""
+"""A variant's effect on each time: speeds with it over those without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far each implementation is from the best, over all settings."""
+"""The distance of each implementation from the best, over all settings."""
 
 from __future__ import annotations
 

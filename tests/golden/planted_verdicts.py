@@ -1,4 +1,4 @@
-"""What is decided of planted data, of which no report is made: of attention, and of sorting.
+"""Verdicts on planted data of attention and of sorting, which have no report.
 
 The recorded reports hold what happens to be so of them; here are ties, crossings, runs without
 numbers and masks that help, hurt and do neither.
@@ -127,7 +127,7 @@ def _attention_experiments(planter: Planter) -> Iterator[PlantedExperiment]:
 
 
 def planted_verdicts() -> str:
-    """What is decided of planted data, with the title as its experiment."""
+    """The verdicts on planted data, with the title as the experiment."""
     rows: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         planter, table = Planter(Path(folder)), Path(folder, COMPARISONS)

@@ -1,4 +1,4 @@
-"""What the reports say and decide is what they did: a change of it is renewed on purpose.
+"""Reports' texts and verdicts are the recorded ones, until a change renews these on purpose.
 
 The pages of some of them are laid out too.
 """

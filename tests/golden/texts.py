@@ -51,7 +51,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
 COMMAND = "PYTHONPATH=tests python -m golden.texts"
 LANGUAGE_TAGS = {"zh_TW": "zh-TW", "en": "en"}
-"""How a page marks what is said in a language."""
+"""The mark of a page's texts in a language."""
 
 VERDICTS = "verdicts"
 """In place of a language in the name of a golden file: it holds rows in none."""
@@ -59,7 +59,7 @@ VERDICTS = "verdicts"
 
 @dataclass(frozen=True)
 class Made:
-    """What a golden text is of: a report as the HTML page, and what is decided."""
+    """A report of which golden texts are taken: its HTML page, and its verdicts."""
 
     comparisons: Sequence[Comparison]
     claims: Mapping[str, str]
@@ -67,11 +67,11 @@ class Made:
     pages: Pages | None = None
 
     def texts(self) -> dict[str, str]:
-        """What the page says, by language."""
+        """The page's text, by language."""
         return {language: read_text(self.html, language) for language in LANGUAGE_TAGS}
 
     def verdicts(self) -> dict[str, str]:
-        """What is decided, as the one file of it."""
+        """The verdicts, as their only file."""
         return {VERDICTS: verdicts_of(self.comparisons, self.claims)}
 
     def files(self) -> dict[str, str]:
@@ -301,7 +301,7 @@ class _Reader(HTMLParser):
 
 
 def read_text(html: str, language: str) -> str:
-    """What a page says in a language, a sentence or a table's row to the line."""
+    """A page's text in a language, a sentence or a table's row a line."""
     reader = _Reader(LANGUAGE_TAGS[language])
     reader.feed(html)
     text = "\n".join(reader.lines)
@@ -309,7 +309,7 @@ def read_text(html: str, language: str) -> str:
 
 
 def golden_file(name: str, content: str) -> Path:
-    """Where a report's text in a language is kept, or its verdicts."""
+    """The file of a report's text in a language, or of its verdicts."""
     return FOLDER / f"{name}.{content}.txt"
 
 

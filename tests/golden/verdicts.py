@@ -1,4 +1,4 @@
-"""What is decided of a dataset as plain rows: its comparisons, and the published claims.
+"""A dataset's verdicts as plain rows: its comparisons, and the published claims.
 
 A row of a comparison is ``experiment | compared | variant | metric | subject | reference | value |
 verdict | ratio``, the ratio to three digits, and without a value where it is pooled; that of a

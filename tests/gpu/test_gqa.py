@@ -35,7 +35,7 @@ pytestmark = [
 
 KERNELS = {name: each for name, each in find_implementations().items() if each.takes}
 COMPILED = ("Flex", "Flash4")
-"""What compiles for each problem, for seconds, and so has few."""
+"""Kernels that compile for seconds at each problem, and so get few of them."""
 
 H = 8
 SHORT = {"name": "sampled", "relative_interval": 0.5, "max_seconds": 0.02, "timeout_s": 120}
@@ -75,7 +75,7 @@ def outcome(name: str, shape: Shape, dtype: str) -> tuple[str, str]:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_both_passes_agree_with_repeated_keys_in_float64(name: str, dtype: str) -> None:
-    """What a build of a kernel cannot do without sharing either is no fault of sharing."""
+    """A shape that a kernel cannot compute without shared keys either is left out."""
     found = {shape: outcome(name, shape, dtype) for shape in shapes_of(name, dtype)}
     unshared = {s for s, (status, _) in found.items() if s.group == 1 and status != "ok"}
     if {status for status, _ in found.values()} == {"unsupported"}:

@@ -25,7 +25,7 @@ from flashlab.benchmarks.implementations import KERNELS
 from flashlab.measuring.kernel import load_kernel
 
 WRONG = 3
-"""How a process ends whose kernels gave a wrong result."""
+"""The exit status of a process whose kernels gave a wrong result."""
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="the simulation switches threads as glibc does"

@@ -158,7 +158,7 @@ def install(monkeypatch: Any, folder: Path, seed: int = 0) -> Driver:
 
 
 def functions(driver: Driver) -> list[Any]:
-    """What the C++ launcher calls: `FUNCTIONS` of kernels/flashlab/launcher.py."""
+    """The C functions of the C++ launcher: `FUNCTIONS` of kernels/flashlab/launcher.py."""
     integer, pointer = ctypes.c_int, ctypes.c_void_p
     a_pointer, an_integer = ctypes.POINTER(pointer), ctypes.POINTER(integer)
 

@@ -31,7 +31,7 @@ def row(name: str, verdict: str, **more: Any) -> dict[str, Any]:
 
 
 def told(*rows: dict[str, Any], **more: Any) -> dict[str, str]:
-    """What is said of these rows of claims.csv, a line an observation, by language."""
+    """The sentences on these rows of claims.csv, a line an observation, by language."""
     judged = pd.DataFrame(rows, columns=list(COLUMNS))
     names = dict.fromkeys(each["claim"] for each in rows)
     document = {"benchmark": "attention", "claims": [claim(name, **more) for name in names]}

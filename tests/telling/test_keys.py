@@ -33,7 +33,7 @@ DECLARED = {
         *(parameter.name for parameter in benchmark.parameters),
     )
 }
-"""What a special message is about."""
+"""The names that a special message may be about."""
 
 METHOD = re.compile(rf"({'|'.join(BENCHMARKS)})\.method\.[\w.]+")
 """Messages that are read by their beginning: a benchmark's method."""

@@ -31,15 +31,15 @@ def _lines(grades: Grades, language: str) -> Iterator[str]:
             continue  # which only a grader can make
         verdict, (done, total) = summary.verdicts[check], summary.checked[check]
         key = "cell.part" if summary.is_part(check) else f"verdict.{verdict}"
-        told = word(key, language, done=done, total=total)
-        yield f"{MARKS[verdict]} {labelled(f'check.{check}', told)}"
+        text = word(key, language, done=done, total=total)
+        yield f"{MARKS[verdict]} {labelled(f'check.{check}', text)}"
         if not total:
             yield f"    {word('nothing_to_check', language)}"
     lines = [line for line in grades.lines if line.check != "reproduction"]
     for cause in causes_of(lines, summary.files, ("fail", "warn", "not_checked")):
         yield ""
-        told = cause_sentence(cause, language, escaped)
-        yield f"{MARKS[cause.line.verdict]} {labelled(f'check.{cause.line.check}', told)}"
+        text = cause_sentence(cause, language, escaped)
+        yield f"{MARKS[cause.line.verdict]} {labelled(f'check.{cause.line.check}', text)}"
         for example in cause.examples:
             parts = (example.file, example.found, example.expected)
             yield "    " + " → ".join(escaped(part) for part in parts if part)
@@ -48,21 +48,21 @@ def _lines(grades: Grades, language: str) -> Iterator[str]:
         yield labelled("note", cause_sentence(note, language, escaped))
 
 
-def _as_a_report_reads(path: Path, language: str) -> str:
-    """The number of runs that the files make in a report, or what it would refuse or ask."""
+def _importable_runs(path: Path, language: str) -> str:
+    """The number of runs that a report would import from the files, or its error."""
     known = implementations_of(ATTENTION)
     try:
         runs, _ = assemble(read_folder(files_of(str(path))), known)
     except FolderError as error:
         return word("selfcheck.refused", language, reason=escaped(str(error)))
-    files, different = len(runs), len({found.run for found in runs})
+    files, different = len(runs), len({result.run for result in runs})
     return word("selfcheck.runs", language, files=files, runs=different)
 
 
 def self_check(folder: Path, device: str | None, language: str) -> int:
     """Print what grading would say of a folder or archive; the exit status, 1 if anything fails.
 
-    `device` is the class's, where it is known. GradingError if there is no such folder.
+    `device` is the class's GPU, if known. GradingError if there is no such folder.
     """
     path = folder.absolute()
     if not path.exists():
@@ -71,5 +71,5 @@ def self_check(folder: Path, device: str | None, language: str) -> int:
     grades = grade_checked(checked, (), "", recorded_results())
     for line in _lines(grades, language):
         print(line)
-    print(f"\n{_as_a_report_reads(path, language)}")
+    print(f"\n{_importable_runs(path, language)}")
     return int(any(line.verdict == "fail" for line in grades.lines))

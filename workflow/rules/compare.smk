@@ -1,4 +1,4 @@
-# records of two sides -> comparison: its table and what is said of it, and a PDF and a page of them.
+# records of two sides -> comparison: its table, its sentences, and a PDF and a page of them.
 
 
 include: "../comparing.smk"

@@ -1,5 +1,5 @@
-# config -> records: what is counted of chosen runs, one job each: on a GPU its hardware counters,
-# where Nsight Compute is installed, on a CPU the operators by PyTorch's profiler.
+# config -> records: counters of chosen runs, one job each: on a GPU hardware counters, where Nsight
+# Compute is installed, on a CPU the operators by PyTorch's profiler.
 
 
 if PREPARED.orders:

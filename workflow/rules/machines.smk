@@ -1,4 +1,4 @@
-# A machine as data: what decides the records measured there, written by a job that runs there.
+# The description of a machine, as far as records depend on it, written by a job that runs there.
 
 
 rule describe_machine:

@@ -1,4 +1,4 @@
-# tables -> observations: what the report says, as data.
+# tables -> observations: the report's statements, as data.
 
 
 rule observations:

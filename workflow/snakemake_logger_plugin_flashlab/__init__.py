@@ -49,7 +49,7 @@ class LogHandler(LogHandlerBase):
 
     @property
     def writes_to_stream(self) -> bool:
-        """Whether this replaces Snakemake's own output."""
+        """True unless ``--verbose`` asks for Snakemake's own output."""
         return not self.common_settings.verbose
 
     def emit(self, record: logging.LogRecord) -> None:

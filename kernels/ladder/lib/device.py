@@ -1,4 +1,4 @@
-"""What every step of the ladder shares, and the contract that its callers rely on.
+"""The contract of the ladder's steps, and the functions that they share.
 
 The problem: single-head attention in float32, out = softmax(q kᵀ / √d) v over arrays (B, N, d),
 each batch by itself, without a mask. B batch_size, N seq_len, d head_dim.

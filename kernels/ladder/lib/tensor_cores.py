@@ -70,7 +70,7 @@ def empty_half(like: Any) -> Any:
 
 
 def multiprocessors(tensor: Any) -> int:
-    """How many multiprocessors a tensor's device has; a few for Triton's interpreter on a CPU."""
+    """The multiprocessors of a tensor's device; a few for Triton's interpreter on a CPU."""
     if not tensor.is_cuda:
         return 16
     return int(torch.cuda.get_device_properties(tensor.device).multi_processor_count)

@@ -91,11 +91,11 @@ class Alternatives:
 
     @property
     def is_replicated(self) -> bool:
-        """Whether processes show their spread, so that plain differences are to be found."""
+        """True if processes show their spread, so that plain differences have to be found."""
         return self._processes > 2
 
     def speed(self, one: Key, other: Key) -> float:
-        """How many times as fast one alternative truly is as another."""
+        """The true speed of one alternative over another."""
         return self.times[other] / self.times[one]
 
     def ratio(self, row: Mapping[str, Any]) -> float | None:

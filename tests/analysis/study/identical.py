@@ -400,7 +400,7 @@ DISTURBANCES: Mapping[str, Callable[[np.random.Generator, int], OnCard]] = {
     "drift of 5%": _card_drift,
     "a throttling card": _throttling,
 }
-"""What a card does, by its number, to all that runs on it."""
+"""The disturbance of all times on a card, by the card's number."""
 
 
 def _record(

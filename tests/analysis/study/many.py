@@ -18,11 +18,11 @@ MASKS = (False, True)
 
 Facts = Mapping[str, Any]
 Place = tuple[bool, int]
-"""Whether there is the mask, and a value of the sweep."""
+"""A setting: True with the mask, and a value of the sweep."""
 
 
 def _speeds(truth: Truth, one: str, over: str, metric: str = TOTAL) -> dict[Place, float]:
-    """How many times as fast one is as another, at every setting."""
+    """The true speed of one implementation over another, at every setting."""
     return {
         (mask, size): x
         for mask in MASKS
@@ -38,7 +38,7 @@ def _inside(where: Facts | None, places: Mapping[Place, float], truth: Truth) ->
 
 
 def _ahead(truth: Truth, name: str, others: list[str], metric: str) -> dict[Place, float]:
-    """How many times as fast one is as the fastest of some others, at every setting."""
+    """The true speed of one implementation over the fastest of some others, at every setting."""
     found = [_speeds(truth, name, other, metric) for other in others if other != name]
     common = set.intersection(*map(set, found))
     return {place: min(each[place] for each in found) for place in common}

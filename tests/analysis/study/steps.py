@@ -103,7 +103,7 @@ class Steps:
         return self.times[name, SIZES[sizes] if isinstance(sizes, int) else sizes, clock]
 
     def speed(self, name: str, over: str, clock: str, sizes: tuple[int, ...] | int) -> float:
-        """How many times as fast a step truly is as another."""
+        """The true speed of one step over another."""
         return self.time(over, clock, sizes) / self.time(name, clock, sizes)
 
     def ratio(self, row: Mapping[str, Any]) -> float | None:

@@ -28,7 +28,7 @@ PROJECTS = ("FlashLab",)
 """The project's own."""
 
 Judged = tuple[bool, bool | None]
-"""Whether something is false, and whether it misses what is plain; None where nothing is."""
+"""True if a claim is false; then True if a plain effect is missed, None where none is plain."""
 
 Judges = Mapping[str, Callable[[Mapping[str, Any], Any], Iterator[Judged]]]
 """By the name of an observation, a judgement of each claim that its facts make."""
@@ -39,7 +39,7 @@ RIGHT: Mapping[str, Callable[[float], bool]] = {
     "equal": lambda ratio: 1 / MARGIN <= ratio <= MARGIN,
     "inconclusive": lambda _: True,
 }
-"""Whether a verdict by the margin is right of a true ratio."""
+"""The test of a verdict by the margin, given the true ratio."""
 
 
 class Truth:
@@ -65,12 +65,12 @@ class Truth:
     def speeds(
         self, causal: bool, metric: str = TOTAL, one: str = "Flash2", over: str = "Pytorch"
     ) -> dict[int, float]:
-        """How many times as fast one implementation is as another, along the sweep."""
+        """The true speed of one implementation over another, along the sweep."""
         mine, theirs = (self.along(name, causal, metric) for name in (one, over))
         return {size: theirs[size] / mine[size] for size in sorted(mine.keys() & theirs.keys())}
 
     def gains(self, name: str, metric: str = TOTAL) -> dict[int, float]:
-        """How many times as fast an implementation is with the mask as without it."""
+        """The true speed of an implementation with the mask over without it."""
         off, on = (self.along(name, mask, metric) for mask in (False, True))
         return {size: off[size] / on[size] for size in sorted(off.keys() & on.keys())}
 
@@ -102,7 +102,7 @@ def judge_row(row: Mapping[str, Any], ratio: float) -> Judged:
 
 
 def is_verdict(verdict: str, speed: float) -> bool:
-    """Whether a speed truly is what a verdict says of it."""
+    """True if a verdict is right of a true speed."""
     holds = {
         "faster": speed > MARGIN,
         "slower": speed < 1 / MARGIN,
@@ -142,7 +142,7 @@ def judge_verdicts(found: Mapping[str, Any], speeds: Mapping[int, float]) -> Ite
 
 
 def _missed(speeds: Iterable[float], is_found: bool) -> bool | None:
-    """Whether an effect that is plain throughout is not found; None where it is not plain."""
+    """True if an effect that is plain throughout is missed; None where it is not plain."""
     every = [*speeds]
     plain = min(every) >= PLAIN or max(every) <= 1 / PLAIN
     return not is_found if plain else None
@@ -174,7 +174,7 @@ def _time_growth(facts: Mapping[str, Any], truth: Truth) -> Iterator[Judged]:
 
 
 def _keeps_up(word: str, share: float) -> bool:
-    """Whether a growth truly keeps up with the operations as its word says."""
+    """True if a word is right of a growth beside the operations'."""
     return {
         "as operations": 0.9 <= share <= 1.1,
         "near": 0.8 <= share <= 1.1,

@@ -1,8 +1,8 @@
-"""Every ratio that can be asked of the experiments, as one plain table: comparisons.csv.
+"""All ratios between the experiments' runs, as one plain table: comparisons.csv.
 
-A row is a pair of runs that differ in one thing, or such pairs pooled over the values of the sweep.
+A row compares two runs that differ in one thing, or pools such pairs over the values of the sweep.
 The ratio is that of the subject to the reference in the metric's own unit, and never inverted:
-``above`` is more of it, whether that is better or worse.
+``above`` means a larger value, better or worse.
 """
 
 from __future__ import annotations
@@ -42,17 +42,18 @@ COLUMNS = (
 )
 
 
-def _row(found: Ratio, doubts: Sequence[str], **named: Any) -> dict[str, Any]:
+def _row(estimate: Ratio, doubts: Sequence[str], /, **columns: Any) -> dict[str, Any]:
+    """A row of the table, with further `columns`."""
     return {
-        **{"value": found.value, "reference_value": found.value, "settings": 1, **named},
-        **{"ratio": found.ratio, "low": found.low, "high": found.high},
-        **{"verdict": found.verdict, "pairs": found.pairs, "samples": found.samples},
+        **{"value": estimate.value, "reference_value": estimate.value, "settings": 1, **columns},
+        **{"ratio": estimate.ratio, "low": estimate.low, "high": estimate.high},
+        **{"verdict": estimate.verdict, "pairs": estimate.pairs, "samples": estimate.samples},
         "doubts": " ".join(doubts),
     }
 
 
 def _doubts(subject: Series, reference: Series, value: int, reference_value: int) -> list[str]:
-    """The codes of the warnings on both runs and on their differences in inputs, card, sitting."""
+    """The codes of the warnings on both runs, and of their differences: inputs, card, sitting."""
     experiment = subject.experiment
     runs: list[Row] = [
         run
@@ -69,32 +70,32 @@ def _sizes(experiment: Experiment, series: Series, value: int) -> dict[str, Any]
 
 
 def _along(
-    subject: Series, reference: Series, estimates: Estimates, /, **named: Any
+    subject: Series, reference: Series, estimates: Estimates, /, **columns: Any
 ) -> Iterator[dict[str, Any]]:
-    """A row for each value of the sweep at which both have numbers, and one for all of them."""
+    """A row for each value of the sweep at which both have numbers, and one pooled over these."""
     ones, others = estimates.along(subject), estimates.along(reference)
     doubts: set[str] = set()
     for value in sorted(ones.keys() & others.keys()):
         these = _doubts(subject, reference, value, value)
         doubts.update(these)
         sizes = _sizes(subject.experiment, subject, value)
-        yield _row(ratio(value, ones[value], others[value]), these, **named, **sizes)
+        yield _row(ratio(value, ones[value], others[value]), these, **columns, **sizes)
     if pooled := estimates.pooled(subject, reference):
         several = {"value": None, "reference_value": None, "settings": pooled.value}
-        yield _row(pooled, sorted(doubts), **named, **several)
+        yield _row(pooled, sorted(doubts), **columns, **several)
 
 
-def _growth(series: Series, estimates: Estimates, /, **named: Any) -> Iterator[dict[str, Any]]:
-    """A row for each value over the one before it, and for each over the first."""
+def _growth(series: Series, estimates: Estimates, /, **columns: Any) -> Iterator[dict[str, Any]]:
+    """A row for each value over the one before it, and for each over the first one."""
     medians = estimates.along(series)
     values = sorted(medians)
     steps = [(PREVIOUS, before, after) for before, after in itertools.pairwise(values)]
     steps += [(FIRST, values[0], value) for value in values[1:]]
     for compared, before, after in steps:
-        found = ratio(after, medians[after], medians[before])
+        growth = ratio(after, medians[after], medians[before])
         doubts = _doubts(series, series, after, before)
-        sizes = _sizes(series.experiment, series, after)
-        yield _row(found, doubts, **named, compared=compared, reference_value=before, **sizes)
+        columns |= {"compared": compared, "reference_value": before}
+        yield _row(growth, doubts, **columns, **_sizes(series.experiment, series, after))
 
 
 def variant_pairs(experiment: Experiment) -> Iterator[tuple[str, Variant, Variant]]:
@@ -109,10 +110,10 @@ def variant_pairs(experiment: Experiment) -> Iterator[tuple[str, Variant, Varian
 
 
 def compared_metrics(benchmark: Benchmark) -> list[Metric]:
-    """The compared metrics: those that rank implementations, and the time that others split."""
+    """The metrics that rank implementations, and a time that is split into parts, if any is."""
     whole = benchmark.split.whole if benchmark.split else None
-    held = [metric for metric in benchmark.metrics if metric.name == whole]
-    return [*chosen_metrics(benchmark), *held]
+    split = [metric for metric in benchmark.metrics if metric.name == whole]
+    return [*chosen_metrics(benchmark), *split]
 
 
 def _of_experiment(experiment: Experiment, estimates: Estimates) -> Iterator[dict[str, Any]]:
@@ -175,33 +176,32 @@ def comparisons(experiments: Sequence[Experiment], estimates: Estimates) -> pd.D
     """The table of comparisons of a dataset, in the order of its experiments.
 
     Args:
-        experiments: those of its sections and the headline; simulated ones compare nothing.
-        estimates: what the medians and their intervals come from.
+        experiments: those of its sections and the headline; simulated ones are left out.
+        estimates: the medians with their intervals.
 
     Returns:
-        `COLUMNS` and the parameters of the subject, with a running index: ``compared`` names the
-        one thing that differs; ``settings`` counts those that are pooled, with no ``value`` then,
-        nor an ``experiment`` where they are those of the whole dataset; ``low`` and ``high`` are
-        missing where there is no interval; ``verdict`` is above, below, equal or inconclusive;
-        ``doubts`` are codes of warnings, with spaces between.
+        `COLUMNS` and the parameters of the subject, with a running index. ``compared`` names the
+        one thing that differs. ``settings`` is the number of settings: 1, or those of a pooled row,
+        which has no ``value``, and no ``experiment`` if it pools the whole dataset. ``low`` and
+        ``high`` are missing where there is no interval. ``verdict`` is above, below, equal or
+        inconclusive. ``doubts`` are codes of warnings, with spaces between.
     """
     shown = [each for each in experiments if not (each.is_simulated or each.is_of_claims)]
     rows = [row for experiment in shown for row in _of_experiment(experiment, estimates)]
     rows += _of_dataset(shown, estimates)
     sizes = [p.name for p in experiments[0].benchmark.parameters]
-    found = pd.DataFrame(rows, columns=[*COLUMNS, *sizes])
-    whole = ["value", "reference_value", "settings", "pairs", "samples"]
-    whole += [p.name for p in experiments[0].benchmark.parameters if p.kind is int]
-    return found.astype(dict.fromkeys(whole, "Int64"))
+    table = pd.DataFrame(rows, columns=[*COLUMNS, *sizes])
+    integers = ["value", "reference_value", "settings", "pairs", "samples"]
+    integers += [p.name for p in experiments[0].benchmark.parameters if p.kind is int]
+    return table.astype(dict.fromkeys(integers, "Int64"))
 
 
 def pooled_alike(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Rows of comparisons pooled over the settings that agree in the columns `by`.
 
-    The two sides of these rows cannot be paired, and what one side has in common at all settings,
-    such as its clock, averages out over none of them. So the interval is the one that holds
-    whatever the settings have in common: from the geometric mean of the low ends to that of the
-    high ones.
+    The two sides of these rows cannot be paired, and an influence on all settings of one side, such
+    as its clock, does not average out. So the interval is as wide as if the settings' errors were
+    the same: from the geometric mean of the low ends to that of the high ones.
 
     Returns:
         The columns `by`, ``settings``, ``ratio``, ``low``, ``high`` (missing where any is), and
@@ -210,22 +210,22 @@ def pooled_alike(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     ends = ["ratio", "low", "high"]
     logs = table.assign(**{each: np.log(table[each].astype(float)) for each in ends})
     groups = logs.groupby([*by], sort=False)[ends]
-    # The mean of what is missing anywhere is missing.
+    # A group without an interval at some setting has none.
     mean = groups.mean().where(groups.count().eq(groups.size(), axis="index"))
-    found = mean.transform(np.exp)
-    found["settings"] = groups.size()
-    known = found.astype(object).where(found.notna(), None)
-    found["verdict"] = list(map(verdict_of, known.low, known.high))
-    return found.reset_index()
+    pooled = mean.transform(np.exp)
+    pooled["settings"] = groups.size()
+    known = pooled.astype(object).where(pooled.notna(), None)
+    pooled["verdict"] = list(map(verdict_of, known.low, known.high))
+    return pooled.reset_index()
 
 
 def comparisons_csv(table: pd.DataFrame) -> str:
-    """The table as it is written, with numbers of `EVIDENCE_DIGITS`."""
+    """The table as CSV, with numbers of `EVIDENCE_DIGITS` digits."""
     text: str = table.to_csv(index=False, float_format=f"%.{EVIDENCE_DIGITS}g", lineterminator="\n")
     return text
 
 
 def read_comparisons(file: Path) -> pd.DataFrame:
-    """The table as it was written; a value that is missing is not a number."""
+    """The table from its CSV; missing numbers are NaN, missing words empty."""
     words = {"variant": "", "doubts": ""}
     return pd.read_csv(file, dtype=dict.fromkeys(words, str)).fillna(words)

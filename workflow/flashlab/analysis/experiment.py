@@ -611,6 +611,21 @@ def chosen_metrics(benchmark: Benchmark) -> list[Metric]:
     return [*metrics_of(benchmark, exact=False), *benchmark.totals]
 
 
+def use_metrics(benchmark: Benchmark) -> list[Metric]:
+    """The metrics of the uses that one chooses for: the first pass, and all passes together."""
+    chosen = chosen_metrics(benchmark)
+    return chosen[:1] if len(chosen) == 1 else [chosen[0], chosen[-1]]
+
+
+def shares_of_best(metric: Metric, values: Mapping[str, float]) -> dict[str, float]:
+    """The speed of each implementation as a share of the best one's, by its value of a metric."""
+    if metric.higher_is_better:
+        best = max(values.values(), default=1.0)
+        return {name: value / best for name, value in values.items()}
+    best = min(values.values(), default=1.0)
+    return {name: best / value for name, value in values.items()}
+
+
 def step_metric(experiment: Experiment) -> Metric:
     """The metric in which a ladder's steps are compared: the last that ranks implementations."""
     return chosen_metrics(experiment.benchmark)[-1]

@@ -80,7 +80,7 @@ def _draw_bars(
 def _busy_times(
     experiment: Experiment, names: Sequence[str], metric: Metric
 ) -> dict[tuple[str, int], float]:
-    """For how much of a time the device was busy in each run of which that is known."""
+    """The device's busy time within a time, by run, where it was measured."""
     benchmark = experiment.benchmark
     occupied, known = benchmark.occupied, {metric.name for metric in benchmark.metrics}
     if occupied is None or occupied.busy not in known or metric.name != occupied.whole:

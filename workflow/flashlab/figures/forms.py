@@ -1,4 +1,4 @@
-"""Forms and sizes of figures, for those who draw them and for the report, which draws none."""
+"""Forms and sizes of figures, shared by their drawing and by the report's layout."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ ROW_INCHES, BAR_INCHES = 0.143, 0.13
 """The least height of a row of marks, and of a bar of alternatives."""
 
 GROUP_GAP = 0.5
-"""Between the bars of two alternatives, in bars."""
+"""The gap between the bars of two alternatives, in bars."""
 
 PANELS_INCHES, GAP_INCHES = 1.25, 0.2
-"""The least height of all panels of lines together, and what lies between two."""
+"""The least height of all panels of lines together, and the gap between two."""
 
 LEAST_PANEL_INCHES = 0.4
 
@@ -84,7 +84,7 @@ def has_guides(experiment: Experiment, names: Sequence[str], metric: Metric) -> 
 
 
 def ceiling_bounds(product: Ceiling | None, metric: Metric) -> tuple[float, float] | None:
-    """The least and the greatest rate of a ceiling in a metric's unit; None of what is no rate."""
+    """The least and the greatest rate of a ceiling in a metric's unit; None if it is no rate."""
     if product is None or metric.unit not in FLOPS:
         return None
     low, high = (rate / FLOPS[metric.unit] for rate in product.bounds)
@@ -121,7 +121,7 @@ class Size:
         return self.around + self.panels * self.panel
 
     def panel_at(self, height: float) -> float:
-        """The height of a panel where the figure is so high."""
+        """The height of a panel of a figure of this height."""
         return (height - self.around) / self.panels
 
 
@@ -141,15 +141,15 @@ def _lines(
     experiment: Experiment, names: Sequence[str], metrics: Sequence[Metric]
 ) -> dict[Any, list[str]]:
     """The statuses of each line's values; variants with the same exact values are one line."""
-    found: dict[Any, list[str]] = {}
+    statuses: dict[Any, list[str]] = {}
     for name in names:
         for variant in experiment.variants:
             rows = [row for m in metrics for row in experiment.metric_rows(name, variant, m.name)]
             said = tuple((row["value"], row["status"]) for row in rows)
             is_exact = all(metric.exact for metric in metrics)
             if rows:
-                found[name, said if is_exact else variant] = [row["status"] for row in rows]
-    return found
+                statuses[name, said if is_exact else variant] = [row["status"] for row in rows]
+    return statuses
 
 
 def size_of(experiment: Experiment, figure: Mapping[str, Any]) -> Size:

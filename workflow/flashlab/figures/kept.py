@@ -1,4 +1,4 @@
-"""The stage of the experiments' figures: those that are kept as they would be drawn stay.
+"""The stage of the experiments' figures, which draws only those that would change.
 
 Where all of them are, nothing that draws is imported, which takes longer than all else.
 """
@@ -81,7 +81,7 @@ def draw_figures(
 def _digests(
     plan: Plan, tables: Path, heights: Heights, shared: bytes
 ) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Each figure of an experiment with the digest of all that it is drawn from.
+    """Each figure of an experiment with the digest of its inputs.
 
     `shared` is the digest of what all figures are drawn from.
     """

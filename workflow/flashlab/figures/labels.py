@@ -57,7 +57,7 @@ def title_with_unit(
 
 
 def label_product(product: Ceiling, unit: str, languages: Sequence[str]) -> str:
-    """The matrix product's rate as it is drawn, from what it fell to: ``矩陣乘法 … 665–772``."""
+    """The matrix product's rates, sustained to initial: ``矩陣乘法 … 665–772``."""
     low, high = (as_number(float(f"{rate / FLOPS[unit]:.3g}")) for rate in product.bounds)
     rates = high if low == high else f"{low}–{high}"
     return f"{in_words('matrix_product', languages)} {rates}"

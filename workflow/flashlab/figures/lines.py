@@ -175,7 +175,7 @@ def _ratios_below(experiment: Experiment, data: pd.DataFrame) -> dict[str, dict[
     if len(lines) != FEW:
         return {}
     (base, _), (other, _) = lines
-    found: dict[str, dict[float, str]] = {}
+    texts: dict[str, dict[float, str]] = {}
     for name, of_metric in data.groupby("metric", sort=False):
         metric = experiment.benchmark.metric(str(name))
         values = of_metric.pivot_table(index="place", columns=LINE, values="value")
@@ -183,11 +183,11 @@ def _ratios_below(experiment: Experiment, data: pd.DataFrame) -> dict[str, dict[
             return {}
         ratio = (values[lines[1]] / values[lines[0]]).dropna()
         if base == other or metric.exact:
-            found[str(name)] = {at: f"{100 * x:.0f}%" for at, x in ratio.items()}
+            texts[str(name)] = {at: f"{100 * x:.0f}%" for at, x in ratio.items()}
         else:
             speed = ratio if metric.higher_is_better else 1 / ratio
-            found[str(name)] = {at: f"{three_digits(x)}×" for at, x in speed.items()}
-    return found
+            texts[str(name)] = {at: f"{three_digits(x)}×" for at, x in speed.items()}
+    return texts
 
 
 def _write_ratios(

@@ -334,24 +334,24 @@ def _highest(data: pd.DataFrame) -> float:
 
 
 def longest_sweeps(experiments: Sequence[Experiment]) -> list[Experiment]:
-    """The sweeps of the first one's parameter that reach its greatest value, one of each variant.
+    """The sweeps of the first sweep's parameter to its greatest value, one of each variant.
 
     Each has a single variant, and they have the same values and implementations.
     """
     sweeps = [each for each in experiments if each.is_ordered]
     along = [each for each in sweeps if each.parameter == sweeps[0].parameter]
     top = max((each.values[-1] for each in along), default=0)
-    found: dict[Variant, Experiment] = {}
+    by_variant: dict[Variant, Experiment] = {}
     for experiment in along:
-        first = next(iter(found.values()), experiment)
+        first = next(iter(by_variant.values()), experiment)
         is_alike = (first.values, first.implementations) == (
             experiment.values,
             experiment.implementations,
         )
         if experiment.values[-1] == top and is_alike:
             for variant in experiment.variants:
-                found.setdefault(variant, experiment.in_variant(variant))
-    return list(found.values())
+                by_variant.setdefault(variant, experiment.in_variant(variant))
+    return list(by_variant.values())
 
 
 def draw_longest(experiments: Sequence[Experiment], languages: Sequence[str]) -> Figure | None:
@@ -385,7 +385,7 @@ def draw_longest(experiments: Sequence[Experiment], languages: Sequence[str]) ->
 
 
 def overall_rate(benchmark: Benchmark) -> Metric | None:
-    """The metric of which more is better that follows from the one that ranks implementations."""
+    """The rate that follows from the metric that ranks implementations, or that metric."""
     ranking = chosen_metrics(benchmark)[-1]
     rates = (m for m in benchmark.metrics if m.derived and m.derived.of == (ranking.name,))
     return ranking if ranking.higher_is_better else next(rates, None)
@@ -426,7 +426,7 @@ def _draw_bars(
 
 
 def _together(data: pd.DataFrame, order: Sequence[str]) -> list[list[str]]:
-    """The implementations in groups: each cannot be told apart from another one of its group."""
+    """The implementations in groups of values that coincide with another one of the group."""
     lines = data.pivot_table(index="size", columns="implementation", values="value")
     groups: list[list[str]] = []
     for name in (each for each in order if each in lines):
@@ -444,7 +444,7 @@ def draw_bands(
     panel: float,
     whole: float,
 ) -> Figure:
-    """A line for each implementation, and one for those that cannot be told apart, as a band."""
+    """A line for each implementation, and a band for those whose values coincide."""
     data = line_frame(experiment, names, [metric], languages)
     looks, is_logarithmic = _looks(experiment, names), metric.quantity.logarithmic
     groups = [g for g in _together(data, _order(experiment, names)) if len(g) > 1]
@@ -499,7 +499,7 @@ def draw_bands(
 
 
 def _label_band(group: Sequence[str], languages: Sequence[str]) -> str:
-    """The names of two, or how many there are."""
+    """The names of two implementations, or the number of more."""
     if len(group) <= FEW:
         return ", ".join(group)
     return " ".join(said("several", languages, count=dict.fromkeys(languages, str(len(group)))))

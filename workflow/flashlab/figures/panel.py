@@ -46,7 +46,7 @@ from flashlab.figures.style import (
 from flashlab.telling.stretches import ends_of_stretch, neighbours
 
 LINE = ["implementation", "variant"]
-"""The columns that tell a line from the others."""
+"""The columns that identify a line."""
 
 MARK_POINTS = 7
 """Height of a row of marks above a panel."""
@@ -139,7 +139,7 @@ def ticks_of(experiment: Experiment) -> list[str]:
 
 
 def write_symbols(axes: Axes, experiment: Experiment) -> float:
-    """Write before each line of the ticks what it is of; how far to the left, in points."""
+    """Write each size's symbol before its line of ticks; the width that takes, in points."""
     left = max(4.0, POINTS * text_inches(ticks_of(experiment)[0], SMALL_POINTS) / 2 - 1)
     for row, symbol in enumerate(sizes_of(experiment)):
         head: Style = {"ha": "right", "va": "top", "color": GREY}
@@ -336,7 +336,7 @@ def draw_ceiling(
 
 
 def draw_reference(axes: Axes, value: float, text: str = "", low: float | None = None) -> None:
-    """A line that values are held against, or a band down to `low`; its label is above it."""
+    """A line of reference, or a band down to `low`; its label is above it."""
     if low is None or low == value:
         axes.axhline(value, color=GREY, linewidth=0.7, linestyle=(0, (4, 2)), zorder=1.5)
     else:

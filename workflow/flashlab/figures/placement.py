@@ -1,4 +1,4 @@
-"""Where texts are placed: how wide they are, and how they are kept apart."""
+"""The placing of texts: their widths, and positions at which they do not overlap."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ POINTS = 72
 FONT = "Noto Sans TC"
 
 _PARTS = re.compile(r"[ -~]+?(?: |$|(?=[^ -~]))|[^ -~]")
-"""What a line may be parted between: words, and characters of a script that has no spaces."""
+"""The parts that a line may break between: words, and characters of a script without spaces."""
 
 
 @cache
 def text_inches(text: str, points: float, bold: bool = False) -> float:
-    """How wide the widest line of a text is in the report's font, in inches."""
+    """The width of a text's widest line in the report's font, in inches."""
     font = FontProperties(family=FONT, weight="bold" if bold else "normal", size=points)
     lines = [line for line in text.split("\n") if line]
     widths = [TextToPath().get_text_width_height_descent(line, font, False)[0] for line in lines]

@@ -26,7 +26,7 @@ from flashlab.figures.style import GREY, RATIO, SMALL_POINTS, Style, name_artist
 
 WIDTH_MM = 110.0
 ROW_MM, MOST_ROW_MM, ALL_ROWS_MM = 3.9, 6.0, 72.0
-"""The least and the greatest height of a row, and what all rows take where both allow it."""
+"""The least and the greatest height of a row, and that of all rows where both allow it."""
 
 LABELS_MM, NUMBER_MM = 11.0, 13.5
 HEADS_MM, AXIS_MM, EDGE_MM = 6.5, 4.5, 1.0
@@ -51,17 +51,17 @@ class Setting:
 
 def _share(experiment: Experiment, other: str, value: int, variant: Any) -> float | None:
     """The other implementation's exact metric over the baseline's, where both have one."""
-    found = []
+    values = []
     for metric in metrics_of(experiment.benchmark, exact=True)[:1]:
         for name in (other, experiment.baseline):
             rows = experiment.metric_rows(name, variant, metric.name)
             mine = [r["value"] for r in rows if experiment.value_of(r) == value]
-            found += [v for v in mine if v is not None]
-    return found[0] / found[1] if len(found) == 2 else None
+            values += [v for v in mine if v is not None]
+    return values[0] / values[1] if len(values) == 2 else None
 
 
 def _speed(row: Mapping[Any, Any]) -> tuple[float, float | None, float | None, bool]:
-    """The inverse of a row's ratio of times, its interval, and whether it is decided."""
+    """The inverse of a row's ratio of times, its interval, and True if it is decided."""
     low, high = (None if pd.isna(row[end]) else 1 / float(row[end]) for end in ("high", "low"))
     return 1 / float(row["ratio"]), low, high, row["verdict"] in ("above", "below")
 
@@ -84,7 +84,7 @@ def settings_of(experiment: Experiment, table: pd.DataFrame) -> list[Setting]:
         & (table.compared == IMPLEMENTATIONS)
         & table.value.notna()
     ]
-    found = []
+    rows = []
     for variant in experiment.variants[-1:]:
         words = " ".join(f"{name}={str(value).lower()}" for name, value in variant)
         of_variant = mine[mine.variant.fillna("") == words]
@@ -93,8 +93,8 @@ def settings_of(experiment: Experiment, table: pd.DataFrame) -> list[Setting]:
             speeds = {str(row["metric"]): _speed(row.to_dict()) for _, row in at.iterrows()}
             if speeds:
                 share = _share(experiment, other, value, variant)
-                found.append(Setting(str(value), speeds, share))
-    return found
+                rows.append(Setting(str(value), speeds, share))
+    return rows
 
 
 def limits_of(rows: Sequence[Setting]) -> tuple[float, float]:
@@ -222,8 +222,8 @@ def draw_speedups(
     if all(metric.higher_is_better for metric in metrics):
         return
     sweeps = [each for each in experiments if each.is_ordered and not each.is_simulated]
-    found = {each.name: (each, settings_of(each, table)) for each in sweeps}
-    shown = {name: (each, rows) for name, (each, rows) in found.items() if rows}
+    by_name = {each.name: (each, settings_of(each, table)) for each in sweeps}
+    shown = {name: (each, rows) for name, (each, rows) in by_name.items() if rows}
     if not shown:
         return
     every = [row for _, rows in shown.values() for row in rows]

@@ -1,4 +1,4 @@
-"""The figures of a ladder of steps: how fast each is, where its time goes, what was counted.
+"""The figures of a ladder of steps: speeds, parts of the times, and counters.
 
 The shade of a step's bar shows its verdict: the step helps, makes no difference, hurts, or is
 undecided. A time is split into its parts, as shares of the whole. Counters are drawn along a sweep.
@@ -47,7 +47,7 @@ LOOKS: dict[str, Style] = {
     "below": {"facecolor": COLOURS[0], "edgecolor": COLOURS[0]},
     "inconclusive": {"facecolor": "white", "edgecolor": GREY},
 }
-"""A bar, by the verdict of its ratio."""
+"""The style of a bar, by the verdict of its ratio."""
 
 VERDICTS = {
     "above": "step_helps",
@@ -55,13 +55,13 @@ VERDICTS = {
     "below": "step_hurts",
     "inconclusive": "step_inconclusive",
 }
-"""The message that explains such a bar."""
+"""The legend of a bar, by the verdict of its ratio."""
 
 PART_SHADES = (
     *("#B4B4B4", "#777777", "#D9D9D9", "#D9BA77", "#29A385", "#0061E0", "#8FD3C1", "#240A66"),
     "#F0DFB8",
 )
-"""Greys of what comes before the work; then the file, the copies and the kernel between them."""
+"""Greys of start and compilation; then the colours of file, copies and kernel."""
 
 SWAPPED = {"above": "below", "below": "above"}
 """The verdict of the inverse of a ratio."""
@@ -76,9 +76,9 @@ CLOCKS: Sequence[Style] = (
 MOST_PANELS = 2
 
 PROFILED = {"%": ("%", 1.0), "B": ("GB/s", 1e6)}
-"""By the unit of the counters that are drawn: the unit shown, and what a value is divided by.
+"""The printed unit and the divisor of a counter's values, by the counter's unit.
 
-Bytes are drawn per second: those of a millisecond in millions are those of a second in billions.
+Bytes are drawn per second: 10⁶ bytes in a millisecond are 1 GB/s.
 """
 
 PROFILE_INCHES = 0.8
@@ -110,7 +110,7 @@ def _gains(
     ]
     columns = (mine[name] for name in ("subject", "reference", "ratio", "verdict"))
     rows = {(a, b): (float(x), str(word)) for a, b, x, word in zip(*columns, strict=True)}
-    found = {}
+    by_name = {}
     for before, name in experiment.steps:
         for subject, reference in ((name, before), (before, name)):
             if (subject, reference) not in rows:
@@ -118,17 +118,17 @@ def _gains(
             ratio, verdict = rows[subject, reference]
             if (subject == name) != metric.higher_is_better:
                 ratio, verdict = 1 / ratio, SWAPPED.get(verdict, verdict)
-            found[name] = ratio, verdict
-    return found
+            by_name[name] = ratio, verdict
+    return by_name
 
 
 def _draw_panel(axes: Axes, experiment: Experiment, comparisons: pd.DataFrame, value: int) -> None:
-    """The speed of each step as a multiple of that of the first one that has any."""
+    """Bars of each step's speed, as a multiple of the first measured step's."""
     metric, names = step_metric(experiment), experiment.step_names
     name_rows(axes, names)
     title_panel(axes, [f"{experiment.parameter.symbol} = {value}"])
     values = _values_at(experiment, value, [metric.name])
-    medians = {name: held[metric.name] for name, held in values.items() if held}
+    medians = {name: row[metric.name] for name, row in values.items() if row}
     if not medians:
         return
     factors = {name: next(iter(medians.values())) / median for name, median in medians.items()}
@@ -171,7 +171,7 @@ def draw_steps(
 def draw_clocks(experiment: Experiment, languages: Sequence[str]) -> Figure | None:
     """The times of each step by every clock at the last value of a sweep; None without several.
 
-    The clocks are those that steps are compared by, and the whole time that others are part of.
+    The clocks are the metrics that rank steps, and the time of the whole process.
     """
     benchmark, value = experiment.benchmark, experiment.values[-1]
     clocks = [metric for metric in compared_metrics(benchmark) if metric.unit == "ms"]
@@ -260,7 +260,7 @@ def _profile_frame(experiment: Experiment, counters: Sequence[Metric]) -> pd.Dat
 
 
 def draw_profile(experiment: Experiment, languages: Sequence[str]) -> Figure | None:
-    """The shares and throughputs that were counted of each step along a sweep; None without any."""
+    """The counters of each step along a sweep, as shares and throughputs; None without any."""
     declared = experiment.benchmark.counters_on(experiment.runs[0]["device"])
     every = declared.get(step_metric(experiment).name, ())
     groups = [[c for c in every if c.unit == unit] for unit in PROFILED]

@@ -1,4 +1,4 @@
-"""Page one's strips of many implementations: how far each is from the best, over all settings.
+"""Page one's strips of many implementations: their shares of the best at all settings.
 
 A row an implementation, a panel a use; a tick is a setting, the dot the median of them.
 """
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
 from flashlab import statistics
-from flashlab.analysis.experiment import Experiment, chosen_metrics, metrics_of
+from flashlab.analysis.experiment import Experiment, metrics_of, shares_of_best, use_metrics
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.forms import PAGE_INCHES
 from flashlab.figures.labels import said, title_metric
@@ -41,7 +41,7 @@ from flashlab.figures.style import (
 
 ROW_INCHES = 0.138
 GAP_POINTS = 6.0
-"""Between a panel and its columns of numbers."""
+"""The gap between a panel and its columns of numbers."""
 
 BAND = "#E6EEF5"
 PERCENT = 100.0
@@ -49,7 +49,7 @@ PERCENT = 100.0
 
 @dataclass(frozen=True)
 class Strip:
-    """A panel: a metric and, of each implementation at each setting, its distance from the best.
+    """A panel: a metric, and each implementation's distance from the best at each setting.
 
     It is in percent of the best's speed or, of an exact metric, a multiple of the least.
     """
@@ -74,30 +74,23 @@ class Strip:
 
 def _strip(experiments: Sequence[Experiment], metric: Metric) -> Strip:
     """The distances of a metric at every setting that the experiments have, each setting once."""
-    values = {
-        (row["implementation"], experiment.key_of(row)[1:]): row["value"]
-        for experiment in experiments
-        for row in experiment.metrics
-        if row["metric"] == metric.name and row["status"] == "ok" and row["value"]
-    }
-    rows = [(name, str(setting), value) for (name, setting), value in values.items()]
-    found = pd.DataFrame(rows, columns=["implementation", "setting", "value"])
-    table = found.pivot_table(index="setting", columns="implementation", values="value")
-    best = table.max(axis=1) if metric.higher_is_better else table.min(axis=1)
-    nearness = table.div(best, axis=0)
-    if metric.exact:
-        return Strip(metric, nearness)
-    return Strip(metric, PERCENT * (nearness if metric.higher_is_better else 1 / nearness))
+    by_setting: dict[str, dict[str, float]] = {}
+    for experiment in experiments:
+        for row in experiment.metrics:
+            if row["metric"] == metric.name and row["status"] == "ok" and row["value"]:
+                values = by_setting.setdefault(str(experiment.key_of(row)[1:]), {})
+                values[row["implementation"]] = row["value"]
+    rows = {setting: shares_of_best(metric, values) for setting, values in by_setting.items()}
+    shares = pd.DataFrame.from_dict(rows, orient="index").sort_index().sort_index(axis=1)
+    return Strip(metric, 1 / shares if metric.exact else PERCENT * shares)
 
 
 def _strips(experiments: Sequence[Experiment]) -> list[Strip]:
     """A strip of one pass, one of all, and one of memory, of those that have any value."""
     benchmark = experiments[0].benchmark
-    chosen = chosen_metrics(benchmark)
-    uses = chosen[:1] if len(chosen) == 1 else [chosen[0], chosen[-1]]
-    metrics = [*uses, *metrics_of(benchmark, exact=True)[:1]]
-    found = (_strip(experiments, metric) for metric in metrics)
-    return [strip for strip in found if not strip.distances.empty]
+    metrics = [*use_metrics(benchmark), *metrics_of(benchmark, exact=True)[:1]]
+    strips = (_strip(experiments, metric) for metric in metrics)
+    return [strip for strip in strips if not strip.distances.empty]
 
 
 def draw_strips(experiments: Sequence[Experiment], languages: Sequence[str]) -> Figure | None:

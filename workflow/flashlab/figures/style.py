@@ -55,10 +55,10 @@ TEXT_LIGHTNESS = 0.32
 """The lightness (HLS) at which each colour has the contrast that text needs."""
 
 DARKER = 0.6
-"""By what the lightness of a colour falls where a second implementation has it."""
+"""The lightness that a colour loses where a second implementation has it."""
 
 MUTED_LIGHTNESS = 0.58
-"""The most that a muted colour may have, for a thin line to be seen."""
+"""The greatest lightness of a muted colour, for a thin line to be seen."""
 
 LABEL_POINTS = 7.0
 SMALL_POINTS = 6.5
@@ -189,7 +189,7 @@ def looks_of(
 
 
 def muted(shade: str) -> str:
-    """A colour as it steps back behind the others, still to be told by its hue."""
+    """A paler colour for the background, of the same hue."""
     return _no_lighter(to_hex(sns.desaturate(shade, 0.45)), MUTED_LIGHTNESS)
 
 
@@ -219,11 +219,11 @@ def new_panels(width: float, rows: int = 1, columns: int = 1, **options: Any) ->
 
 
 AROUND_INCHES = 1.5
-"""More than what stands around a panel, but for a legend, takes of a figure's height."""
+"""More than the height around a panel, but for a legend."""
 
 
 def lay_out(figure: Figure, panel: float, whole: float | None = None) -> None:
-    """Arrange the panels with all that stands around them.
+    """Arrange the panels with their labels, titles and legend.
 
     The first panel is `panel` inches high, or the whole figure is as high as `whole` says. Ticks of
     a sweep are thinned where their labels would touch. A title begins at the figure's edge where
@@ -250,7 +250,7 @@ def lay_out(figure: Figure, panel: float, whole: float | None = None) -> None:
 
 
 def _stretch(figure: Figure, heights: Sequence[float]) -> None:
-    """Make each row of panels so many inches high; what stands around them stays as it is."""
+    """Make each row of panels so many inches high; the room around them stays."""
     before = figure.get_figheight()
     places = [(axes, axes.get_position()) for axes in figure.axes]
     missing = 1 - places[0][1].height * before / heights[0]
@@ -298,7 +298,7 @@ def remove_covered(figure: Figure, numbers: Sequence[Annotation]) -> None:
 
 
 BESIDE_INCHES = 0.3
-"""The room that ticks' labels take of a column, where a title does not begin at its edge."""
+"""The width of ticks' labels, where a title does not begin at the column's edge."""
 
 
 def title_panel(axes: Axes, texts: Sequence[str], above: float = 0.0) -> None:
@@ -333,7 +333,7 @@ def name_rows(
     end: float = 0.0,
     looks: Mapping[str, Look] | None = None,
 ) -> None:
-    """Write beside each row of a panel what it is about; the rows end at `end`, from zero.
+    """Write each row's name beside a panel; the rows end at `end`, from zero.
 
     Without places, each is as high as 1. With `looks`, the names of implementations are bold and in
     their colours.
@@ -422,7 +422,7 @@ def scale_logarithmically(axis: Axis, low: float, high: float, most: int) -> Non
 
 
 def name_artists(implementation: str, drawn: Iterable[Artist]) -> None:
-    """Name what is drawn of an implementation; `save` numbers the names."""
+    """Name an implementation's artists; `save` numbers the names."""
     for artist in drawn:
         artist.set_gid(f"implementation:{implementation}")
 

@@ -1,4 +1,4 @@
-"""The table of alternatives on page one: every attention, compiled and not, with what it takes."""
+"""The table of alternatives on page one: every attention's measurements, compiled and not."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _number(value: float | None, digits: int = 3) -> Cell:
 
 
 def _cells(data: ReportData, section: Section, alternative: Alternative) -> Sequence[Cell]:
-    """What an alternative takes; what became of it, where it has no numbers."""
+    """An alternative's measurements; its status and dashes where it has none."""
     name, variant = alternative
     run = section.run(name, variant, section.experiment.values[0])
     if run is None or run["status"] != "ok":

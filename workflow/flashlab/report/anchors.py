@@ -1,7 +1,7 @@
-"""The texts of figures as WeasyPrint is to draw them: each from where it starts.
+"""Figures' texts anchored at their starts, as WeasyPrint draws them.
 
-A text with another anchor is a transparency group of its own there, of which some viewers cut off
-the left edge at a low zoom, and which takes 200 bytes.
+WeasyPrint makes a transparency group of a text with another anchor. That takes 200 bytes, and some
+viewers cut off its left edge at a low zoom.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def _advance(weight: str) -> Callable[[str], float]:
     return lambda character: widths[glyphs[ord(character)]][0] / units
 
 
-def _from_its_start(found: re.Match[str]) -> str:
-    before, anchor, after, x, y, text = found.groups()
+def _from_its_start(match: re.Match[str]) -> str:
+    before, anchor, after, x, y, text = match.groups()
     style = before + after
     size = float(_SIZE.findall(style)[0])
     advance = _advance("Bold" if "font-weight: 700" in style else "Regular")
@@ -47,5 +47,5 @@ def _from_its_start(found: re.Match[str]) -> str:
 
 
 def from_their_starts(svg: str) -> str:
-    """A figure with each of its level texts where it is, anchored at its start."""
+    """A figure with its level texts unmoved, each anchored at its start."""
     return _ANCHORED.sub(_from_its_start, svg)

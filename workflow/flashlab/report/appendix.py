@@ -1,4 +1,4 @@
-"""Method and definitions, and the appendix with every run."""
+"""Method, definitions, and the appendix with every run."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ PROTOCOLS_ON = {
     ("sampled", "cuda"): "method.sampled.cuda",
     ("lab5", "cuda"): "method.lab5.cuda",
 }
-"""What a protocol does besides on a kind of device."""
+"""The message on a protocol's particulars on a kind of device."""
 
 DEVICES = frozenset({"cuda", "cpu"})
 CHECKED = frozenset({"once", "again"})
-"""Whether runs were checked before their timing alone, or again after it."""
+"""Runs are checked before their timing alone, or again after it."""
 
 ORIGINS = frozenset({"measured", "imported"})
 INPUTS = {(): "inputs.packed", ("packed",): "inputs.packed", ("separate",): "inputs.separate"}
-"""What the inputs are, by their forms in the records; older ones say nothing of it."""
+"""The message on the inputs, by their forms in the records; older records state none."""
 
 
 def describe_method(data: ReportData) -> list[Tellable]:
-    """How it was measured and decided, a paragraph each: the benchmark's own, then the common ones.
+    """Measuring and verdicts, a paragraph each: those of the benchmark, then those of all.
 
-    The benchmark's are the messages below ``<benchmark>.method``, in the order of the catalog; one
-    whose key names a kind of device, how often runs were checked, or an origin of the records, is
-    told of that alone.
+    The benchmark's are the messages below ``<benchmark>.method``, in the order of the catalog. A
+    part of a key that is in `DEVICES`, `CHECKED` or `ORIGINS` restricts the message to reports on
+    such runs.
     """
     checked = {"again" if "again" in run["gate"] else "once" for run in data.runs if run["gate"]}
     others = (DEVICES | CHECKED).difference(data.distinct("device"), checked)
@@ -76,7 +76,7 @@ def list_symbols(data: ReportData) -> Table:
 
 
 def describe_runs(data: ReportData) -> Tellable:
-    """Where the records lie, and what the letters for the warnings stand for."""
+    """The records' folders, and the meanings of the letters for warnings."""
     folders = sorted({Path(run["record"]).parent.as_posix() for run in data.runs})
     letters = [
         say("warning.letter", letter=letter, warning=say(WARNINGS[code]))
@@ -122,5 +122,5 @@ def list_runs(data: ReportData) -> Table:
 
 
 def _of_each(words: Sequence[str]) -> str:
-    """What is said of each process of a run, once where it is the same."""
+    """A word for each process of a run, or one where all are the same."""
     return words[0] if len(set(words)) == 1 else " / ".join(word or "–" for word in words)

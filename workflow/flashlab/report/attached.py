@@ -1,4 +1,4 @@
-"""What is attached to a report, read within bounds: the file is not trusted."""
+"""A report's attachments, read within bounds: the file is not trusted."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def read_config(attachments: Mapping[str, bytes]) -> dict[str, Any]:
 
 def read_remarks(attachments: Mapping[str, bytes], config: Mapping[str, Any]) -> list[Remark]:
     """The attached remarks with their images; AttachmentError if one is missing or unsound."""
-    found = []
+    remarks = []
     for experiment, by_language in config["remarks"].items():
         for language, file in by_language.items():
             content = attachments[file]
@@ -100,14 +100,14 @@ def read_remarks(attachments: Mapping[str, bytes], config: Mapping[str, Any]) ->
                 return picture_of(attachments[name])
 
             try:
-                found.append(remark_of(experiment, language, file, content, picture))
+                remarks.append(remark_of(experiment, language, file, content, picture))
             except RemarkError as error:
                 raise AttachmentError(str(error)) from error
-    return found
+    return remarks
 
 
 def _is_file_name(name: Any) -> bool:
-    """Whether this can name a record's file, here and on any other machine."""
+    """True if a record's file can have this name, here and on any other machine."""
     return (
         isinstance(name, str)
         and name.isprintable()

@@ -1,4 +1,4 @@
-"""The PDF's attachments, with which a reader can check every number without anything else.
+"""The PDF's attachments, by which a reader can check every number.
 
 All names are flat. ``records.jsonl.gz`` holds a line of JSON for each record,
 ``{"file": <its file name>, "record": <the whole record>}``, its keys in the file's order, so that
@@ -41,7 +41,7 @@ class AttachedFile:
 
 @dataclass(frozen=True)
 class Given:
-    """What a report that is rendered again from its attachments takes from them as it is.
+    """The attachments that a report takes over unchanged when it is rendered again from them.
 
     `records` is the packed file, `software` what the manifest states: packed or rendered elsewhere,
     the same data can have other bytes.

@@ -28,7 +28,7 @@ from flashlab.telling.values import (
 )
 
 _WORD = re.compile(r"[A-Za-z0-9]{2}")
-"""The end of what is shared and what follows, within a word."""
+"""A position within a word, where titles may not be parted."""
 
 DENSE = (700, 1400)
 """The letters of a story, beyond which it is set in smaller type to leave room for figures."""
@@ -40,7 +40,7 @@ _BRACKETS = {")": "(", "）": "（"}
 
 
 def shared_title(titles: Sequence[str]) -> str:
-    """What titles have in common at their beginning: whole words, and no bracket left open."""
+    """The common beginning of titles: whole words, and no bracket left open."""
     if len(titles) == 1:
         return titles[0]
     alike = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*titles, strict=False))
@@ -63,7 +63,7 @@ def _title(data: ReportData, group: Sequence[Experiment]) -> Tellable:
 
 
 def title_of(group: Sequence[Experiment]) -> Label:
-    """What the titles of several experiments share: ``Long sequences``."""
+    """The common beginning of several experiments' titles: ``Long sequences``."""
     titles = [experiment.plan["title"] for experiment in group]
     return Label(
         {language: shared_title([title[language] for title in titles]) for language in titles[0]}
@@ -74,7 +74,7 @@ def _printed_figures(
     data: ReportData, group: Sequence[Experiment], sections: Sequence[Section]
 ) -> list[FigureEntry]:
     """The figures on paper; those of several experiments differ in the experiment alone."""
-    found, printed = [], data.printed_figures(group)
+    figures, printed = [], data.printed_figures(group)
     for experiment, section in zip(group, sections, strict=True):
         for figure, entry in zip(experiment.plan["figures"], section.figures, strict=True):
             quantity = data.benchmark.quantities.get(figure["quantity"])
@@ -84,10 +84,10 @@ def _printed_figures(
                 better = say(BETTER[quantity.better])
                 short = say("caption.of", title=section.title, better=better)
                 entry = replace(entry, short=short)
-            found.append(entry)
+            figures.append(entry)
     if (group[0].name, EFFECTS) in printed:
-        found.append(_effects(data, group[0]))
-    return found
+        figures.append(_effects(data, group[0]))
+    return figures
 
 
 def _effects(data: ReportData, experiment: Experiment) -> FigureEntry:
@@ -104,8 +104,8 @@ def _effects(data: ReportData, experiment: Experiment) -> FigureEntry:
 
 def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapter]:
     """The chapters, of the sections on the experiments in their order."""
-    found: list[Chapter] = []
-    told: dict[frozenset[str], int] = {}
+    chapters: list[Chapter] = []
+    numbers: dict[frozenset[str], int] = {}
     first = 1
     for number, group in data.chapters:
         members = sections[first - 1 : first - 1 + len(group)]
@@ -113,8 +113,8 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
         is_single = len(figures) == 1 and len(group[0].implementations) <= FEW
         beside = sum(not figure.wide for figure in figures) == 1 and not is_single
         story = section_story(data, group)
-        table = compact_table(data, group, told, narrow=beside)
-        found.append(
+        table = compact_table(data, group, numbers, narrow=beside)
+        chapters.append(
             Chapter(
                 id=f"chapter-{group[0].name}",
                 number=number,
@@ -124,7 +124,7 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
                 figures=figures,
                 table=table and replace(table, caption=None),
                 table_label=say("table", number=number),
-                table_caption=_table_caption(data, group, table, told) if table else None,
+                table_caption=_table_caption(data, group, table, numbers) if table else None,
                 sections=members,
                 beside=beside and table is not None,
                 density=_density(data, story, len(group)),
@@ -132,9 +132,9 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
         )
         for experiment in group if table else ():
             for variant in experiment.variants:
-                told.setdefault(records_of(experiment, variant), number)
+                numbers.setdefault(records_of(experiment, variant), number)
         first += len(group)
-    return found
+    return chapters
 
 
 def _density(data: ReportData, story: Sequence[Sentence], experiments: int) -> int:
@@ -147,27 +147,27 @@ def _density(data: ReportData, story: Sequence[Sentence], experiments: int) -> i
         return int(experiments > 1)
     if experiments > 1:
         return len(DENSE)
-    text = "".join(data.told(sentence.text)[0] for sentence in story)
+    text = "".join(data.in_words(sentence.text)[0] for sentence in story)
     width = sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
     return len(DENSE) if width < SHORT else bisect_left(DENSE, width)
 
 
 def _table_caption(
-    data: ReportData, group: Sequence[Experiment], table: Table, told: dict[frozenset[str], int]
+    data: ReportData, group: Sequence[Experiment], table: Table, numbers: dict[frozenset[str], int]
 ) -> Tellable:
-    """A table's caption, and in which table the variants are that it leaves out."""
+    """A table's caption, with the number of the table that has the variants it leaves out."""
     assert table.caption is not None
     elsewhere = [
         say("table.elsewhere", variant=Heading(data.variant(variant)), number=number)
         for experiment in group
         for variant in experiment.variants
-        if (number := told.get(records_of(experiment, variant))) and len(experiment.variants) > 1
+        if (number := numbers.get(records_of(experiment, variant))) and len(experiment.variants) > 1
     ]
     return in_turn([table.caption, *elsewhere])
 
 
 def _settings(data: ReportData, group: Sequence[Experiment]) -> Tellable:
-    """The settings of several experiments: what they share, and what each of them differs in."""
+    """The settings of several experiments: those that they share, and those of each."""
     experiment = group[0]
     rows = [row for each in group for row in each.runs]
     fixed, differing = [], []
@@ -180,7 +180,7 @@ def _settings(data: ReportData, group: Sequence[Experiment]) -> Tellable:
         elif not any(p == parameter for p in experiment.varying):
             differing.append(setting(parameter, *values))
     along = [values_along(experiment, parameter) for parameter in experiment.covaried]
-    told = [
+    parts = [
         say(
             "setting.shared",
             parameter=ParameterName(experiment.parameter.name),
@@ -190,5 +190,5 @@ def _settings(data: ReportData, group: Sequence[Experiment]) -> Tellable:
         )
     ]
     if along:
-        told.append(say("setting.varied", parameters=Listed(along)))
-    return in_turn(told)
+        parts.append(say("setting.varied", parameters=Listed(along)))
+    return in_turn(parts)

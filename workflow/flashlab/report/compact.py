@@ -1,4 +1,4 @@
-"""The compact table of a chapter: what a reader compares, without intervals and runs.
+"""The compact table of a chapter: its metrics without intervals and run numbers.
 
 Of two implementations a row is a value of the sweep, and their metrics stand side by side with how
 many times as good the other one is; of more, a row is an implementation, and the values of the
@@ -41,13 +41,13 @@ MOST_VALUES = 6
 """Most values of a sweep that fit side by side twice, for two metrics."""
 
 PREFIXES = {"equal": "≈ ", "inconclusive": "? "}
-"""What stands before a ratio that is no difference, or not decided to be one."""
+"""The sign before a ratio that is equal or undecided."""
 
 FAR = 20.0
 """From this factor on, or its inverse, only too few calls leave a ratio undecided."""
 
 FAILED = {"oom": "OOM"}
-"""What stands in place of a number, by status; × for the others."""
+"""The mark in place of a number, by status; × for the others."""
 
 _NUMBER = re.compile(r"\D*?[\d,]*\d(\.\d+)?")
 
@@ -68,10 +68,10 @@ def _aligned(table: Table) -> Table:
 
 
 def _places(cell: Cell | Tellable) -> int | None:
-    """Digits after the point; None for what is no number, or has something behind it."""
+    """Digits after the point; None where the text is no number or goes on after it."""
     text = cell.text if isinstance(cell, Cell) and not cell.note else cell
-    found = _NUMBER.fullmatch(text) if isinstance(text, str) else None
-    return len(found[1] or ".") - 1 if found else None
+    match = _NUMBER.fullmatch(text) if isinstance(text, str) else None
+    return len(match[1] or ".") - 1 if match else None
 
 
 def printed_value(
@@ -100,25 +100,25 @@ def printed_value(
 def _caption(
     data: ReportData, metrics: Sequence[Metric], rows: Sequence[Row], bold: str
 ) -> Tellable:
-    """What the numbers of a table are, and what bold stands for, where any is."""
+    """A table's caption: its metrics, and the meaning of bold where there is any."""
     exact = [Label(metric.labels) for metric in metrics if metric.exact]
-    told = [say("caption.compact")]
+    parts = [say("caption.compact")]
     if exact:
-        told = [say("caption.compact.exact", exact=Listed(exact))]
+        parts = [say("caption.compact.exact", exact=Listed(exact))]
     if any(isinstance(cell, Cell) and cell.strong for row in rows for cell in row.cells):
-        told.append(say(bold))
-    return in_turn(told)
+        parts.append(say(bold))
+    return in_turn(parts)
 
 
 # Two implementations
 
 
-def _ratio_cell(found: Comparison | None, data: ReportData) -> Cell:
-    """How many times as good as the other one an implementation is."""
-    if found is None:
+def _ratio_cell(comparison: Comparison | None, data: ReportData) -> Cell:
+    """The gain of one implementation over another, with the sign of the verdict."""
+    if comparison is None:
         return Cell("–")
-    places = places_of(found.low, found.ratio, found.high)
-    return ratio_cell(data, found.ratio, found.verdict, places)
+    places = places_of(comparison.low, comparison.ratio, comparison.high)
+    return ratio_cell(data, comparison.ratio, comparison.verdict, places)
 
 
 def places_of(low: float | None, ratio: float, high: float | None) -> int | None:
@@ -147,7 +147,7 @@ def _pair_row(
     names: Sequence[str],
     metrics: Sequence[Metric],
 ) -> Iterator[Cell]:
-    """Each metric of both implementations, and how they compare."""
+    """Each metric of both implementations, and their ratio."""
     runs = [experiment.run_at(name, variant, value) for name in names]
     for metric in metrics:
         yield from (printed_value(data, experiment, run, metric) for run in runs)
@@ -211,7 +211,7 @@ def _pair_table(
 def _differing(
     data: ReportData, group: Sequence[Experiment], experiment: Experiment, variant: Variant
 ) -> Tellable:
-    """An experiment and its variant, by the parameters that tell it from others of its chapter."""
+    """An experiment and its variant, by the parameters that differ within its chapter."""
     several = len({variant for each in group for variant in each.variants}) > 1
     given: dict[str, Any] = {}
     for parameter in data.benchmark.stated([row for each in group for row in each.runs]):
@@ -224,22 +224,22 @@ def _differing(
 
 
 def _best(experiment: Experiment, variant: Variant, metric: Metric) -> dict[int, list[str]]:
-    """Whose value is the best, or within the margin of it, at each value of the sweep."""
-    found: dict[int, dict[str, float]] = {}
+    """The implementations within the margin of the best, by value of the sweep."""
+    values: dict[int, dict[str, float]] = {}
     for name in experiment.implementations:
         for row in experiment.metric_rows(name, variant, metric.name):
             if row["status"] == "ok":
-                found.setdefault(experiment.value_of(row), {})[name] = row["value"]
+                values.setdefault(experiment.value_of(row), {})[name] = row["value"]
     best = max if metric.higher_is_better else min
     return {
         value: [n for n, each in of.items() if not _is_beyond(each, best(of.values()))]
-        for value, of in found.items()
+        for value, of in values.items()
         if len(of) > 1
     }
 
 
 def _is_beyond(value: float, best: float) -> bool:
-    """Whether two values differ by more than the margin."""
+    """True if two values differ by more than the margin."""
     return value != best and (
         min(value, best) <= 0 or exceeds_margin(max(value, best) / min(value, best))
     )
@@ -290,18 +290,17 @@ def _several_table(
 def compact_table(
     data: ReportData,
     group: Sequence[Experiment],
-    told: Collection[frozenset[str]],
+    printed: Collection[frozenset[str]],
     *,
     narrow: bool = False,
 ) -> Table | None:
-    """The table of a chapter, with its caption; None where nothing gave numbers.
+    """The table of a chapter, with its caption.
 
-    Nor have alternatives one, and all steps of a ladder, which are a table on page one.
+    None without numbers, of alternatives, and of a ladder's steps, whose table is on page one.
 
     A `narrow` one has the total and the exact metrics alone; of more than two implementations these
-    at the last value. A variant
-    whose runs an earlier chapter's table holds (`told`, sets of record names) is left out where
-    another one remains.
+    at the last value. A variant whose runs are in the table of an earlier chapter (`printed`, sets
+    of record names) is left out, unless no other one remains.
     """
     ladder = ladder_of(data.experiments)
     is_ladder = ladder is not None and group == [ladder] and not ladder.is_simulated
@@ -310,7 +309,7 @@ def compact_table(
     if all(run["status"] != "ok" for experiment in group for run in experiment.runs):
         return None
     every = [(experiment, variant) for experiment in group for variant in experiment.variants]
-    fresh = [pair for pair in every if records_of(*pair) not in told] or every
+    fresh = [pair for pair in every if records_of(*pair) not in printed] or every
     names = [name for name in group[0].implementations if name == data.baseline]
     names += [name for name in group[0].implementations if name != data.baseline]
     if len(group) == 1 and len(names) == 2 and data.baseline in names:

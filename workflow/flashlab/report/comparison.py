@@ -1,4 +1,4 @@
-"""The section on the implementations: what they are, who runs them, and the kernels they launch."""
+"""The section on the implementations: their libraries, runs, errors and kernels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _error_cell(runs: Sequence[Mapping[str, Any]], compared: str) -> Cell:
 
 
 def _table(data: ReportData) -> Table:
-    """Each implementation: its label, what ran it, its runs, how they went, and its errors."""
+    """A row for each implementation: its label, library, runs with their outcomes, and errors."""
     gated = {} if data.is_unchecked else data.benchmark.gated
     rows = []
     for name, entry in data.implementations.items():
@@ -49,10 +49,10 @@ def _table(data: ReportData) -> Table:
         *(say("column.error", compared=heading(each)) for each in gated.values()),
     ]
     unchecked = "caption.implementations.unchecked"
-    told = [say(unchecked if data.is_unchecked else "caption.implementations")]
+    captions = [say(unchecked if data.is_unchecked else "caption.implementations")]
     if any(run["gate"] and "plain_errors" in run["gate"] for run in data.runs):
-        told.append(say("caption.implementations.plain"))
-    return Table(columns, rows, numeric=range(3, len(columns)), caption=in_turn(told))
+        captions.append(say("caption.implementations.plain"))
+    return Table(columns, rows, numeric=range(3, len(columns)), caption=in_turn(captions))
 
 
 def render_implementations(data: ReportData) -> Implementations:

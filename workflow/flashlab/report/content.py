@@ -1,4 +1,4 @@
-"""What the report holds, as data: its parts, put together."""
+"""The report's content as data, composed of its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What page one says first: which implementations gave wrong results, or impossible times.
+"""The first lines of page one: implementations with wrong results or impossible times.
 
 The correctness gate finds the first before the measuring; the tables find the others, by the
 device's measured ceilings (`flashlab.analysis.ceilings.is_implausible`).
@@ -32,7 +32,7 @@ MOST_NAMED = 8
 
 
 def _worst(run: RunRow) -> tuple[float, str, float] | None:
-    """The largest error of a run, what it is of, and the tolerance.
+    """The largest error of a run, with the tensor it is of, and the tolerance.
 
     None where the gate found no error, or one that is not finite.
     """
@@ -44,15 +44,15 @@ def _worst(run: RunRow) -> tuple[float, str, float] | None:
 
 
 def _wrong(data: ReportData, name: str, mine: Sequence[RunRow]) -> Tellable:
-    """An implementation whose results are wrong: at how many settings, and by how much."""
+    """An implementation with wrong results: the number of settings, and the largest error."""
     wrong = [run for run in mine if run["status"] == "incorrect"]
     checked = sum(run["status"] in ("ok", "incorrect") for run in mine)
     counts: dict[str, Tellable] = {"implementation": name, "count": len(wrong), "checked": checked}
     failing = _failing(data, name, wrong)
-    found = [worst for run in wrong if (worst := _worst(run))]
-    if len(found) < len(wrong):
+    errors = [worst for run in wrong if (worst := _worst(run))]
+    if len(errors) < len(wrong):
         return in_turn([say("correctness.wrong.unmeasured", **counts), failing])
-    error, compared, tolerance = max(found)
+    error, compared, tolerance = max(errors)
     # A text by language where the benchmark has words for what its gate compares.
     labels = data.benchmark.gated.get(compared)
     said = say(
@@ -66,7 +66,7 @@ def _wrong(data: ReportData, name: str, mine: Sequence[RunRow]) -> Tellable:
 
 
 def _implausible(data: ReportData, name: str, mine: Sequence[RunRow]) -> Tellable:
-    """An implementation whose rates are beyond the device's: how many, and the highest."""
+    """An implementation with rates beyond the device's: their number, and the highest."""
     beyond = [run for run in mine if run["status"] == IMPLAUSIBLE]
     run, warning = max(
         (
@@ -89,7 +89,7 @@ def _implausible(data: ReportData, name: str, mine: Sequence[RunRow]) -> Tellabl
 
 
 def _failing(data: ReportData, name: str, runs: Sequence[RunRow]) -> Tellable:
-    """The runs whose results are wrong, by name."""
+    """The runs with wrong results, by implementation."""
     benchmark = data.benchmark
     given = [benchmark.all_parameters(run) for run in runs[:MOST_NAMED]]
     named = Listed([Run(name, settings(benchmark, each)) for each in given])
@@ -103,10 +103,10 @@ def run_links(data: ReportData, runs: Sequence[RunRow]) -> list[Link]:
 
     The first says what they are.
     """
-    found = stretches(map(data.number_of, runs)).items()
+    by_first = stretches(map(data.number_of, runs)).items()
     return [
         Link(f"run-{first}", text if position else say("link.runs", runs=text))
-        for position, (first, text) in enumerate(found)
+        for position, (first, text) in enumerate(by_first)
     ]
 
 

@@ -74,7 +74,7 @@ WRITTEN_BY_OTHERS = ("device_name", "driver", "torch", "provider", "message", "c
 
 
 class ReportData:
-    """All that the report's parts look up.
+    """The data that the report's parts look up.
 
     `experiments` are the sections in order, numbered by their `ordinals`: those of the
     configuration, of which an imported folder may lack some. `summary` is the headline's; `runs`
@@ -149,20 +149,20 @@ class ReportData:
     @cached_property
     def warned(self) -> dict[str, list[int]]:
         """The numbers of the runs that carry each warning, by its code."""
-        found: dict[str, list[int]] = {}
+        by_code: dict[str, list[int]] = {}
         for run in self.runs:
             for code in {warning["code"] for warning in run["warnings"] or ()}:
-                found.setdefault(code, []).append(self.number_of(run))
-        return found
+                by_code.setdefault(code, []).append(self.number_of(run))
+        return by_code
 
     @property
     def is_imported(self) -> bool:
-        """Whether the records were made from a folder of the course's results."""
+        """True if the records were made from a folder of the course's results."""
         return "import" in self.config
 
     @property
     def is_unchecked(self) -> bool:
-        """Whether they are of the course's own script, which checks no result."""
+        """True if the records are of the course's own script, which checks no result."""
         return self.is_imported and not any(record["gate"] for record in self.records)
 
     @property
@@ -191,8 +191,8 @@ class ReportData:
     @cached_property
     def shown_runs(self) -> list[Row]:
         """The runs of those, in order of their numbers."""
-        found = {run["record"] for experiment in self.shown for run in experiment.runs}
-        return [run for run in self.runs if run["record"] in found]
+        shown = {run["record"] for experiment in self.shown for run in experiment.runs}
+        return [run for run in self.runs if run["record"] in shown]
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
@@ -225,17 +225,17 @@ class ReportData:
         names: tuple[str, str],
         value: int,
     ) -> Comparison | None:
-        """How many times as good the first of two implementations is at a value of the sweep.
+        """The gain of the first of two implementations over the second at a value of the sweep.
 
         None where either has no numbers.
         """
         key = (experiment.name, variant_words(variant), metric.name, *names, value)
-        found = self._compared.get(key)
-        return found.gain(metric.higher_is_better) if found else None
+        comparison = self._compared.get(key)
+        return comparison.gain(metric.higher_is_better) if comparison else None
 
     @property
     def on_cpu(self) -> bool:
-        """Whether everything was measured on a CPU."""
+        """True if everything was measured on a CPU."""
         return self.distinct("device") == ["cpu"]
 
     def distinct(self, column: str) -> list[str]:
@@ -271,7 +271,7 @@ class ReportData:
 
     @cached_property
     def effects(self) -> set[str]:
-        """The experiments of which it is drawn what a variant does (`figures.effects`)."""
+        """The experiments with a figure of a variant's effect (`figures.effects`)."""
         drawn = read_json(self.results / "overview" / "drawn.json")
         return {each.removeprefix(f"{EFFECTS}-") for each in drawn if each.startswith(EFFECTS)}
 
@@ -318,16 +318,16 @@ class ReportData:
 
     # Pieces in words
 
-    def told(self, told: Tellable) -> list[str]:
+    def in_words(self, value: Tellable) -> list[str]:
         """A value in words, in each of the report's languages."""
-        return [teller.tell(told) for teller in self.tellers]
+        return [teller.tell(value) for teller in self.tellers]
 
     def variant(self, variant: Variant) -> Tellable:
         """A variant in words; empty where the benchmark has none."""
         return self.given(dict(variant))
 
     def given(self, values: Mapping[str, Any]) -> Tellable:
-        """What is given of a run, in words; empty for nothing."""
+        """Parameters with their values in words; empty for none."""
         words = settings(self.benchmark, values)
         return Listed(words) if words else ""
 
@@ -338,11 +338,11 @@ class ReportData:
         )
 
     def panel(self, metric: Metric) -> Label:
-        """A metric in short: what sets it apart within its quantity, or that quantity."""
+        """A metric in short: its part of its quantity, such as a pass, or the quantity."""
         return Label(metric.part or metric.quantity.labels)
 
     def heading_in_short(self, metric: Metric) -> Tellable:
-        """What sets a metric apart among those of its unit, or itself, with the unit."""
+        """A metric's name among those of its unit, such as its pass, with the unit."""
         label = metric.part if metric.part and not metric.exact else metric.labels
         return with_unit(metric, heading(label))
 
@@ -399,5 +399,5 @@ def with_unit(metric: Metric, label: Tellable | None = None) -> Tellable:
 
 def stretches(numbers: Iterable[int]) -> dict[int, str]:
     """The stretches of consecutive numbers, by their first: 1, 2, 3, 7 are ``1–3`` and ``7``."""
-    found = neighbours(sorted(set(numbers)))
-    return {each[0]: "–".join(dict.fromkeys(map(str, (each[0], each[-1])))) for each in found}
+    ends = [(each[0], each[-1]) for each in neighbours(sorted(set(numbers)))]
+    return {first: "–".join(dict.fromkeys(map(str, (first, last)))) for first, last in ends}

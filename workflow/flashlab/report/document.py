@@ -15,7 +15,7 @@ from flashlab.telling.values import Tellable, say
 
 @dataclass(frozen=True)
 class Link:
-    """A link to another place in the report: its anchor, and its text."""
+    """A link within the report: its anchor, and its text."""
 
     target: str
     text: Tellable
@@ -47,7 +47,7 @@ def run_cell(number: int) -> Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A table row: its cells (`Tellable` where the languages differ), anchor, and whose it is.
+    """A table row: its cells (`Tellable` where languages differ), anchor, and implementation.
 
     `first` begins a group of rows.
     """
@@ -75,15 +75,15 @@ class Table:
 
 def grouped(rows: Iterable[Row], end: int = 1) -> list[Row]:
     """Rows in groups that are alike in so many first cells, which the first of each has alone."""
-    found, before = list[Row](), None
+    shown, before = list[Row](), None
     for row in rows:
         alike = [*row.cells[:end]]
         if alike == before:
-            found.append(replace(row, cells=[*[""] * end, *row.cells[end:]]))
+            shown.append(replace(row, cells=[*[""] * end, *row.cells[end:]]))
         else:
-            found.append(replace(row, first=True))
+            shown.append(replace(row, first=True))
         before = alike
-    return found
+    return shown
 
 
 def table_of(keys: Iterable[str], rows: Sequence[Row], **more: Any) -> Table | None:
@@ -120,7 +120,7 @@ class PrintedStatement:
 
 @dataclass(frozen=True)
 class Sentence:
-    """An observation in words, and the name of what it tells."""
+    """An observation in words, and its name."""
 
     text: Tellable
     name: str
@@ -142,7 +142,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Chapter:
-    """Neighbouring experiments together: what is printed of them; `sections` are the details.
+    """Neighbouring experiments together, as printed; `sections` are the details.
 
     Its table may stand `beside` the only figure that is not wide. One that has much to say is set
     in smaller type, by its `density`: 0, 1 or 2. The layout decides whether it `begins_page`, and
@@ -167,18 +167,18 @@ class Chapter:
     @property
     def rows(self) -> list[list[FigureEntry]]:
         """The figures in rows: a wide one alone, neighbouring others together."""
-        found: list[list[FigureEntry]] = []
+        rows: list[list[FigureEntry]] = []
         for figure in self.figures:
-            if found and not figure.wide and not found[-1][0].wide:
-                found[-1].append(figure)
+            if rows and not figure.wide and not rows[-1][0].wide:
+                rows[-1].append(figure)
             else:
-                found.append([figure])
-        return found
+                rows.append([figure])
+        return rows
 
 
 @dataclass(frozen=True)
 class ExperimentRow:
-    """An experiment on page one: its title, what is said of it, and small figures of it."""
+    """An experiment on page one: its title, its line, and its small figures."""
 
     number: int
     target: str
@@ -189,7 +189,7 @@ class ExperimentRow:
 
 @dataclass(frozen=True)
 class HeatCell:
-    """A place of the heat map: its text, whose it is, its run's number, and its colour.
+    """A cell of the heat map: its text, implementation, run number, and colour.
 
     `is_deep` is a colour on which text is white; `is_level` text is bold.
     """
@@ -224,7 +224,7 @@ class HeatMap:
 
 @dataclass(frozen=True)
 class MapCell:
-    """A place of the choice map: the name, what stands below it, and its colour's number.
+    """A cell of the choice map: the name, the text below it, and the number of its colour.
 
     `runs` are the numbers of the runs behind it, of those that it names.
     """
@@ -249,7 +249,7 @@ class ChoiceChart:
 
 @dataclass(frozen=True)
 class PrintedMap:
-    """The best implementations by setting and metric; the note says what else there is."""
+    """The best implementations by setting and metric; the note names the settings left out."""
 
     charts: Sequence[ChoiceChart]
     note: Tellable
@@ -295,7 +295,7 @@ class Implementations:
 
 @dataclass(frozen=True)
 class Environment:
-    """The machine, its ceilings, where the records disagree, and what was not measured well."""
+    """The machine, its ceilings, disagreements between records, and warnings."""
 
     facts: Sequence[tuple[Tellable, str]]
     peaks: Table | None

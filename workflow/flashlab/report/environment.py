@@ -1,4 +1,4 @@
-"""The machine and its ceilings, where records disagree about it, and warnings."""
+"""The machine and its ceilings, disagreements between records, and warnings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FACTS = {
 """Columns of the run table that describe the machine, and the message that names each."""
 
 AGREEMENT = by_code("environment.differs", "environment.unstated", "environment.agrees")
-"""How far the records agree: a field differs, some do not state it, or neither."""
+"""The agreement of the records: a field differs, some do not state it, or neither."""
 
 STATES = by_code("peaks.initial", "peaks.sustained", "peaks.measured")
 """The name of each state that a ceiling was measured in."""
@@ -37,7 +37,7 @@ OPERATORS = {
     "partly": "counters.partly.operators",
     "uncounted": "counters.uncounted.operators",
 }
-"""Of how many runs the counters were read: of a GPU's kernels, of a CPU's operators."""
+"""The message on the runs with counters, of a GPU's kernels or of a CPU's operators."""
 
 MUST_AGREE = ("device_name", "driver", "torch", "dtype", "protocol")
 """Columns of the run table in which the records of one dataset must not differ."""
@@ -46,10 +46,10 @@ FIELDS = by_code(
     *("field.device_name", "field.driver", "field.torch", "field.dtype", "field.protocol"),
     "field.provider",
 )
-"""What records must agree in."""
+"""The fields in which records must agree."""
 
 VENDORS_DTYPES = ("float16", "float32")
-"""What vendors' peak rates are given for."""
+"""The number formats of vendors' peak rates."""
 
 IMPORTED = {
     "form.double": "imported.double",
@@ -58,7 +58,7 @@ IMPORTED = {
     "form.converted": "imported.converted",
     "form.exact_memory": "imported.exact_memory",
 }
-"""What is said of imported files, by the code of the remark."""
+"""The message on imported files, by the code of the remark."""
 
 MOST_STRETCHES = 8
 """Most stretches of runs that a sentence lists."""
@@ -77,10 +77,10 @@ def render_environment(data: ReportData) -> Environment:
         notices.append(say("source_changed", implementations=Listed(changed)))
     if dirty := {data.number_of(r) for r in data.records if str(r["commit"]).endswith(DIRTY)}:
         listed = [*stretches(dirty).values()]
-        told = say("environment.dirty", count=len(dirty), runs=Listed(listed))
+        notice = say("environment.dirty", count=len(dirty), runs=Listed(listed))
         if len(listed) > MOST_STRETCHES:
-            told = say("environment.dirty.many", count=len(dirty), total=total)
-        notices.append(told)
+            notice = say("environment.dirty.many", count=len(dirty), total=total)
+        notices.append(notice)
     notices += _import_notices(data)
     if warned := len({n for code, runs in data.warned.items() for n in runs if code != "imported"}):
         notices.append(say("environment.warned", count=warned, total=total))
@@ -116,7 +116,7 @@ MOST_FILES = 3
 
 
 def _import_notices(data: ReportData) -> Iterator[Tellable]:
-    """What is to be said of imported files, each once for all files of which it is said."""
+    """The remarks on imported files, each once with the files that it is on."""
     files: dict[tuple[str, ...], list[str]] = {}
     for record in data.records:
         for warning in record["warnings"] or ():
@@ -144,12 +144,12 @@ def _measured(data: ReportData, dtypes: Sequence[str]) -> Iterator[list[Tellable
     if ceilings is None:
         return
     unit = FLOPS[data.benchmark.rate_unit]
-    found = [(ceilings.matrix.get(dtype), unit) for dtype in dtypes] + [(ceilings.copy, 1e9)]
-    falling = any(ceiling is not None and ceiling.sustained for ceiling, _ in found)
+    scales = [(ceilings.matrix.get(dtype), unit) for dtype in dtypes] + [(ceilings.copy, 1e9)]
+    falling = any(ceiling is not None and ceiling.sustained for ceiling, _ in scales)
     for state in ("initial", "sustained") if falling else ("measured",):
         rates = [
             ceiling.rates.get(state, ceiling.rate) / per if ceiling else None
-            for ceiling, per in found
+            for ceiling, per in scales
         ]
         name = say(STATES[state], device=", ".join(data.distinct("device_name")))
         yield [name, *(data.number(rate, 3) for rate in rates)]
@@ -200,7 +200,7 @@ def _name_runs(numbers: Iterable[int]) -> str:
 
 
 def _run_cells(data: ReportData, run: RunRow) -> list[Cell]:
-    """A run's number, which leads to the appendix, and what tells it from the others."""
+    """A run's number, linked to the appendix, and the parameters that vary between runs."""
     # Dtype and device hardly ever vary.
     description = " ".join([run["implementation"], *data.benchmark.describe(run)])
     return [run_cell(data.number_of(run)), Cell(description)]
@@ -232,27 +232,27 @@ def disagreements(data: ReportData) -> list[Disagreement]:
     for name in sorted({record["implementation"] for record in measured}):
         mine = [record for record in measured if record["implementation"] == name]
         asked.append(("provider", name, mine))
-    found = []
+    fields = []
     for column, implementation, rows in asked:
         stated: dict[str, list[RunRow]] = {}
         for row in rows:
             stated.setdefault(row[column] or "", []).append(row)
         if len(stated) > 1:
-            found.append(Disagreement(column, implementation, dict(sorted(stated.items()))))
-    return found
+            fields.append(Disagreement(column, implementation, dict(sorted(stated.items()))))
+    return fields
 
 
-def how_far_records_agree(found: Sequence[Disagreement]) -> str:
+def how_far_records_agree(fields: Sequence[Disagreement]) -> str:
     """``differs`` where two records state different things, else ``unstated`` or ``agrees``."""
-    if any(len(each.records.keys() - {""}) > 1 for each in found):
+    if any(len(each.records.keys() - {""}) > 1 for each in fields):
         return "differs"
-    return "unstated" if found else "agrees"
+    return "unstated" if fields else "agrees"
 
 
-def _varying(data: ReportData, found: Sequence[Disagreement]) -> Table | None:
-    """What the records state differently or not at all, and which of them."""
+def _varying(data: ReportData, fields: Sequence[Disagreement]) -> Table | None:
+    """A row for each value of a field in which records disagree, with these records."""
     rows = []
-    for each in found:
+    for each in fields:
         name = say(FIELDS[each.column], implementation=each.implementation)
         for stated, records in each.records.items():
             cells: list[Cell | Tellable] = [
@@ -267,7 +267,7 @@ def _varying(data: ReportData, found: Sequence[Disagreement]) -> Table | None:
 
 
 def _between(first: str, last: str) -> str:
-    """From when to when, to the minute: ``2026-11-20 16:33–16:50 UTC``."""
+    """A span of time, to the minute: ``2026-11-20 16:33–16:50 UTC``."""
     begun, ended = (
         f"{datetime.fromisoformat(each).astimezone(UTC):%Y-%m-%d %H:%M}" for each in (first, last)
     )
@@ -277,27 +277,27 @@ def _between(first: str, last: str) -> str:
 
 
 def _sittings(data: ReportData) -> Iterator[Tellable]:
-    """When and on what each sitting was measured."""
-    found = find_sittings(record for experiment in data.shown for record in experiment.records)
-    devices = list(dict.fromkeys(sitting.device for sitting in found))
+    """The time and device of each sitting."""
+    sittings = find_sittings(record for experiment in data.shown for record in experiment.records)
+    devices = list(dict.fromkeys(sitting.device for sitting in sittings))
     named_alike = len({name for name, _ in devices}) < len(devices)
-    for number, sitting in enumerate(found, start=1):
+    for number, sitting in enumerate(sittings, start=1):
         # The UUID itself would be of no use to a reader, and identifies the machine.
         gpu = f" ({devices.index(sitting.device) + 1})" if named_alike else ""
-        told: dict[str, Tellable] = {
+        params: dict[str, Tellable] = {
             "number": number,
             "device": f"{sitting.device[0]}{gpu}",
             "count": len(sitting.records),
             "when": _between(sitting.first, sitting.last),
         }
-        if (beside := gpus_at_once(sitting, found) or 1) > 1:
-            yield say("environment.sitting_beside", gpus=beside, **told)
+        if (beside := gpus_at_once(sitting, sittings) or 1) > 1:
+            yield say("environment.sitting_beside", gpus=beside, **params)
         else:
-            yield say("environment.sitting", **told)
+            yield say("environment.sitting", **params)
 
 
 def _counted(data: ReportData) -> Iterator[Tellable]:
-    """Of how many runs the counters were read."""
+    """The number of runs whose counters were read."""
     if not data.benchmark.counters:
         return
     kinds = sorted({run["device"] for run in data.shown_runs})
@@ -315,7 +315,7 @@ def _counted(data: ReportData) -> Iterator[Tellable]:
 
 
 def _wide(data: ReportData) -> Iterator[Tellable]:
-    """How many medians are not known to within the margin, and of which runs."""
+    """The number of medians with a wider interval than the margin, and their runs."""
     sampled = {metric.name for metric in metrics_of(data.benchmark, exact=False)}
     rows = {
         (experiment.key_of(row), row["metric"]): (data.number_of(run), row)
@@ -335,7 +335,7 @@ def _wide(data: ReportData) -> Iterator[Tellable]:
 
 
 def _warnings(data: ReportData) -> Table | None:
-    """Each warning, how many runs carry it, and which."""
+    """A row for each warning: the number of runs that carry it, and these runs."""
     rows = [
         Row([say(WARNINGS[code]), len(numbers), _name_runs(numbers)])
         for code, numbers in sorted(data.warned.items(), key=lambda item: (-len(item[1]), item[0]))

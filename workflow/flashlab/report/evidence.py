@@ -13,7 +13,7 @@ from flashlab.story.telling import tell
 
 
 def print_statements(results: Path, language: str) -> None:
-    """Print what the report of a dataset says, in its order."""
+    """Print the observations of a dataset's report, in its order."""
     benchmark = find_benchmark(read_json(results / "plan" / "config.json")["benchmark"])
     observations = read_observations(results / OBSERVATIONS)
     for line in statement_lines(observations, benchmark.name, language):
@@ -23,7 +23,7 @@ def print_statements(results: Path, language: str) -> None:
 def statement_lines(
     observations: Sequence[Observation], benchmark: str, language: str
 ) -> Iterator[str]:
-    """A line for what each observation says, and below it an indented one for each of its rows.
+    """A line for each observation, and below it an indented one for each row of its evidence.
 
     An observation without rows rests on its facts, which are counted or exact.
     """

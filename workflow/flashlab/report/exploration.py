@@ -1,4 +1,4 @@
-"""What the HTML page's charts draw: every metric of every run, along each experiment.
+"""The data of the HTML page's charts: every metric of every run, by experiment.
 
 The page's script draws from it what a reader chooses. The static figures, which paper and a browser
 without scripts show, are drawn by `flashlab.figures`.
@@ -74,7 +74,7 @@ def _chart(data: ReportData, experiment: Experiment, section: Section) -> dict[s
 def _point(
     data: ReportData, experiment: Experiment, run: Row, metrics: Sequence[str]
 ) -> dict[str, Any]:
-    """A run in a chart: where it stands, its number in the appendix, and what was measured.
+    """A run in a chart: its position, its number in the appendix, and its measurements.
 
     `along` are the sizes that vary along with the swept one; `status` says why there are no values.
     `values` has the value and the ends of its 95% interval for each metric, in their units.
@@ -94,7 +94,7 @@ def _point(
 
 
 def _figure_texts(data: ReportData) -> Iterator[Tellable]:
-    """The texts that the figures write in all languages, so that the page can show one alone.
+    """The figures' texts in all languages, so that the page can show one language alone.
 
     One that names a setting (the reference of a curve) stays in all of them.
     """
@@ -109,12 +109,14 @@ def _figure_texts(data: ReportData) -> Iterator[Tellable]:
             yield Label(metric.part)
     languages = data.languages
     for key in messages(languages[0], "figures"):
-        found = {language: messages(language, "figures")[key] for language in languages}
-        if any("{metric}" in text for text in found.values()):
+        label_of = {language: messages(language, "figures")[key] for language in languages}
+        if any("{metric}" in text for text in label_of.values()):
             for metric in benchmark.metrics:
                 for label in (Label(metric.labels), heading(metric.labels)):
-                    told = dict(zip(languages, data.told(label), strict=True))
-                    yield Label({key: text.format(metric=told[key]) for key, text in found.items()})
-        elif not any("{" in text for text in found.values()):
-            yield Label(found)
+                    texts = dict(zip(languages, data.in_words(label), strict=True))
+                    yield Label(
+                        {key: text.format(metric=texts[key]) for key, text in label_of.items()}
+                    )
+        elif not any("{" in text for text in label_of.values()):
+            yield Label(label_of)
     yield from (Label(experiment.plan["title"]) for experiment in data.experiments)

@@ -1,4 +1,4 @@
-"""Page one: what is wrong, the answer, the map with its figures, or a line an experiment."""
+"""Page one: failed checks, the answer, the map with its figures, or a line an experiment."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ OVERVIEW = {
     "split": ("split.label", "caption.split"),
     "profile": ("profile.label", "caption.profile.sizes"),
 }
-"""The label of each figure across experiments, its caption, and what is printed of that one."""
+"""The messages of each figure across experiments: its label, caption, and printed caption."""
 
 PAGE_ONE = ("strips", "longest", "clocks")
 """The ids of the figures that stand on page one where they are drawn."""
 
 SPEEDUPS = "speedups"
-"""How the id of the figure of an experiment on page one begins."""
+"""The beginning of the id of the figure of an experiment on page one."""
 
 SIGNS = {"above": "▲", "below": "▼", "equal": "=", "inconclusive": "○"}
 """The sign of a verdict in a table, where above is better."""
@@ -81,18 +81,18 @@ def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
 
     Those of single experiments are left out.
     """
-    folder, found = data.results / "overview", {}
+    folder, figures = data.results / "overview", {}
     for figure in read_json(folder / "drawn.json"):
         if not figure.startswith((SPEEDUPS, EFFECTS)):
             label, caption, *short = map(say, OVERVIEW[figure])
             printed = short[0] if short else None
             path = folder / f"{figure}.svg"
-            found[figure] = FigureEntry(f"figure-{figure}", path, label, caption, printed)
-    return found
+            figures[figure] = FigureEntry(f"figure-{figure}", path, label, caption, printed)
+    return figures
 
 
 def shortened(front: Front) -> Front | None:
-    """Page one with less on it; None where nothing is left to leave out.
+    """Page one with one part less; None where no part can be left out.
 
     First the text is set smaller. Beside a map the experiments go next, each of which has a page;
     else their figures, from the last one on. Then the page's own figures go, and then the last of
@@ -113,7 +113,7 @@ def shortened(front: Front) -> Front | None:
 
 
 def fitted(front: Front, fits: Callable[[Front], bool]) -> Front:
-    """Page one with as much on it as `fits`, which lays it out: a few times, as that takes long."""
+    """Page one with as many parts as `fits`, which lays it out, allows, in few trials."""
     fronts = [front]
     while (shorter := shortened(fronts[-1])) is not None:
         fronts.append(shorter)
@@ -124,7 +124,7 @@ def fitted(front: Front, fits: Callable[[Front], bool]) -> Front:
 
 
 def _facts(data: ReportData) -> list[Tellable]:
-    """Device, power limit, number format, versions, how much was compared, date and dataset."""
+    """Device, power limit, number format, versions, number of runs, date and dataset."""
     shown = (data.summary, *data.experiments)
     days = sorted({r["started"][:10] for each in shown for r in each.records if r["started"]})
     devices = data.distinct("device_name")
@@ -176,7 +176,7 @@ def kernel_of_torch(data: ReportData, name: str) -> str | None:
 
 
 def _names(data: ReportData) -> Tellable:
-    """What each implementation is, where its name does not say it."""
+    """The implementations' labels, where the name does not say the same."""
     named = []
     for name, entry in _distinct(data).items():
         label: Tellable = Label(entry["label"])
@@ -185,7 +185,7 @@ def _names(data: ReportData) -> Tellable:
         if kernel := kernel_of_torch(data, name):
             label = say("front.kernel_of_torch", label=label, kernel=kernel)
         # Without case and spaces, ``SDPA math`` says no more than ``SdpaMath``.
-        if {text.casefold().replace(" ", "") for text in data.told(label)} != {name.casefold()}:
+        if {text.casefold().replace(" ", "") for text in data.in_words(label)} != {name.casefold()}:
             named.append(say("front.name", name=name, label=label))
     return clauses(named)
 
@@ -194,7 +194,7 @@ def _names(data: ReportData) -> Tellable:
 
 
 def map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
-    """A cell as printed: a dot where nothing was measured, else what to use there.
+    """A cell as printed: a dot where nothing was measured, else the fastest implementation.
 
     Below it stands its least lead, where it is faster than all others; else what will do as well.
     """
@@ -213,13 +213,13 @@ def map_cell(data: ReportData, cell: Mapping[str, Any] | None) -> MapCell:
 
 
 def _choice_map(data: ReportData, observation: Observation) -> PrintedMap:
-    """The map of what to use, a table for each use: rows of d and N, with and without the mask."""
+    """The map of the fastest, a table for each use: rows of d and N, with and without the mask."""
     benchmark, masks = data.benchmark, observation.facts["masks"]
     head_dim, length, mask = (benchmark.parameter(name) for name in ("head_dim", "seq_len", MASK))
     headings = [Listed(settings(benchmark, {MASK: value})) for value in masks]
 
     def place(cell: Mapping[str, Any] | None, given: Mapping[str, Any]) -> MapCell:
-        """A cell with the numbers of its runs: at these settings, of those that it names."""
+        """A cell with the run numbers of the implementations that it names at these settings."""
         runs = [
             data.number_of(run)
             for run in data.runs
@@ -258,7 +258,7 @@ def _headline_metrics(data: ReportData) -> list[Metric]:
 
 
 def _compared(data: ReportData, name: str, metric: Metric) -> tuple[float, str, int | None] | None:
-    """An implementation against the baseline in the headline: ratio, verdict, and its decimals.
+    """The ratio of an implementation to the baseline in the headline: value, verdict, decimals.
 
     The ratio of a sampled metric is how many times as good it is; of an exact one, its share. The
     verdict is above where it is better. None where nothing is compared.
@@ -266,10 +266,11 @@ def _compared(data: ReportData, name: str, metric: Metric) -> tuple[float, str, 
     summary, names = data.summary, (name, data.baseline)
     (value, *_), (variant, *_) = summary.values, summary.variants
     if not metric.exact:
-        found = data.gain(summary, variant, metric, names, value)
-        if found is None:
+        comparison = data.gain(summary, variant, metric, names, value)
+        if comparison is None:
             return None
-        return found.ratio, found.verdict, places_of(found.low, found.ratio, found.high)
+        places = places_of(comparison.low, comparison.ratio, comparison.high)
+        return comparison.ratio, comparison.verdict, places
     runs = [summary.run_at(each, variant, value) for each in names]
     ends = [summary.metric_row(run, metric.name)["value"] for run in runs if run]
     if len(ends) < 2 or None in ends:
@@ -282,8 +283,8 @@ def _compared(data: ReportData, name: str, metric: Metric) -> tuple[float, str, 
 def _with_ratio(data: ReportData, run: RunRow, metric: Metric) -> Cell:
     """A value with the verdict's sign and the ratio beside it: ``▲ 4.00×``."""
     name, note = run["implementation"], ""
-    if name != data.baseline and (found := _compared(data, name, metric)):
-        ratio, verdict, places = found
+    if name != data.baseline and (comparison := _compared(data, name, metric)):
+        ratio, verdict, places = comparison
         note = f"{SIGNS[verdict]} {data.ratio(ratio, places)}×"
     return replace(data.value(data.summary.metric_row(run, metric.name)), note=note)
 
@@ -291,9 +292,9 @@ def _with_ratio(data: ReportData, run: RunRow, metric: Metric) -> Cell:
 def _ratio_rows(data: ReportData, names: Iterable[str], metrics: Sequence[Metric]) -> Iterator[Row]:
     """A row of ratios for each implementation that is compared with the baseline."""
     for name in names:
-        found = [_compared(data, name, metric) for metric in metrics]
-        if name != data.baseline and any(found):
-            ratios = [ratio_cell(data, *each) if each else Cell("") for each in found]
+        comparisons = [_compared(data, name, metric) for metric in metrics]
+        if name != data.baseline and any(comparisons):
+            ratios = [ratio_cell(data, *each) if each else Cell("") for each in comparisons]
             label = say("headline.ratio", name=name, baseline=data.baseline)
             yield Row([label, *ratios], implementation=name, first=True)
 
@@ -335,7 +336,7 @@ def _figures_beside(data: ReportData, name: str, title: Tellable) -> list[Figure
 
 
 def _lines(data: ReportData, chapters: Sequence[Chapter]) -> list[ExperimentRow]:
-    """The experiments, a line each, as the story has them."""
+    """The story's line on each experiment."""
     by_name = {each.id.removeprefix("chapter-"): each for each in chapters}
     groups = {group[0].name: group for _, group in data.chapters}
     rows = []

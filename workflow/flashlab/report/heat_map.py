@@ -1,4 +1,4 @@
-"""The heat map: how near each implementation comes to the best, in percent of its speed.
+"""The heat map: each implementation's speed in percent of the best one's.
 
 A row for each setting, a column for each use and implementation. Whether one is slower than the
 best is decided in comparisons.csv, so that the table and the sentences agree.
@@ -9,20 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics, ladder_of
+from flashlab.analysis.experiment import (
+    Experiment,
+    Variant,
+    ladder_of,
+    shares_of_best,
+    use_metrics,
+)
 from flashlab.benchmarks.model import Metric
 from flashlab.report.data import MOST_RUNS, ReportData
 from flashlab.report.document import HeatBlock, HeatCell, HeatMap
 from flashlab.telling.values import Label, heading, say
 
 LEAST_IMPLEMENTATIONS = 4
-"""From how many implementations on it says more than lines."""
+"""The fewest implementations for a heat map; fewer are compared by lines."""
 
 ROWS_OF_MANY = 60
 """The rows on paper where there are many runs, up to the end of an experiment."""
 
 SHADES = ("#FFFFFF", "#CFE0EF", "#7FB0D8", "#2F74B3", "#0B3D62")
-"""From nothing to the best: of one hue, so that lightness alone tells them apart."""
+"""The colours from 0 to the best: of one hue, so that they differ in lightness alone."""
 
 SPREAD = 1.35
 """The power of a share by which its colour is chosen, which tells the higher ones apart."""
@@ -32,7 +38,7 @@ DEEP = 0.66
 
 
 def shade(share: float) -> tuple[str, bool]:
-    """The colour of a share of the best, between two of `SHADES`; whether it is a deep one."""
+    """The colour of a share of the best, between two of `SHADES`; True for a dark one."""
     at = share**SPREAD * (len(SHADES) - 1)
     first = min(int(at), len(SHADES) - 2)
     channels = zip(*(bytes.fromhex(each[1:]) for each in SHADES[first : first + 2]), strict=True)
@@ -67,35 +73,33 @@ def _cells(
     """
     experiment, variant, value = at
     runs = {name: experiment.run_at(name, variant, value) for name in names}
-    found = {
+    values = {
         name: row["value"]
         for name, run in runs.items()
         if run is not None
         and run["status"] == "ok"
         and (row := experiment.metric_row(run, metric.name))["value"] is not None
     }
-    choose = max if metric.higher_is_better else min
-    best = choose(found, key=lambda name: found[name], default="")
+    shares = shares_of_best(metric, values)
+    best = max(shares, key=lambda name: shares[name], default="")
     cells = []
     for name, run in runs.items():
         if run is None:
             cells.append(HeatCell(implementation=name))
-        elif name not in found:
+        elif name not in shares:
             cells.append(HeatCell("×", name, data.number_of(run)))
         else:
-            ratio = found[name] / found[best]
-            share = ratio if metric.higher_is_better else 1 / ratio
             behind = data.gain(experiment, variant, metric, (best, name), value)
             is_level = name == best or (behind is not None and behind.verdict != "above")
-            text, number = f"{100 * share:.0f}", data.number_of(run)
-            cells.append(HeatCell(text, name, number, *shade(share), is_level))
+            text, number = f"{100 * shares[name]:.0f}", data.number_of(run)
+            cells.append(HeatCell(text, name, number, *shade(shares[name]), is_level))
     return cells
 
 
 def render_heat_map(data: ReportData) -> HeatMap | None:
-    """What one chooses by, of one pass and of all: a block of rows an experiment and variant.
+    """Shares of the best in one pass and in all, a block of rows an experiment and variant.
 
-    None where few implementations are compared, and of steps and alternatives, which are bars.
+    None with few implementations, and of steps and alternatives, which are drawn as bars.
     """
     compared = [each for each in data.experiments if each.name in data.compared]
     experiments = [each for each in compared if not each.packed]
@@ -104,8 +108,7 @@ def render_heat_map(data: ReportData) -> HeatMap | None:
     is_of_bars = any(each.has_alternatives for each in data.experiments)
     if len(names) < LEAST_IMPLEMENTATIONS or is_of_bars or ladder_of(data.experiments):
         return None
-    chosen = chosen_metrics(data.benchmark)
-    metrics = chosen[:1] if len(chosen) == 1 else [chosen[0], chosen[-1]]
+    metrics = use_metrics(data.benchmark)
     blocks, titled = list[HeatBlock](), set[str]()
     for experiment, variant in blocks_of(experiments):
         titles = [] if experiment.name in titled else [Label(experiment.plan["title"])]
@@ -135,10 +138,10 @@ def render_heat_map(data: ReportData) -> HeatMap | None:
 
 
 def printed_blocks(blocks: list[HeatBlock]) -> list[HeatBlock]:
-    """The first blocks, up to `ROWS_OF_MANY` rows, and at least one."""
-    found = blocks[:1]
+    """The first blocks, up to `ROWS_OF_MANY` rows, at least one."""
+    printed = blocks[:1]
     for block in blocks[1:]:
-        if sum(len(each.rows) for each in [*found, block]) > ROWS_OF_MANY:
+        if sum(len(each.rows) for each in [*printed, block]) > ROWS_OF_MANY:
             break
-        found.append(block)
-    return found
+        printed.append(block)
+    return printed

@@ -21,7 +21,7 @@ WHITE = "fill: #ffffff"
 """The style of the paper behind a figure and its panels, which the page has already."""
 
 HAIR = 0.1
-"""By how many points a path may reach out of a clip that cuts nothing off."""
+"""The points by which a path may reach out of a clip that cuts nothing off."""
 
 LEAST_PART = 6
 """The fewest characters by which a line is recognised as a part of a longer Latin text."""
@@ -64,8 +64,8 @@ class FigureLanguages:
     def split(self, text: str) -> list[Part]:
         """The parts of a text of a figure; one part without a language if it is the same in all."""
         for joined, parts in self._pairs.items():
-            before, found, after = text.partition(joined)
-            if found:
+            before, shared, after = text.partition(joined)
+            if shared:
                 return [*self._rest(before), *parts, *self._rest(after)]
         return [(text, self._language_of(text))]
 
@@ -149,7 +149,7 @@ def _drop_idle_clips(root: Element) -> None:
 
 
 def _shorten(node: Element, names: Mapping[str, str], styles: Styles) -> None:
-    """Keep of a node's attributes what is needed, and that in short."""
+    """Drop a node's needless attributes, and shorten the others."""
     if node.tag != "text":
         node.text = None
     node.tail = None
@@ -191,7 +191,7 @@ def _take_apart(text: Element, languages: FigureLanguages) -> None:
 
 
 def _collapse(parent: Element, inherited: Collection[str]) -> None:
-    """Put the children of a group that says nothing in its place, and one for the group itself.
+    """Dissolve needless groups, and gather neighbours of one implementation in one.
 
     Neighbours of the same implementation become a group that says it once. Children of one look
     have it from their group, if its class is one of those `inherited`.
@@ -221,7 +221,7 @@ def _collapse(parent: Element, inherited: Collection[str]) -> None:
 
 
 def _said_once(whose: str, near: list[Element]) -> list[Element]:
-    """Neighbours in a group that says whose they are, if there are several and it is known."""
+    """Put neighbours of one implementation into a group that names it."""
     if not whose or len(near) == 1:
         return near
     group = ElementTree.Element("g", {"data-of": whose})

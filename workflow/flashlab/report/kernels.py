@@ -24,18 +24,18 @@ def _runs(data: ReportData) -> list[RunRow]:
     return [run for run in data.runs if run["kernels"] and [run[name] for name in names] == shape]
 
 
-def _cells(found: Launched | None, total: float, least: float) -> list[Cell | Tellable]:
-    """What the kernels of a class do in a pass; empty cells where it has none."""
-    if found is None:
+def _cells(launched: Launched | None, total: float, least: float) -> list[Cell | Tellable]:
+    """The counters of a class of kernels in a pass; empty cells where it has none."""
+    if launched is None:
         return [""] * len(OF_A_PASS)
     return [
-        found.count,
-        f"{100 * found.milliseconds / total:.0f}",
-        f"{found.bytes / least:.1f}",
-        f"{found.tensor:.0f}",
+        launched.count,
+        f"{100 * launched.milliseconds / total:.0f}",
+        f"{launched.bytes / least:.1f}",
+        f"{launched.tensor:.0f}",
         *(
             Cell(f"{share:.0f}", strong=round(share) >= NEAR_PERCENT)
-            for share in (found.compute, found.memory)
+            for share in (launched.compute, launched.memory)
         ),
     ]
 

@@ -74,7 +74,7 @@ class Block:
 
 @dataclass(frozen=True)
 class PageOfBlocks:
-    """A page: where it begins on the endless one, and what is left below its last block.
+    """A page: its beginning on the endless one, and the room below its last block, in pixels.
 
     Less than nothing is left below a block that is too high.
     """
@@ -85,7 +85,7 @@ class PageOfBlocks:
 
 @dataclass(frozen=True)
 class FigureRow:
-    """Figures that stand side by side: where, how high, and the columns of figures in it.
+    """Figures side by side: the row's top on the endless page, and its columns of figures.
 
     A column holds the ids of its figures, and what is empty below them, in pixels.
     """
@@ -97,6 +97,11 @@ class FigureRow:
     def stacked(self) -> int:
         """The number of figures that stand one below the other, in the highest column."""
         return max(len(ids) for ids, _ in self.columns)
+
+
+def stacked_in(rows: Iterable[FigureRow]) -> int:
+    """The number of figures one below the other, over all rows."""
+    return sum(row.stacked for row in rows)
 
 
 def pages_of(
@@ -118,7 +123,7 @@ def pages_of(
     top, bottom = -math.inf, -math.inf
     for unit in units:
         end = unit[-1].bottom
-        stacked = sum(row.stacked for row in rows if top <= row.top < end)
+        stacked = stacked_in(row for row in rows if top <= row.top < end)
         is_empty = bottom - top < (1 - MOST_LEFT) * height
         room = height + max(0.0, LESS_MM * MM * stacked - SPARE) * is_empty
         if unit[0].begins or end - top > room:
@@ -170,15 +175,15 @@ def _blocks(box: Any, begins: bool) -> Iterator[Block]:
 
 def _in_order(blocks: Iterable[Block]) -> list[Block]:
     """Blocks from top to bottom; those that stand side by side are one."""
-    found: list[Block] = []
+    ordered: list[Block] = []
     for block in blocks:
-        if found and not block.begins and block.top < found[-1].bottom - 1:
-            before = found[-1]
+        if ordered and not block.begins and block.top < ordered[-1].bottom - 1:
+            before = ordered[-1]
             bottom = max(before.bottom, block.bottom)
-            found[-1] = Block(before.top, bottom, block.is_head, before.begins)
+            ordered[-1] = Block(before.top, bottom, block.is_head, before.begins)
         else:
-            found.append(block)
-    return found
+            ordered.append(block)
+    return ordered
 
 
 def _figure_rows(box: Any) -> Iterator[FigureRow]:
@@ -224,9 +229,13 @@ class Galley:
     plates: Mapping[str, tuple[float, float]]
     remarks: Mapping[str, float]
 
-    def page_at(self, place: float) -> int:
-        """The number of the page that a place is on, from 0."""
-        return sum(page.top <= place + 1 for page in self.pages) - 1
+    def page_at(self, top: float) -> int:
+        """The number of the page with a position on the endless one, from 0."""
+        return sum(page.top <= top + 1 for page in self.pages) - 1
+
+    def rows_on(self, page: int) -> list[FigureRow]:
+        """The rows of figures on a page, from top to bottom."""
+        return [row for row in self.rows if self.page_at(row.top) == page]
 
 
 def _galley(report: Report, results: Path, fonts: FontConfiguration, style: CSS) -> Galley:
@@ -282,35 +291,35 @@ def _address(figure: FigureEntry) -> str:
 
 def grown(galley: Galley) -> dict[str, float]:
     """The millimetres that each figure grows by to fill its page, by its id."""
-    found: dict[str, float] = {}
+    by_id: dict[str, float] = {}
     for number, page in enumerate(galley.pages):
-        rows = [row for row in galley.rows if galley.page_at(row.top) == number]
-        stacked = sum(row.stacked for row in rows)
+        rows = galley.rows_on(number)
+        stacked = stacked_in(rows)
         free = 0.0 if 0 <= page.left <= SPARE else page.left - SPARE
         for row in rows:
             for ids, empty in row.columns:
                 more = empty + free / stacked * row.stacked / len(ids)
-                found |= dict.fromkeys(ids, max(-LESS_MM, min(MOST_MM, more / MM)))
-    return found
+                by_id |= dict.fromkeys(ids, max(-LESS_MM, min(MOST_MM, more / MM)))
+    return by_id
 
 
 def heights_of(report: Report, more: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """The height of each figure in mm by its experiment and id; `more` is by how much it grows."""
-    found: dict[str, dict[str, float]] = {}
+    heights: dict[str, dict[str, float]] = {}
     for section in report.sections:
         for figure in section.figures:
             if figure.least_mm is not None:
                 height = figure.least_mm + more.get(figure.id, 0.0)
-                of_experiment = found.setdefault(figure.path.parent.name, {})
+                of_experiment = heights.setdefault(figure.path.parent.name, {})
                 of_experiment[figure.path.stem] = STEP_MM * math.floor(height / STEP_MM)
-    return found
+    return heights
 
 
 # The report
 
 
 def on_one_page(report: Report, results: Path, fonts: FontConfiguration, style: CSS) -> Report:
-    """The report with as much on page one as fits there.
+    """The report with as many parts on page one as fit there.
 
     Page one is laid out to find out: the length of a text does not tell how many lines it takes.
     Where much of it would be empty, the implementations are introduced there, if need be in smaller
@@ -366,7 +375,7 @@ def _closed_up(
     It is that of the page's chapters and of the one after them, if all have room there then.
     """
     for number, page in enumerate(galley.pages[:-1]):
-        stacked = sum(r.stacked for r in galley.rows if galley.page_at(r.top) == number)
+        stacked = stacked_in(galley.rows_on(number))
         if page.left - stacked * MOST_MM * MM <= MOST_LEFT * PAGE:
             continue
         at = {

@@ -1,8 +1,7 @@
-"""The report as one HTML file: its style, its scripts, its figures and its data all inside it.
+"""The report as one HTML file, with its style, scripts, figures and data inside it.
 
-The page's policy lets nothing in that is not in the file: no address is ever asked, and only the
-scripts whose hashes the policy names run. Its fonts are those of the reader's system; its Chinese
-characters are inside it as well (`report.page_font`).
+The page's policy allows no address, and only the scripts whose hashes it has. Its fonts are those
+of the reader's system; its Chinese characters are inside it as well (`report.page_font`).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ LANGUAGE_TAGS = {"zh_TW": "zh-TW", "en": "en"}
 OWN_NAMES = {"zh_TW": "中文", "en": "English"}
 
 WORDS = "interface."
-"""Begins the keys of the messages that the script shows."""
+"""The beginning of the keys of the script's messages."""
 
 CHART_DIGITS = 7
 """Significant digits of a chart's numbers, so that a ratio of two of them is right when printed."""
@@ -40,17 +39,17 @@ _FONT_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def _template(name: str) -> str:
-    """A file of ours, or a library's; nothing of a record is in it."""
+    """A file of templates/, which holds no text of a record."""
     return TEMPLATES.joinpath(name).read_text(encoding="utf-8")
 
 
 def screen_style(*names: str) -> Markup:
-    """Style sheets of templates/ for a browser, which takes the fonts of its system."""
+    """Style sheets of templates/ for a browser, without their fonts."""
     return Markup(_FONT_FACES.sub("", "\n".join(map(_template, names))))
 
 
 class Page:
-    """What the page has beyond the PDF: navigation, charts and scripts, and its policy."""
+    """The parts of the page that the PDF lacks: navigation, charts, scripts, and its policy."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -66,7 +65,7 @@ class Page:
 
     @property
     def style(self) -> Markup:
-        """The style sheet of the PDF, the page's over it, and a rule for each language alone."""
+        """The PDF's style sheet, then the page's, and a rule that shows a single language."""
         alone = "\n".join(
             f':root[data-language="{tag}"] body [lang]:not([lang="{tag}"], .always) '
             "{ display: none !important; }"
@@ -82,7 +81,7 @@ class Page:
 
     @property
     def script(self) -> Markup:
-        """The page's script after the library that draws its charts, with that one's licence."""
+        """The charts' library with its licence, then the page's script."""
         licence = _template("uplot/LICENSE")
         library = _template("uplot/uPlot.iife.min.js")
         own = [_template(f"page{part}.js") for part in ("-charts", "-marks", "")]
@@ -90,7 +89,7 @@ class Page:
 
     @property
     def policy(self) -> str:
-        """The Content Security Policy: the inline style, these scripts, what is in the file."""
+        """The Content Security Policy: the inline style, these scripts, and the file's own data."""
         digests = (hashlib.sha256(s.encode()).digest() for s in (self.early_script, self.script))
         hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
         return (
@@ -101,7 +100,7 @@ class Page:
 
     @property
     def data(self) -> Markup:
-        """What the script shows, as JSON: the charts, and the texts of the controls."""
+        """The script's data as JSON: the charts, and the texts of the controls."""
         shown = self._report.exploration
         known = messages(self._report.languages[0], "report")
         keys = [key for key in known if key.startswith(WORDS)]
@@ -116,9 +115,9 @@ class Page:
         # In a script element, only this character could end it or begin a comment.
         return Markup(packed.replace("<", "\\u003c"))
 
-    def _in_all(self, told: Tellable) -> dict[str, str]:
+    def _in_all(self, value: Tellable) -> dict[str, str]:
         """A value in words, by language."""
-        return {language: teller.tell(told) for language, teller in self._tellers.items()}
+        return {language: teller.tell(value) for language, teller in self._tellers.items()}
 
     def _plain(self, value: Any) -> Any:
         """A value as JSON: words by the languages' tags, numbers with the digits that matter."""
@@ -138,14 +137,14 @@ class Page:
         return Markup(inline(figure, self._styles, self._languages, alt, self._numbers))
 
     def complete(self, html: str) -> str:
-        """The rendered page with the styles that its figures turned out to have, and no filling.
+        """The rendered page with the styles of its figures, without needless white space.
 
-        Its scripts stay as they are: the policy has their hashes, and the library its licence.
-        Without the first tags, Chromium takes half as long again until the page answers.
+        Scripts stay unchanged, since the policy has their hashes. Opening tags are kept, without
+        which Chromium takes half as long again until the page answers.
         """
         import minify_html  # 0.05 s, which the PDF need not wait for
 
         sheet = "".join(f".{name}{{{style}}}" for style, name in self._styles.items())
         shown = html.replace(FIGURE_STYLES_GO_HERE, f"{sheet}{embedded_font(html)}", 1)
         small = minify_html.minify(shown, minify_css=True, keep_html_and_head_opening_tags=True)
-        return f"{small}</html>\n"  # which it leaves out, and which says that nothing is cut off
+        return f"{small}</html>\n"  # left out by minify; shows that the file is whole

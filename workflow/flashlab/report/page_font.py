@@ -1,4 +1,4 @@
-"""The characters of a web page as a font inside it, for its figures and systems that lack some."""
+"""A web page's characters as a font inside it, for figures and systems without Chinese fonts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In how many processes the runs were measured, how much those differ, and which ran in pairs."""
+"""The paragraphs on processes: their number, their spread, and the runs compared in pairs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ UNPAIRED = {
     "unknown": "method.unpaired.unknown",
     "apart": "method.unpaired.apart",
 }
-"""Why two runs at one setting are compared as independent."""
+"""The message for each reason why two runs at one setting are compared as independent."""
 
 
 def _spread(known: Sequence[Row]) -> dict[str, Tellable]:
-    """How much processes of the same run differ: the middle, the largest, and whose that is."""
+    """Deviations between a run's processes: the median, the largest, and its implementation."""
     # By name where two are equally large, so that the order of the runs decides nothing.
     largest = max(known, key=lambda row: (row["deviation"], row["implementation"]))
     return {
@@ -37,7 +37,7 @@ def _spread(known: Sequence[Row]) -> dict[str, Tellable]:
 
 
 def _of_processes(counts: set[int], known: Sequence[Row]) -> Tellable:
-    """In how many processes runs were measured; means have no interval, so no spread is known."""
+    """The number of processes of a run, and their spread, which means have not."""
     if counts == {1}:
         return say("method.processes.single", assumed=f"{100 * UNREPLICATED.deviation:g}")
     numbers: dict[str, Tellable] = {"fewest": min(counts), "most": max(counts)}
@@ -48,7 +48,7 @@ def _of_processes(counts: set[int], known: Sequence[Row]) -> Tellable:
 
 
 def _of_files(data: ReportData, counts: set[int], known: Sequence[Row]) -> Tellable:
-    """How many files runs of an imported folder have, and from what difference on they decide."""
+    """The number of files of an imported run, and the least difference that they show."""
     widest = max(
         (row.ratio / row.low for row in data.comparisons if row.low and row.value is not None),
         default=1.0,
@@ -61,7 +61,7 @@ def _of_files(data: ReportData, counts: set[int], known: Sequence[Row]) -> Tella
 
 
 def _pairing(one: Sequence[Place | None], other: Sequence[Place | None]) -> str:
-    """Whether two runs are compared process by process (``paired``), or why they are not."""
+    """``paired`` if two runs are compared process by process, else the reason why not."""
     if min(len(one), len(other)) < MIN_PAIRS:
         return "few"
     if min(sum(place is not None for place in places) for places in (one, other)) < MIN_PAIRS:
@@ -70,8 +70,8 @@ def _pairing(one: Sequence[Place | None], other: Sequence[Place | None]) -> str:
 
 
 def pairings(experiments: Sequence[Experiment]) -> Counter[str]:
-    """How many pairs of runs at one setting are ``paired``, and how many not for which reason."""
-    found: Counter[str] = Counter()
+    """The number of pairs of runs at one setting by `_pairing`."""
+    counts_by_reason: Counter[str] = Counter()
     pairs: dict[tuple[str, str], list[int]] = {}
     for setting in settings_of(experiments):
         places = {
@@ -82,16 +82,16 @@ def pairings(experiments: Sequence[Experiment]) -> Counter[str]:
             if (why := _pairing(ones, others)) == "paired":
                 pairs.setdefault((one, other), []).append(len(pair_up(ones, others)))
             else:
-                found[why] += 1
+                counts_by_reason[why] += 1
     for counts in pairs.values():
-        found["paired" if tells_spread(counts) else "few"] += len(counts)
-    return found
+        counts_by_reason["paired" if tells_spread(counts) else "few"] += len(counts)
+    return counts_by_reason
 
 
-def _told_pairings(found: Counter[str]) -> Tellable:
-    """How many comparisons are paired, and why the others are not."""
-    paired, count = found["paired"], found.total()
-    why = clauses(say(key, count=found[code]) for code, key in UNPAIRED.items() if found[code])
+def _describe_pairings(pairs: Counter[str]) -> Tellable:
+    """The number of paired comparisons, and the reasons why others are not paired."""
+    paired, count = pairs["paired"], pairs.total()
+    why = clauses(say(key, count=pairs[code]) for code, key in UNPAIRED.items() if pairs[code])
     if paired == count:
         return say("method.paired.all", count=count)
     if paired:
@@ -100,7 +100,7 @@ def _told_pairings(found: Counter[str]) -> Tellable:
 
 
 def describe_processes(data: ReportData) -> list[Tellable]:
-    """How many processes there were, how much they differ, and how many runs are paired."""
+    """The number of processes, their spread, and the number of paired runs."""
     sampled = {metric.name for metric in metrics_of(data.benchmark, exact=False)}
     distinct = {
         (experiment.key_of(row), row["metric"]): row
@@ -115,6 +115,6 @@ def describe_processes(data: ReportData) -> list[Tellable]:
     known = [row for row in rows if row["deviation"] is not None]
     if all(map(is_imported, data.shown_runs)):
         return [_of_files(data, counts, known)]
-    found = [_of_processes(counts, known)]
+    paragraphs = [_of_processes(counts, known)]
     paired = pairings(data.shown)
-    return [*found, _told_pairings(paired)] if known and paired else found
+    return [*paragraphs, _describe_pairings(paired)] if known and paired else paragraphs

@@ -1,4 +1,4 @@
-"""A ladder step by step: each step's times beside the step before, and what was counted of it."""
+"""A ladder step by step: each step's times beside the step before, and its counters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLOCKS = {KERNEL: "column.clock.kernel", HOST: "column.clock.host", WHOLE: "colu
 
 
 def speed_cell(data: ReportData, speed: Speed | None) -> Cell:
-    """How many times as fast something is, with the sign of the verdict; a dash for nothing."""
+    """A speed-up with the sign of its verdict; a dash for None."""
     if speed is None:
         return Cell("–")
     places = places_of(speed.low, speed.x, speed.high)
@@ -46,11 +46,11 @@ FALLEN = {
     "bank_conflicts": "column.fell.conflicts",
     "instructions": "column.fell.instructions",
 }
-"""The words for the counters of which one may say that a step made them fall."""
+"""The message for each counter that a step can reduce."""
 
 
 def _fallen(fall: Fall | None) -> list[Cell | Tellable]:
-    """What fell most with a step, and how far, where it helps and was counted."""
+    """The counter that fell most with a step, before and after; a dash where none did."""
     if fall is None:
         return [Cell("–"), Cell("")]
     unit = "B" if fall["counter"].endswith("bytes") else ""
@@ -78,15 +78,15 @@ def render_steps(data: ReportData) -> Table | None:
     section, value = Section(data.tables, ladder), ladder.values[-1]
     held = {metric.name for metric in data.benchmark.metrics}
     clocks = [name for name in CLOCKS if name in held]
-    found = {clock: gains(section, clock, value) for clock in clocks}
+    gains_by_clock = {clock: gains(section, clock, value) for clock in clocks}
     rows = []
     for name in ladder.step_names:
         run = ladder.run_at(name, ladder.variants[0], value)
         cells: list[Cell | Tellable] = [str(number_of(section, name)), name]
         for clock in clocks:
             cells.append(_time(data, ladder, run, clock))
-            cells.append(speed_cell(data, found[clock].get(name)))
-        speed = found[KERNEL].get(name)
+            cells.append(speed_cell(data, gains_by_clock[clock].get(name)))
+        speed = gains_by_clock[KERNEL].get(name)
         helps = speed is not None and speed.verdict == FASTER
         fall = moved(section, name, value) if helps else None
         cells += _fallen(fall)

@@ -1,4 +1,4 @@
-"""Figures that documents publish of the same runs on other devices, beside ours."""
+"""Published figures of the same runs on other devices, beside those measured here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _table(
     figures: Sequence[PublishedFigure],
     runs: Sequence[RunRow],
 ) -> Table:
-    """A row a run; of each metric that was published a column for each device, ours last."""
+    """A row for each run; for each published metric a column for each device, this one last."""
     several = experiment.varying_variants
     devices = list(dict.fromkeys(figure.device for figure in figures))
     published = {figure.metric for figure in figures}

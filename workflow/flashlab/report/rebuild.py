@@ -76,14 +76,14 @@ def _planned(
 
     Its counters come with it.
     """
-    found, counters = {}, {}
+    planned, counters = {}, {}
     for run in {run for experiment in experiments for run in experiment.runs(*kind)}:
         by_protocol = {name: entry for (of, name), entry in attached.items() if of == run}
         if own := by_protocol.pop(COUNTERS, None):
             counters[run] = own
         if by_protocol:
-            found[run] = by_protocol.get(protocol) or next(iter(by_protocol.values()))
-    return plan.with_counters(found, counters)
+            planned[run] = by_protocol.get(protocol) or next(iter(by_protocol.values()))
+    return plan.with_counters(planned, counters)
 
 
 def _write_plans(
@@ -151,7 +151,7 @@ def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | Non
 
 
 def other_software(attachments: Mapping[str, bytes]) -> list[str]:
-    """The parts of the stated software that are others than here, such as ``weasyprint``."""
+    """The names of stated software that differs from that here, such as ``weasyprint``."""
     return differing_parts(stated_software(attachments))
 
 

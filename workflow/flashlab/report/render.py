@@ -108,9 +108,9 @@ def rendering() -> Iterator[None]:
             gc.enable()
     messages = [*(record.getMessage() for record in logged.buffer), *messages]
     if messages:
-        told = "\n  ".join(dict.fromkeys(_DATA_URL.sub(r"\1", each) for each in messages))
+        lines = "\n  ".join(dict.fromkeys(_DATA_URL.sub(r"\1", each) for each in messages))
         raise RenderError(
-            f"The report cannot be rendered completely:\n  {told}\n"
+            f"The report cannot be rendered completely:\n  {lines}\n"
             "A missing glyph is a character that templates/fonts/ does not cover: use another one."
         )
 
@@ -143,20 +143,20 @@ _LEAD = re.compile(r"^([^:：]{1,120}?[:：](?:</span>)?)")
 
 
 def _led(text: Markup) -> Markup:
-    """A sentence with what it is about, up to its first colon, in bold."""
+    """A sentence with its subject, up to the first colon, in bold."""
     return Markup(_LEAD.sub(r"<b>\1</b>", str(text)))
 
 
 @jinja2.pass_context
-def _tell(context: jinja2.runtime.Context, told: Tellable, language: str) -> Markup:
-    """A value as it is set in a language."""
-    return typeset(context["tellers"][language].tell(told), language)
+def _tell(context: jinja2.runtime.Context, value: Tellable, language: str) -> Markup:
+    """A value as printed in a language."""
+    return typeset(context["tellers"][language].tell(value), language)
 
 
 @jinja2.pass_context
-def _tell_all(context: jinja2.runtime.Context, told: Tellable) -> list[str]:
+def _tell_all(context: jinja2.runtime.Context, value: Tellable) -> list[str]:
     """A value in words, in each of the languages, without those that are alike."""
-    return list(dict.fromkeys(teller.tell(told) for teller in context["tellers"].values()))
+    return list(dict.fromkeys(teller.tell(value) for teller in context["tellers"].values()))
 
 
 def to_html(report: Report, page: Page | None = None, part: str = "") -> str:

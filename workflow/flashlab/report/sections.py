@@ -98,8 +98,8 @@ def _question(data: ReportData, experiment: Experiment) -> Tellable:
 def _range(
     data: ReportData, experiment: Experiment, runs: Sequence[RunRow], metric: Metric, several: bool
 ) -> Tellable:
-    """The lowest and the highest of several runs in one metric, by the medians, and whose it is."""
-    told: dict[str, Tellable] = {"metric": Label(metric.labels), "unit": metric.unit}
+    """A sentence on the lowest and the highest median of a metric, and the runs they are of."""
+    params: dict[str, Tellable] = {"metric": Label(metric.labels), "unit": metric.unit}
 
     def value(run: RunRow) -> Any:
         return experiment.metric_row(run, metric.name)["value"]
@@ -112,9 +112,9 @@ def _range(
 
     measured = sorted((run for run in runs if value(run) is not None), key=value)
     for end, run in (("low", measured[0]), ("high", measured[-1])):
-        told[end] = printed_value(data, experiment, run, metric).text
-        told[f"{end}_of"] = label(run)
-    return say("see.level" if told["low"] == told["high"] else "see.range", **told)
+        params[end] = printed_value(data, experiment, run, metric).text
+        params[f"{end}_of"] = label(run)
+    return say("see.level" if params["low"] == params["high"] else "see.range", **params)
 
 
 def _see(data: ReportData, experiment: Experiment, figure: Mapping[str, Any]) -> list[Tellable]:
@@ -168,7 +168,7 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
     number = data.figure_numbers[experiment.name, figure["id"]]
     names = figure["implementations"]
     count = say("implementations.count", count=len(names))
-    told: Tellable = count if len(names) > 2 else Listed(names, "and")
+    named: Tellable = count if len(names) > 2 else Listed(names, "and")
     curve = next((c for c in data.benchmark.curves if c.name == figure["quantity"]), None)
     shown: set[str] = set()
     wide, notes = False, list[Tellable]()
@@ -181,7 +181,7 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
                 "caption.curve",
                 curve=heading(curve.labels),
                 along=Label(curve.along),
-                implementations=told,
+                implementations=named,
                 reference=Run(experiment.baseline, [first]),
             )
         ]
@@ -199,7 +199,7 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
                 quantity=heading(quantity.labels),
                 better=say(BETTER[quantity.better]),
                 parameter=ParameterName(experiment.parameter.name),
-                implementations=told,
+                implementations=named,
             ),
             *_see(data, experiment, figure),
         ]
@@ -271,12 +271,12 @@ def _data(data: ReportData, experiment: Experiment, number: int) -> Table:
 
 def _remarks(data: ReportData, remarks: Sequence[Remark], experiment: str) -> dict[str, Markup]:
     """The author's own words, in the languages of the report; others cause a warning."""
-    found = {}
+    by_language = {}
     for remark in remarks:
         if remark.experiment != experiment:
             continue
         if remark.language in data.languages:
-            found[remark.language] = rendered(remark)
+            by_language[remark.language] = rendered(remark)
         else:
             _logger.warning(
                 "%s: the remark on %s is left out, since %s is not among the languages of the "
@@ -286,7 +286,7 @@ def _remarks(data: ReportData, remarks: Sequence[Remark], experiment: str) -> di
                 remark.language,
                 ", ".join(data.languages),
             )
-    return found
+    return by_language
 
 
 def render_section(

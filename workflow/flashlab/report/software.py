@@ -22,7 +22,7 @@ FILES = ("data/devices.csv", "data/published/claims.yaml")
 """The files that they read beside the records and the templates."""
 
 TEXT_SUFFIXES = (".conf", ".css", ".j2", ".po")
-"""Of the templates that a report is rendered with; the fonts are stated one by one."""
+"""The folders of templates that decide a report; fonts are stated one by one."""
 
 PACKAGES = (
     *("babel", "fonttools", "jinja2", "markdown-it-py", "matplotlib", "numpy", "pandas"),
@@ -75,23 +75,23 @@ def software() -> dict[str, Any]:
 
 
 def differing_parts(stated: Any) -> list[str]:
-    """The parts of `software` that are stated to be others than here, such as ``weasyprint``.
+    """The names in `software` that are stated to differ from here, such as ``weasyprint``.
 
     ``flashlab`` where nothing is stated, or in another form.
     """
     here = software()
     if not is_software(stated):
         return ["flashlab"]
-    found = [key for key in ("flashlab", "code") if stated[key] != here[key]]
+    differing = [key for key in ("flashlab", "code") if stated[key] != here[key]]
     for key in ("fonts", "libraries"):
         own, theirs = here[key], stated[key]
         names = sorted(own.keys() | theirs.keys())
-        found += [name for name in names if own.get(name) != theirs.get(name)]
-    return found
+        differing += [name for name in names if own.get(name) != theirs.get(name)]
+    return differing
 
 
 def is_software(stated: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether this has the form of `software`: its keys, and short texts."""
+    """True if a value has the form of `software`: its keys, and short texts."""
     here = software()
     if not isinstance(stated, dict) or stated.keys() != here.keys():
         return False

@@ -12,28 +12,28 @@ from flashlab.story.telling import tell
 from flashlab.telling.values import Label
 
 LINE, FOOTNOTE, MAP = "line_", "footnote_", "map"
-"""How the names of observations on page one begin that are no part of the answer."""
+"""The beginnings of the names of observations on page one beside the answer."""
 
 
 def sentence(data: ReportData, observation: Observation) -> Sentence:
     """An observation in words, in each of the report's languages."""
-    told = {lang: tell(observation, data.benchmark.name, lang) for lang in data.languages}
-    return Sentence(Label(told), observation.name)
+    words = {lang: tell(observation, data.benchmark.name, lang) for lang in data.languages}
+    return Sentence(Label(words), observation.name)
 
 
 def observations_of(data: ReportData) -> list[Observation]:
-    """Everything that the report says, in its order."""
+    """The observations of the dataset, in the report's order."""
     return read_observations(data.results / OBSERVATIONS)
 
 
 def section_story(data: ReportData, group: Sequence[Experiment]) -> list[Sentence]:
-    """What the sections of neighbouring experiments say."""
+    """The sentences of neighbouring experiments' sections."""
     names = {experiment.name for experiment in group}
     return [sentence(data, each) for each in observations_of(data) if each.section in names]
 
 
 def claims_story(data: ReportData) -> list[Sentence]:
-    """What became of published claims; nothing where there are none about the benchmark."""
+    """The sentences on published claims; none where the benchmark has no claims."""
     return [
         sentence(data, each) for each in observations_of(data) if each.section == CLAIMS_SECTION
     ]
@@ -45,22 +45,23 @@ def _on_page_one(data: ReportData) -> Iterable[Observation]:
 
 def answer(data: ReportData) -> list[Sentence]:
     """The answer on page one."""
-    told = (each for each in _on_page_one(data) if not each.name.startswith((LINE, FOOTNOTE, MAP)))
-    return [sentence(data, each) for each in told]
+    besides = (LINE, FOOTNOTE, MAP)
+    answers = (each for each in _on_page_one(data) if not each.name.startswith(besides))
+    return [sentence(data, each) for each in answers]
 
 
 def choice_map(data: ReportData) -> Observation | None:
-    """What to use at which setting; None where the story has no map."""
+    """The fastest implementation by setting; None where the story has no map."""
     return next((each for each in _on_page_one(data) if each.name == MAP), None)
 
 
 def lines(data: ReportData) -> list[tuple[Observation, Sentence]]:
     """A line for each experiment, with the observation that it is."""
-    found = (each for each in _on_page_one(data) if each.name.startswith(LINE))
-    return [(each, sentence(data, each)) for each in found]
+    observations = (each for each in _on_page_one(data) if each.name.startswith(LINE))
+    return [(each, sentence(data, each)) for each in observations]
 
 
 def footnotes(data: ReportData) -> list[Sentence]:
-    """What stands at the foot of page one."""
-    told = (each for each in _on_page_one(data) if each.name.startswith(FOOTNOTE))
-    return [sentence(data, each) for each in told]
+    """The sentences at the foot of page one."""
+    observations = (each for each in _on_page_one(data) if each.name.startswith(FOOTNOTE))
+    return [sentence(data, each) for each in observations]

@@ -1,4 +1,4 @@
-"""Chinese and Latin on one line: what the typesetter does not do by itself.
+"""Spacing and line breaks of Chinese with Latin, which the typesetter does not know.
 
 - A space between Han characters and Latin letters or digits, and none beside full-width marks.
 - No line break inside ``N = 1024``, ``N 1024``, ``N × N`` or ``(GB/s)``, nor between a number and

@@ -14,6 +14,9 @@ from flashlab.story.tables import FASTER, SLOWER, Speed
 
 NOT_DECIDED = "not decided"
 
+LONG = 4096
+"""The sequence length from which a sequence is called long."""
+
 
 def margins(count: int) -> float:
     """The factor of so many margins: a ratio of two ratios has the margins of both."""

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 
 class Display:
-    """Lines on a stream, without control characters where it is no terminal or to be `plain`."""
+    """Lines on a stream; if it is no terminal, or `plain`, without control characters."""
 
     def __init__(self, stream: TextIO, plain: bool) -> None:
         is_dumb = os.environ.get("TERM", "dumb") in ("dumb", "unknown")
@@ -21,7 +21,7 @@ class Display:
         self._shown: Progress | None = None
 
     def line(self, text: str, crop: bool = False) -> None:
-        """Write one line, above the progress; a terminal folds it or, with `crop`, ends it."""
+        """Write one line, above the progress; a terminal folds it or, with `crop`, cuts it off."""
         if self._is_plain:
             print(text, file=self._stream, flush=True)
         elif crop:

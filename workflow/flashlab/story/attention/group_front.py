@@ -13,7 +13,6 @@ from flashlab.analysis.experiment import sections_of
 from flashlab.story import words
 from flashlab.story.attention.front import doubts, memory_shares
 from flashlab.story.attention.group_sections import (
-    LONG,
     groups_memory,
     groups_time,
     mask_effects,
@@ -378,9 +377,9 @@ def line_groups_switch(chapter: Chapter) -> Observation | None:
 def line_long(chapter: Chapter) -> Observation | None:
     """Long sequences in one line: who leads at the last one, at what rate, in what memory."""
     section, variant = chapter.main.section, chapter.main.variant
-    last = section.experiment.values[-1]
-    if chapter.switch or section.experiment.parameter.name != "seq_len" or last < LONG:
+    if chapter.switch or not chapter.is_long:
         return None
+    last = section.experiment.values[-1]
     rates = {
         name: rate
         for name in chapter.fused

@@ -560,20 +560,16 @@ def _always_best(chapter: Chapter) -> list[str]:
     return [str(name) for name in found[found == ranked["value"].nunique()].index]
 
 
-LONG = 4096
-"""The sequence length from which a sweep is one of long sequences."""
-
-
 def _take_long(chapter: Chapter) -> dict[str, Any] | None:
     """The leaders in total at the end of a sweep of long sequences, and from which length on."""
     section, variant = chapter.main.section, chapter.main.variant
-    if section.experiment.values[-1] < LONG or len(chapter.others) < 2:
+    if not chapter.is_long or len(chapter.others) < 2:
         return None
     runs = _runs(ranking_along(section, variant, TOTAL, chapter.others))
     if not runs:
         return None
     last = runs[-1]
-    values = [value for value in last["values"] if value >= LONG]
+    values = [value for value in last["values"] if value >= words.LONG]
     return {**last, "from": values[0]} if values else None
 
 

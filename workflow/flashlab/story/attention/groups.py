@@ -126,6 +126,12 @@ class Chapter:
         return is_switch(self.first)
 
     @property
+    def is_long(self) -> bool:
+        """True of a sweep of the sequence length that reaches long sequences."""
+        experiment = self.first.experiment
+        return experiment.parameter.name == "seq_len" and experiment.values[-1] >= words.LONG
+
+    @property
     def main(self) -> VariantSweep:
         """The first experiment, without the mask where it has both."""
         return VariantSweep(self.first, self.first.variants[0])

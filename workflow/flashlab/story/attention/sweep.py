@@ -48,7 +48,7 @@ def is_switch(section: Section) -> bool:
 
 
 def variant_of(section: Section) -> str:
-    """The variant of a plain sweep; of a section on the mask, without it."""
+    """The variant of a sweep; in a section on the mask, the one without it."""
     return section.variants[0]
 
 
@@ -62,11 +62,11 @@ def operations(section: Section, variant: str, values: Sequence[int]) -> dict[in
     """The operations of a forward pass at values of the sweep."""
     work = section.benchmark.metric(FORWARD).work
     assert work is not None
-    found = {}
+    by_value = {}
     for value in values:
         runs = (section.run(name, variant, value) for name in section.implementations)
-        found[value] = work.operations(next(run for run in runs if run is not None))
-    return found
+        by_value[value] = work.operations(next(run for run in runs if run is not None))
+    return by_value
 
 
 def head_dims(section: Section, variant: str) -> dict[int, int]:
@@ -189,16 +189,16 @@ def _is_wide(grown: Speed | None) -> bool:
     return grown.high / grown.low > words.margins(2)
 
 
-def _shared(found: Iterable[str]) -> str:
-    """The word that both share, else that it is not decided."""
-    distinct = set(found)
+def _shared(growths: Iterable[str]) -> str:
+    """The word for both growths if they are alike, else ``not decided``."""
+    distinct = set(growths)
     return distinct.pop() if len(distinct) == 1 else words.NOT_DECIDED
 
 
 def _starts_lower(
     section: Section, names: tuple[str, str], variant: str, first: int, grown: Sequence[Any]
 ) -> bool:
-    """True if both grow alike (within 10%) and the other one is at least twice as fast at once."""
+    """True if both grow alike (within 10%), and the other one starts at least twice as fast."""
     factors = sorted(each["factor"] for each in grown)
     speed = section.speeds(TOTAL, names[1], variant).get(first)
     alike = factors[-1] / factors[0] <= 1.1 and factors[0] > 1
@@ -223,27 +223,27 @@ def _fastest(
 def _slower_before(
     section: Section, names: Sequence[str], variant: str, values: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Those that take decidedly longer at the first value than at the next one, with more work."""
-    found = []
+    """Implementations that take decidedly longer at the first value than at the larger second."""
+    slower = []
     for name in names:
         step = section.step(TOTAL, name, variant, values[1])
         if step is not None and step.verdict == FASTER:
             times = section.medians(TOTAL, name, variant)
             at = list(values[:2])
-            found.append({"name": name, "at": at, "times": [times[value] for value in at]})
-    return found
+            slower.append({"name": name, "at": at, "times": [times[value] for value in at]})
+    return slower
 
 
 def _activity(section: Section, name: str, variant: str, first: int, last: int) -> Any:
-    """Percent of the forward in which Tensor Cores are active at both ends, where counted."""
-    found = []
+    """The share of the forward with active Tensor Cores at both ends; None if not counted."""
+    shares = []
     for value in (first, last):
         run = section.run(name, variant, value)
         counted = section.experiment.counters_of(run, FORWARD) if run else {}
         if "matrix_activity" not in counted:
             return None
-        found.append(counted["matrix_activity"] / 100)
-    return found
+        shares.append(counted["matrix_activity"] / 100)
+    return shares
 
 
 def passes_of(section: Section, name: str, variant: str) -> dict[str, dict[int, Speed]]:
@@ -254,8 +254,8 @@ def passes_of(section: Section, name: str, variant: str) -> dict[str, dict[int, 
 
 def passes_differ(speeds: dict[str, dict[int, Speed]]) -> bool:
     """True if the passes have opposite decided verdicts somewhere in the sweep."""
-    found = [{s.verdict for s in speeds[key].values()} & {FASTER, SLOWER} for key in PASSES]
-    forward, backward = found
+    decided = [{s.verdict for s in speeds[key].values()} & {FASTER, SLOWER} for key in PASSES]
+    forward, backward = decided
     return any({one, other} == {FASTER, SLOWER} for one in forward for other in backward)
 
 
@@ -312,19 +312,19 @@ def time_passes(section: Section) -> Observation | None:
 
 
 def by_verdict(speeds: dict[int, Speed]) -> dict[str, Any]:
-    """By each verdict that occurs: the values of the sweep, and the range of the speed-ups."""
-    found: dict[str, Any] = {}
+    """The values of the sweep with each verdict that occurs, and the range of their speed-ups."""
+    facts: dict[str, Any] = {}
     for verdict in (FASTER, SLOWER, EQUAL, UNDECIDED):
         mine = {value: speed for value, speed in speeds.items() if speed.verdict == verdict}
         if mine:
-            found[verdict] = {"at": sorted(mine), "x": speed_span(mine.values())}
-    return found
+            facts[verdict] = {"at": sorted(mine), "x": speed_span(mine.values())}
+    return facts
 
 
 def decided_of(speeds: dict[int, Speed]) -> dict[str, Any]:
     """The values at which a pass is decidedly faster or slower, with its speeds."""
-    found = by_verdict(speeds)
-    return {verdict: found[verdict] for verdict in (FASTER, SLOWER) if verdict in found}
+    facts = by_verdict(speeds)
+    return {verdict: facts[verdict] for verdict in (FASTER, SLOWER) if verdict in facts}
 
 
 def time_switch(section: Section) -> Observation | None:
@@ -409,7 +409,7 @@ def matrix_ceiling(section: Section) -> float | None:
 
 
 def rate_definition(section: Section) -> Observation | None:
-    """Why rates fall with the mask: the operations are halved by definition."""
+    """Rates that fall with the mask, since it halves the operations by definition."""
     names = pair(section)
     if names is None or not is_switch(section):
         return None
@@ -467,7 +467,7 @@ def memory_growth(section: Section) -> Observation | None:
 
 
 def memory_equal(section: Section) -> Observation | None:
-    """That the mask changes no peak memory, where that is so to 2%."""
+    """The peak memory does not depend on the mask (within 2%); None where it does."""
     names = [name for name in section.implementations if _has_numbers(section, name)]
     if not is_switch(section) or not names:
         return None

@@ -17,6 +17,7 @@ from flashlab.analysis.comparisons import pooled_alike
 from flashlab.analysis.experiment import chosen_metrics
 from flashlab.benchmarks.implementations import PACKED_TWIN
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter
+from flashlab.story import words
 from flashlab.story.tables import EQUAL, FASTER, SLOWER, SPEED_WORDS, UNDECIDED
 
 TIMES = ("s", "ms", "us", "ns")
@@ -30,8 +31,8 @@ STORED = 0.5
 """From which share of the naive implementation's memory on, at the longest sequence that both have,
 an implementation stores the scores too."""
 
-SHORT, LONG = 256, 4096
-"""The sequences up to which, and from which on, sizes are classes of their own."""
+SHORT = 256
+"""The sequence length up to which sizes are a class of their own, as long ones are."""
 
 
 def _groups(benchmark: Benchmark, table: pd.DataFrame) -> dict[str, str]:
@@ -55,7 +56,7 @@ def _size_classes(table: pd.DataFrame) -> pd.Series[str]:
     """The class of each row's sequence, named by the sequences that it holds: ``N ≤ 256``."""
     if "seq_len" not in table:
         return pd.Series("", table.index)
-    of = pd.cut(table.seq_len.astype(int), [0, SHORT, LONG - 1, float("inf")], labels=False)
+    of = pd.cut(table.seq_len.astype(int), [0, SHORT, words.LONG - 1, float("inf")], labels=False)
     names = {}
     for place, values in table.seq_len.groupby(of):
         low, high = values.min(), values.max()
