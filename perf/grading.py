@@ -1,4 +1,4 @@
-"""The time of grading a made class of a hundred submissions of forty files.
+"""How long grading takes: a made class of a hundred submissions of forty files.
 
 The files are the recorded H200's runs by the course's protocol, each submission with a level and a
 scatter of its own; every other submission has faults, so that the PDF has something to say.

@@ -1,4 +1,4 @@
-"""The rates at which grading accuses honest students and finds cheats, in made classes.
+"""How often grading accuses honest students, and which cheats it finds: made classes, by hand.
 
 A made student measured the lab's 36 runs alone: a level, a scatter between 0.05% and 2%, trends of
 the machine (slower at short times, in one pass), and 3% of the times disturbed 1.5- to 4-fold. As
@@ -124,7 +124,7 @@ def usual(named: str) -> Runs:
 
 @dataclass(frozen=True)
 class Machine:
-    """One student's machine: a level, a scatter, trends, and a version of the software."""
+    """What one student's machine has: a level, a scatter, trends, and a version of the software."""
 
     level: float
     scatter: float
@@ -226,7 +226,7 @@ CLASSES: dict[str, Callable[[random.Random], Class]] = {
 
 
 def alarms(own: Class) -> list[Line]:
-    """The failures and warnings of all checks of a class."""
+    """What all checks say against a class."""
     checked = [check_alone(submission) for submission in own.values()]
     lines = grade_checked(checked, (), "", {}).lines
     return [line for line in lines if line.verdict in ("fail", "warn")]
