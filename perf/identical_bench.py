@@ -1,4 +1,4 @@
-"""How often a bench finds a kernel's file and a copy of it `equal`, and how often different.
+"""The rates at which a bench calls a kernel's file and a copy of it equal, and different.
 
 Usage: PYTHONPATH=workflow python perf/identical_bench.py [--benches 20] [--seconds 1]
 """

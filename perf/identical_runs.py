@@ -1,4 +1,4 @@
-"""How alike processes of identical code are on this machine: each run measured again and again.
+"""The spread between processes of identical code on this machine, by repeated measuring.
 
 Measures the runs below in turn, each time in a process of its own, until the time is spent, and
 prints for each pass how far the processes' medians lie apart and how many of all pairs the ±5% rule

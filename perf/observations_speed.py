@@ -1,4 +1,4 @@
-"""How long tables and observations take: of a small dataset, and of one with many records.
+"""The time of tables and observations, of a small dataset and of one with many records.
 
 Times `python -m flashlab tables` and `observations` from start to end, imports included.
 Usage: PYTHONPATH=workflow:tests python perf/observations_speed.py [RECORDS]

@@ -1,4 +1,4 @@
-"""How long a report's page takes until it can be used: in Chromium, from the disk, caches empty.
+"""The time until a report's page can be used, in Chromium, from the disk, caches empty.
 
 Usage: python perf/page_load.py [PAGE.html] [LOADS]; it needs Playwright and Debian's Chromium.
 Prints the medians from the start of the navigation to the page's elements (they can be read and

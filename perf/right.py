@@ -1,4 +1,4 @@
-"""How often comparisons, sentences and their statistics are right, on a large scale, as a table.
+"""The rates at which comparisons, sentences and their statistics are right, as a table.
 
 Usage: PYTHONPATH=workflow:tests python perf/right.py STUDY [COUNT] [SEED]
 

@@ -1,4 +1,4 @@
-"""How the time and memory of each stage grow with the number of runs.
+"""The growth of each stage's time and memory with the number of runs.
 
 Plans N runs for each of eight machines, known only by their descriptions, writes the records of one
 of them with a fake measurement, and makes its tables, observations, figures, report. Prints the CPU
@@ -99,7 +99,7 @@ def write_records(planned: Prepared) -> None:
 
 
 def cost_of(work: Callable[[], object]) -> Cost:
-    """What some work takes in a process of its own, whose output goes to a file."""
+    """Time and memory of some work in a process of its own, whose output goes to a file."""
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -121,7 +121,7 @@ def cost_of(work: Callable[[], object]) -> Cost:
 
 
 def dry_run() -> Cost:
-    """What Snakemake's dry run takes: the plan, and its own graph."""
+    """Time and memory of Snakemake's dry run: the plan, and its own graph."""
     command = [sys.executable, "-m", "snakemake", "records", "--dry-run"]
     return cost_of(
         lambda: os.execv(sys.executable, [*command, "--config", "machine=node0", "--quiet", "all"])
@@ -135,7 +135,7 @@ def plan(machine: int) -> Prepared:
 
 
 def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
-    """What each stage takes for this many runs."""
+    """Time and memory of each stage for this many runs."""
     with project():
         write_config(runs)
         yield "plans for eight machines", cost_of(lambda: [plan(i) for i in range(MACHINES)])

@@ -1,4 +1,4 @@
-"""How much runs on several GPUs of one host disturb each other when their calls are short.
+"""The mutual disturbance of runs with short calls on several GPUs of one host.
 
 Measures the same runs on one GPU alone, then on as many as asked for at once, by Snakemake as for a
 report, and prints for each run the median alone, the median at once, and the ratio. Under the

@@ -55,7 +55,7 @@ WITH_TORCH = (
     *("flashlab.measuring.warm", "flashlab.children flashlab.measuring"),
     "flashlab.children flashlab.checking",
 )
-"""What of the package imports torch, and runs in a fork that has it: how its arguments begin."""
+"""The beginnings of the commands that import torch, which run in a fork that has it."""
 
 
 def _parse_in_advance(files: Iterable[Path]) -> None:

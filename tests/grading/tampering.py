@@ -136,10 +136,10 @@ SHOWN: Mapping[Alteration, str] = {
     stamp_a_page: "page 1: its words are right, but it looks otherwise",
     give_other_text_to_copy: ": it says",
 }
-"""What a page shows or says, and what a message must say of it."""
+"""Alterations that text or picture shows, each with a part of its message."""
 
 UNSEEN = (
     *(only_save, rename_a_bookmark, run_a_script, magnify_all_pages),
     attach_outside_the_tree,
 )
-"""What neither text nor pictures show."""
+"""Alterations that neither text nor pictures show."""

@@ -1,4 +1,4 @@
-"""What takes all memory or time loses its own grade, or verdict, and nobody else's."""
+"""A submission that takes all memory or time loses its own grade, and nobody else's."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def bytes_of(content: bytes, chance: random.Random) -> bytes:
 
 
 def four_keys(content: bytes) -> list[float] | None:
-    """What the script's keys hold, None where they cannot be read as floats."""
+    """The values of the script's keys; None where they cannot be read as floats."""
     try:
         document = json.loads(content)
         numbers = [float(document[a][b]) for a, b in KEYS]
@@ -68,7 +68,7 @@ def four_keys(content: bytes) -> list[float] | None:
 
 
 def same(content: bytes, original: bytes) -> bool:
-    """Whether all seven numbers are what they were, but for digits that no measurement has.
+    """True if all seven numbers are unchanged, but for digits that no measurement has.
 
     The memory may be rounded.
     """

@@ -36,7 +36,7 @@ OF_DATASET = (COMPARISONS, ESTIMATES, CLAIMS)
 """The tables of a whole dataset, in its folder of results."""
 
 DERIVED = (*OF_DATASET, OBSERVATIONS)
-"""These, and what is said of them."""
+"""The tables of a whole dataset, and its observations."""
 
 RUN_COLUMNS = (
     *("process", "status", "message", "protocol", "device_name", "provider", "torch", "driver"),
@@ -50,12 +50,12 @@ METRIC_COLUMNS = (
 SAMPLE_COLUMNS = ("process", "metric", "index", "value")
 
 MEAN = "{metric}.mean"
-"""The name in the table of samples of the mean of calls timed together, of which there are no
-samples: one value for each process."""
+"""The name, in the table of samples, of a metric whose calls were timed together: their mean, one
+value for each process."""
 
 SITTING = "sitting"
-"""The numbers of the sittings of a run's processes, put beside the columns
-(`flashlab.analysis.sittings`)."""
+"""The numbers of the sittings of a run's processes, which `flashlab.analysis.sittings` adds to the
+columns."""
 
 SITTINGS_DIFFER = "sittings_differ"
 """The code of the warning on runs that are compared and were measured in different sittings."""
@@ -237,8 +237,8 @@ def with_warnings(
 class Experiment:
     """An experiment's plan and tables, for look-ups by implementation, variant, metric and value.
 
-    `runs` has a row for each run, whatever the number of its processes, and `records` one for each
-    process, or none where that would be the same. Only what was made of records has `samples`.
+    `runs` has a row for each run, `records` one for each process; without them each run has one.
+    `samples` are empty in an experiment that was read from its tables.
     """
 
     plan: Mapping[str, Any]
@@ -288,10 +288,10 @@ class Experiment:
 
     @cached_property
     def packed(self) -> dict[str, str]:
-        """Of each implementation with packed inputs the same one with separate ones."""
+        """The implementation with separate inputs, by the name of its twin with packed ones."""
         entries = self.plan["implementations"]
-        found = {entry["name"]: entry.get("packed_of") for entry in entries}
-        return {name: of for name, of in found.items() if of in self.implementations}
+        twins = {entry["name"]: entry.get("packed_of") for entry in entries}
+        return {name: twin for name, twin in twins.items() if twin in self.implementations}
 
     @cached_property
     def stated(self) -> tuple[Parameter, ...]:
@@ -311,14 +311,14 @@ class Experiment:
 
     @cached_property
     def steps(self) -> list[tuple[str, str]]:
-        """Each implementation after the one that it goes a step beyond, in the plan's order."""
+        """Pairs of a step and the next one, in the plan's order."""
         entries = self.plan["implementations"]
-        found = ((entry.get("previous"), entry["name"]) for entry in entries)
-        return [(before, name) for before, name in found if before in self.implementations]
+        pairs = ((entry.get("previous"), entry["name"]) for entry in entries)
+        return [(before, name) for before, name in pairs if before in self.implementations]
 
     @cached_property
     def step_names(self) -> list[str]:
-        """The implementations that are steps, the one before the first included."""
+        """The steps, and the implementation that the first one is compared with."""
         return list(dict.fromkeys(name for pair in self.steps for name in pair))
 
     @property
@@ -340,7 +340,7 @@ class Experiment:
     def varying(self) -> list[Parameter]:
         """The sizes that take more than one value, derived ones too, in order of declaration.
 
-        Without names of sizes, unless the sweep is by name, and without defaults.
+        A derived parameter that only names sizes is left out, unless it is swept.
         """
         sizes = (p for p in self.stated if not p.is_variant and self._varies(p))
         return [p for p in sizes if p == self.parameter or not (p.derive and p.nominal)]
@@ -554,7 +554,7 @@ def device_of(runs: Iterable[Row]) -> str:
 def warning_codes(runs: Iterable[Row], *metrics: str) -> list[str]:
     """The codes of the warnings on these runs that concern any of these metrics, each once.
 
-    Not of implausible ones, which nothing is concluded from.
+    Implausible runs are left out: nothing is concluded from them.
     """
     return sorted(
         {
@@ -575,7 +575,7 @@ def is_imported(record: Row) -> bool:
 def comparison_doubts(compared: Iterable[Iterable[Row]], exact: bool = False) -> list[str]:
     """The codes of known differences between compared runs: inputs, cards or sittings.
 
-    Cards and sittings do not matter to an `exact` metric; sittings differ on the same cards only.
+    Cards and sittings do not matter to an `exact` metric. Sittings only count on the same cards.
     """
     found = set()
     for runs in map(list, compared):

@@ -1,7 +1,7 @@
 """The verdicts that differ between a new report and the one before it.
 
-After an upgrade, or when runs were measured again, verdicts may differ. A reader of the old report
-is told which comparisons no longer stand as they did.
+Verdicts may differ after an upgrade, or when runs were measured again. The new report lists those
+that changed.
 """
 
 from __future__ import annotations
@@ -51,10 +51,9 @@ def _records(results: Path) -> dict[str, int]:
 
 
 def _cause(before: Mapping[str, int], after: Mapping[str, int], reported: int) -> str:
-    """Why the verdicts of two reports may differ; `reported` is when the earlier one was made (ns).
+    """The reason why the verdicts of two reports may differ; `reported` is the earlier one's time.
 
-    An experiment that is added or removed changes which records there are, and measures nothing if
-    these exist already.
+    Times are in ns. An added or removed experiment may change the records without any measuring.
     """
     if before == after:
         return "from the same records"
@@ -70,25 +69,25 @@ def print_changes(results: Path) -> None:
 
 
 def compare_verdicts(results: Path) -> list[str]:
-    """The verdicts that differ from the last call's; the current ones are kept in their place.
+    """The verdicts that differ from the last report's, as lines; the current ones replace these.
 
-    `results` is the folder of a dataset's results; the verdicts are kept in its `KEPT`. The first
-    line counts them and says whether the records are the same. The list is empty if nothing
+    `results` is the folder of a dataset's results, whose file `KEPT` holds the verdicts. The first
+    line counts the changes and says whether the records are the same. The list is empty if nothing
     changed, or if there was no report before.
     """
     kept = results / KEPT
     records, verdicts = _records(results), verdicts_of(read_comparisons(results / COMPARISONS))
     try:
         before = read_json(kept)
-        found = list(changes(before["verdicts"], verdicts))
+        changed = list(changes(before["verdicts"], verdicts))
         known, reported = dict(before["records"]), kept.stat().st_mtime_ns
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        found, known, reported = [], {}, 0  # no report before, or an unreadable file
+        changed, known, reported = [], {}, 0  # no report before, or an unreadable file
     write_json(kept, {"records": records, "verdicts": verdicts})
-    if not found:
+    if not changed:
         return []
-    count = f"{len(found)} of {len(verdicts)} verdicts changed"
-    listed = found[:MOST_LISTED]
-    if len(found) > MOST_LISTED:
-        listed.append(f"and {len(found) - MOST_LISTED} more")
+    count = f"{len(changed)} of {len(verdicts)} verdicts changed"
+    listed = changed[:MOST_LISTED]
+    if len(changed) > MOST_LISTED:
+        listed.append(f"and {len(changed) - MOST_LISTED} more")
     return [f"{count} since the report before, {_cause(known, records, reported)}:", *listed]

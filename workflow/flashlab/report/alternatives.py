@@ -89,8 +89,8 @@ def render_alternatives(data: ReportData) -> Table | None:
             rows.append(Row([name, mark, *cells], implementation=name))
     run = section.experiment.runs[0]
     given = {p.name: run[p.name] for p in data.benchmark.given if p.name != SWITCH}
-    told = Listed((*settings(data.benchmark, given), *map(Label, data.benchmark.size(given))))
-    caption = say("caption.alternatives", run=told, naive=section.baseline)
+    setting = Listed((*settings(data.benchmark, given), *map(Label, data.benchmark.size(given))))
+    caption = say("caption.alternatives", run=setting, naive=section.baseline)
     words = Label(data.benchmark.parameter(SWITCH).words[True])
     columns: list[Tellable] = [say("column.implementation"), words]
     groups: list[tuple[Tellable, int]] = [("", 2)]

@@ -218,7 +218,7 @@ def _choice_map(data: ReportData, observation: Observation) -> PrintedMap:
     head_dim, length, mask = (benchmark.parameter(name) for name in ("head_dim", "seq_len", MASK))
     headings = [Listed(settings(benchmark, {MASK: value})) for value in masks]
 
-    def place(cell: Mapping[str, Any] | None, given: Mapping[str, Any]) -> MapCell:
+    def map_cell_at(cell: Mapping[str, Any] | None, given: Mapping[str, Any]) -> MapCell:
         """A cell with the run numbers of the implementations that it names at these settings."""
         runs = [
             data.number_of(run)
@@ -236,8 +236,8 @@ def _choice_map(data: ReportData, observation: Observation) -> PrintedMap:
         for row in chart["rows"]:
             given = {head_dim.name: row[head_dim.symbol], length.name: row[length.symbol]}
             cells = zip(masks, row["cells"], strict=True)
-            told = [place(cell, {**given, mask.name: value}) for value, cell in cells]
-            rows.append((" · ".join(str(size) for size in given.values()), told))
+            row_cells = [map_cell_at(cell, {**given, mask.name: value}) for value, cell in cells]
+            rows.append((" · ".join(str(size) for size in given.values()), row_cells))
         use = say("use", metric.name, metric=heading(metric.labels))
         corner = f"{head_dim.symbol} · {length.symbol}"
         charts.append(ChoiceChart(use, metric.name, corner, headings, rows))

@@ -56,7 +56,7 @@ class FigureLanguages:
                 continue
             parts = [(text, tags[language]) for language, text in texts.items()]
             self._whole |= dict(parts)
-            # Between them is a space that no language has to itself.
+            # The space between two languages belongs to neither.
             spaced = [each for part in parts for each in ((" ", ""), part)][1:]
             pairs[" ".join(texts.values())] = spaced
         self._pairs = dict(sorted(pairs.items(), key=lambda pair: -len(pair[0])))
@@ -73,7 +73,7 @@ class FigureLanguages:
         return self.split(text) if text else []
 
     def _language_of(self, text: str) -> str:
-        """The language of a text of which the other ones are in other lines."""
+        """The language of a text that stands alone, the others being in other lines."""
         if text in self._whole:
             return self._whole[text]
         is_latin = not _HAN.search(text)
@@ -114,7 +114,7 @@ def inline(
         _shorten(node, names, styles)
     for text in list(root.iter("text")):
         _take_apart(text, languages)
-    # How far a group is seen through is no sum of its parts; all else that is set is inherited.
+    # A group's opacity is not inherited by its parts, as all other properties are.
     _collapse(root, {name for style, name in styles.items() if "opacity" not in style})
     # As wide a share of the page as on paper; the height follows.
     width = float(root.attrib.pop("width").removesuffix("pt"))
@@ -191,10 +191,9 @@ def _take_apart(text: Element, languages: FigureLanguages) -> None:
 
 
 def _collapse(parent: Element, inherited: Collection[str]) -> None:
-    """Dissolve needless groups, and gather neighbours of one implementation in one.
+    """Dissolve needless groups, and gather neighbours of one implementation in a group.
 
-    Neighbours of the same implementation become a group that says it once. Children of one look
-    have it from their group, if its class is one of those `inherited`.
+    A class that all children of a group share becomes the group's, if it is one of `inherited`.
     """
     children: list[Element] = []
     for child in parent:
@@ -211,7 +210,7 @@ def _collapse(parent: Element, inherited: Collection[str]) -> None:
         else:
             children.append(child)
     grouped = itertools.groupby(children, lambda node: node.get("data-of", ""))
-    parent[:] = [node for whose, near in grouped for node in _said_once(whose, list(near))]
+    parent[:] = [node for name, near in grouped for node in _gathered(name, list(near))]
     look, *others = {child.get("class", "") for child in parent} or {""}
     is_group = parent.tag == "g" and len(parent) > 1 and "class" not in parent.attrib
     if is_group and not others and look in inherited:
@@ -220,11 +219,11 @@ def _collapse(parent: Element, inherited: Collection[str]) -> None:
             del child.attrib["class"]
 
 
-def _said_once(whose: str, near: list[Element]) -> list[Element]:
-    """Put neighbours of one implementation into a group that names it."""
-    if not whose or len(near) == 1:
+def _gathered(name: str, near: list[Element]) -> list[Element]:
+    """Neighbours of one implementation as a group that names it; unchanged if only one."""
+    if not name or len(near) == 1:
         return near
-    group = ElementTree.Element("g", {"data-of": whose})
+    group = ElementTree.Element("g", {"data-of": name})
     for node in near:
         del node.attrib["data-of"]
         group.extend([node] if node.attrib or node.tag != "g" else node)

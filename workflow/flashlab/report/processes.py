@@ -37,7 +37,7 @@ def _spread(known: Sequence[Row]) -> dict[str, Tellable]:
 
 
 def _of_processes(counts: set[int], known: Sequence[Row]) -> Tellable:
-    """The number of processes of a run, and their spread, which means have not."""
+    """The number of processes of a run, and their spread; none of protocols that time means."""
     if counts == {1}:
         return say("method.processes.single", assumed=f"{100 * UNREPLICATED.deviation:g}")
     numbers: dict[str, Tellable] = {"fewest": min(counts), "most": max(counts)}

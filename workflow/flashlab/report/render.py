@@ -133,7 +133,7 @@ def templates(folder: Path) -> jinja2.Environment:
     environment.filters["led"] = _led
     environment.filters["tell"] = _tell
     environment.filters["tell_all"] = _tell_all
-    environment.tests["tellable"] = lambda told: isinstance(told, Tellable)
+    environment.tests["tellable"] = lambda value: isinstance(value, Tellable)
     environment.globals["say"] = say
     return environment
 

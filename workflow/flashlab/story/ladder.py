@@ -33,7 +33,7 @@ KERNEL, HOST, WHOLE, RATE = "kernel_time", "host_time", "process_time", "rate"
 START, COMPILATION = "process_start", "process_compilation"
 
 FALLING = ("global_load_bytes", "shared_load_bytes", "bank_conflicts", "instructions")
-"""The counters of which one may say that a step made them fall."""
+"""The counters that a step can reduce."""
 
 MOVED = 1.25
 """Least factor by which a counter must fall to be named."""
@@ -45,7 +45,7 @@ COPIES = 3.0
 """Least ratio of a step's time with its copies to its kernel's for the copies to count."""
 
 MUCH = 2.0
-"""By what factor the rates of small problems are lower at least where that is told."""
+"""The least factor by which rates of small problems are lower for a sentence to say so."""
 
 MANTISSAS = {"fp16": "fp16", "tf32": "tf32"}
 """The number formats of products that a step's label may name."""
@@ -148,19 +148,22 @@ def counters_at(section: Section, name: str, at: int) -> dict[str, float]:
 
 
 def things(section: Section, at: int) -> list[dict[str, Any]]:
-    """The steps that decidedly shorten the kernel, the most first; those of one kind are one."""
-    found: list[dict[str, Any]] = []
+    """The kinds of steps that decidedly shorten the kernel, by falling speed-up.
+
+    Neighbouring steps whose labels differ in a detail alone are one kind.
+    """
+    kinds: list[dict[str, Any]] = []
     for name, speed in gains(section, KERNEL, at).items():
         stem, detail = stem_of(label_of(section, name))
         part = {"name": name, "x": speed.x, "detail": detail}
         if speed.verdict != FASTER:
             continue
-        if found and found[-1]["label"] == stem:
-            found[-1]["parts"].append(part)
-            found[-1]["x"] *= speed.x
+        if kinds and kinds[-1]["label"] == stem:
+            kinds[-1]["parts"].append(part)
+            kinds[-1]["x"] *= speed.x
         else:
-            found.append({"label": stem, "x": speed.x, "parts": [part]})
-    return sorted(found, key=lambda thing: -thing["x"])
+            kinds.append({"label": stem, "x": speed.x, "parts": [part]})
+    return sorted(kinds, key=lambda kind: -kind["x"])
 
 
 def answer_kernel(section: Section) -> Observation | None:
@@ -183,7 +186,7 @@ def answer_kernel(section: Section) -> Observation | None:
 
 
 def answer_things(section: Section) -> Observation | None:
-    """Which three things make most of the way of the kernel."""
+    """The three kinds of steps with the greatest speed-ups of the kernel."""
     whole, at = answer_kernel(section), headline(section)
     if whole is None:
         return None
@@ -276,14 +279,14 @@ def answer_use(section: Section) -> Observation | None:
 
 
 def _precision(section: Section, name: str, at: int) -> dict[str, Any] | None:
-    """The format in which a step multiplies, with its error and how large that may be."""
+    """The number format of a step's products, with its error and the tolerance."""
     run, label = section.run(name, "", at), label_of(section, name)["en"]
-    found = next((told for word, told in MANTISSAS.items() if word in label), None)
+    number_format = next((form for word, form in MANTISSAS.items() if word in label), None)
     gate = run["gate"] if run is not None else None
-    if found is None or not gate:
+    if number_format is None or not gate:
         return None
     error = max(gate["errors"].values())
-    return {"format": found, "error": error, "tolerance": gate["tolerance"]}
+    return {"format": number_format, "error": error, "tolerance": gate["tolerance"]}
 
 
 def footnote_doubts(section: Section) -> Observation | None:
@@ -341,7 +344,7 @@ def _from_the_very_first(section: Section, at: int) -> tuple[dict[str, Any], Spe
 
 
 def ladder_rate(section: Section) -> Observation | None:
-    """The best steps' shares of the ceilings: with float32 products alone, and of all."""
+    """The share of the ceiling of the fastest step, and of the fastest with float32 products."""
     at, ceilings = headline(section), section.tables.ceilings
     names = {run["device_name"] for run in section.experiment.runs if run["status"] == "ok"}
     if ceilings is None or names != {ceilings.device_name}:
@@ -372,7 +375,7 @@ def ladder_rate(section: Section) -> Observation | None:
 
 
 def ladder_language(section: Section) -> Observation | None:
-    """The step from which on the kernels are of another package, as of another language."""
+    """The step at which the kernels' package, and so their language, changes."""
     at = headline(section)
     runs = {name: section.run(name, "", at) for name in times_at(section, KERNEL, at)}
     packages = {n: run["provider"].split()[0] for n, run in runs.items() if run and run["provider"]}
@@ -400,7 +403,7 @@ def _rated(
 
 
 Fall = dict[str, Any]
-"""A counter that falls with a step: its name, by which factor, and both ends."""
+"""A counter that falls with a step: its name, the factor, and its values before and after."""
 
 
 def moved(section: Section, name: str, at: int) -> Fall | None:
@@ -537,7 +540,7 @@ def _operations(section: Section) -> dict[int, float]:
 
 
 def ladder_growth(section: Section) -> Observation | None:
-    """By what factor the kernel times grow along the sweep, beside the operations."""
+    """The factors by which the kernel times grow along the sweep, beside the operations."""
     names = section.implementations
     values = section.values(names, "", KERNEL)
     if len(values) < 3:
@@ -558,13 +561,13 @@ def ladder_growth(section: Section) -> Observation | None:
 
 
 def _extremes(factors: Mapping[str, float]) -> list[dict[str, Any]]:
-    """The least and the greatest, with whose they are."""
+    """The least and the greatest factor, each with its implementation."""
     ends = (choose(factors, key=lambda name: factors[name]) for choose in (min, max))
     return [{"name": name, "factor": factors[name]} for name in ends]
 
 
 def ladder_rates(section: Section) -> Observation | None:
-    """Whose rate stays the same from which value on, and how far that of the fastest one goes."""
+    """The first step whose rate is constant from some value on, and the fastest step's rates."""
     names = section.implementations
     values = section.values(names, "", RATE)
     if len(values) < 3:
@@ -600,7 +603,7 @@ def _rate_step(section: Section, name: str, before: int, after: int) -> tuple[fl
 
 
 def ladder_split(section: Section) -> Observation | None:
-    """At which sizes the last step helps."""
+    """The sizes at which the last step helps, and those at which it does not."""
     if not section.experiment.steps:
         return None
     before, name = section.experiment.steps[-1]
@@ -628,7 +631,7 @@ def _data(section: Section, at: int) -> int:
 
 
 def ladder_streams(section: Section) -> Observation | None:
-    """The cases in which a step gains or costs with the copies alone, most and least data."""
+    """A step that changes the copies alone: the largest case it speeds up, the least it slows."""
     for before, name in section.experiment.steps:
         kernels = {speed.verdict for speed in section.speeds(KERNEL, name, "", before).values()}
         hosts = section.speeds(HOST, name, "", before)
@@ -682,7 +685,7 @@ def ladder_copies(section: Section) -> Observation | None:
 
 
 def simulated(tables: Tables) -> Observation:
-    """That a simulator ran the kernels, and how many of its runs are right."""
+    """The number of correct runs in a simulator, which has no times."""
     runs = {each.key_of(run): run for each in tables.experiments for run in each.runs}
     wrong = [run["implementation"] for run in runs.values() if run["status"] == "incorrect"]
     right = sum(run["status"] == "ok" for run in runs.values())
