@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,7 @@ def plan_part(name: str, files: Sequence[Path] = (), *given: Layer) -> Part:
     own = [*map(read_layer, [PARTS / f"{name}.yaml", *files]), *given]
     benchmark = asked_benchmark((), own) or DEFAULT.name
     base = read_layer(config_file(benchmark))
-    return Part(name, prepare(Layer(base.origin, {**base.keys, "benchmark": benchmark}), own))
+    return Part(name, prepare(replace(base, keys={**base.keys, "benchmark": benchmark}), own))
 
 
 def check_freezable(prepared: Prepared, dataset: str) -> None:

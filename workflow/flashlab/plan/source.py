@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +195,7 @@ def source_of(base: Layer, own: Sequence[Layer]) -> Source:
         # Its experiments take the place of those of the configuration at the base.
         kept = {key: value for key, value in base.keys.items() if key not in datasets.CONFIG_KEYS}
         of_dataset = Layer(f"dataset {recorded.name}", recorded.config)
-        layers = [Layer(base.origin, kept), of_dataset, *own]
+        layers = [replace(base, keys=kept), of_dataset, *own]
     resolved = resolve_config(_with_settings_file(layers, benchmark), implementations)
     if recorded and resolved["decide"]:
         raise ConfigError(
