@@ -11,9 +11,8 @@ import yaml
 
 from flashlab.calls import call
 from flashlab.calls.call import PlanFiles
-from flashlab.calls.digests import write_digests
+from flashlab.calls.digests import CHANGED, write_digests
 from flashlab.calls.prepare import Prepared, prepare
-from flashlab.calls.remaking import CHANGED
 from flashlab.config import Layer
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"

@@ -13,7 +13,8 @@ from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS, OF_DATASET, 
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.calls import call
 from flashlab.calls.allocations import own_jobs
-from flashlab.calls.remaking import LAID_OUT, MISSING, REPORT_ENDS
+from flashlab.calls.digests import MISSING
+from flashlab.calls.remaking import LAID_OUT, REPORT_ENDS
 from flashlab.measuring.start import start_warm_parent
 from flashlab.plan.source import DATA, LOCAL
 from flashlab.sources import sources_of

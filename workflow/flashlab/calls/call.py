@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.implementations import ImplementationError
+from flashlab.calls.digests import MISSING
 from flashlab.calls.exclusive import FolderClaim
 from flashlab.calls.prepare import Prepared, prepare, prepare_description
-from flashlab.calls.remaking import ASKED_FOR, MISSING, UNKNOWN
+from flashlab.calls.remaking import ASKED_FOR
 from flashlab.config import ConfigError, Layer
 from flashlab.files import json_text, open_atomically, write_json
 from flashlab.machine import MachineError
@@ -171,7 +172,7 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
         keep_call(prepared)
     for notice in prepared.notices:
         print(f"Imported: {notice}", file=sys.stderr)
-    usual = (MISSING, ASKED_FOR, UNKNOWN)
+    usual = (MISSING, ASKED_FOR)
     surprising = {f: why for f, why in prepared.remade.items() if why not in usual}
     for notice in [*prepared.upgrades, *(f"{file} {why}" for file, why in surprising.items())]:
         print(f"{'To be made' if dry else 'Made'} again: {notice}", file=sys.stderr)

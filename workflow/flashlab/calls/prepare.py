@@ -96,7 +96,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         else source.records / identity.ceilings_name(source.device, source.machine)
     )
     orders = _orders(source, planned, protocol, counting)
-    remade = remaking.files_to_remake(source, every, counters, protocol["timeout_s"], ceilings)
+    remade = remaking.files_to_remake(source, [runs for _, runs in every], counters, ceilings)
     upgrades = (
         []
         if source.recorded
