@@ -57,12 +57,12 @@ def files_to_remake(
         for process in entry.processes
     }
     again, timeout_s = source.config["again"], source.config["measure"]["timeout_s"]
-    digests = read_digests(source.records)
-    if not source.is_vouched_for:
-        for path, run in runs.items():
-            reasons[path] = record_damage(path, run, timeout_s, digests)
+    digests = read_digests(source.home / "records")
     if source.recorded is None and ceilings:
         reasons[ceilings] = ASKED_FOR if again == ALL else damage(ceilings, digests)
+    if source.recorded is None or source.imports:
+        for path, run in runs.items():
+            reasons[path] = record_damage(path, run, timeout_s, digests)
     if source.recorded and again:
         raise ConfigError(
             "--config: again: nothing is measured here: the records are recorded ones"

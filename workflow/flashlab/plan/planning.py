@@ -7,27 +7,29 @@ looked up in its manifest instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flashlab import nsight
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
+from flashlab.files import read_json
 from flashlab.plan import identity
 from flashlab.plan.datasets import Dataset, Entry
 from flashlab.plan.machines import HERE, Machine
-from flashlab.plan.plan_files import (
-    CLAIMS_PREFIX,
-    SUMMARY,
-)
+from flashlab.plan.plan_files import CLAIMS_PREFIX, SUMMARY
 from flashlab.proof import NONCE
 from flashlab.records import COUNTERS
 from flashlab.runs import Run
 
+if TYPE_CHECKING:
+    from flashlab.plan.source import Source
+
 
 class PlanError(Exception):
-    """The plan cannot be made: a dataset lacks records."""
+    """The plan cannot be made, as where a dataset lacks records: one message with the remedy."""
 
 
 @dataclass(frozen=True)
@@ -234,13 +236,6 @@ def operators_protocol(timeout_s: float) -> dict[str, Any]:
     return {"name": COUNTERS, "profiler": "torch.profiler", "timeout_s": timeout_s}
 
 
-def with_counters(
-    planned: Mapping[Run, PlannedRun], counters: Mapping[Run, PlannedRun]
-) -> dict[Run, PlannedRun]:
-    """The planned runs, each with its planned counters if it has any."""
-    return {run: replace(entry, counters=counters.get(run)) for run, entry in planned.items()}
-
-
 def measuring_order(
     benchmark: Benchmark, planned: PlannedRun, protocol: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -314,6 +309,93 @@ def record_files(planned: Iterable[PlannedRun]) -> list[Path]:
     """The files of these runs' records and counters."""
     parts = [part for entry in planned for part in (*entry.processes, entry.counters)]
     return [part.path for part in parts if part is not None]
+
+
+UNWANTED = ("no", False)
+"""The values of `counters` that read none; YAML takes a bare ``no`` for false."""
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The counters to read on this machine: a planned record for each run, and the protocol.
+
+    `kept` is the document with the version of Nsight Compute, by which the counters that were read
+    are known where it is gone.
+    """
+
+    planned: Mapping[Run, PlannedRun] = field(default_factory=dict)
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _counters_version(config: Mapping[str, Any], kept: Path, on: Machine) -> str | None:
+    """The version of Nsight Compute on PATH, else that which has read counters here; else None.
+
+    Raises:
+        PlanError: counters were asked for where they cannot be read.
+    """
+    version = on.ncu_version()
+    if version is None:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            version = read_json(kept)["version"]
+    if version is None and config["counters"] != "auto":
+        raise PlanError(
+            "config: counters: yes needs Nsight Compute on a GPU, but ncu is not on PATH; "
+            "install it, or give counters: auto"
+        )
+    return version
+
+
+def counting_of(source: Source, experiments: Sequence[PlannedExperiment]) -> Counting:
+    """The counters to read here, or those that a recorded dataset has of the experiments' runs.
+
+    Raises:
+        PlanError: counters were asked for where they cannot be read.
+    """
+    benchmark, (_, device) = source.benchmark, source.kind
+    if source.recorded:
+        asked = (run for experiment in experiments for run in experiment.runs(*source.kind))
+        read = {run: source.recorded.find_counters(run) for run in dict.fromkeys(asked)}
+        return Counting({run: planned_entry(entry) for run, entry in read.items() if entry})
+    if not benchmark.counters_on(device) or source.config["counters"] in UNWANTED:
+        return Counting()
+    runs = [
+        run
+        for experiment in experiments
+        if experiment.sweep
+        for run in experiment.counted_runs(source.config["counted"], *source.kind)
+    ]
+
+    def planned_by(protocol: Mapping[str, Any]) -> dict[Run, PlannedRun]:
+        return plan_local(
+            benchmark,
+            runs,
+            protocol,
+            source.implementations,
+            source.home / "records",
+            on=source.machine,
+        )
+
+    timeout_s = source.config["measure"]["timeout_s"]
+    if device != "cuda":
+        protocol = operators_protocol(timeout_s)
+        return Counting(planned_by(protocol), protocol)
+    file = source.home / "plan" / "counters.json"
+    version = _counters_version(source.config, file, source.machine)
+    if version is None:
+        return Counting()
+    protocol = counters_protocol(benchmark, version, timeout_s)
+    planned = planned_by(protocol)
+    if source.machine.ncu_version() is None:  # those that were read before ncu was gone
+        planned = {run: entry for run, entry in planned.items() if entry.path.exists()}
+    return Counting(planned, protocol, {file.as_posix(): {"version": version}})
+
+
+def with_counters(
+    planned: Mapping[Run, PlannedRun], counters: Mapping[Run, PlannedRun]
+) -> dict[Run, PlannedRun]:
+    """The planned runs, each with its planned counters if it has any."""
+    return {run: replace(entry, counters=counters.get(run)) for run, entry in planned.items()}
 
 
 def plan_claims(

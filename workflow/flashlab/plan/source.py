@@ -34,8 +34,9 @@ class Source:
     """The source of the records: the dataset, and its resolved configuration.
 
     `recorded` is the dataset whose records are there already, None where they are measured here;
-    `imports` has the entries of the files to convert. `dtype` and `device` are those of every run,
-    and `machine` the one that they are planned for. `notices` are lines about imported files.
+    `imports` has the entries of the files to convert. `kind` is the dtype and the device of every
+    run, `machine` the one that they are planned for, and `home` the folder of the results.
+    `notices` are lines about imported files.
     """
 
     benchmark: Benchmark
@@ -44,30 +45,10 @@ class Source:
     recorded: datasets.Dataset | None
     imports: Mapping[str, dict[str, Any]]
     config: Mapping[str, Any]
-    dtype: str
-    device: str
+    home: Path
+    kind: tuple[str, str]
     machine: Machine = HERE
     notices: Sequence[str] = ()
-
-    @property
-    def kind(self) -> tuple[str, str]:
-        """The dtype and the device of every run."""
-        return self.dtype, self.device
-
-    @property
-    def home(self) -> Path:
-        """The folder of the results."""
-        return results_of(self.dataset, self.benchmark)
-
-    @property
-    def records(self) -> Path:
-        """The folder of the records that are measured here."""
-        return self.home / "records"
-
-    @property
-    def is_vouched_for(self) -> bool:
-        """True if a manifest has the hashes of the records."""
-        return self.recorded is not None and not self.imports
 
 
 @dataclass(frozen=True)
@@ -202,10 +183,11 @@ def source_of(base: Layer, own: Sequence[Layer]) -> Source:
             "--config: decide: nothing is measured here: the records are recorded ones; leave it "
             "out, or leave out dataset= and import="
         )
-    at = (benchmark, implementations, dataset, recorded, imports, resolved)
+    home = results_of(dataset, benchmark)
+    of = (benchmark, implementations, dataset, recorded, imports, resolved, home)
     if recorded:
-        return Source(*at, recorded.dtype, recorded.device, notices=notices)
+        return Source(*of, (recorded.dtype, recorded.device), notices=notices)
     machine = machine_of(resolved)
     device = machine.detect_device(resolved["device"])
     auto = resolved["dtype"] == "auto"
-    return Source(*at, benchmark.dtypes[device] if auto else resolved["dtype"], device, machine)
+    return Source(*of, (benchmark.dtypes[device] if auto else resolved["dtype"], device), machine)
