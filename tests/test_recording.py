@@ -27,7 +27,7 @@ from flashlab.calls.recording import (
 from flashlab.config import ConfigError, Layer
 from flashlab.machine import Gpu
 from flashlab.plan.datasets import MANIFEST, DatasetError
-from flashlab.plan.doubts import commit_here
+from flashlab.plan.freezing import commit_here
 from flashlab.records import write_record
 from flashlab.runs import Run
 from flashlab.terminal.record import main

@@ -12,7 +12,7 @@ import time
 from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS, OF_DATASET, table_names
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.calls import call
-from flashlab.calls.allocations import own_jobs
+from flashlab.calls.watching import own_jobs
 from flashlab.calls.digests import MISSING
 from flashlab.calls.remaking import LAID_OUT, REPORT_ENDS
 from flashlab.measuring.start import start_warm_parent

@@ -28,7 +28,7 @@ from flashlab.plan.datasets import (
     recorded_names,
     refuse_overlap,
 )
-from flashlab.plan.doubts import commit_doubts, commit_here, refuse
+from flashlab.plan.freezing import commit_doubts, commit_here, refuse
 from flashlab.plan.source import DATA
 from flashlab.records import COUNTERS, read_record
 from flashlab.runs import Run

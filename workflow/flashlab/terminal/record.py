@@ -30,7 +30,7 @@ try:
     from flashlab.calls.remaking import BLOCKS
     from flashlab.config import override_layer
     from flashlab.plan.datasets import MANIFEST, DatasetError
-    from flashlab.plan.packing import pack, packed_file
+    from flashlab.plan.freezing import pack, packed_file
     from flashlab.plan.source import DATA
     from flashlab.stage import WORKFLOW_PID
     from flashlab.terminal.call import duration
