@@ -48,26 +48,6 @@ def test_elsewhere_a_file_has_the_age_of_the_one_that_it_equals() -> None:
     assert not Path("new.json").exists()
 
 
-def test_a_plan_that_nothing_was_run_by_is_taken_back() -> None:
-    PlanFiles(in_place=True).write({NAME: {"a": 1}})
-    before = age(Path(NAME))
-    files = PlanFiles(in_place=True)
-    files.write({NAME: {"a": 2}, "new.json": {}})
-    assert json.loads(Path(NAME).read_text()) == {"a": 2}
-    files.take_back()  # as the end of the process does it
-    assert json.loads(Path(NAME).read_text()) == {"a": 1}
-    assert Path(NAME).stat().st_mtime_ns == before
-    assert not Path("new.json").exists()
-
-
-def test_a_plan_that_jobs_have_run_by_stays() -> None:
-    files = PlanFiles(in_place=True)
-    files.write({NAME: {"a": 2}})
-    files.keep()
-    files.take_back()
-    assert json.loads(Path(NAME).read_text()) == {"a": 2}
-
-
 def test_a_job_reads_what_its_call_prepared(prepared: Prepared) -> None:
     call.keep_call(prepared)
     read = call.read_call()

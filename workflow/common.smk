@@ -38,7 +38,6 @@ if workflow.is_main_process:
         CALL = call.begin(BASE, OWN, sys.argv[1:], dry=workflow.output_settings.dryrun)
     except (call.BusyError, *call.PREPARATION_ERRORS) as error:
         raise WorkflowError(str(error)) from None
-    atexit.register(CALL.files.take_back)
     PREPARED, PLAN_ROOT = CALL.prepared, CALL.files.root
 else:
     PREPARED, PLAN_ROOT = call.read_call(), call.IN_PLACE
