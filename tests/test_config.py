@@ -168,6 +168,20 @@ def test_a_list_whose_only_item_cannot_be_used_is_not_called_empty_too() -> None
     assert len(lines_of_error(DEFAULT, own("seq_lem"))) == 1
 
 
+def test_an_item_that_cannot_be_used_does_not_shift_the_place_of_the_next() -> None:
+    lines = lines_of_error(DEFAULT, own("seq_lem", {"name": "mine", "sweep": "seq_len"}))
+    assert lines[0].startswith("  own.yaml: experiments[0]: there is no experiment seq_lem")
+    assert lines[1].startswith("  own.yaml: experiments[1].cpu: is missing")
+
+
+def test_keys_stay_in_the_order_in_which_they_are_given() -> None:
+    names = [f"experiment{i}" for i in range(9)]
+    mine = {**resolved(DEFAULT)["experiments"][0]}
+    layer = own(*({**mine, "name": name} for name in names), remarks={n: {} for n in names})
+    over = Layer("--config", {"remarks": {"experiment4": {"en": "a.md"}}})
+    assert list(resolved(DEFAULT, layer, over)["remarks"]) == names
+
+
 def test_a_mistake_in_shared_implementations_is_reported_once_and_there() -> None:
     layer = Layer("--config", {"implementations": ["Pytorch", "Flash3"]})
     first, *_ = lines_of_error(DEFAULT, layer)
@@ -235,7 +249,7 @@ def test_the_default_file_says_what_the_model_defaults_to() -> None:
     ("text", "expected"),
     [
         (b"a: [", "line 1, column 5: "),
-        (b"a: \xff\n", "unacceptable character #x00ff: invalid start byte"),
+        ("author:\n  name: 王".encode() + b"\xff\n", "line 2, column 10: not UTF-8 text; save "),
         (b"[" * 5000, "lists or mappings are nested too deeply"),
         (None, "cannot be read: No such file"),
     ],

@@ -61,7 +61,7 @@ def parse_yaml(content: str | bytes, origin: str) -> tuple[Any, dict[tuple[str, 
         ConfigError: the first mistake, with its line and column where it has one, and a remedy.
     """
     try:
-        loader = _StrictLoader(content)
+        loader = _StrictLoader(content if isinstance(content, str) else content.decode())
         node = loader.get_single_node()
         return node and loader.construct_document(node), dict(_lines(node))
     except yaml.MarkedYAMLError as error:
@@ -73,10 +73,14 @@ def parse_yaml(content: str | bytes, origin: str) -> tuple[Any, dict[tuple[str, 
         elif error.problem and begun and begun.line != at.line:
             message += f" ({error.context} that begins on line {begun.line + 1})"
         said = f"line {at.line + 1}, column {at.column + 1}: {message}; {error.note or _QUOTE}"
+    except UnicodeDecodeError as error:  # a file in Big5, say
+        before = error.object[: error.start].decode()
+        said = f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}: "
+        said += "not UTF-8 text; save the file as UTF-8"
     except RecursionError:
         said = "lists or mappings are nested too deeply, or within themselves"
-    except Exception as error:  # such as a byte that is no text, or the date 2026-02-30
-        said = f"{' '.join(str(error).split())}; save it as UTF-8, and put text in quotes"
+    except Exception as error:  # such as a control character, or the date 2026-02-30
+        said = f"{' '.join(str(error).split())}; put text in quotes"
     raise ConfigError(f"{origin}: {said}")
 
 
@@ -127,11 +131,18 @@ def named_benchmark(layers: Sequence[Layer]) -> str:
     return next((name for name in reversed(names) if name in [*BENCHMARKS]), DEFAULT.name)
 
 
-class Located(dict[Any, Any]):
-    """Keys with the layer that gives each and its path there; `change` is a later change to all."""
+Place = tuple[Layer, KeyPath]
 
-    change: tuple[Layer, KeyPath] | None = None
-    places: dict[Any, tuple[Layer, KeyPath]]
+
+class Located(dict[Any, Any]):
+    """Keys with the layer that gives each and its path there.
+
+    An experiment's also have where it is defined, and where it was last changed.
+    """
+
+    places: dict[Any, Place]
+    defined: Place | None = None
+    changed: Place | None = None
 
     def __init__(self, keys: Mapping[str, Any], layer: Layer, path: KeyPath = ()) -> None:
         for key, value in keys.items():
@@ -152,7 +163,9 @@ def merged(base: Located, over: Located) -> Located:
 
     A block that gives two parameters of a product replaces the third.
     """
-    result = base.only(*(base.keys() - superseded_parameters(over)))
+    superseded = superseded_parameters(over)
+    result = base.only(*(key for key in base if key not in superseded))
+    result.defined = base.defined
     for key, value in over.items():
         below = result.get(key)
         if isinstance(value, Located) and isinstance(below, Located):
@@ -186,7 +199,7 @@ class MergedConfig:
             elif "implementations" in own:
                 experiments = [merged(each, own.only("implementations")) for each in experiments]
                 for experiment in experiments:
-                    experiment.change = (layer, ("implementations",))
+                    experiment.changed = (layer, ("implementations",))
             self.keys["experiments"] = experiments
             named = ((experiment.get("name"), experiment) for experiment in experiments)
             self._known |= {name: each for name, each in named if isinstance(name, str)}
@@ -203,7 +216,9 @@ class MergedConfig:
             return f"{layer.place_of(path)}: {mistyped(item, EACH)}"
         own = Located({key: value for key, value in item.items() if key != "use"}, layer, path)
         if "use" not in item:
-            return merged(self.keys.only("implementations"), own)
+            experiment = merged(self.keys.only("implementations"), own)
+            experiment.defined = (layer, path)
+            return experiment
         name = item["use"] if isinstance(item["use"], str) else shown(item["use"])
         known = self._known or self._built_in()
         if name not in known:
@@ -217,7 +232,7 @@ class MergedConfig:
             )
         shared = Located(layer.keys, layer).only("implementations")
         experiment = merged(merged(known[name], shared), own)
-        experiment.change = (layer, path)
+        experiment.changed = (layer, path)
         experiment.places |= {"name": (layer, path)} | own.places
         return experiment
 
@@ -230,18 +245,19 @@ class MergedConfig:
 
         A later change in another layer to the experiment that has the path is named, too.
         """
-        (layer, at), change = (self._layers[0], path), None
+        (layer, at), changed = (self._layers[0], path), None
         value: Any = self.keys
         for i, part in enumerate(path):
             if isinstance(value, Located):
-                change = value.change or change
+                changed = value.changed or changed
+                if value.defined:
+                    layer, at = value.defined[0], (*value.defined[1], *path[i:])
                 if part not in value:
                     break
-                layer, at = value.places[part]
-                at = (*at, *path[i + 1 :])
+                layer, at = value.places[part][0], (*value.places[part][1], *path[i + 1 :])
             elif not isinstance(value, list):
                 break
             value = value[part]
-        if change is None or change[0].origin == layer.origin:
+        if changed is None or changed[0].origin == layer.origin:
             return layer.place_of(at)
-        return f"{layer.place_of(at)} (changed by {change[0].place_of(change[1])})"
+        return f"{layer.place_of(at)} (changed by {changed[0].place_of(changed[1])})"
