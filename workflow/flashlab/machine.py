@@ -8,6 +8,7 @@ import importlib.util
 import os
 import platform
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -112,6 +113,21 @@ def gpus() -> list[Gpu]:
 def driver_version() -> str | None:
     with nvml() as pynvml:
         return None if pynvml is None else str(pynvml.nvmlSystemGetDriverVersion())
+
+
+def commit_here() -> dict[str, Any]:
+    """The ``commit`` of this code and whether it is ``dirty``; None where git does not say."""
+
+    def git(*arguments: str) -> str | None:
+        command = ["git", "-C", str(Path(__file__).parent), *arguments]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        return done.stdout.strip()
+
+    status = git("status", "--porcelain", "--untracked-files=no")
+    return {"commit": git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}
 
 
 def package_version(name: str) -> str | None:

@@ -21,6 +21,7 @@ from flashlab.calls.selection import asked_benchmark
 from flashlab.config import ConfigError, Layer, config_file, read_layer
 from flashlab.config.messages import nearest
 from flashlab.files import read_json
+from flashlab.machine import commit_here
 from flashlab.plan.datasets import (
     MANIFEST,
     dataset_folder,
@@ -28,7 +29,7 @@ from flashlab.plan.datasets import (
     recorded_names,
     refuse_overlap,
 )
-from flashlab.plan.freezing import commit_doubts, commit_here, refuse
+from flashlab.plan.freezing import commit_doubts, refuse
 from flashlab.plan.source import DATA
 from flashlab.records import COUNTERS, read_record
 from flashlab.runs import Run

@@ -6,29 +6,11 @@ The measuring process adds its own part; where it dies, this is all that the rec
 from __future__ import annotations
 
 import platform
-import subprocess
-from pathlib import Path
 from typing import Any
 
 from flashlab import machine
 
 PACKAGES = ("torch", "flash-attn", "flash-attn-4", "triton", "nvidia-cudnn-cu13", "numpy")
-
-
-def _commit() -> dict[str, Any]:
-    root = Path(__file__).parents[3]
-
-    def git(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True
-            )
-        except (OSError, subprocess.CalledProcessError):
-            return None
-        return done.stdout.strip()
-
-    status = git("status", "--porcelain", "--untracked-files=no")
-    return {"commit": git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}
 
 
 def surroundings(device_name: str, gpu_uuid: str | None) -> dict[str, Any]:
@@ -46,5 +28,5 @@ def surroundings(device_name: str, gpu_uuid: str | None) -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {name: machine.package_version(name) for name in PACKAGES},
         "driver": machine.driver_version() if gpu_uuid else None,
-        **_commit(),
+        **machine.commit_here(),
     }

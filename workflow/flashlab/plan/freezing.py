@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import tarfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,21 +16,6 @@ from flashlab.records import Record, read_record
 
 DIGITS = 12
 """Hexadecimal digits of a commit in messages."""
-
-
-def commit_here() -> dict[str, Any]:
-    """The commit of this code and whether it was changed, as a record's environment has them."""
-
-    def git(*arguments: str) -> str | None:
-        command = ["git", "-C", str(Path(__file__).parent), *arguments]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-        except (OSError, subprocess.CalledProcessError):
-            return None
-        return done.stdout.strip()
-
-    changes = git("status", "--porcelain", "--untracked-files=no")
-    return {"commit": git("rev-parse", "HEAD"), "dirty": bool(changes)}
 
 
 def commit_doubts(environments: Iterable[Mapping[str, Any]]) -> list[str]:
