@@ -33,8 +33,8 @@ try:
     from flashlab.plan.freezing import pack, packed_file
     from flashlab.plan.source import DATA
     from flashlab.stage import WORKFLOW_PID
-    from flashlab.terminal.call import duration
     from flashlab.terminal.outcomes import read_outcome
+    from flashlab.terminal.progress import duration
 except KeyboardInterrupt:
     sys.exit(130)
 

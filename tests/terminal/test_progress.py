@@ -19,7 +19,15 @@ from flashlab.plan.documents import stage_documents
 from flashlab.plan.planning import PlannedExperiment, PlannedRun
 from flashlab.records import Measurement, write_record
 from flashlab.runs import Run
-from flashlab.terminal.call import MEASURE, STAGES, UNPLANNED, CallProgress, Job, duration, quantity
+from flashlab.terminal.progress import (
+    MEASURE,
+    STAGES,
+    UNPLANNED,
+    CallProgress,
+    Job,
+    duration,
+    quantity,
+)
 
 COMMAND = "snakemake --cores 1 report/lab5.pdf"
 
