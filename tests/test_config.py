@@ -164,16 +164,6 @@ def test_two_sizes_of_the_heads_take_the_place_of_two_others_below() -> None:
         assert (block["num_heads"], block["head_dim"]) == (16, 128)
 
 
-def test_a_list_whose_only_item_cannot_be_used_is_not_called_empty_too() -> None:
-    assert len(lines_of_error(DEFAULT, own("seq_lem"))) == 1
-
-
-def test_an_item_that_cannot_be_used_does_not_shift_the_place_of_the_next() -> None:
-    lines = lines_of_error(DEFAULT, own("seq_lem", {"name": "mine", "sweep": "seq_len"}))
-    assert lines[0].startswith("  own.yaml: experiments[0]: there is no experiment seq_lem")
-    assert lines[1].startswith("  own.yaml: experiments[1].cpu: is missing")
-
-
 def test_keys_stay_in_the_order_in_which_they_are_given() -> None:
     names = [f"experiment{i}" for i in range(9)]
     mine = {**resolved(DEFAULT)["experiments"][0]}

@@ -23,6 +23,7 @@ from flashlab.config.layers import (
     merged,
     named_benchmark,
     parse_yaml,
+    unusable,
 )
 from flashlab.config.messages import KeyPath, example_text, nearest, problem_of
 from flashlab.config.model import UNREPORTED, Configuration, configuration_of
@@ -165,12 +166,9 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
         keys = checked.model_dump(by_alias=True, exclude_none=True)
     except ValidationError as error:
         problems = [problem_of(mistake, model) for mistake in error.errors()]
-    if config.unusable:  # the list of experiments may be empty only because of these
-        problems = [(path, text) for path, text in problems if path != ("experiments",)]
-    elif not problems:
-        problems = list(_check_relations(keys, benchmark, implementations))
-    if lines := {*config.unusable, *(f"{config.place_of(at)}: {text}" for at, text in problems)}:
-        raise ConfigError("The configuration is not usable:\n  " + "\n  ".join(sorted(lines)))
+    problems = problems or list(_check_relations(keys, benchmark, implementations))
+    if problems:
+        raise unusable(*(f"{config.place_of(at)}: {text}" for at, text in problems))
     keys.pop("implementations", None)
     try:
         return preview_of(choose_problems(benchmark, keys))

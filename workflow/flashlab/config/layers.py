@@ -32,6 +32,11 @@ class ConfigError(Exception):
     """Everything that is wrong with a configuration, in one message."""
 
 
+def unusable(*lines: str) -> ConfigError:
+    """The error of a configuration with these problems."""
+    return ConfigError("\n  ".join(["The configuration is not usable:", *sorted({*lines})]))
+
+
 class _StrictLoader(yaml.SafeLoader):
     """YAML in which a key that is given twice is a mistake."""
 
@@ -135,13 +140,12 @@ Place = tuple[Layer, KeyPath]
 
 
 class Located(dict[Any, Any]):
-    """Keys with the layer that gives each and its path there.
+    """Keys, each with its place: the layer that gives it, and its path there.
 
-    An experiment's also have where it is defined, and where it was last changed.
+    An experiment is `changed` where it was taken by name, or given other implementations.
     """
 
     places: dict[Any, Place]
-    defined: Place | None = None
     changed: Place | None = None
 
     def __init__(self, keys: Mapping[str, Any], layer: Layer, path: KeyPath = ()) -> None:
@@ -165,7 +169,6 @@ def merged(base: Located, over: Located) -> Located:
     """
     superseded = superseded_parameters(over)
     result = base.only(*(key for key in base if key not in superseded))
-    result.defined = base.defined
     for key, value in over.items():
         below = result.get(key)
         if isinstance(value, Located) and isinstance(below, Located):
@@ -176,16 +179,16 @@ def merged(base: Located, over: Located) -> Located:
 
 
 class MergedConfig:
-    """The layers merged into one configuration, and where each of its keys was given.
+    """The layers merged into one configuration, `keys`, and where each of them was given.
 
-    `keys` is the configuration. Unusable items of its list of experiments are left out; `unusable`
-    has a line of a ConfigError for each.
+    Raises:
+        ConfigError: an item of a list of experiments cannot be used.
     """
 
     def __init__(self, layers: Sequence[Layer]) -> None:
         self._layers = layers
         self._known: dict[str, Located] = {}
-        self.keys, self.unusable = Located({}, layers[0]), list[str]()
+        self.keys = Located({}, layers[0])
         for layer in layers:
             own = Located(layer.keys, layer)
             self.keys = merged(self.keys, own)
@@ -193,9 +196,9 @@ class MergedConfig:
             if not isinstance(experiments, list):
                 continue
             if "experiments" in own:
-                made = [self._experiment(layer, i, item) for i, item in enumerate(experiments)]
-                self.unusable = [problem for problem in made if isinstance(problem, str)]
-                experiments = [experiment for experiment in made if isinstance(experiment, Located)]
+                experiments = [
+                    self._experiment(layer, i, item) for i, item in enumerate(experiments)
+                ]
             elif "implementations" in own:
                 experiments = [merged(each, own.only("implementations")) for each in experiments]
                 for experiment in experiments:
@@ -204,8 +207,8 @@ class MergedConfig:
             named = ((experiment.get("name"), experiment) for experiment in experiments)
             self._known |= {name: each for name, each in named if isinstance(name, str)}
 
-    def _experiment(self, layer: Layer, i: int, item: Any) -> Located | str:
-        """The experiment of an item of a layer's list, or the line for `unusable`.
+    def _experiment(self, layer: Layer, i: int, item: Any) -> Located:
+        """The experiment of an item of a layer's list; ConfigError where it cannot be used.
 
         One that gives no `implementations` has those given so far; one that is used by name, only
         those of the same layer.
@@ -213,20 +216,18 @@ class MergedConfig:
         path: KeyPath = ("experiments", i)
         item = {"use": item} if isinstance(item, str) else item
         if not isinstance(item, Mapping):
-            return f"{layer.place_of(path)}: {mistyped(item, EACH)}"
+            raise unusable(f"{layer.place_of(path)}: {mistyped(item, EACH)}")
         own = Located({key: value for key, value in item.items() if key != "use"}, layer, path)
         if "use" not in item:
-            experiment = merged(self.keys.only("implementations"), own)
-            experiment.defined = (layer, path)
-            return experiment
+            return merged(self.keys.only("implementations"), own)
         name = item["use"] if isinstance(item["use"], str) else shown(item["use"])
         known = self._known or self._built_in()
         if name not in known:
             names = ", ".join(known) or "none"
             text = f"there is no experiment {name}{nearest(name, known)}; known: {names}"
-            return f"{layer.place_of(path)}: {text}"
+            raise unusable(f"{layer.place_of(path)}: {text}")
         if "sweep" in own:
-            return (
+            raise unusable(
                 f"{layer.place_of((*path, 'sweep'))}: cannot be changed; remove it here, or define "
                 f"an experiment of your own, without use: {name}"
             )
@@ -250,8 +251,6 @@ class MergedConfig:
         for i, part in enumerate(path):
             if isinstance(value, Located):
                 changed = value.changed or changed
-                if value.defined:
-                    layer, at = value.defined[0], (*value.defined[1], *path[i:])
                 if part not in value:
                     break
                 layer, at = value.places[part][0], (*value.places[part][1], *path[i + 1 :])
