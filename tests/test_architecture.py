@@ -46,7 +46,6 @@ TORCHLESS_MEASURING = {
     "flashlab.measuring.start",
     "flashlab.measuring.supervise",
     "flashlab.measuring.supervised",
-    "flashlab.measuring.surroundings",
 }
 OF_GRADING = {name for name in MODULES if name.startswith(GRADING)}
 FACE = {

@@ -202,3 +202,26 @@ def device_name(device: str) -> str:
     if device == "cuda":
         return gpus()[0].name
     return f"{cpu_model()} ({cpu_count()} CPUs)"
+
+
+PACKAGES = ("torch", "flash-attn", "flash-attn-4", "triton", "nvidia-cudnn-cu13", "numpy")
+"""The distributions whose versions a record's environment states."""
+
+
+def surroundings(name: str, gpu_uuid: str | None) -> dict[str, Any]:
+    """The part of a record's environment that is known without torch, for a device of this name.
+
+    `gpu_uuid` and ``boot`` tell which runs were measured in one sitting; neither decides a number.
+    """
+    return {
+        "device_name": name,
+        "gpu_uuid": gpu_uuid,
+        "boot": boot_id(),
+        "cpu": cpu_model(),
+        "cpu_count": cpu_count(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "packages": {name: package_version(name) for name in PACKAGES},
+        "driver": driver_version() if gpu_uuid else None,
+        **commit_here(),
+    }

@@ -20,8 +20,7 @@ from flashlab.course.declaration import (
     of_record,
     of_row,
 )
-from flashlab.course.files import Found
-from flashlab.course.layouts import documents_in
+from flashlab.course.files import Found, documents_in
 from flashlab.course.results import (
     Claim,
     CourseResult,

@@ -15,9 +15,8 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course.assembling import FolderError, OpenFolderError, assemble
-from flashlab.course.files import Budget, EnoughReadError, files_in
+from flashlab.course.files import Budget, EnoughReadError, documents_in, files_in
 from flashlab.course.folder import CourseFolder, Remark, read_folder
-from flashlab.course.layouts import documents_in
 from flashlab.course.results import Numbers, result_of
 from flashlab.course.runs_csv import RUNS_CSV
 from flashlab.course.words import FLASH2, NAIVE, SIZES
