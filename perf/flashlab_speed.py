@@ -40,7 +40,7 @@ from flashlab import machine
 from flashlab.benchmarks.attention import measure
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import KERNELS
-from flashlab.config import read_config
+from flashlab.config import read_layer
 from flashlab.measuring import protocols
 from flashlab.measuring.kernel import load_kernel
 
@@ -67,7 +67,7 @@ def run_of(shape: Shape, device: str) -> dict[str, Any]:
 def shapes_of(file: str, prefix: str, device: str) -> list[Shape]:
     """The distinct shapes of a configuration's experiments whose names begin so."""
     found: dict[Shape, None] = {}
-    for experiment in read_config(ROOT / "config" / file)["experiments"]:
+    for experiment in read_layer(ROOT / "config" / file).keys["experiments"]:
         if not isinstance(experiment, dict) or not experiment["name"].startswith(prefix):
             continue
         block = {**experiment[device]}

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from flashlab.calls import allocations
-from flashlab.calls.allocations import ALLOCATION, SLURM_JOB, own_jobs
+from flashlab.calls import watching
+from flashlab.calls.watching import ALLOCATION, SLURM_JOB, own_jobs
 from flashlab.measuring.start import fingerprint
 from flashlab.stage import SERVER_ADDRESS, WORKFLOW_PID
 
@@ -21,7 +21,7 @@ def outer(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
     monkeypatch.setenv(SLURM_JOB, "17")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         monkeypatch.setenv(WORKFLOW_PID, str(process.pid))
-        monkeypatch.setenv(ALLOCATION, f"{allocations.socket.gethostname()}/17")
+        monkeypatch.setenv(ALLOCATION, f"{watching.socket.gethostname()}/17")
         yield process
         process.kill()
 

@@ -11,9 +11,8 @@ import yaml
 
 from flashlab.calls import call
 from flashlab.calls.call import PlanFiles
-from flashlab.calls.digests import write_digests
+from flashlab.calls.digests import CHANGED, write_digests
 from flashlab.calls.prepare import Prepared, prepare
-from flashlab.calls.remaking import CHANGED
 from flashlab.config import Layer
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
@@ -47,26 +46,6 @@ def test_elsewhere_a_file_has_the_age_of_the_one_that_it_equals() -> None:
     assert (elsewhere.root / NAME).stat().st_mtime_ns > before
     assert Path(NAME).stat().st_mtime_ns == before
     assert not Path("new.json").exists()
-
-
-def test_a_plan_that_nothing_was_run_by_is_taken_back() -> None:
-    PlanFiles(in_place=True).write({NAME: {"a": 1}})
-    before = age(Path(NAME))
-    files = PlanFiles(in_place=True)
-    files.write({NAME: {"a": 2}, "new.json": {}})
-    assert json.loads(Path(NAME).read_text()) == {"a": 2}
-    files.take_back()  # as the end of the process does it
-    assert json.loads(Path(NAME).read_text()) == {"a": 1}
-    assert Path(NAME).stat().st_mtime_ns == before
-    assert not Path("new.json").exists()
-
-
-def test_a_plan_that_jobs_have_run_by_stays() -> None:
-    files = PlanFiles(in_place=True)
-    files.write({NAME: {"a": 2}})
-    files.keep()
-    files.take_back()
-    assert json.loads(Path(NAME).read_text()) == {"a": 2}
 
 
 def test_a_job_reads_what_its_call_prepared(prepared: Prepared) -> None:

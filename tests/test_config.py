@@ -22,11 +22,10 @@ from flashlab.config import (
     Layer,
     config_file,
     parse_override,
-    read_config,
     read_layer,
     resolve_config,
 )
-from flashlab.config.layers import BUILT_IN
+from flashlab.config.layers import BUILT_IN, parse_yaml
 from flashlab.config.model import Configuration
 from flashlab.files import canonical
 from flashlab.plan import planning as plan
@@ -165,8 +164,12 @@ def test_two_sizes_of_the_heads_take_the_place_of_two_others_below() -> None:
         assert (block["num_heads"], block["head_dim"]) == (16, 128)
 
 
-def test_a_list_whose_only_item_cannot_be_used_is_not_called_empty_too() -> None:
-    assert len(lines_of_error(DEFAULT, own("seq_lem"))) == 1
+def test_keys_stay_in_the_order_in_which_they_are_given() -> None:
+    names = [f"experiment{i}" for i in range(9)]
+    mine = {**resolved(DEFAULT)["experiments"][0]}
+    layer = own(*({**mine, "name": name} for name in names), remarks={n: {} for n in names})
+    over = Layer("--config", {"remarks": {"experiment4": {"en": "a.md"}}})
+    assert list(resolved(DEFAULT, layer, over)["remarks"]) == names
 
 
 def test_a_mistake_in_shared_implementations_is_reported_once_and_there() -> None:
@@ -236,7 +239,8 @@ def test_the_default_file_says_what_the_model_defaults_to() -> None:
     ("text", "expected"),
     [
         (b"a: [", "line 1, column 5: "),
-        (b"a: \xff\n", "line 1, column 4: not UTF-8"),
+        ("author:\n  name: 王".encode() + b"\xff\n", "line 2, column 10: not UTF-8 text; save "),
+        (b"[" * 5000, "lists or mappings are nested too deeply"),
         (None, "cannot be read: No such file"),
     ],
 )
@@ -247,7 +251,7 @@ def test_a_file_that_holds_no_keys_is_named(
     if text is not None:
         file.write_bytes(text)
     with pytest.raises(ConfigError) as caught:
-        read_config(file)
+        read_layer(file)
     assert str(caught.value).startswith(f"{file}: {expected}")
 
 
@@ -269,6 +273,25 @@ def test_a_key_on_the_command_line_has_the_value_that_a_file_would_give_it(
     argument: str, expected: dict[str, Any]
 ) -> None:
     assert parse_override(argument) == expected
+
+
+def test_what_is_sound_is_read_as_yaml_reads_it_and_each_key_has_its_line(tmp_path: Path) -> None:
+    layer = read_layer(FILE)
+    assert layer.keys == DEFAULT
+    line = FILE.read_text(encoding="utf-8").splitlines().index("summary:") + 1
+    assert layer.place_of(("summary", "none")) == f"{FILE}, line {line}: summary.none"
+    marked = tmp_path / "marked.yaml"
+    marked.write_text("a: &x {b: 1}\nc: {<<: *x, d: *x}\n", encoding="utf-8-sig")
+    assert read_layer(marked).keys["c"] == {"b": 1, "d": {"b": 1}}
+
+
+@given(st.text(alphabet="ab1 \n\t:-[]{},'\"&*!|>%@#?<~.\\\x00é", max_size=30))
+@settings(max_examples=500, deadline=None)
+def test_any_text_is_a_value_or_a_mistake_in_words(text: str) -> None:
+    try:
+        parse_yaml(text, "text")
+    except ConfigError as error:
+        assert "\n" not in str(error)
 
 
 # Implementations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,7 @@ def test_the_message_of_a_mistake_says_where_it_is_what_is_wrong_and_the_remedy(
     with pytest.raises(ConfigError) as caught:
         call = mistake.get("call")
         layer = Layer("--config", parse_override(call)) if call else read_layer(own)
-        resolve_config(
-            [replace(base, origin="config.yaml"), layer], ("Pytorch", "Flash2", "FlashLab")
-        )
+        resolve_config([Layer("config.yaml", base.keys), layer], ("Pytorch", "Flash2", "FlashLab"))
     _, _, text = f"\n{caught.value}".rpartition("is not usable:")
     says = [mistake["says"]] if isinstance(mistake["says"], str) else mistake["says"]
     assert text.strip().split("\n  ") == [line.replace("{keys}", KEYS) for line in says]

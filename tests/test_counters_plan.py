@@ -11,8 +11,9 @@ import yaml
 
 from flashlab import machine, nsight
 from flashlab.calls.prepare import Prepared, prepare
-from flashlab.config import ConfigError, Layer
+from flashlab.config import Layer
 from flashlab.files import write_json
+from flashlab.plan.planning import PlanError
 from flashlab.records import COUNTERS
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
@@ -72,7 +73,7 @@ def test_no_reads_none(call: Call, no: Any) -> None:
 def test_yes_is_refused_where_they_cannot_be_read(call: Call) -> None:
     assert call(counters="yes").counters
     KEPT.unlink()
-    with pytest.raises(ConfigError, match=r"counters: yes needs .* but ncu is not on PATH"):
+    with pytest.raises(PlanError, match=r"counters: yes needs .* but ncu is not on PATH"):
         call(counters="yes", ncu=None)
 
 

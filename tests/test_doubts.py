@@ -12,8 +12,7 @@ import pytest
 from planted.records import record_of
 
 from flashlab.plan.datasets import DatasetError
-from flashlab.plan.doubts import commit_doubts, refuse_doubtful
-from flashlab.plan.freezing import freeze_records
+from flashlab.plan.freezing import commit_doubts, freeze_records, refuse_doubtful
 from flashlab.records import Record
 from flashlab.runs import Run
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.plan import packing
+from flashlab.plan import freezing
 from flashlab.plan.datasets import DatasetError
-from flashlab.plan.packing import pack
+from flashlab.plan.freezing import pack
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_what_is_too_large_to_send_is_refused_and_the_last_pack_stays(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = pack(data, "mine").read_bytes()
-    monkeypatch.setattr(packing, "MOST_BYTES", 100)
+    monkeypatch.setattr(freezing, "MOST_BYTES", 100)
     with pytest.raises(DatasetError, match=r"mine is not packed: it would take 0\.0 MiB"):
         pack(data, "mine")
     assert {p.name: p.read_bytes() for p in data.glob("*.xz*")} == {"mine.tar.xz": before}

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from flashlab.calls.remaking import CHANGED, REPORT_ENDS
+from flashlab.calls.digests import CHANGED
+from flashlab.calls.remaking import REPORT_ENDS
 
 TINY = ("--configfile", "tests/tiny.yaml")
 

@@ -14,10 +14,9 @@ import yaml
 from planted.course import result_of, write_results
 
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.calls.digests import write_digests
+from flashlab.calls.digests import CHANGED, write_digests
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.calls.recording import check_freezable
-from flashlab.calls.remaking import CHANGED
 from flashlab.config import ConfigError, Layer, read_layer
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"

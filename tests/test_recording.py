@@ -25,9 +25,8 @@ from flashlab.calls.recording import (
     seconds_left,
 )
 from flashlab.config import ConfigError, Layer
-from flashlab.machine import Gpu
+from flashlab.machine import Gpu, commit_here
 from flashlab.plan.datasets import MANIFEST, DatasetError
-from flashlab.plan.doubts import commit_here
 from flashlab.records import write_record
 from flashlab.runs import Run
 from flashlab.terminal.record import main

@@ -12,13 +12,10 @@ from planted.records import record_of
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.calls import remaking
-from flashlab.calls.digests import read_digests, write_digests
+from flashlab.calls.digests import CHANGED, MISSING, read_digests, write_digests
 from flashlab.calls.remaking import (
-    CHANGED,
-    MISSING,
     REPORT_ENDS,
-    UNKNOWN,
-    output_damage,
+    damaged_outputs,
     record_damage,
     report_damage,
     runs_asked_for,
@@ -31,32 +28,38 @@ NO_DIGESTS: dict[Path, str] = {}
 
 
 def test_an_output_is_as_it_was_made_or_changed(tmp_path: Path) -> None:
-    path = tmp_path / "runs.csv"
-    assert output_damage(path, NO_DIGESTS) == MISSING
+    path = tmp_path / "observations.json"
     path.write_bytes(b"run,time\n1,2\n")
-    assert output_damage(path, NO_DIGESTS) == UNKNOWN
+    assert damaged_outputs(tmp_path) == {}
     write_digests(path)
-    digests = read_digests(tmp_path)
-    assert output_damage(path, digests) is None
+    assert damaged_outputs(tmp_path) == {}
     for changed in (b"run,time\n", b"run,ti", b"\0" * 13, b""):
         path.write_bytes(changed)
-        assert output_damage(path, digests) == CHANGED
+        assert damaged_outputs(tmp_path) == {path: CHANGED}
+    path.unlink()
+    assert damaged_outputs(tmp_path) == {path: MISSING}
 
 
 def test_a_folder_is_as_whole_as_its_files(tmp_path: Path) -> None:
     folder = tmp_path / "figures"
-    assert output_damage(folder, NO_DIGESTS) == MISSING
     folder.mkdir()
-    assert output_damage(folder, NO_DIGESTS) == UNKNOWN
     for name in ("memory.svg", "time.svg"):
         folder.joinpath(name).write_bytes(b"<svg></svg>\n")
     write_digests(folder)
-    digests = read_digests(tmp_path)
-    assert output_damage(folder, digests) is None
+    assert damaged_outputs(tmp_path) == {}
     folder.joinpath("time.svg").write_bytes(b"<svg>")
-    assert output_damage(folder, digests) == f"time.svg {CHANGED}"
+    assert damaged_outputs(tmp_path) == {folder: f"time.svg {CHANGED}"}
     folder.joinpath("memory.svg").unlink()
-    assert output_damage(folder, digests) == "lacks memory.svg"
+    folder.joinpath("time.svg").write_bytes(b"<svg></svg>\n")
+    assert damaged_outputs(tmp_path) == {folder: f"memory.svg {MISSING}"}
+
+
+def test_a_file_that_no_stage_makes_any_more_is_not_missed(tmp_path: Path) -> None:
+    path = tmp_path / "analysis.json"
+    path.write_text("{}")
+    write_digests(path)
+    path.unlink()
+    assert damaged_outputs(tmp_path) == {}
 
 
 @pytest.mark.parametrize(

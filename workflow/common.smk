@@ -12,8 +12,9 @@ import time
 from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS, OF_DATASET, table_names
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.calls import call
-from flashlab.calls.allocations import own_jobs
-from flashlab.calls.remaking import LAID_OUT, MISSING, REPORT_ENDS
+from flashlab.calls.watching import own_jobs
+from flashlab.calls.digests import MISSING
+from flashlab.calls.remaking import LAID_OUT, REPORT_ENDS
 from flashlab.measuring.start import start_warm_parent
 from flashlab.plan.source import DATA, LOCAL
 from flashlab.sources import sources_of
@@ -37,7 +38,6 @@ if workflow.is_main_process:
         CALL = call.begin(BASE, OWN, sys.argv[1:], dry=workflow.output_settings.dryrun)
     except (call.BusyError, *call.PREPARATION_ERRORS) as error:
         raise WorkflowError(str(error)) from None
-    atexit.register(CALL.files.take_back)
     PREPARED, PLAN_ROOT = CALL.prepared, CALL.files.root
 else:
     PREPARED, PLAN_ROOT = call.read_call(), call.IN_PLACE

@@ -3,6 +3,7 @@
 
 import gc
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 gc.freeze()  # no collection need go through what Snakemake has imported
@@ -28,9 +29,8 @@ OWN_FILES = [Path(file) for file in workflow.overwrite_configfiles]
 
 def read_base(file, benchmark):
     """The file that this call's own layers are laid over; it may be absent if there are such."""
-    named = {"benchmark": benchmark} if benchmark else {}
-    keys = read_layer(file).keys if file.exists() or not OWN_FILES else {}
-    return Layer(str(file), {**keys, **named})
+    layer = read_layer(file) if file.exists() or not OWN_FILES else Layer(str(file), {})
+    return replace(layer, keys={**layer.keys, "benchmark": benchmark}) if benchmark else layer
 
 
 CONFIG_FILE = config_file(DEFAULT.name)

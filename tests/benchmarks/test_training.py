@@ -19,10 +19,10 @@ import torch
 from torch._dynamo.utils import cumulative_time_spent_ns
 
 from flashlab.benchmarks.training import corpus, costs, gate, measure
+from flashlab.benchmarks.training.corpus import FetchError
 from flashlab.benchmarks.training.hyper_param import HyperParamError, read_hyper_param
 from flashlab.benchmarks.training.loop import learning_rate
 from flashlab.benchmarks.training.model import GPT, GPTConfig
-from flashlab.fetching import FetchError
 from flashlab.measuring.failures import IncorrectError
 from flashlab.measuring.kernel import load_kernel
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flashlab.course.naming import of_name
+from flashlab.course.declaration import of_name
 
 NAMES = {
     "batch_bs16_fl2.json": "Flash2 B16",

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.terminal.call import check_of
 from flashlab.terminal.outcomes import aligned
+from flashlab.terminal.progress import check_of
 
 SHAPES = [Shape(16, 128, 32, 2048, False), Shape(1, 1024, 32, 2048, True)]
 

@@ -153,7 +153,7 @@ def test_an_interrupt_before_any_job_leaves_no_traceback(
 def test_finding_the_plugin_costs_other_calls_nothing(root: Path) -> None:
     code = (
         "import sys, snakemake_logger_plugin_flashlab\n"
-        "assert not {'rich', 'pikepdf', 'flashlab.terminal.call'} & set(sys.modules)"
+        "assert not {'rich', 'pikepdf', 'flashlab.terminal.progress'} & set(sys.modules)"
     )
     path = str(root / "workflow")
     subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, check=True)

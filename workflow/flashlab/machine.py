@@ -8,6 +8,7 @@ import importlib.util
 import os
 import platform
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -114,6 +115,21 @@ def driver_version() -> str | None:
         return None if pynvml is None else str(pynvml.nvmlSystemGetDriverVersion())
 
 
+def commit_here() -> dict[str, Any]:
+    """The ``commit`` of this code and whether it is ``dirty``; None where git does not say."""
+
+    def git(*arguments: str) -> str | None:
+        command = ["git", "-C", str(Path(__file__).parent), *arguments]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        return done.stdout.strip()
+
+    status = git("status", "--porcelain", "--untracked-files=no")
+    return {"commit": git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}
+
+
 def package_version(name: str) -> str | None:
     """The installed version of a distribution, None where it is not installed."""
     try:
@@ -186,3 +202,26 @@ def device_name(device: str) -> str:
     if device == "cuda":
         return gpus()[0].name
     return f"{cpu_model()} ({cpu_count()} CPUs)"
+
+
+PACKAGES = ("torch", "flash-attn", "flash-attn-4", "triton", "nvidia-cudnn-cu13", "numpy")
+"""The distributions whose versions a record's environment states."""
+
+
+def surroundings(name: str, gpu_uuid: str | None) -> dict[str, Any]:
+    """The part of a record's environment that is known without torch, for a device of this name.
+
+    `gpu_uuid` and ``boot`` tell which runs were measured in one sitting; neither decides a number.
+    """
+    return {
+        "device_name": name,
+        "gpu_uuid": gpu_uuid,
+        "boot": boot_id(),
+        "cpu": cpu_model(),
+        "cpu_count": cpu_count(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "packages": {name: package_version(name) for name in PACKAGES},
+        "driver": driver_version() if gpu_uuid else None,
+        **commit_here(),
+    }

@@ -3,7 +3,7 @@
 # Each is rendered beside the results and copied to report/ last, so that a report that fails
 # leaves the one before it where it was.
 
-from flashlab.plan.plan_files import shown_file
+from flashlab.plan.documents import shown_file
 
 PAGE_TEMPLATES = [
     str(path)

@@ -15,7 +15,7 @@ rule tables:
         claims=PUBLISHED,
         ceilings=PREPARED.ceilings or [],
         sources=sources("flashlab.analysis.stage"),
-        remade=remade(*TABLES),
+        remade=remade(f"{HOME}/tables", *[f"{HOME}/{name}" for name in OF_DATASET]),
     output:
         TABLES,
     log:

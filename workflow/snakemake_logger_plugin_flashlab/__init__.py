@@ -27,14 +27,14 @@ REFUSED = re.compile(r'WorkflowError in file ".*", line \d+:\n((?:.|\n)*?)(?:\n 
 
 
 class LogHandler(LogHandlerBase):
-    """Prints the lines of `flashlab.terminal.call`; with ``--verbose``, Snakemake's own."""
+    """Prints the lines of `flashlab.terminal.progress`; with ``--verbose``, Snakemake's own."""
 
     # Snakemake's own filter heeds --quiet, and its formatter words what is not worded here.
     writes_to_file = has_filter = has_formatter = needs_rulegraph = False
 
     def __post_init__(self) -> None:
-        from flashlab.terminal.call import CallProgress
         from flashlab.terminal.display import Display
+        from flashlab.terminal.progress import CallProgress
 
         self._call = CallProgress(Path(), self.common_settings.dryrun)
         stream = sys.stdout if self.common_settings.stdout else sys.stderr
@@ -83,7 +83,7 @@ class LogHandler(LogHandlerBase):
     def _lines(self, record: logging.LogRecord) -> list[str]:
         """The lines for an event of Snakemake, or for a message outside these events."""
         from flashlab.calls import call
-        from flashlab.terminal.call import Job
+        from flashlab.terminal.progress import Job
 
         told: dict[str, Any] = record.__dict__
         match told.get("event"):

@@ -265,10 +265,10 @@ class Benchmark:
     gives its settings.
     `size` says in words how large a problem is, beside its parameters.
     `dtypes` are those that `auto` stands for, by kind of device. `fetch` has ready what the runs of
-    a protocol need from elsewhere, and raises `fetching.FetchError`. `settings_file` reads the file
-    that ``hyper_param=`` names as keys of a configuration, for these experiments; ValueError with
-    the remedy where it cannot. `absent` are the optional metrics that certain records lack
-    (`having`).
+    a protocol need from elsewhere, and raises an error that says what to do where it cannot.
+    `settings_file` reads the file that ``hyper_param=`` names as keys of a configuration, for these
+    experiments; ValueError with the remedy where it cannot. `absent` are the optional metrics that
+    certain records lack (`having`).
     """
 
     name: str

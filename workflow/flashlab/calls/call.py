@@ -1,9 +1,10 @@
 """One Snakemake call: its claim on the folder and its plan, written only where the claim is held.
 
 Rules decide by modification time, so the plan's files are in the folder and are written only when
-they change. A dry run, or a call that is refused because another one is running, must not touch
-them: its plan goes to a temporary folder, where each unchanged file keeps its modification time. A
-job that reads the rules again, such as on a cluster node, gets the call's preparation.
+they change. A call that runs no job, such as a dry run, or one that is refused because another one
+is running, must not touch them: its plan goes to a temporary folder, where each unchanged file
+keeps its modification time. A job that reads the rules again, such as on a cluster node, gets the
+call's preparation.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.implementations import ImplementationError
+from flashlab.calls.digests import MISSING
 from flashlab.calls.exclusive import FolderClaim
 from flashlab.calls.prepare import Prepared, prepare, prepare_description
-from flashlab.calls.remaking import ASKED_FOR, MISSING, UNKNOWN
+from flashlab.calls.remaking import ASKED_FOR
 from flashlab.config import ConfigError, Layer
 from flashlab.files import json_text, open_atomically, write_json
 from flashlab.machine import MachineError
@@ -42,51 +44,34 @@ PREPARATION_ERRORS = (
 )
 """The errors of a call's preparation, each with one message for the user."""
 
+LOOKS = {
+    *("--lint", "--summary", "-S", "--detailed-summary", "-D", "--report", "--dag", "--d3dag"),
+    *("--rulegraph", "--filegraph", "--list-rules", "-l", "--list-target-rules", "--lt"),
+}
+"""Snakemake's options by which it reads the rules and runs no job."""
+
 IN_PLACE = Path()
 PREPARED = Path(".snakemake", "flashlab-call.json")
 
 
 class PlanFiles:
-    """A call's plan files, below `root`; in place they are restored if no job has run.
-
-    Snakemake also reads the rules for ``--lint``, ``--summary`` or ``--report``; a plan under which
-    no job has run must not decide what the next call reruns. `aside`, which is deleted with the
-    process, holds what was replaced, or the whole plan where it is not in place.
-    """
+    """A call's plan files, below `root`: the working folder, or a temporary one of this process."""
 
     def __init__(self, in_place: bool) -> None:
-        self.aside = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
-        atexit.register(shutil.rmtree, self.aside, ignore_errors=True)
-        self.root = IN_PLACE if in_place else self.aside
-        self._written: dict[Path, Path] = {}
+        self.root = IN_PLACE
+        if not in_place:
+            self.root = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
+            atexit.register(shutil.rmtree, self.root, ignore_errors=True)
 
     def write(self, documents: Mapping[str, Any]) -> None:
         """Write documents by their paths; a new modification time means new content."""
         for name, document in documents.items():
-            own = Path(name).absolute()  # Snakemake changes the working directory before it ends
-            aside = self.aside / name
-            is_there = own.is_file()
-            is_same = is_there and own.read_bytes() == json_text(document).encode()
-            if is_there and is_same != (self.root == IN_PLACE):
-                aside.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(own, aside)  # with its time
-            if not is_same:
+            text = json_text(document).encode()
+            if not Path(name).is_file() or Path(name).read_bytes() != text:
                 write_json(self.root / name, document)
-                self._written[own] = aside
-
-    def keep(self) -> None:
-        """Leave the plan in the folder: the first job is about to run."""
-        self._written.clear()
-
-    def take_back(self) -> None:
-        """Restore the plan to what it was before `write`, unless it is kept."""
-        for own, before in self._written.items() if self.root == IN_PLACE else ():
-            if before.is_file():
-                with open_atomically(own, binary=True) as file:
-                    file.write(before.read_bytes())
-                shutil.copystat(before, own)
-            else:
-                own.unlink(missing_ok=True)
+            elif self.root != IN_PLACE:
+                (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(name, self.root / name)  # with its time
 
 
 def keep_call(prepared: Prepared) -> None:
@@ -119,7 +104,7 @@ class BegunCall:
     claim: FolderClaim
 
     def start(self) -> None:
-        """Leave the plan in the folder, as a job is about to run; BusyError in another's.
+        """Note that jobs are about to run; BusyError where another call holds the folder.
 
         From here on jobs may be forks of a server of this call.
         """
@@ -128,7 +113,6 @@ class BegunCall:
                 "Another snakemake call was working in this folder when this one began. "
                 "Nothing was changed; wait for that one to end, then call again."
             )
-        self.files.keep()
         os.environ[SERVER_ADDRESS] = call_address()
 
 
@@ -137,13 +121,14 @@ begun: BegunCall | None = None
 
 
 def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: bool) -> BegunCall:
-    """Claim the folder unless the run is `dry`, prepare the call, and write its plan's files.
+    """Claim the folder unless no job is to run, prepare the call, and write its plan's files.
 
     Raises:
         BusyError: results cannot be written in the folder.
         PREPARATION_ERRORS: the call cannot be prepared.
     """
     global begun
+    dry |= not LOOKS.isdisjoint(argument.partition("=")[0] for argument in arguments)
     try:
         claim = FolderClaim(Path(".snakemake"))
     except OSError as error:
@@ -171,7 +156,7 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
         keep_call(prepared)
     for notice in prepared.notices:
         print(f"Imported: {notice}", file=sys.stderr)
-    usual = (MISSING, ASKED_FOR, UNKNOWN)
+    usual = (MISSING, ASKED_FOR)
     surprising = {f: why for f, why in prepared.remade.items() if why not in usual}
     for notice in [*prepared.upgrades, *(f"{file} {why}" for file, why in surprising.items())]:
         print(f"{'To be made' if dry else 'Made'} again: {notice}", file=sys.stderr)

@@ -1,13 +1,13 @@
 """The digests of the files that jobs have made: a list in each folder, as ``sha256sum`` writes it.
 
-A file that its list does not describe was changed, cut off or damaged since, in whatever way. The
-list is copied with the files that it is about.
+A file that is not as its list says was deleted, changed, cut off or damaged since. The list is
+copied with the files that it is about.
 """
 
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,33 +15,27 @@ from flashlab.files import sha256_of
 
 LIST = "made.sha256"
 
-
-def files_made(output: Path) -> list[Path]:
-    """The file that is an output, or the files of a folder that is one."""
-    if not output.is_dir():
-        return [output]
-    return sorted(p for p in output.rglob("*") if p.is_file() and not p.name.startswith("."))
+CHANGED = "was changed after it had been made"
+MISSING = "is missing"
 
 
 def write_digests(output: Path, beside: Sequence[str] = ()) -> None:
-    """Write the digests of an output, and of files `beside` it, to the list in its folder.
+    """Write the digests of a file or folder, and of files `beside` it, to the list in its folder.
 
     They replace all that the list says of this output. Jobs that end at once take turns; where the
     filesystem has no locks one digest may be lost, and the file counts as one of unknown origin.
     """
-    made = [*files_made(output), *(output.with_name(name) for name in beside)]
+    files = [output, *(output.with_name(name) for name in beside), *sorted(output.rglob("*"))]
+    made = [file for file in files if file.is_file() and not file.name.startswith(".")]
     names = {file.relative_to(output.parent).as_posix(): sha256_of(file) for file in made}
     with (output.parent / LIST).open("a+", encoding="utf-8", errors="replace") as file:
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         before = file.read().splitlines()
+        others = [(line, line.partition("  ")[2]) for line in before]
         folder = f"{output.name}/"
-        kept = [
-            line
-            for line in before
-            if (name := line.partition("  ")[2]) not in names and not name.startswith(folder)
-        ]
+        kept = [line for line, name in others if name not in names and not name.startswith(folder)]
         if kept != before:
             file.truncate(0)
             file.writelines(f"{line}\n" for line in kept)
@@ -56,3 +50,11 @@ def read_digests(folder: Path) -> dict[Path, str]:
         return {}
     pairs = (line.partition("  ") for line in lines)
     return {folder / name: digest for digest, _, name in pairs if name}
+
+
+def damage(path: Path, digests: Mapping[Path, str]) -> str | None:
+    """The reason to make a file again; None where it is as its list says, or not listed."""
+    try:
+        return CHANGED if digests.get(path, digest := sha256_of(path)) != digest else None
+    except OSError:
+        return MISSING

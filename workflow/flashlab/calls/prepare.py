@@ -7,22 +7,21 @@ Nothing is written here: the plan's files are returned as documents (`Prepared.d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flashlab.analysis.experiment import COMPARISONS
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.calls import remaking
-from flashlab.calls.replicates import processes_asked, read_replicates, runs_to_decide
+from flashlab.calls.remaking import ASKED_FOR, files_to_remake
+from flashlab.calls.replicates import plan_processes
 from flashlab.config import ConfigError, Layer, named_benchmark, resolve_config
-from flashlab.plan import datasets, identity, planning
-from flashlab.plan.blocks import blocks_of, cards_of
-from flashlab.plan.counting import Counting, counting_of
+from flashlab.plan import identity, planning
+from flashlab.plan.blocks import orders_of
+from flashlab.plan.datasets import Dataset, run_of
 from flashlab.plan.documents import plan_documents
 from flashlab.plan.machines import machine_file
-from flashlab.plan.plan_files import processes_file, results_of
+from flashlab.plan.plan_files import results_of
 from flashlab.plan.published import CLAIMS, claimed_protocols, claimed_runs, claims_of, read_claims
 from flashlab.plan.source import LOCAL, Source, source_of
 from flashlab.plan.upgrades import upgrade_notices
@@ -80,148 +79,91 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             with one message: what is wrong, where, and what to do.
     """
     source = source_of(base, own)
-    config = source.config
-    protocol = planning.protocol_of(config, source.device)
-    experiments = planning.experiments(config, source.benchmark, source.device)
+    config, home, machine = source.config, source.home, source.machine
+    protocol = planning.protocol_of(config, source.kind[1])
+    experiments = planning.experiments(config, source.benchmark, source.kind[1])
     if source.imports and source.recorded:
         held = {entry.run for entry in source.recorded.entries}
         experiments = planning.of_held(experiments, held, source.kind)
-    planned, added = _planned_records(source, experiments, protocol)
-    counting = counting_of(source, experiments)
-    counters = counting.planned
-    every = _with_claims(source, experiments, planning.with_counters(planned, counters))
-    ceilings = (
-        source.recorded.ceilings
-        if source.recorded
-        else source.records / identity.ceilings_name(source.device, source.machine)
-    )
-    orders = _orders(source, planned, protocol, counting)
-    remade = remaking.files_to_remake(source, every, counters, protocol["timeout_s"], ceilings)
-    upgrades = (
-        []
-        if source.recorded
-        else upgrade_notices(
-            source.benchmark, planned, protocol, source.implementations, source.machine
+    runs = [run for experiment in experiments for run in experiment.runs(*source.kind)]
+    planned: planning.PlannedRuns
+    if source.recorded:
+        where, added = source.dataset, dict[str, Any]()
+        planned = planning.plan_recorded(runs, protocol["name"], source.recorded, where)
+    else:
+        planned, added = plan_processes(source, experiments, runs, protocol)
+    counting = planning.counting_of(source, experiments)
+    planned = planning.with_counters(planned, counting.planned)
+    every: list[Planning] = [(experiment, planned) for experiment in experiments]
+    if source.recorded:
+        every += _of_claims(source, source.recorded, planned)
+    records = {
+        experiment.name: [
+            path.as_posix()
+            for path in planning.record_files(runs[run] for run in experiment.runs(*source.kind))
+        ]
+        for experiment, runs in every
+    }
+    if source.recorded:
+        ceilings, orders, upgrades = source.recorded.ceilings, {}, []
+    else:
+        ceilings = home / "records" / identity.ceilings_name(source.kind[1], machine)
+        orders = orders_of(source.benchmark, planned, protocol, counting)
+        upgrades = upgrade_notices(
+            source.benchmark, planned, protocol, source.implementations, machine
         )
-    )
-    left_out = _left_out(source, experiments)
-    remarks = _remark_files(config)
+    remade = files_to_remake(source, [runs for _, runs in every], counting.planned, ceilings)
     documents = plan_documents(source, every)
     return Prepared(
         dataset=source.dataset,
-        home=source.home.as_posix(),
+        home=home.as_posix(),
         report=source.benchmark.report,
-        device=source.device,
+        device=source.kind[1],
         protocol=protocol["name"],
-        machine=None if source.machine.is_here else machine_file(config["machine"]).as_posix(),
+        machine=machine_file(config["machine"]).as_posix() if machine.described else None,
         config=config,
         remade=remade,
-        experiments=tuple(experiment.name for experiment, _ in every),
-        records={
-            experiment.name: [
-                path.as_posix()
-                for path in planning.record_files(
-                    runs[run] for run in experiment.runs(*source.kind)
-                )
-            ]
-            for experiment, runs in every
-        },
-        counters=[entry.path.as_posix() for entry in counters.values()],
+        experiments=tuple(records),
+        records=records,
+        counters=[entry.path.as_posix() for entry in counting.planned.values()],
         ceilings=None if ceilings is None else ceilings.as_posix(),
         orders=orders,
         imports=source.imports,
-        remarks=remarks,
-        notices=(*source.notices, *left_out),
+        remarks=_remark_files(config),
+        notices=(*source.notices, *_left_out(source, experiments)),
         upgrades=upgrades,
         documents={**documents, **added, **counting.kept},
     )
 
 
-def _planned_records(
-    source: Source, experiments: Sequence[planning.PlannedExperiment], protocol: Mapping[str, Any]
-) -> tuple[planning.PlannedRuns, dict[str, Any]]:
-    """The file of each run's records, and the document of the processes that were added."""
-    runs = [run for experiment in experiments for run in experiment.runs(*source.kind)]
-    if source.recorded:
-        recorded = planning.plan_recorded(runs, protocol["name"], source.recorded, source.dataset)
-        if source.imports:
-            # Their hashes are not known before they are made.
-            recorded = {
-                run: planning.with_replicates(replace(p, sha256=None) for p in entry.processes)
-                for run, entry in recorded.items()
-            }
-        return recorded, {}
-    local = (source.benchmark, runs, protocol, source.implementations, source.records)
-    asked = processes_asked(experiments, source.kind)
-    kept = processes_file(source.home)
-    replicates = read_replicates(source.config, source.device, kept, asked)
-    planned = planning.plan_local(*local, replicates.of, source.machine)
-    if source.config["decide"]:
-        previous = {name: step.previous for name, step in source.implementations.items()}
-        about = (source.kind, source.config["baseline"], previous)
-        undecided = runs_to_decide(source.home / COMPARISONS, experiments, planned, *about)
-        replicates = replicates.with_one_more(undecided)
-        planned = planning.plan_local(*local, replicates.of, source.machine)
-    added = dict(replicates.added)
-    return planned, {kept.as_posix(): added} if added else {}
-
-
-def _with_claims(
-    source: Source, experiments: Sequence[planning.PlannedExperiment], planned: planning.PlannedRuns
-) -> list[Planning]:
-    """The experiments, and of a recorded dataset the records that claims alone are about.
+def _of_claims(
+    source: Source, recorded: Dataset, planned: planning.PlannedRuns
+) -> Sequence[Planning]:
+    """The records of a dataset that claims alone are about, as experiments.
 
     Raises:
-        PlanError: records of a dataset are missing, or not those of its manifest.
+        PlanError: records of the dataset are missing.
     """
-    every: list[Planning] = [(experiment, planned) for experiment in experiments]
-    if not source.recorded:
-        return every
     document = claims_of(read_claims(CLAIMS), source.benchmark)
     protocols = claimed_protocols(document)
     held = [
-        (
-            entry.protocol["name"],
-            planning.PlannedRun(
-                entry.run,
-                entry.path,
-                entry.sha256 if source.is_vouched_for else None,
-                process=entry.process,
-            ),
-        )
-        for entry in source.recorded.entries
+        (entry.protocol["name"], planning.planned_entry(entry))
+        for entry in recorded.entries
         # One that is no longer in `kernels/` has no table.
         if entry.run.implementation in source.implementations
         and entry.protocol["name"] in protocols
     ]
-    every += planning.plan_claims(source.benchmark, claimed_runs(document), held, planned)
-    if source.is_vouched_for:
-        entries = {entry.path: entry for _, runs in every for entry in runs.values()}
-        planning.check_recorded(entries.values(), source.dataset)
-    return every
-
-
-def _orders(
-    source: Source, planned: planning.PlannedRuns, protocol: Mapping[str, Any], counting: Counting
-) -> dict[str, dict[str, Any]]:
-    """The orders to measure, by record file name, as they run; none of a recorded dataset."""
-    if source.recorded:
-        return {}
-    blocks = blocks_of(planned)
-    cards = zip(cards_of(blocks), blocks, strict=True)
-    placed = [(card, entry, protocol) for card, block in cards for entry in block]
-    counters = enumerate(counting.planned.values())
-    placed += [(card, entry, counting.protocol) for card, entry in counters]
-    return {
-        entry.path.name: {**planning.measuring_order(source.benchmark, entry, by), "card": card}
-        for card, entry, by in placed
-    }
+    of_claims = planning.plan_claims(source.benchmark, claimed_runs(document), held, planned)
+    if not source.imports:  # which are yet to be made
+        entries = {entry.path: entry for _, runs in of_claims for entry in runs.values()}
+        planning.check_recorded([*planned.values(), *entries.values()], source.dataset)
+    return of_claims
 
 
 def _left_out(source: Source, experiments: Sequence[planning.PlannedExperiment]) -> list[str]:
     """The notice that names the imported files that no experiment shows; empty if all are shown."""
     shown = {run for experiment in experiments for run in experiment.runs(*source.kind)}
-    left = [o["file"] for o in source.imports.values() if datasets.run_of(o) not in shown]
+    left = [o["file"] for o in source.imports.values() if run_of(o) not in shown]
     return [f"{', '.join(left)}: in no experiment of the report"] if left else []
 
 
@@ -261,7 +203,7 @@ def prepare_description(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         report=benchmark.report,
         device=config["device"],
         protocol=config["measure"]["protocol"],
-        remade={file: remaking.ASKED_FOR} if Path(file).exists() else {},
+        remade={file: ASKED_FOR} if Path(file).exists() else {},
         machine=file,
         config=config,
     )

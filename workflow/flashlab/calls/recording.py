@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from flashlab.calls.selection import asked_benchmark
 from flashlab.config import ConfigError, Layer, config_file, read_layer
 from flashlab.config.messages import nearest
 from flashlab.files import read_json
+from flashlab.machine import commit_here
 from flashlab.plan.datasets import (
     MANIFEST,
     dataset_folder,
@@ -28,7 +29,7 @@ from flashlab.plan.datasets import (
     recorded_names,
     refuse_overlap,
 )
-from flashlab.plan.doubts import commit_doubts, commit_here, refuse
+from flashlab.plan.freezing import commit_doubts, refuse
 from flashlab.plan.source import DATA
 from flashlab.records import COUNTERS, read_record
 from flashlab.runs import Run
@@ -106,7 +107,7 @@ def plan_part(name: str, files: Sequence[Path] = (), *given: Layer) -> Part:
     own = [*map(read_layer, [PARTS / f"{name}.yaml", *files]), *given]
     benchmark = asked_benchmark((), own) or DEFAULT.name
     base = read_layer(config_file(benchmark))
-    return Part(name, prepare(Layer(base.origin, {**base.keys, "benchmark": benchmark}), own))
+    return Part(name, prepare(replace(base, keys={**base.keys, "benchmark": benchmark}), own))
 
 
 def check_freezable(prepared: Prepared, dataset: str) -> None:

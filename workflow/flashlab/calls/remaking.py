@@ -11,12 +11,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from flashlab.analysis.experiment import OBSERVATIONS, OF_DATASET, table_names
-from flashlab.calls.digests import read_digests
+from flashlab.analysis.experiment import OBSERVATIONS, OF_DATASET
+from flashlab.calls.digests import CHANGED, MISSING, damage, read_digests
 from flashlab.config import ConfigError
-from flashlab.files import sha256_of
 from flashlab.plan.blocks import blocks_of, broken_blocks
-from flashlab.plan.planning import PlannedExperiment, PlannedRuns
+from flashlab.plan.planning import PlannedRuns
 from flashlab.plan.source import Source
 from flashlab.records import TIMED_OUT, RecordError, read_record, time_out_message
 from flashlab.runs import Run
@@ -26,90 +25,75 @@ BLOCKS = "blocks"
 """The value of `again` for the runs of blocks that are incomplete or parted (`plan.blocks`)."""
 
 ASKED_FOR = "is to be measured again"
-CHANGED = "was changed after it had been made"
-MISSING = "is missing"
-UNKNOWN = "has no digest"
 
 LAID_OUT = ("layout.html", "heights.json", "figures")
 """The files of a report's layout, and the folder of the figures that are drawn after it."""
+
+OUTPUTS = (*OF_DATASET, "tables", OBSERVATIONS, "overview", *LAID_OUT)
+"""The files and folders that the stages between the records and the report make."""
 
 REPORT_ENDS = {"pdf": b"%%EOF", "html": b"</html>"}
 """The last bytes of a complete report. A reader may have added notes, so no digest is compared."""
 
 
 def files_to_remake(
-    source: Source,
-    experiments: Sequence[tuple[PlannedExperiment, PlannedRuns]],
-    counters: PlannedRuns,
-    timeout_s: float,
-    ceilings: Path | None,
+    source: Source, planned: Sequence[PlannedRuns], counters: PlannedRuns, ceilings: Path | None
 ) -> dict[str, str]:
-    """The reason for each file that must be made again, by its path."""
-    reasons = _damaged_outputs(source, [experiment for experiment, _ in experiments])
-    digests = read_digests(source.records)
-    if not source.is_vouched_for:
-        runs = {
-            process.path: run
-            for planned in (*(planned for _, planned in experiments), counters)
-            for run, entry in planned.items()
-            for process in entry.processes
-        }
-        for path, run in runs.items():
-            if reason := record_damage(path, run, timeout_s, digests):
-                reasons[path] = reason
-    if source.recorded is None and ceilings:
-        reason = output_damage(ceilings, digests)
-        if reason and reason != UNKNOWN:  # those that were copied alone stay
-            reasons[ceilings] = reason
-    asked_for = _files_asked_for(source, experiments[0][1], counters, ceilings)
-    reasons |= dict.fromkeys(asked_for, ASKED_FOR)
-    return {path.as_posix(): reason for path, reason in reasons.items()}
+    """The reason for each file that must be made again, by its path.
 
-
-def _damaged_outputs(source: Source, experiments: Sequence[PlannedExperiment]) -> dict[Path, str]:
-    """The reason for each output of the stages after the records that must be made again."""
-    home, is_drawn = source.home, any(each.figures for each in experiments)
-    laid_out = LAID_OUT if is_drawn else LAID_OUT[:-1]
-    outputs = [home / name for name in (*OF_DATASET, OBSERVATIONS, "overview", *laid_out)]
-    outputs += [
-        home / "tables" / experiment.name / f"{table}.csv"
-        for experiment in experiments
-        for table in table_names(source.benchmark)
-    ]
-    digests = read_digests(home)
-    reasons = {path: output_damage(path, digests) for path in outputs}
+    Raises:
+        ConfigError: the configuration's ``again`` names no planned run.
+    """
+    reasons = damaged_outputs(source.home)
     for kind, end in REPORT_ENDS.items():
         published = Path("report", f"{source.benchmark.report}.{kind}")
         if published.exists():  # one that was never requested is not missing
-            for path in (home / published.name, published):
+            for path in (source.home / published.name, published):
                 reasons[path] = report_damage(path, end)
-    return {path: reason for path, reason in reasons.items() if reason}
+    runs = {
+        process.path: run
+        for every in (*planned, counters)
+        for run, entry in every.items()
+        for process in entry.processes
+    }
+    again, timeout_s = source.config["again"], source.config["measure"]["timeout_s"]
+    digests = read_digests(source.home / "records")
+    if source.recorded is None and ceilings:
+        reasons[ceilings] = ASKED_FOR if again == ALL else damage(ceilings, digests)
+    if source.recorded is None or source.imports:
+        for path, run in runs.items():
+            reasons[path] = record_damage(path, run, timeout_s, digests)
+    if source.recorded and again:
+        raise ConfigError(
+            "--config: again: nothing is measured here: the records are recorded ones"
+        )
+    if again == BLOCKS:
+        asked_for = [entry.path for entry in broken_blocks(blocks_of(planned[0]))]
+    else:
+        asked_for = runs_asked_for(again, runs)
+    reasons |= dict.fromkeys(asked_for, ASKED_FOR)
+    return {path.as_posix(): reason for path, reason in reasons.items() if reason}
 
 
-def output_damage(path: Path, digests: Mapping[Path, str]) -> str | None:
-    """The reason to make a stage's file or folder again; None where it is as it was made."""
-    if not path.exists():
-        return MISSING
-    files = [path] if path.is_file() else [file for file in digests if path in file.parents]
-    for file in files:
-        try:
-            if digests.get(file, UNKNOWN) not in (UNKNOWN, sha256_of(file)):
-                return CHANGED if file == path else f"{file.name} {CHANGED}"
-        except FileNotFoundError:
-            return f"lacks {file.name}"
-        except OSError as error:
-            return f"cannot be read ({error.strerror})"
-    return None if digests.keys() & files else UNKNOWN
+def damaged_outputs(home: Path) -> dict[Path, str | None]:
+    """The reason for each output of the stages after the records that must be made again.
+
+    Those are compared that the list in the folder of the results says were made there.
+    """
+    digests, reasons = read_digests(home), dict[Path, str | None]()
+    for path in digests:
+        output = home / path.relative_to(home).parts[0]
+        if output.name in OUTPUTS and (reason := damage(path, digests)):
+            reasons[output] = reason if path == output else f"{path.name} {reason}"
+    return reasons
 
 
 def report_damage(path: Path, end: bytes) -> str | None:
     """The reason to make a report again; None where it is whole."""
     try:
         return None if path.read_bytes().rstrip().endswith(end) else "is cut off"
-    except FileNotFoundError:
+    except OSError:
         return MISSING
-    except OSError as error:
-        return f"cannot be read ({error.strerror})"
 
 
 def record_damage(
@@ -138,23 +122,6 @@ def record_damage(
     return f"ran out of time after {allowed:g} s, and {timeout_s:g} s are allowed now"
 
 
-def _files_asked_for(
-    source: Source, planned: PlannedRuns, counters: PlannedRuns, ceilings: Path | None
-) -> list[Path]:
-    """The records and ceilings that the configuration's ``again`` is about."""
-    again = source.config["again"]
-    if not again:
-        return []
-    if source.recorded:
-        return runs_asked_for(again, {})
-    if again == BLOCKS:
-        return [entry.path for entry in broken_blocks(blocks_of(planned))]
-    both = (*planned.values(), *counters.values())
-    measured = {process.path: process.run for entry in both for process in entry.processes}
-    files = runs_asked_for(again, measured)
-    return [*files, ceilings] if again == ALL and ceilings else files
-
-
 def runs_asked_for(again: str | Sequence[str], runs: Mapping[Path, Run]) -> list[Path]:
     """The record files of the runs to measure again.
 
@@ -178,8 +145,6 @@ def runs_asked_for(again: str | Sequence[str], runs: Mapping[Path, Run]) -> list
                 f"--config: again: no planned run is called {word!r}; give `all`, `blocks`, an "
                 f"implementation ({some}), or parts of a run's name, such as "
                 f"{next(iter(runs.values())).slug}"
-                if runs
-                else "--config: again: nothing is measured here: the records are recorded ones"
             )
         files |= dict.fromkeys(meant)
     return list(files)

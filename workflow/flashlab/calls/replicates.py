@@ -13,13 +13,47 @@ from flashlab.analysis.comparison_rows import (
     read_comparisons,
     variant_words,
 )
+from flashlab.analysis.experiment import COMPARISONS
 from flashlab.benchmarks.model import Benchmark
 from flashlab.files import read_json
-from flashlab.plan.planning import PlannedExperiment, PlannedRun, value_on
+from flashlab.plan.planning import (
+    PlannedExperiment,
+    PlannedRun,
+    PlannedRuns,
+    plan_local,
+    value_on,
+)
+from flashlab.plan.source import Source
 from flashlab.runs import Run
 
 MOST_ADDED = 8
 """Processes of a run from which on none is added to decide a verdict."""
+
+
+def plan_processes(
+    source: Source,
+    experiments: Sequence[PlannedExperiment],
+    runs: Sequence[Run],
+    protocol: Mapping[str, Any],
+) -> tuple[PlannedRuns, dict[str, Any]]:
+    """The record of each process of each run here, and the document of the processes added."""
+    kept, asked = source.home / "plan" / "processes.json", processes_asked(experiments, source.kind)
+    replicates = read_replicates(source.config, source.kind[1], kept, asked)
+
+    def planned_with(replicates: Replicates) -> PlannedRuns:
+        numbers = {run: replicates.of(run) for run in runs}
+        records = source.home / "records"
+        local = (source.benchmark, runs, protocol, source.implementations, records)
+        return plan_local(*local, numbers.__getitem__, source.machine)
+
+    planned = planned_with(replicates)
+    if source.config["decide"]:
+        previous = {name: step.previous for name, step in source.implementations.items()}
+        about = (source.kind, source.config["baseline"], previous)
+        undecided = runs_to_decide(source.home / COMPARISONS, experiments, planned, *about)
+        replicates = replicates.with_one_more(undecided)
+        planned = planned_with(replicates)
+    return planned, {kept.as_posix(): dict(replicates.added)} if replicates.added else {}
 
 
 @dataclass(frozen=True)

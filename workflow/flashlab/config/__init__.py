@@ -11,7 +11,6 @@ from flashlab.config.layers import (
     Layer,
     config_file,
     named_benchmark,
-    read_config,
     read_layer,
 )
 
@@ -22,7 +21,6 @@ __all__ = [
     "named_benchmark",
     "override_layer",
     "parse_override",
-    "read_config",
     "read_layer",
     "reported_config",
     "resolve_config",

@@ -8,7 +8,6 @@ each with the file, the key and the remedy.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
 from typing import Any, Literal, get_origin
 
 from pydantic import ValidationError
@@ -16,12 +15,19 @@ from pydantic import ValidationError
 from flashlab.benchmarks.implementations import describe_unknown
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.config.layers import ConfigError, Layer, MergedConfig, merged, named_benchmark
+from flashlab.config.layers import (
+    ConfigError,
+    Layer,
+    Located,
+    MergedConfig,
+    merged,
+    named_benchmark,
+    parse_yaml,
+    unusable,
+)
 from flashlab.config.messages import KeyPath, example_text, nearest, problem_of
 from flashlab.config.model import UNREPORTED, Configuration, configuration_of
-from flashlab.config.parameters import block_problems, choose_problems
-from flashlab.config.quick import preview_of
-from flashlab.config.strict_yaml import StrictYamlError, parse_yaml
+from flashlab.config.parameters import block_problems, choose_problems, preview_of
 
 RESERVED_EXPERIMENT_NAMES = ("summary", "claims-lab5", "claims-sampled")
 
@@ -54,15 +60,17 @@ def parse_override(argument: str) -> dict[str, Any]:
     if _takes_text(key):
         return {key: value}
     try:
-        return {key: parse_yaml(value)}
-    except StrictYamlError as error:
-        shown_form = example_text(Configuration.model_fields[key])
-        raise ConfigError(f"--config: {key}: {value}: {error}{shown_form}") from error
+        return {key: parse_yaml(value, f"--config: {key}: {value}")[0]}
+    except ConfigError as error:
+        raise ConfigError(f"{error}{example_text(Configuration.model_fields[key])}") from error
 
 
 def override_layer(arguments: Iterable[str]) -> Layer:
     """The layer that the words of ``--config`` make; ConfigError as of `parse_override`."""
-    return Layer("--config", reduce(merged, map(parse_override, arguments), {}))
+    keys = Located({}, Layer("--config", {}))
+    for argument in arguments:
+        keys = merged(keys, Located(parse_override(argument), Layer("--config", {})))
+    return Layer("--config", keys)
 
 
 def _check_relations(
@@ -158,12 +166,9 @@ def resolve_config(layers: Sequence[Layer], implementations: Collection[str]) ->
         keys = checked.model_dump(by_alias=True, exclude_none=True)
     except ValidationError as error:
         problems = [problem_of(mistake, model) for mistake in error.errors()]
-    if config.unusable:  # the list of experiments may be empty only because of these
-        problems = [(path, text) for path, text in problems if path != ("experiments",)]
-    elif not problems:
-        problems = list(_check_relations(keys, benchmark, implementations))
-    if lines := {*config.unusable, *(f"{config.place_of(at)}: {text}" for at, text in problems)}:
-        raise ConfigError("The configuration is not usable:\n  " + "\n  ".join(sorted(lines)))
+    problems = problems or list(_check_relations(keys, benchmark, implementations))
+    if problems:
+        raise unusable(*(f"{config.place_of(at)}: {text}" for at, text in problems))
     keys.pop("implementations", None)
     try:
         return preview_of(choose_problems(benchmark, keys))

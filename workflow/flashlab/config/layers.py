@@ -1,4 +1,4 @@
-"""The layers of a configuration, such as a file or the command line, merged in their order.
+"""The layers of a configuration, such as a file or the command line: read, and merged in order.
 
 Mappings merge key by key; any other value, a list too, replaces the one below. Two keys do more:
 
@@ -10,21 +10,117 @@ Mappings merge key by key; any other value, a list too, replaces the one below. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.benchmarks.settings import EACH
 from flashlab.config.messages import KeyPath, key_text, mistyped, nearest, shown
 from flashlab.config.parameters import superseded_parameters
-from flashlab.config.strict_yaml import StrictYamlError, line_of, parse_yaml
 
 BUILT_IN = Path(__file__).parents[3]
-"""The folder of whose configuration files the experiments can be taken by name if no layer below
-has a list of experiments."""
+"""The folder of the configuration files whose experiments can be used where no layer has any."""
+
+_QUOTE = "put text that holds : # * & ! or quotation marks in quotes, or check the indentation"
+
+
+class ConfigError(Exception):
+    """Everything that is wrong with a configuration, in one message."""
+
+
+def unusable(*lines: str) -> ConfigError:
+    """The error of a configuration with these problems."""
+    return ConfigError("\n  ".join(["The configuration is not usable:", *sorted({*lines})]))
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML in which a key that is given twice is a mistake."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if (name := str(key.value)) in lines:
+                message = f"the key {name} is given twice (first on line {lines[name]})"
+                raise yaml.MarkedYAMLError(None, None, message, key.start_mark, "keep one of them")
+            lines[name] = key.start_mark.line + 1
+        return super().construct_mapping(node, deep)
+
+
+def _lines(node: yaml.Node | None, path: tuple[str, ...] = ()) -> Iterator[tuple[Any, int]]:
+    """The line of each key and item below a node, by its path."""
+    for i, item in enumerate(node.value if isinstance(node, yaml.CollectionNode) else ()):
+        key, value = item if isinstance(node, yaml.MappingNode) else (item, item)
+        own = (*path, str(i if key is value else key.value))
+        yield own, key.start_mark.line + 1
+        yield from _lines(value, own)
+
+
+def parse_yaml(content: str | bytes, origin: str) -> tuple[Any, dict[tuple[str, ...], int]]:
+    """The value of a YAML text (None for none), and the line of each of its keys and items.
+
+    Raises:
+        ConfigError: the first mistake, with its line and column where it has one, and a remedy.
+    """
+    try:
+        loader = _StrictLoader(content if isinstance(content, str) else content.decode())
+        node = loader.get_single_node()
+        return node and loader.construct_document(node), dict(_lines(node))
+    except yaml.MarkedYAMLError as error:
+        at, begun = error.problem_mark or error.context_mark, error.context_mark
+        assert at, error
+        message = f"{error.problem or error.context}"
+        if at.buffer and at.buffer[at.pointer] == "\t":
+            message, error.note = "a tab", "replace it with spaces"
+        elif error.problem and begun and begun.line != at.line:
+            message += f" ({error.context} that begins on line {begun.line + 1})"
+        said = f"line {at.line + 1}, column {at.column + 1}: {message}; {error.note or _QUOTE}"
+    except UnicodeDecodeError as error:  # a file in Big5, say
+        before = error.object[: error.start].decode()
+        said = f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}: "
+        said += "not UTF-8 text; save the file as UTF-8"
+    except RecursionError:
+        said = "lists or mappings are nested too deeply, or within themselves"
+    except Exception as error:  # such as a control character, or the date 2026-02-30
+        said = f"{' '.join(str(error).split())}; put text in quotes"
+    raise ConfigError(f"{origin}: {said}")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Keys from one place, which messages call `origin`: a file, whose `lines` are known, or else.
+
+    `lines` has the line of each key and item by its path.
+    """
+
+    origin: str
+    keys: Mapping[str, Any]
+    lines: Mapping[tuple[str, ...], int] = field(default_factory=dict, repr=False)
+
+    def place_of(self, path: KeyPath) -> str:
+        """Origin, line and path of a key or of what is below one, as messages begin."""
+        above = (tuple(map(str, path[:end])) for end in range(len(path), 0, -1))
+        line = next((self.lines[part] for part in above if part in self.lines), None)
+        return f"{self.origin}{f', line {line}' if line else ''}: {key_text(path)}"
+
+
+def read_layer(file: Path) -> Layer:
+    """A configuration file as a layer.
+
+    Raises:
+        ConfigError: there is no such file, or it is not a mapping in YAML.
+    """
+    try:
+        keys, lines = parse_yaml(file.read_bytes(), str(file))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
+    if not isinstance(keys, dict):
+        given = "nothing" if keys is None else shown(keys)
+        raise ConfigError(f"{file}: must hold keys with values, such as device: cpu; found {given}")
+    return Layer(str(file), keys, lines)
 
 
 def config_file(benchmark: str) -> Path:
@@ -32,190 +128,135 @@ def config_file(benchmark: str) -> Path:
     return Path("config", "config.yaml" if benchmark == DEFAULT.name else f"{benchmark}.yaml")
 
 
-class ConfigError(Exception):
-    """Everything that is wrong with a configuration, in one message."""
-
-
-@dataclass(frozen=True)
-class Layer:
-    """Keys from one place, which messages call `origin`: a file, or ``--config``.
-
-    The keys of an item of its list of experiments have the item's `path`.
-    """
-
-    origin: str
-    keys: Mapping[str, Any]
-    path: KeyPath = ()
-
-    def place_of(self, path: KeyPath = ()) -> str:
-        """Origin, line and whole path of a path of the keys, as messages begin."""
-        whole = (*self.path, *path)
-        line = line_of(Path(self.origin), whole)
-        return f"{self.origin}{f', line {line}' if line else ''}: {key_text(whole)}"
-
-    def depth(self, path: KeyPath) -> int:
-        """The number of leading parts of a path that the keys have; a list ends it."""
-        value: Any = self.keys
-        for i, part in enumerate(path):
-            if not isinstance(value, Mapping) or part not in value:
-                return i
-            value = value[part]
-        return len(path)
-
-
-def read_config(file: Path) -> dict[str, Any]:
-    """The keys of one configuration file, unchanged.
-
-    Raises:
-        ConfigError: there is no such file, or it is not a mapping in YAML; with line and column.
-    """
-    try:
-        document = parse_yaml(file.read_bytes())
-    except StrictYamlError as error:
-        raise ConfigError(f"{file}: {error}") from error
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
-    if not isinstance(document, dict):
-        given = "nothing" if document is None else shown(document)
-        raise ConfigError(f"{file}: must hold keys with values, such as device: cpu; found {given}")
-    return document
-
-
 def named_benchmark(layers: Sequence[Layer]) -> str:
-    """The benchmark that the last layer to name one does; the default where it is none of ours.
+    """The benchmark that the last layer to name one does, by ``benchmark`` or as ``ladder=t28``."""
+    known = (*BENCHMARKS, "benchmark")
+    given = [(key, layer.keys[key]) for layer in layers for key in known if key in layer.keys]
+    names = [value if key == "benchmark" else key for key, value in given]
+    return next((name for name in reversed(names) if name in [*BENCHMARKS]), DEFAULT.name)
 
-    A key of a benchmark's name, as ``ladder=t28``, names it too.
+
+Place = tuple[Layer, KeyPath]
+
+
+class Located(dict[Any, Any]):
+    """Keys, each with its place: the layer that gives it, and its path there.
+
+    An experiment is `changed` where it was taken by name, or given other implementations.
     """
-    named = [
-        layer.keys[key] if key == "benchmark" else key
-        for layer in layers
-        for key in ("benchmark", *BENCHMARKS)
-        if key in layer.keys
-    ]
-    name = [DEFAULT.name, *named][-1]
-    return name if isinstance(name, str) and name in BENCHMARKS else DEFAULT.name
+
+    places: dict[Any, Place]
+    changed: Place | None = None
+
+    def __init__(self, keys: Mapping[str, Any], layer: Layer, path: KeyPath = ()) -> None:
+        for key, value in keys.items():
+            is_inner = isinstance(value, Mapping)
+            self[key] = Located(value, layer, (*path, key)) if is_inner else value
+        self.places = {key: (layer, (*path, key)) for key in keys}
+
+    def only(self, *names: str) -> Located:
+        """The keys of these names."""
+        kept = Located({}, Layer("", {}))
+        kept.update({name: self[name] for name in names if name in self})
+        kept.places = {name: self.places[name] for name in kept}
+        return kept
 
 
-def read_layer(file: Path) -> Layer:
-    """A configuration file as a layer; ConfigError as in `read_config`."""
-    return Layer(str(file), read_config(file))
-
-
-def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merged(base: Located, over: Located) -> Located:
     """`over` merged into `base`: mappings merge key by key, any other value replaces.
 
     A block that gives two parameters of a product replaces the third.
     """
     superseded = superseded_parameters(over)
-    result = {key: value for key, value in base.items() if key not in superseded}
+    result = base.only(*(key for key in base if key not in superseded))
     for key, value in over.items():
         below = result.get(key)
-        if isinstance(value, Mapping) and isinstance(below, Mapping):
+        if isinstance(value, Located) and isinstance(below, Located):
             value = merged(below, value)
         result[key] = value
+    result.places |= over.places
     return result
 
 
-def _keys_of(layers: Sequence[Layer]) -> dict[str, Any]:
-    return reduce(merged, (layer.keys for layer in layers), {})
-
-
-def _giver(layers: Sequence[Layer], path: KeyPath) -> Layer | None:
-    """The last layer with a path, or with the longest part of it; None where none has any."""
-    giver = max(reversed(layers), key=lambda layer: layer.depth(path))
-    return giver if giver.depth(path) else None
-
-
-_Experiment = tuple[Layer, ...]
-"""An experiment as the layers that make it: its definition, changes to it, and the shared
-`implementations`, which have no path."""
-
-
-def _place_in(experiment: _Experiment, path: KeyPath) -> str:
-    """Origin, line and key of the layer that gives a path, and of the last change if elsewhere."""
-    first, *changes = (part for part in experiment if part.path)
-    if path == ("name",) and changes and "name" not in changes[-1].keys:
-        return changes[-1].place_of()  # which takes an experiment by that name
-    giver, last = _giver(experiment, path) or first, experiment[-1]
-    if last is first or last.origin == giver.origin:
-        return giver.place_of(path)
-    changed = last.place_of(() if last.path else tuple(last.keys))
-    return f"{giver.place_of(path)} (changed by {changed})"
-
-
 class MergedConfig:
-    """The layers merged into one configuration, and where each of its keys was given.
+    """The layers merged into one configuration, `keys`, and where each of them was given.
 
-    `keys` is the configuration. Unusable items of its list of experiments are left out; `unusable`
-    has a line of a ConfigError for each.
+    Raises:
+        ConfigError: an item of a list of experiments cannot be used.
     """
 
     def __init__(self, layers: Sequence[Layer]) -> None:
         self._layers = layers
-        self._experiments: list[_Experiment] = []
-        self._known: dict[str, _Experiment] = {}
-        self.keys, self.unusable = _keys_of(layers), list[str]()
-        shared: _Experiment = ()
+        self._known: dict[str, Located] = {}
+        self.keys = Located({}, layers[0])
         for layer in layers:
-            given = {key: layer.keys[key] for key in ("implementations",) if key in layer.keys}
-            beside = (Layer(layer.origin, given),) if given else ()
-            shared = beside or shared
-            if isinstance(items := layer.keys.get("experiments"), list):
-                self._experiments, self.unusable = [], []
-                for i, item in enumerate(items):
-                    try:
-                        self._experiments.append(self._experiment(layer, i, item, shared, beside))
-                    except ConfigError as error:
-                        self.unusable.append(str(error))
-            else:
-                self._experiments = [(*experiment, *beside) for experiment in self._experiments]
-            self._known |= {
-                name: experiment
-                for experiment in self._experiments
-                if isinstance(name := _keys_of(experiment).get("name"), str)
-            }
-        if isinstance(self.keys.get("experiments"), list):
-            self.keys["experiments"] = [_keys_of(experiment) for experiment in self._experiments]
+            own = Located(layer.keys, layer)
+            self.keys = merged(self.keys, own)
+            experiments: Any = self.keys.get("experiments")
+            if not isinstance(experiments, list):
+                continue
+            if "experiments" in own:
+                experiments = [
+                    self._experiment(layer, i, item) for i, item in enumerate(experiments)
+                ]
+            elif "implementations" in own:
+                experiments = [merged(each, own.only("implementations")) for each in experiments]
+                for experiment in experiments:
+                    experiment.changed = (layer, ("implementations",))
+            self.keys["experiments"] = experiments
+            named = ((experiment.get("name"), experiment) for experiment in experiments)
+            self._known |= {name: each for name, each in named if isinstance(name, str)}
 
-    def _experiment(
-        self, layer: Layer, i: int, item: Any, shared: _Experiment, beside: _Experiment
-    ) -> _Experiment:
-        """The experiment of an item of a layer's list; ConfigError if the item is unusable.
+    def _experiment(self, layer: Layer, i: int, item: Any) -> Located:
+        """The experiment of an item of a layer's list; ConfigError where it cannot be used.
 
-        One that gives no `implementations` has those of `shared`; one that is taken by name, only
-        those `beside` the list.
+        One that gives no `implementations` has those given so far; one that is used by name, only
+        those of the same layer.
         """
-        here = Layer(layer.origin, {}, ("experiments", i))
+        path: KeyPath = ("experiments", i)
         item = {"use": item} if isinstance(item, str) else item
         if not isinstance(item, Mapping):
-            raise ConfigError(f"{here.place_of()}: {mistyped(item, EACH)}")
-        keys = {key: value for key, value in item.items() if key != "use"}
-        base: _Experiment = ()
-        if "use" in item:
-            name, known = item["use"], self._known or self._built_in()
-            if not isinstance(name, str) or name not in known:
-                unknown = f"{name}{nearest(name, known)}" if isinstance(name, str) else shown(name)
-                names = ", ".join(known) or "none"
-                raise ConfigError(
-                    f"{here.place_of()}: there is no experiment {unknown}; known: {names}"
-                )
-            if "sweep" in keys:
-                raise ConfigError(
-                    f"{here.place_of(('sweep',))}: cannot be changed; remove it here, or define an "
-                    f"experiment of your own, without use: {name}"
-                )
-            base, shared = known[name], beside
-        return (*base, *(() if "implementations" in keys else shared), replace(here, keys=keys))
+            raise unusable(f"{layer.place_of(path)}: {mistyped(item, EACH)}")
+        own = Located({key: value for key, value in item.items() if key != "use"}, layer, path)
+        if "use" not in item:
+            return merged(self.keys.only("implementations"), own)
+        name = item["use"] if isinstance(item["use"], str) else shown(item["use"])
+        known = self._known or self._built_in()
+        if name not in known:
+            names = ", ".join(known) or "none"
+            text = f"there is no experiment {name}{nearest(name, known)}; known: {names}"
+            raise unusable(f"{layer.place_of(path)}: {text}")
+        if "sweep" in own:
+            raise unusable(
+                f"{layer.place_of((*path, 'sweep'))}: cannot be changed; remove it here, or define "
+                f"an experiment of your own, without use: {name}"
+            )
+        shared = Located(layer.keys, layer).only("implementations")
+        experiment = merged(merged(known[name], shared), own)
+        experiment.changed = (layer, path)
+        experiment.places |= {"name": (layer, path)} | own.places
+        return experiment
 
-    def _built_in(self) -> dict[str, _Experiment]:
+    def _built_in(self) -> dict[str, Located]:
         file = BUILT_IN / config_file(named_benchmark(self._layers))
         return MergedConfig([read_layer(file)])._known
 
     def place_of(self, path: KeyPath) -> str:
-        """Origin, line and key of the last layer that gives the value at a path of `keys`.
+        """Origin, line and path of the layer that gives a path of `keys`, or the most of it.
 
-        For a missing value, of the last that gives the longest part of its path.
+        A later change in another layer to the experiment that has the path is named, too.
         """
-        if path[:1] == ("experiments",) and len(path) > 1 and isinstance(path[1], int):
-            return _place_in(self._experiments[path[1]], path[2:])
-        return (_giver(self._layers, path) or self._layers[0]).place_of(path)
+        (layer, at), changed = (self._layers[0], path), None
+        value: Any = self.keys
+        for i, part in enumerate(path):
+            if isinstance(value, Located):
+                changed = value.changed or changed
+                if part not in value:
+                    break
+                layer, at = value.places[part][0], (*value.places[part][1], *path[i + 1 :])
+            elif not isinstance(value, list):
+                break
+            value = value[part]
+        if changed is None or changed[0].origin == layer.origin:
+            return layer.place_of(at)
+        return f"{layer.place_of(at)} (changed by {changed[0].place_of(changed[1])})"

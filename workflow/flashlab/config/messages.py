@@ -34,7 +34,7 @@ KeyPath = tuple[str | int, ...]
 
 _TYPES = {
     **{"int_type": "a whole number", "float_type": "a number", "finite_number": "a number"},
-    **{"string_type": "text", "string_unicode": "text", "bool_type": "true or false"},
+    **{"string_type": "text", "bool_type": "true or false"},
     **{"list_type": MANY, "dict_type": EACH, "model_type": EACH},
 }
 _LIMITS = {
@@ -137,7 +137,7 @@ def problem_of(error: ErrorDetails, model: type[Keys]) -> tuple[KeyPath, str]:
     elif kind in _TYPES:
         example = example_text(holder.model_fields.get(str(path[-1])))
         text = mistyped(value, _TYPES[kind], or_form, example)
-    elif kind in ("too_short", "string_too_short") and not value:
+    elif kind == "too_short" and not value:
         text = "is empty: give at least one value"
     elif kind in _LIMITS:
         length = len(value) if isinstance(value, Sized) else None

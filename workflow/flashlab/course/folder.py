@@ -16,12 +16,11 @@ from flashlab.course.declaration import (
     Declaration,
     DeclaredFile,
     of_cells,
+    of_name,
     of_record,
     of_row,
 )
-from flashlab.course.files import Found
-from flashlab.course.layouts import documents_in
-from flashlab.course.naming import of_name
+from flashlab.course.files import Found, documents_in
 from flashlab.course.results import (
     Claim,
     CourseResult,

@@ -11,7 +11,6 @@ import torch
 
 from flashlab import machine
 from flashlab.measuring.protocols import Timing
-from flashlab.measuring.surroundings import surroundings
 from flashlab.statistics import MARGIN, visible_states
 
 OUTLIER_SHARE = 0.1
@@ -56,7 +55,7 @@ def environment(device: str) -> dict[str, Any]:
     on_gpu = device == "cuda"
     name = torch.cuda.get_device_name() if on_gpu else machine.device_name("cpu")
     return {
-        **surroundings(name, gpu_uuid() if on_gpu else None),
+        **machine.surroundings(name, gpu_uuid() if on_gpu else None),
         "threads": torch.get_num_threads(),
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version() if on_gpu else None,

@@ -30,7 +30,6 @@ from flashlab.files import write_json
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.start import counters_log, start, start_counting
 from flashlab.measuring.supervised import Sections, refused
-from flashlab.measuring.surroundings import surroundings
 from flashlab.proof import NONCE, SEAL, seal_of
 from flashlab.records import (
     COUNTERS,
@@ -197,9 +196,9 @@ def _gpu_name(uuid: str) -> str:
 def _surroundings(device: str, variables: Mapping[str, str]) -> dict[str, Any]:
     """The environment of a run on the CPU, or on the GPU in CUDA_VISIBLE_DEVICES."""
     if device == "cpu":
-        return surroundings(machine.device_name("cpu"), None)
+        return machine.surroundings(machine.device_name("cpu"), None)
     uuid = variables["CUDA_VISIBLE_DEVICES"]
-    return surroundings(_gpu_name(uuid), uuid)
+    return machine.surroundings(_gpu_name(uuid), uuid)
 
 
 def measure_run(

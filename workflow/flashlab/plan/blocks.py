@@ -9,8 +9,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from flashlab.plan.planning import PlannedRun
+from flashlab.benchmarks.model import Benchmark
+from flashlab.plan.planning import Counting, PlannedRun, PlannedRuns, measuring_order
 from flashlab.records import Record, RecordError, read_record
 from flashlab.runs import Run
 
@@ -48,6 +50,21 @@ def cards_of(blocks: Sequence[object]) -> list[int]:
     numbers = list(range(len(blocks)))
     random.Random(len(blocks)).shuffle(numbers)
     return numbers
+
+
+def orders_of(
+    benchmark: Benchmark, planned: PlannedRuns, protocol: Mapping[str, Any], counting: Counting
+) -> dict[str, dict[str, Any]]:
+    """The order to measure each record, by its file name, in the order in which they run."""
+    blocks = blocks_of(planned)
+    cards = zip(cards_of(blocks), blocks, strict=True)
+    placed = [(card, entry, protocol) for card, block in cards for entry in block]
+    counters = enumerate(counting.planned.values())
+    placed += [(card, entry, counting.protocol) for card, entry in counters]
+    return {
+        entry.path.name: {**measuring_order(benchmark, entry, by), "card": card}
+        for card, entry, by in placed
+    }
 
 
 def _is_whole(records: Sequence[Record]) -> bool:

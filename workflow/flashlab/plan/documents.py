@@ -10,13 +10,13 @@ from typing import Any
 
 from flashlab.anonymity import anonymous_text
 from flashlab.benchmarks.implementations import Implementation
+from flashlab.benchmarks.registry import DEFAULT
 from flashlab.config import reported_config
 from flashlab.plan.datasets import Dataset
 from flashlab.plan.plan_files import (
     SUMMARY,
     experiment_file,
     records_file,
-    shown_file,
     sweep_file,
     titles_file,
 )
@@ -35,8 +35,8 @@ def plan_documents(
         config["import"] = anonymous_text(config["import"])
     documents: dict[Path, Any] = {
         source.home / "plan" / "config.json": config,
-        shown_file(source.benchmark.report): {"dataset": source.dataset},
         **stage_documents(planning, source.implementations, resolved, source.kind, source.home),
+        shown_file(source.benchmark.report): {"dataset": source.dataset},
     }
     return {path.as_posix(): document for path, document in documents.items()}
 
@@ -67,15 +67,20 @@ def stage_documents(
         titles_file(home): {experiment.name: experiment.title for experiment, _ in planning},
     }
     for experiment, planned in planning:
+        file, sweep = experiment_file(home, experiment.name), sweep_file(home, experiment.name)
+        records = records_file(home, experiment.name)
         document = experiment_document(experiment, implementations, config, *kind)
-        documents[experiment_file(home, experiment.name)] = document
-        documents[sweep_file(home, experiment.name)] = {
-            key: value for key, value in document.items() if key != "figures"
-        }
-        documents[records_file(home, experiment.name)] = records_document(
+        documents[file] = document
+        documents[sweep] = {key: value for key, value in document.items() if key != "figures"}
+        documents[records] = records_document(
             experiment, planned, implementations, *kind, config["anonymous"]
         )
     return documents
+
+
+def shown_file(report: str) -> Path:
+    """The file naming the dataset of a report in ``report/``; `report` is the report's stem."""
+    return Path("report", "dataset.json" if report == DEFAULT.report else f"{report}-dataset.json")
 
 
 def experiment_document(

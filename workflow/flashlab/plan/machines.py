@@ -55,11 +55,6 @@ class Machine:
     described: Description | None = None
     answers: dict[str, Any] | None = field(default=None, compare=False, repr=False)
 
-    @property
-    def is_here(self) -> bool:
-        """True for the machine that this process runs on."""
-        return self.described is None
-
     def _ask(self, question: str, find: Callable[[], Answer]) -> Answer:
         if self.answers is None:
             return find()

@@ -53,21 +53,6 @@ def results_of(dataset: str, benchmark: Benchmark) -> Path:
     return Path("results", name)
 
 
-def shown_file(report: str) -> Path:
-    """The file naming the dataset of a report in ``report/``; `report` is the report's stem."""
-    return Path("report", "dataset.json" if report == DEFAULT.report else f"{report}-dataset.json")
-
-
-def counters_file(results: Path) -> Path:
-    """The version of Nsight Compute that reads counters here, if any does."""
-    return results / "plan" / "counters.json"
-
-
-def processes_file(results: Path) -> Path:
-    """The numbers of processes of the runs to which `decide` has added some."""
-    return results / "plan" / "processes.json"
-
-
 def planned_records(results: Path) -> list[dict[str, Any]]:
     """The entries of all planned records, once for each experiment.
 

@@ -7,27 +7,29 @@ looked up in its manifest instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flashlab import nsight
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
+from flashlab.files import read_json
 from flashlab.plan import identity
 from flashlab.plan.datasets import Dataset, Entry
 from flashlab.plan.machines import HERE, Machine
-from flashlab.plan.plan_files import (
-    CLAIMS_PREFIX,
-    SUMMARY,
-)
+from flashlab.plan.plan_files import CLAIMS_PREFIX, SUMMARY
 from flashlab.proof import NONCE
 from flashlab.records import COUNTERS
 from flashlab.runs import Run
 
+if TYPE_CHECKING:
+    from flashlab.plan.source import Source
+
 
 class PlanError(Exception):
-    """The plan cannot be made: a dataset lacks records."""
+    """The plan cannot be made, as where a dataset lacks records: one message with the remedy."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,30 @@ class PlannedRun:
 
 
 PlannedRuns = Mapping[Run, PlannedRun]
+
+
+def value_on(value: Any, device: str) -> Any:
+    """A key's value on ``cuda`` or ``cpu``, where it is one value for both or a mapping."""
+    return value[device] if isinstance(value, Mapping) and device in value else value
+
+
+ENERGY = "energy_seconds"
+"""Setting of how long each pass runs on a GPU for its energy; 0 for not at all."""
+
+
+def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """The measuring protocol of a resolved configuration on a kind of device, with its settings.
+
+    A grader's word (`flashlab.proof`) is a part of it, so that another word measures again: a
+    record that was there before the word was given would prove nothing.
+    """
+    measure = config["measure"]
+    name = measure["protocol"]
+    settings = {key: value_on(value, device) for key, value in measure[name].items()}
+    if device == "cpu" or not settings.get(ENERGY):  # a protocol without it is that of before
+        settings.pop(ENERGY, None)
+    proof = {NONCE: config[NONCE]} if NONCE in config else {}
+    return {"name": name, **settings, "timeout_s": measure["timeout_s"], **proof}
 
 
 @dataclass(frozen=True)
@@ -198,61 +224,6 @@ def of_held(
     return kept
 
 
-def value_on(value: Any, device: str) -> Any:
-    """A key's value on ``cuda`` or ``cpu``, where it is one value for both or a mapping."""
-    return value[device] if isinstance(value, Mapping) and device in value else value
-
-
-ENERGY = "energy_seconds"
-"""Setting of how long each pass runs on a GPU for its energy; 0 for not at all."""
-
-
-def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """The measuring protocol of a resolved configuration on a kind of device, with its settings.
-
-    A grader's word (`flashlab.proof`) is a part of it, so that another word measures again: a
-    record that was there before the word was given would prove nothing.
-    """
-    measure = config["measure"]
-    name = measure["protocol"]
-    settings = {key: value_on(value, device) for key, value in measure[name].items()}
-    if device == "cpu" or not settings.get(ENERGY):  # a protocol without it is that of before
-        settings.pop(ENERGY, None)
-    proof = {NONCE: config[NONCE]} if NONCE in config else {}
-    return {"name": name, **settings, "timeout_s": measure["timeout_s"], **proof}
-
-
-def counters_protocol(benchmark: Benchmark, version: str, timeout_s: float) -> dict[str, Any]:
-    """The protocol by which this version of Nsight Compute reads a benchmark's counters."""
-    counted = {metric.quantity.name for metric in benchmark.all_counters("cuda")}
-    metrics = sorted(nsight.metrics_for(counted).values())
-    return {"name": COUNTERS, "ncu": version, "metrics": metrics, "timeout_s": timeout_s}
-
-
-def operators_protocol(timeout_s: float) -> dict[str, Any]:
-    """The protocol by which the operators of runs on a CPU are counted."""
-    return {"name": COUNTERS, "profiler": "torch.profiler", "timeout_s": timeout_s}
-
-
-def with_counters(
-    planned: Mapping[Run, PlannedRun], counters: Mapping[Run, PlannedRun]
-) -> dict[Run, PlannedRun]:
-    """The planned runs, each with its planned counters if it has any."""
-    return {run: replace(entry, counters=counters.get(run)) for run, entry in planned.items()}
-
-
-def measuring_order(
-    benchmark: Benchmark, planned: PlannedRun, protocol: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The order for a record, from which ``measure`` makes it."""
-    return {
-        "benchmark": benchmark.name,
-        "run": planned.run.to_json(),
-        "protocol": dict(protocol),
-        "process": planned.process,
-    }
-
-
 def plan_local(
     benchmark: Benchmark,
     runs: Sequence[Run],
@@ -279,9 +250,10 @@ def plan_local(
     }
 
 
-def planned_entry(entry: Entry) -> PlannedRun:
-    """A record of a dataset as one that is planned."""
-    return PlannedRun(entry.run, entry.path, entry.sha256, process=entry.process)
+def with_replicates(processes: Iterable[PlannedRun]) -> PlannedRun:
+    """A run with all of its processes, of which there is at least one."""
+    first, *others = sorted(processes, key=lambda planned: planned.process)
+    return replace(first, replicates=tuple(others))
 
 
 def plan_recorded(
@@ -304,16 +276,108 @@ def plan_recorded(
     return planned
 
 
-def with_replicates(processes: Iterable[PlannedRun]) -> PlannedRun:
-    """A run with all of its processes, of which there is at least one."""
-    first, *others = sorted(processes, key=lambda planned: planned.process)
-    return replace(first, replicates=tuple(others))
+def planned_entry(entry: Entry) -> PlannedRun:
+    """A record of a dataset as one that is planned."""
+    return PlannedRun(entry.run, entry.path, entry.sha256, process=entry.process)
 
 
-def record_files(planned: Iterable[PlannedRun]) -> list[Path]:
-    """The files of these runs' records and counters."""
-    parts = [part for entry in planned for part in (*entry.processes, entry.counters)]
-    return [part.path for part in parts if part is not None]
+UNWANTED = ("no", False)
+"""The values of `counters` that read none; YAML takes a bare ``no`` for false."""
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The counters to read on this machine: a planned record for each run, and the protocol.
+
+    `kept` is the document with the version of Nsight Compute, by which the counters that were read
+    are known where it is gone.
+    """
+
+    planned: Mapping[Run, PlannedRun] = field(default_factory=dict)
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+
+def counting_of(source: Source, experiments: Sequence[PlannedExperiment]) -> Counting:
+    """The counters to read here, or those that a recorded dataset has of the experiments' runs.
+
+    Raises:
+        PlanError: counters were asked for where they cannot be read.
+    """
+    benchmark, (_, device) = source.benchmark, source.kind
+    if source.recorded:
+        asked = (run for experiment in experiments for run in experiment.runs(*source.kind))
+        read = {run: source.recorded.find_counters(run) for run in dict.fromkeys(asked)}
+        return Counting({run: planned_entry(entry) for run, entry in read.items() if entry})
+    if not benchmark.counters_on(device) or source.config["counters"] in UNWANTED:
+        return Counting()
+    runs = [
+        run
+        for experiment in experiments
+        if experiment.sweep
+        for run in experiment.counted_runs(source.config["counted"], *source.kind)
+    ]
+
+    def planned_by(protocol: Mapping[str, Any]) -> dict[Run, PlannedRun]:
+        return plan_local(
+            benchmark,
+            runs,
+            protocol,
+            source.implementations,
+            source.home / "records",
+            on=source.machine,
+        )
+
+    timeout_s = source.config["measure"]["timeout_s"]
+    if device != "cuda":
+        protocol = operators_protocol(timeout_s)
+        return Counting(planned_by(protocol), protocol)
+    file = source.home / "plan" / "counters.json"
+    version = _counters_version(source.config, file, source.machine)
+    if version is None:
+        return Counting()
+    protocol = counters_protocol(benchmark, version, timeout_s)
+    planned = planned_by(protocol)
+    if source.machine.ncu_version() is None:  # those that were read before ncu was gone
+        planned = {run: entry for run, entry in planned.items() if entry.path.exists()}
+    return Counting(planned, protocol, {file.as_posix(): {"version": version}})
+
+
+def _counters_version(config: Mapping[str, Any], kept: Path, on: Machine) -> str | None:
+    """The version of Nsight Compute on PATH, else that which has read counters here; else None.
+
+    Raises:
+        PlanError: counters were asked for where they cannot be read.
+    """
+    version = on.ncu_version()
+    if version is None:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            version = read_json(kept)["version"]
+    if version is None and config["counters"] != "auto":
+        raise PlanError(
+            "config: counters: yes needs Nsight Compute on a GPU, but ncu is not on PATH; "
+            "install it, or give counters: auto"
+        )
+    return version
+
+
+def counters_protocol(benchmark: Benchmark, version: str, timeout_s: float) -> dict[str, Any]:
+    """The protocol by which this version of Nsight Compute reads a benchmark's counters."""
+    counted = {metric.quantity.name for metric in benchmark.all_counters("cuda")}
+    metrics = sorted(nsight.metrics_for(counted).values())
+    return {"name": COUNTERS, "ncu": version, "metrics": metrics, "timeout_s": timeout_s}
+
+
+def operators_protocol(timeout_s: float) -> dict[str, Any]:
+    """The protocol by which the operators of runs on a CPU are counted."""
+    return {"name": COUNTERS, "profiler": "torch.profiler", "timeout_s": timeout_s}
+
+
+def with_counters(
+    planned: Mapping[Run, PlannedRun], counters: Mapping[Run, PlannedRun]
+) -> dict[Run, PlannedRun]:
+    """The planned runs, each with its planned counters if it has any."""
+    return {run: replace(entry, counters=counters.get(run)) for run, entry in planned.items()}
 
 
 def plan_claims(
@@ -350,3 +414,21 @@ def check_recorded(planned: Iterable[PlannedRun], where: str) -> None:
             f"The dataset {where} lacks {len(missing)} of its records:\n  {lines}\n"
             "Restore them (git checkout, or a copy): recorded datasets are not measured again."
         )
+
+
+def record_files(planned: Iterable[PlannedRun]) -> list[Path]:
+    """The files of these runs' records and counters."""
+    parts = [part for entry in planned for part in (*entry.processes, entry.counters)]
+    return [part.path for part in parts if part is not None]
+
+
+def measuring_order(
+    benchmark: Benchmark, planned: PlannedRun, protocol: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The order for a record, from which ``measure`` makes it."""
+    return {
+        "benchmark": benchmark.name,
+        "run": planned.run.to_json(),
+        "protocol": dict(protocol),
+        "process": planned.process,
+    }

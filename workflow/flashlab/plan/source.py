@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,8 @@ from flashlab.benchmarks.implementations import Implementations, implementations
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
 from flashlab.config import ConfigError, Layer, named_benchmark, resolve_config
-from flashlab.course.sweeps import experiments_of
 from flashlab.plan import datasets
-from flashlab.plan.importing import import_plan
+from flashlab.plan.importing import experiments_of, import_plan
 from flashlab.plan.machines import HERE, Machine, machine_of
 from flashlab.plan.plan_files import results_of
 
@@ -34,8 +33,9 @@ class Source:
     """The source of the records: the dataset, and its resolved configuration.
 
     `recorded` is the dataset whose records are there already, None where they are measured here;
-    `imports` has the entries of the files to convert. `dtype` and `device` are those of every run,
-    and `machine` the one that they are planned for. `notices` are lines about imported files.
+    `imports` has the entries of the files to convert. `kind` is the dtype and the device of every
+    run, `machine` the one that they are planned for, and `home` the folder of the results.
+    `notices` are lines about imported files.
     """
 
     benchmark: Benchmark
@@ -44,30 +44,10 @@ class Source:
     recorded: datasets.Dataset | None
     imports: Mapping[str, dict[str, Any]]
     config: Mapping[str, Any]
-    dtype: str
-    device: str
+    home: Path
+    kind: tuple[str, str]
     machine: Machine = HERE
     notices: Sequence[str] = ()
-
-    @property
-    def kind(self) -> tuple[str, str]:
-        """The dtype and the device of every run."""
-        return self.dtype, self.device
-
-    @property
-    def home(self) -> Path:
-        """The folder of the results."""
-        return results_of(self.dataset, self.benchmark)
-
-    @property
-    def records(self) -> Path:
-        """The folder of the records that are measured here."""
-        return self.home / "records"
-
-    @property
-    def is_vouched_for(self) -> bool:
-        """True if a manifest has the hashes of the records."""
-        return self.recorded is not None and not self.imports
 
 
 @dataclass(frozen=True)
@@ -195,17 +175,18 @@ def source_of(base: Layer, own: Sequence[Layer]) -> Source:
         # Its experiments take the place of those of the configuration at the base.
         kept = {key: value for key, value in base.keys.items() if key not in datasets.CONFIG_KEYS}
         of_dataset = Layer(f"dataset {recorded.name}", recorded.config)
-        layers = [Layer(base.origin, kept), of_dataset, *own]
+        layers = [replace(base, keys=kept), of_dataset, *own]
     resolved = resolve_config(_with_settings_file(layers, benchmark), implementations)
     if recorded and resolved["decide"]:
         raise ConfigError(
             "--config: decide: nothing is measured here: the records are recorded ones; leave it "
             "out, or leave out dataset= and import="
         )
-    at = (benchmark, implementations, dataset, recorded, imports, resolved)
+    home = results_of(dataset, benchmark)
+    of = (benchmark, implementations, dataset, recorded, imports, resolved, home)
     if recorded:
-        return Source(*at, recorded.dtype, recorded.device, notices=notices)
+        return Source(*of, (recorded.dtype, recorded.device), notices=notices)
     machine = machine_of(resolved)
     device = machine.detect_device(resolved["device"])
     auto = resolved["dtype"] == "auto"
-    return Source(*at, benchmark.dtypes[device] if auto else resolved["dtype"], device, machine)
+    return Source(*of, (benchmark.dtypes[device] if auto else resolved["dtype"], device), machine)

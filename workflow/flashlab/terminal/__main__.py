@@ -19,7 +19,7 @@ try:
     from snakemake import cli
 
     from flashlab.calls.watching import WorkflowGoneError, end_with_workflow
-    from flashlab.config import ConfigError, parse_override, read_config
+    from flashlab.config import ConfigError, parse_override, read_layer
 except KeyboardInterrupt:
     sys.exit(130)
 
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
             lines = said.getvalue().splitlines(keepends=True)
             sys.stderr.writelines(line for line in lines if not line.startswith(NOTICE))
         for file in options.configfile or ():
-            read_config(file)
+            read_layer(file)
         for argument in options.config or ():
             parse_override(argument)
         return 0 if cli.args_to_api(options, parser) else 1

@@ -13,7 +13,6 @@ from typing import Any
 from flashlab.benchmarks.model import Benchmark, Metric
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json
-from flashlab.plan.plan_files import experiment_file, planned_experiments, titles_file
 from flashlab.records import RecordError, parse_record
 from flashlab.runs import Run
 
@@ -91,52 +90,51 @@ def _values(root: Path, planned: Mapping[str, Run], metric: Metric) -> dict[Row,
     values: dict[Row, float] = {}
     for path, run in planned.items():
         row = frozenset(run.to_row().items())
-        if row not in values and (measured := read_outcome(root / path)[1].measured):
-            parts = [measured[name][0] for name in names if name in measured]
-            if len(parts) == len(names):
-                values[row] = metric.derived.compute(run, *parts) if metric.derived else parts[0]
+        measured = {} if row in values else read_outcome(root / path)[1].measured
+        if measured.keys() >= {*names}:
+            parts = [measured[name][0] for name in names]
+            values[row] = metric.derived.compute(run, *parts) if metric.derived else parts[0]
     return values
 
 
 def _ratios(plan: Mapping[str, Any], values: Mapping[Row, float], metric: Metric) -> Iterator[str]:
     """For each implementation, the range of its speed over the baseline's, in words."""
-    rows = {frozenset(row.items()) for row in plan["runs"]}
-    settings = {frozenset(item for item in row if item[0] != "implementation") for row in rows}
-
-    def at(setting: Row, implementation: str) -> float | None:
-        row = setting | {("implementation", implementation)}
-        return values.get(row) if row in rows else None
-
+    settings: dict[Row, dict[str, float]] = {}
+    for row in map(frozenset, (row.items() for row in plan["runs"])):
+        name, baseline = dict(row)["implementation"], plan["baseline"]
+        setting = settings.setdefault(row - {("implementation", name)}, {})
+        setting |= {name: values[row]} if row in values else {}
     for name in (entry["name"] for entry in plan["implementations"]):
-        pairs = [(at(setting, plan["baseline"]), at(setting, name)) for setting in settings]
-        ratios = [b / a if metric.higher_is_better else a / b for a, b in pairs if a and b]
-        if ratios and name != plan["baseline"]:
+        both = [of for of in settings.values() if of.keys() >= {name, baseline}]
+        ratios = [of[name] / of[baseline] for of in both]
+        if not metric.higher_is_better:
+            ratios = [1 / ratio for ratio in ratios]
+        if ratios and name != baseline:
             low, high = f"{min(ratios):.2g}", f"{max(ratios):.2g}"
             times = low if low == high else f"{low} to {high}"
             yield f"{name} {times}× at {len(ratios)} of {len(settings)} settings"
 
 
 def first_ratios(
-    root: Path, results: Path, benchmark: Benchmark, planned: Mapping[str, Run]
+    root: Path, documents: Mapping[str, Any], benchmark: Benchmark, planned: Mapping[str, Run]
 ) -> list[str]:
     """A line for each experiment that has ratios already; empty where none has.
 
-    `results` is the folder of the dataset's results below the pipeline's, `planned` the runs by
-    their records. Implementations are compared by a total where the benchmark has one.
+    `documents` are the plan's, `planned` the runs by their records below `root`. Implementations
+    are compared by a total where the benchmark has one.
     """
     sampled = [metric for metric in benchmark.compared if not metric.exact and not metric.optional]
     metric = next(iter([*benchmark.totals, *sampled[-1:]]), None)
-    if metric is None or {run.device for run in planned.values()} & benchmark.simulated:
+    simulated = {run.device for run in planned.values()} & benchmark.simulated
+    if metric is None or not planned or simulated:
         return []
-    values, titles = _values(root, planned, metric), read_json(titles_file(root / results))
-    names = planned_experiments(root / results)
-    plans = [read_json(experiment_file(root / results, name)) for name in names]
+    by_path = {Path(name).parts[2:]: document for name, document in documents.items()}
+    values, titles = _values(root, planned, metric), by_path["plan", "titles.json"]
+    plans = [plan for path, plan in by_path.items() if path[:2] == ("plan", "experiments")]
     lines = [
         f"  {titles[plan['name']]['en']}: {'; '.join(ratios)}"
         for plan in plans
-        if plan.get("sweep") and (ratios := list(_ratios(plan, values, metric)))
+        if plan["sweep"] and (ratios := list(_ratios(plan, values, metric)))
     ]
-    if not lines:
-        return []
     what = f"as a multiple of {plans[-1]['baseline']}'s ({metric.labels['en']})"
-    return [f"So far, from one process of each run, the speed {what}:", *lines]
+    return lines and [f"So far, from one process of each run, the speed {what}:", *lines]

@@ -30,11 +30,11 @@ try:
     from flashlab.calls.remaking import BLOCKS
     from flashlab.config import override_layer
     from flashlab.plan.datasets import MANIFEST, DatasetError
-    from flashlab.plan.packing import pack, packed_file
+    from flashlab.plan.freezing import pack, packed_file
     from flashlab.plan.source import DATA
     from flashlab.stage import WORKFLOW_PID
-    from flashlab.terminal.call import duration
     from flashlab.terminal.outcomes import read_outcome
+    from flashlab.terminal.progress import duration
 except KeyboardInterrupt:
     sys.exit(130)
 

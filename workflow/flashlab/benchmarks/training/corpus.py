@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flashlab.fetching import FetchError
 from flashlab.files import open_atomically
 
 SYNTHETIC = "synthetic"
@@ -34,6 +33,10 @@ FETCHED = Path("results", "corpora")
 """The folder of downloaded texts, which are named by their hash; below the working directory."""
 
 DOWNLOAD_SECONDS = 60.0
+
+
+class FetchError(Exception):
+    """A file from elsewhere that cannot be had, or is not the one asked for; with the remedy."""
 
 
 def synthesize(seed: int) -> str:

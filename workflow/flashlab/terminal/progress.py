@@ -42,29 +42,17 @@ MEASURE = "measure"
 VERIFY = "verify"
 
 STAGES = {
-    "ceilings": "Peak rate and bandwidth of this machine",
-    "measure_counters": "Counters",
-    "import_record": "Import",
-    "tables": "Tables",
-    "layout": "Layout",
-    "figures": "Figures of the experiments",
-    "observations": "Observations",
-    "overview": "Figures across the experiments",
-    "report": "Report",
-    "publish_pdf": "",  # a copy: the line about its source is enough
-    "page": "HTML page",
-    "publish_page": "",
-    "freeze": "Recorded dataset",
-    "freeze_counters": "Recorded counters",
-    "comparison": "Comparison",
-    "comparison_figures": "Figures of the comparison",
-    "comparison_pdf": "Comparison as a PDF",
-    "comparison_page": "Comparison as an HTML page",
-    "publish_comparison": "",
-    "grades": "Grades",
-    "publish_grades": "",
-    "grades_pdf": "Grades as a PDF",
-    "publish_grades_pdf": "",
+    **{"ceilings": "Peak rate and bandwidth of this machine", "measure_counters": "Counters"},
+    **{"import_record": "Import", "tables": "Tables", "layout": "Layout"},
+    **{"figures": "Figures of the experiments", "observations": "Observations"},
+    **{"overview": "Figures across the experiments", "report": "Report", "page": "HTML page"},
+    **{"freeze": "Recorded dataset", "freeze_counters": "Recorded counters"},
+    **{"comparison": "Comparison", "comparison_figures": "Figures of the comparison"},
+    **{"comparison_pdf": "Comparison as a PDF", "comparison_page": "Comparison as an HTML page"},
+    **{"grades": "Grades", "grades_pdf": "Grades as a PDF"},
+    # A copy: the line about its source is enough.
+    **{"publish_pdf": "", "publish_page": "", "publish_comparison": ""},
+    **{"publish_grades": "", "publish_grades_pdf": ""},
 }
 """The output of each rule, in words. The jobs write to their logs, never to the terminal."""
 
@@ -136,11 +124,8 @@ def check_of(run: Run) -> str:
 def _pages(pdf: Path) -> str:
     import pikepdf  # needed only at the end, if there is a report
 
-    try:
-        with pikepdf.open(pdf) as opened:
-            return plural(len(opened.pages), "page")
-    except (OSError, pikepdf.PdfError):
-        return "not readable as a PDF"
+    with pikepdf.open(pdf) as opened:
+        return plural(len(opened.pages), "page")
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
@@ -187,6 +172,7 @@ class CallProgress:
 
     def _learn(self, prepared: Prepared) -> None:
         self._dataset, self._home = prepared.dataset, Path(prepared.home)
+        self._documents = prepared.documents
         self._benchmark = next(b for b in BENCHMARKS.values() if b.report == prepared.report)
         self._report = f"report/{prepared.report}.pdf"
         name = "" if self._benchmark == DEFAULT else f" {self._benchmark.name}"
@@ -316,7 +302,7 @@ class CallProgress:
         if self._first_ratios or not is_late or len(self._measured_at) >= self._total:
             return []
         self._first_ratios = True
-        return first_ratios(self._root, self._home, self._benchmark, self._planned)
+        return first_ratios(self._root, self._documents, self._benchmark, self._planned)
 
     def _log(self, *logs: str | Path) -> list[str]:
         """The lines of logs that are not blank."""

@@ -15,12 +15,19 @@ import pytest
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import implementations_of
-from flashlab.files import write_json
 from flashlab.plan.documents import stage_documents
 from flashlab.plan.planning import PlannedExperiment, PlannedRun
 from flashlab.records import Measurement, write_record
 from flashlab.runs import Run
-from flashlab.terminal.call import MEASURE, STAGES, UNPLANNED, CallProgress, Job, duration, quantity
+from flashlab.terminal.progress import (
+    MEASURE,
+    STAGES,
+    UNPLANNED,
+    CallProgress,
+    Job,
+    duration,
+    quantity,
+)
 
 COMMAND = "snakemake --cores 1 report/lab5.pdf"
 
@@ -108,8 +115,13 @@ def test_after_a_minute_a_call_says_what_is_known_by_then(lab: Lab) -> None:
         ("float32", "cpu"),
         Path("results", "local"),
     )
-    for path, document in documents.items():
-        write_json(lab.root / path, document)
+    lab.prepared = replace(
+        lab.prepared,
+        documents={
+            **lab.prepared.documents,
+            **{path.as_posix(): document for path, document in documents.items()},
+        },
+    )
     call = lab.call(measure=4)
 
     def metrics(factor: float) -> dict[str, Measurement]:
