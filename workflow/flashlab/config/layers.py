@@ -136,29 +136,29 @@ def named_benchmark(layers: Sequence[Layer]) -> str:
     return next((name for name in reversed(names) if name in [*BENCHMARKS]), DEFAULT.name)
 
 
-Place = tuple[Layer, KeyPath]
+Origin = tuple[Layer, KeyPath]
 
 
 class Located(dict[Any, Any]):
-    """Keys, each with its place: the layer that gives it, and its path there.
+    """Keys, each with its origin: the layer that gives it, and its path there.
 
     An experiment is `changed` where it was taken by name, or given other implementations.
     """
 
-    places: dict[Any, Place]
-    changed: Place | None = None
+    origins: dict[Any, Origin]
+    changed: Origin | None = None
 
     def __init__(self, keys: Mapping[str, Any], layer: Layer, path: KeyPath = ()) -> None:
         for key, value in keys.items():
             is_inner = isinstance(value, Mapping)
             self[key] = Located(value, layer, (*path, key)) if is_inner else value
-        self.places = {key: (layer, (*path, key)) for key in keys}
+        self.origins = {key: (layer, (*path, key)) for key in keys}
 
     def only(self, *names: str) -> Located:
         """The keys of these names."""
         kept = Located({}, Layer("", {}))
         kept.update({name: self[name] for name in names if name in self})
-        kept.places = {name: self.places[name] for name in kept}
+        kept.origins = {name: self.origins[name] for name in kept}
         return kept
 
 
@@ -174,7 +174,7 @@ def merged(base: Located, over: Located) -> Located:
         if isinstance(value, Located) and isinstance(below, Located):
             value = merged(below, value)
         result[key] = value
-    result.places |= over.places
+    result.origins |= over.origins
     return result
 
 
@@ -234,7 +234,7 @@ class MergedConfig:
         shared = Located(layer.keys, layer).only("implementations")
         experiment = merged(merged(known[name], shared), own)
         experiment.changed = (layer, path)
-        experiment.places |= {"name": (layer, path)} | own.places
+        experiment.origins |= {"name": (layer, path)} | own.origins
         return experiment
 
     def _built_in(self) -> dict[str, Located]:
@@ -253,7 +253,7 @@ class MergedConfig:
                 changed = value.changed or changed
                 if part not in value:
                     break
-                layer, at = value.places[part][0], (*value.places[part][1], *path[i + 1 :])
+                layer, at = value.origins[part][0], (*value.origins[part][1], *path[i + 1 :])
             elif not isinstance(value, list):
                 break
             value = value[part]
