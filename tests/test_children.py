@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -153,3 +156,230 @@ def test_a_fork_dies_with_the_process_that_it_is_of(root: Path) -> None:
         assert not has_ended(fork)
         process.kill()
         wait_until(lambda: has_ended(fork), "the end of the fork")
+
+
+# Servers that outlive their callers
+
+SERVER = """
+import os, signal, socket, sys, time
+from flashlab import children, forks
+
+def tell(channel):
+    children.send(channel, {"fork": os.getpid(), "group": os.getpgid(0)})
+
+def hang(channel):
+    tell(channel)
+    time.sleep(600)
+
+def stay(channel):
+    tell(channel)
+
+def serve():
+    time.sleep(float(os.environ["STARTS_IN"]))
+    version = open("version").read()
+    forks.IDLE_SECONDS, forks.REQUEST_SECONDS = float(os.environ["IDLE"]), 0.5
+    forks.__file__ = "version"
+    forks.serve(lambda: lambda asked: (lambda: 0) if asked["version"] == version else forks.leave())
+
+def call(name):
+    children.START_SECONDS = float(os.environ["PATIENCE"])
+    server = children.Server("lasting", "test", os.environ, log="logs/log")
+    version = open("version").read()
+    output = os.open("output", os.O_RDWR | os.O_CREAT)
+    fork = server.call(f"lasting:{name}", [], os.environ, [output] * 3, version)
+    print(-1 if fork is None else fork.answer(60)["group"], flush=True)
+    status = 1 if fork is None else fork.wait()
+    time.sleep(600 if name == "stay" else 0)
+    sys.exit(status)
+
+if __name__ == "__main__":
+    call(sys.argv[1]) if sys.argv[1] in ("tell", "hang", "stay") else serve()
+"""
+"""A server of forks that tell its number, that of their process group; and a caller of it."""
+
+
+class Lasting:
+    """A lasting server of the module `SERVER`, in a folder of its own."""
+
+    def __init__(self, folder: Path, root: Path) -> None:
+        self.folder = folder
+        self.path = folder / f"flashlab-{os.getuid()}-test-lasting" / "warm"
+        (folder / "lasting.py").write_text(SERVER)
+        (folder / "version").write_text("1")
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": f"{root / 'workflow'}{os.pathsep}{folder}",
+            "TMPDIR": str(folder),
+            **{"STARTS_IN": "0", "IDLE": "600", "PATIENCE": "60"},
+        }
+
+    def call(self, name: str) -> subprocess.Popen[str]:
+        """A process that has a fork call a function, and ends as that does."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "lasting", name],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+
+    def tell(self) -> psutil.Process:
+        """The server that has served a call to its end, which nothing has kept open since."""
+        with self.call("tell") as call:
+            said, _ = call.communicate(timeout=PATIENCE)
+        assert call.returncode == 0, said
+        return psutil.Process(int(said))
+
+    def processes(self) -> list[psutil.Process]:
+        """The processes of its servers, and of their forks."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if str(self.path) in process.cmdline():
+                    found.append(process)
+        return found
+
+    @contextmanager
+    def hanging(self) -> Iterator[tuple[subprocess.Popen[str], psutil.Process, psutil.Process]]:
+        """A call whose fork hangs, the server, and the fork."""
+        with self.call("hang") as call:
+            assert call.stdout
+            server = psutil.Process(int(call.stdout.readline()))
+            (keeper,) = server.children()
+            wait_until(lambda: bool(keeper.children()), "the fork")
+            yield call, server, keeper.children()[0]
+            call.kill()
+
+
+@pytest.fixture
+def lasting(root: Path) -> Iterator[Lasting]:
+    with tempfile.TemporaryDirectory(prefix="fl-") as folder:
+        served = Lasting(Path(folder), root)
+        yield served
+        for left in served.processes():
+            left.kill()
+
+
+def test_a_server_that_outlives_its_callers_serves_one_after_the_other(lasting: Lasting) -> None:
+    server = lasting.tell()
+    assert lasting.tell() == server
+    assert os.getsid(server.pid) == server.pid != os.getsid(0)
+    assert lasting.path.parent.stat().st_mode & 0o777 == 0o700
+    assert (lasting.folder / "logs" / "log").read_text() == ""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGHUP", "SIGTERM", "SIGKILL"])
+def test_the_end_of_a_call_is_that_of_its_fork_and_of_no_other(lasting: Lasting, name: str) -> None:
+    with lasting.hanging() as (_, server, other), lasting.call("hang") as call:
+        assert call.stdout and call.stdout.readline()
+        forks = server.children(recursive=True)
+        call.send_signal(signal.Signals[name])
+        assert call.wait(PATIENCE) != 0
+        wait_until(lambda: len(server.children(recursive=True)) == 2, "the end of one fork")
+        assert len(forks) == 4 and not has_ended(other)
+    wait_until(lambda: has_ended(other), "the end of the other")
+    assert lasting.tell() == server
+
+
+def test_it_ends_when_it_is_idle_which_it_is_not_while_a_caller_lives(lasting: Lasting) -> None:
+    lasting.environment["IDLE"] = "0.4"
+    with lasting.call("stay") as call:
+        assert call.stdout
+        server = psutil.Process(int(call.stdout.readline()))
+        wait_until(lambda: not server.children(), "the end of its fork")
+        time.sleep(1.2)
+        assert not has_ended(server)
+        call.kill()
+    wait_until(lambda: has_ended(server), "its end")
+    assert not lasting.path.exists()
+    assert lasting.tell() != server
+
+
+def test_an_outdated_one_ends_another_takes_its_place_and_running_calls_go_on(
+    lasting: Lasting,
+) -> None:
+    with lasting.hanging() as (call, server, fork):
+        (lasting.folder / "version").write_text("2")
+        other = lasting.tell()
+        wait_until(lambda: has_ended(server), "its end")
+        assert lasting.tell() == other != server
+        assert call.poll() is None and not has_ended(fork)
+    wait_until(lambda: has_ended(fork), "the end of the fork")
+
+
+@pytest.mark.parametrize("what", ["the socket", "the package"])
+def test_it_ends_when_what_it_needs_is_removed(lasting: Lasting, what: str) -> None:
+    server = lasting.tell()
+    {"the socket": lasting.path, "the package": lasting.folder / "version"}[what].unlink()
+    wait_until(lambda: has_ended(server), "its end")
+
+
+def _kill(lasting: Lasting, server: psutil.Process) -> None:
+    server.kill()
+    assert lasting.path.is_socket()
+
+
+def _leave_a_file(lasting: Lasting, server: psutil.Process) -> None:
+    server.kill()
+    lasting.path.unlink()
+    lasting.path.write_text("no socket")
+
+
+def _stop(lasting: Lasting, server: psutil.Process) -> None:
+    lasting.environment["PATIENCE"] = "1"
+    server.suspend()
+
+
+def _send_nonsense(lasting: Lasting, server: psutil.Process) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(lasting.path))
+        connection.sendall(b"\nnonsense")
+    wait_until(lambda: has_ended(server), "its end")
+
+
+@pytest.mark.parametrize("harm", [_kill, _leave_a_file, _stop, _send_nonsense])
+def test_one_that_is_dead_or_hangs_is_replaced(
+    lasting: Lasting, harm: Callable[[Lasting, psutil.Process], None]
+) -> None:
+    server = lasting.tell()
+    harm(lasting, server)
+    other = lasting.tell()
+    assert lasting.tell() == other != server
+
+
+def test_a_call_goes_on_without_the_server_that_has_forked_for_it(lasting: Lasting) -> None:
+    with lasting.hanging() as (call, server, fork):
+        server.kill()
+        wait_until(lambda: has_ended(server), "its end")
+        assert lasting.tell() != server
+        assert call.poll() is None and not has_ended(fork)
+
+
+def test_one_who_says_nothing_keeps_nobody_waiting(lasting: Lasting) -> None:
+    server = lasting.tell()
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(lasting.path))
+        assert lasting.tell() == server
+
+
+def test_calls_that_begin_at_once_share_one_server_even_if_the_first_is_killed(
+    lasting: Lasting,
+) -> None:
+    lasting.environment["STARTS_IN"] = "1"
+    first = lasting.call("tell")
+    wait_until(lambda: (lasting.folder / "logs" / "log").exists(), "the start of the server")
+    calls = [lasting.call("tell") for _ in range(3)]
+    first.kill()
+    servers = {call.communicate(timeout=PATIENCE)[0] for call in (first, *calls)}
+    assert len(servers - {""}) == 1
+    wait_until(lambda: len(lasting.processes()) == 1, "the end of any other server")
+
+
+def test_a_folder_that_others_can_enter_is_not_used(lasting: Lasting) -> None:
+    lasting.path.parent.mkdir(mode=0o755)
+    with lasting.call("tell") as call:
+        said, _ = call.communicate(timeout=PATIENCE)
+    assert "no warm start: " in said and "is not this user's alone" in said
+    assert call.returncode == 1 and not lasting.path.exists()

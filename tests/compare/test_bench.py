@@ -8,8 +8,10 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +19,9 @@ import psutil
 import pytest
 from compare import golden
 from compare.recordings import git
+from waiting import PATIENCE, wait_until
 
+from flashlab.calls.watching import has_ended
 from flashlab.checking.shapes import ShapeError
 from flashlab.cli import main
 from flashlab.compare.bench import shapes_of
@@ -86,6 +90,28 @@ def attention(qkv, causal):
 """Keeps its answers."""
 
 
+@pytest.fixture(scope="module", autouse=True)
+def temporary() -> Iterator[Path]:
+    """The folder of the benches' servers, which end when it goes."""
+    with (
+        tempfile.TemporaryDirectory(prefix="fl-", ignore_cleanup_errors=True) as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("TMPDIR", folder)
+        yield Path(folder)
+
+
+def servers(temporary: Path) -> set[psutil.Process]:
+    """The servers in a folder; their forks, which look like them, lead no session."""
+    found = set()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, ProcessLookupError):
+            named = process.cmdline()[-1:]
+            if named and Path(named[0]).parent.parent == temporary:
+                found |= {process} if os.getsid(process.pid) == process.pid else set()
+    return found
+
+
 def kernel(scale: float) -> str:
     return f"SCALE = {scale}\n{KERNEL}"
 
@@ -125,7 +151,7 @@ def bench(root: Path, forking_python: str, tmp_path_factory: pytest.TempPathFact
     order = ("--pass", "forward", "--seconds", "0.4", "--json", "said.json")
     ended = start(root, folder, forking_python, *targets, *order)
     printed, _ = ended.communicate()
-    records = [read_record(path) for path in sorted((folder / "results" / "bench").iterdir())]
+    records = [read_record(path) for path in sorted((folder / "results" / "bench").glob("*.json"))]
     calls = [
         Call(int(process), version, int(begin), int(end))
         for process, version, begin, end in map(
@@ -279,12 +305,74 @@ def test_a_watched_file_is_measured_again_on_save_whatever_is_in_it(
     file.write_text(kernel(2.0))
     assert "\nkernels/mine.py: relative error" in read_until("watching")
 
-    started = psutil.Process(watch.pid).children(recursive=True)
+    wait_until(
+        lambda: len(psutil.Process(watch.pid).children(recursive=True)) == 1, "the forks' end"
+    )
+    (server,) = psutil.Process(watch.pid).children()
     watch.send_signal(signal.SIGINT)
     printed, _ = watch.communicate(timeout=60)
     assert (watch.returncode, printed) == (130, "")
-    _, left = psutil.wait_procs(started, timeout=60)
-    assert started and not left
+    assert not has_ended(server)
+
+
+SHORT = ("mine.py", "--pass", "forward", "--seconds", "0.1")
+HANGS = """
+import os, time
+from pathlib import Path
+
+
+def attention(qkv, causal):
+    Path("pid.new").write_text(str(os.getpid()))
+    Path("pid.new").rename("pid")
+    time.sleep(600)
+"""
+
+
+def test_a_bench_goes_on_without_its_server_and_the_next_measures_files_as_they_are_then(
+    root: Path, forking_python: str, tmp_path: Path, temporary: Path
+) -> None:
+    file, pace, calls = tmp_path / "mine.py", tmp_path / "lib" / "pace.py", tmp_path / "calls"
+    pace.parent.mkdir()
+
+    def bench(scale: float, version: str) -> subprocess.Popen[str]:
+        file.write_text(kernel(scale))
+        pace.write_text(f"VERSION, PAUSE_SECONDS = {version!r}, 0\n")
+        return start(root, tmp_path, forking_python, *SHORT)
+
+    before = servers(temporary)
+    with bench(1.0, "one") as first:
+        wait_until(calls.exists, "the kernel's first call")
+        (server,) = servers(temporary) - before
+        server.kill()
+        printed, _ = first.communicate(timeout=PATIENCE)
+    assert first.returncode == 0, printed
+    (other,) = servers(temporary) - before
+    assert other != server
+
+    calls.unlink()
+    with bench(2.0, "two") as second:
+        printed, _ = second.communicate(timeout=PATIENCE)
+    assert second.returncode == 1 and "mine.py: relative error against float64" in printed
+    assert {line.split()[1] for line in calls.read_text().splitlines()} == {"two"}
+    assert servers(temporary) - before == {other}
+    records = map(read_record, (tmp_path / "results" / "bench").glob("*.json"))
+    assert {record.environment["started_warm"] for record in records} == {True}
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
+def test_a_bench_that_is_ended_takes_its_processes_with_it_and_leaves_the_server(
+    root: Path, forking_python: str, tmp_path: Path, temporary: Path, name: str
+) -> None:
+    before, hangs = servers(temporary), tmp_path / "pid"
+    (tmp_path / "mine.py").write_text(HANGS)
+    with start(root, tmp_path, forking_python, *SHORT) as ended:
+        wait_until(hangs.exists, "the kernel's call")
+        measuring = psutil.Process(int(hangs.read_text()))
+        (server,) = servers(temporary) - before
+        ended.send_signal(signal.Signals[name])
+        assert ended.wait(PATIENCE) != 0
+        wait_until(lambda: has_ended(measuring), "the end of the measuring process")
+    assert servers(temporary) - before == {server}
 
 
 @pytest.mark.parametrize(
@@ -335,7 +423,7 @@ def test_a_mistake_on_the_command_line_is_one_message(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(measuring_start, "start_own_parent", lambda: None)
+    monkeypatch.setattr(measuring_start, "start_lasting_parent", lambda: None)
     with pytest.raises(SystemExit) as ended:
         sys.exit(main(["bench", *arguments]))
     assert ended.value.code == 2
@@ -359,7 +447,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(measuring_start, "start_own_parent", None)  # nothing is begun
+    monkeypatch.setattr(measuring_start, "start_lasting_parent", None)  # nothing is begun
     with pytest.raises(SystemExit) as ended:
         main(["bench", "Pytorch", "SdpaMath", "--json", output])
     assert ended.value.code == 2

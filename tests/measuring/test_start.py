@@ -3,11 +3,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +21,8 @@ from waiting import PATIENCE, wait_until
 
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.calls.watching import has_ended
-from flashlab.measuring.start import fingerprint
-from flashlab.measuring.warm import open_devices, preload
+from flashlab.measuring.start import fingerprint, lasting_parent
+from flashlab.measuring.warm import Imported, open_devices, preload
 from flashlab.stage import WORKFLOW_PID
 
 SUPERVISOR = """
@@ -213,3 +216,95 @@ def test_the_fingerprint_knows_no_threads_of_snakemakes(monkeypatch: pytest.Monk
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.setenv("SHLVL", "9")
     assert fingerprint() == before
+
+
+@pytest.fixture
+def in_lasting_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], set[int]]]:
+    """Has measuring processes be forks of the parent that outlives calls; returns who that is."""
+    with tempfile.TemporaryDirectory(
+        prefix="fl-", dir="/tmp", ignore_cleanup_errors=True
+    ) as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr("flashlab.measuring.supervise.parent_of", lambda _: lasting_parent())
+
+        def running() -> set[int]:
+            found = set()
+            for process in psutil.process_iter():
+                with suppress(psutil.Error):
+                    if process.cmdline()[-1:] == [getattr(lasting_parent(), "path", "")]:
+                        found.add(process.pid)
+            return found
+
+        yield running
+
+
+def test_the_lasting_parent_is_replaced_when_what_it_has_imported_or_its_environment_changes(
+    in_lasting_parent: Callable[[], set[int]],
+    kernel: Kernel,
+    measure: Measured,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    library = tmp_path / "of_the_kernel.py"
+    mine = kernel(
+        """
+        import os, of_the_kernel
+        said = [of_the_kernel.WORD, os.environ.get("MKL_CBWR", "none")]
+        open(__file__ + ".said", "w").write(" ".join(said))
+        return naive(qkv, causal)
+        """
+    )
+    mine = dataclasses.replace(mine, preloads=(library.stem,))
+    seen: list[set[int]] = []
+
+    def said() -> str:
+        assert measure(mine).environment["started_warm"]
+        seen.append(in_lasting_parent())
+        return Path(f"{mine.path}.said").read_text()
+
+    library.write_text("WORD = 'a word'\n")
+    time.sleep(0.2)  # what is imported as soon as it is written might be older
+    assert [said(), said()] == ["a word none"] * 2
+    library.write_text("WORD = 'another'\n")
+    assert said() == "another none"
+    monkeypatch.setenv("MKL_CBWR", "X")
+    assert said() == "another X"
+    assert seen[0] == seen[1]
+    assert not seen[1] & seen[2] and not seen[2] & seen[3]
+
+
+def test_calls_in_other_circumstances_have_another_lasting_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def path() -> str:
+        return getattr(lasting_parent(), "path", "")
+
+    before = path()
+    assert path() == before
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0 if soft else 1, hard))
+    limited = path()
+    resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {99})
+    pinned = path()
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert len({before, limited, pinned, path()}) == 4
+
+
+def test_a_library_that_was_edited_as_it_was_imported_is_not_current(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    file, began = tmp_path / "edited_as_imported.py", time.time_ns()
+    imported = Imported()
+    imported.add(began)
+    file.write_text("")
+    preload([file.stem])
+    assert imported.are_current()
+    imported.add(began)
+    assert not imported.are_current()

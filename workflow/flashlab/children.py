@@ -235,22 +235,33 @@ class Fork(Child):
         self._connection.close()
 
 
-def _address(module: str, caller: int) -> str:
+def _address(module: str, serves: int | str) -> str:
     import tempfile
 
-    name = f"flashlab-{os.getuid()}-{caller}-{module.rpartition('.')[2]}"
+    name = f"flashlab-{os.getuid()}-{serves}-{module.rpartition('.')[2]}"
     return os.path.join(tempfile.gettempdir(), name, "warm")
 
 
 class Server:
-    """The server of a module (`forks.serve`) for a process, at a path in a folder of this user."""
+    """The server of a module (`forks.serve`), at a path in a folder of this user.
+
+    It ends with the process whose number it `serves`. A text in place of the number names a server
+    that outlives its callers; its output is in the file `log`, from the folder that it began in.
+    """
 
     def __init__(
-        self, module: str, caller: int, environment: Mapping[str, str], path: str = ""
+        self,
+        module: str,
+        serves: int | str,
+        environment: Mapping[str, str],
+        path: str = "",
+        log: str = "",
     ) -> None:
-        self.path = path or _address(module, caller)
-        self._command = [sys.executable, "-m", module, self.path, str(caller)]
+        self.path = path or _address(module, serves)
+        self._command = [sys.executable, "-m", module, self.path]
+        self._command += [str(serves)] if isinstance(serves, int) else []
         self._environment = dict(environment)
+        self._log = log
 
     def call(
         self,
@@ -276,13 +287,20 @@ class Server:
             connection = self.connect()
             if connection is None:
                 return None
+            connection.settimeout(START_SECONDS)
             ours, theirs = socket.socketpair()
-            with theirs, contextlib.suppress(ConnectionError):  # where the server has ended
-                socket.send_fds(connection, [b"\n"], [*streams, theirs.fileno()])
-                connection.sendall(marshal.dumps(asked))
-                if read_line(connection) is not None:
-                    # A fork may be at work: what becomes of it starts no second one.
-                    return Fork(connection, ours)
+            try:
+                with theirs:
+                    socket.send_fds(connection, [b"\n"], [*streams, theirs.fileno()])
+                    connection.sendall(marshal.dumps(asked))
+                    if read_line(connection) is not None:
+                        # A fork may be at work: what becomes of it starts no second one.
+                        return Fork(connection, ours)
+            except ConnectionError:
+                pass  # the server has ended
+            except TimeoutError:  # it hangs: another takes its place
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self.path)
             connection.close()
             ours.close()
         return None
@@ -314,26 +332,32 @@ class Server:
         import fcntl
         import subprocess
 
-        with open(f"{folder}/lock", "a") as lock, open(f"{folder}/log", "ab") as log:
+        written = self._log or f"{folder}/log"
+        os.makedirs(os.path.dirname(written), exist_ok=True)
+        with open(f"{folder}/lock", "a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if connection := self._reach():  # another process has started it
                 return connection
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.path)
-            process = subprocess.Popen(
-                self._command,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            with open(written, "wb") as log:
+                process = subprocess.Popen(
+                    self._command,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
             deadline = time.monotonic() + START_SECONDS
             while process.poll() is None and time.monotonic() < deadline:
                 if connection := self._reach():
                     return connection
                 time.sleep(0.02)
-        return None
+            # Where a call was ended as its server began, that one may by now be there.
+            if (connection := self._reach()) is None and self._log:
+                raise ChildProcessError(f"{self._log} says why")
+            return connection
 
 
 def main() -> None:

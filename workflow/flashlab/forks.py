@@ -1,8 +1,10 @@
 """Forks: a function in a fork of this process, and servers that fork at the request of `children`.
 
-A server listens at a socket and ends with the process that it serves. It runs no threads of its
-own, since a fork has none of them. For each request it forks a keeper, which forks the child, says
-how that ended, and kills it if the caller goes.
+A server listens at a socket and ends with the process that it serves; one that serves whoever
+calls, `IDLE_SECONDS` after its last caller has ended, or when its socket or the package is removed.
+It runs no threads of its own, since a fork has none of them. For each request it forks a keeper,
+which forks the child, says how that ended, and kills it if the caller goes. Keepers outlive their
+server.
 """
 
 from __future__ import annotations
@@ -15,18 +17,25 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
-from typing import Any
+from typing import Any, NoReturn
 
 import psutil
 
 from flashlab.calls.watching import has_ended
 from flashlab.children import FILES, POLL_SECONDS, call, end_with
+
+IDLE_SECONDS = 600.0
+
+REQUEST_SECONDS = 5.0
+"""Seconds to wait for a request on a connection."""
 
 Request = Mapping[str, Any]
 Accept = Callable[[Request], Callable[[], None] | None]
@@ -100,11 +109,13 @@ def _take(
 ) -> Callable[[], None] | None:
     """Read a request and fork its keeper; returns work to do meanwhile, None if refused."""
     files: list[int] = []
-    with connection, suppress(ConnectionError, EOFError):  # of a caller that has gone
+    with connection, suppress(ConnectionError, EOFError, TimeoutError):  # of a caller that has gone
         try:
+            connection.settimeout(REQUEST_SECONDS)
             _, files, _, _ = socket.recv_fds(connection, 1, FILES)
             with connection.makefile("rb") as sent:
                 request = marshal.load(sent)
+            connection.settimeout(None)
             afterwards = accept(request)
             if afterwards is None:
                 return None
@@ -123,28 +134,65 @@ def _take(
     return None
 
 
+def outlives_callers() -> bool:
+    """True of a server that serves whoever calls: its command line names no process."""
+    return len(sys.argv) == 2
+
+
+def leave() -> NoReturn:
+    """End this server, which is outdated; whoever has asked it starts another at its address."""
+    with suppress(FileNotFoundError):
+        os.unlink(sys.argv[1])  # before the connections are closed
+    os._exit(0)
+
+
+def _callers(connection: socket.socket) -> set[psutil.Process]:
+    """The process at the other end; none where it has ended."""
+    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    try:
+        return {psutil.Process(struct.unpack("3i", told)[0])}
+    except psutil.NoSuchProcess:
+        return set()
+
+
+def _is_in_place(path: str, inode: int) -> bool:
+    """True while a server's socket and its code are where they were."""
+    with suppress(OSError):
+        return os.stat(path).st_ino == inode and os.path.exists(__file__)
+    return False
+
+
 def serve(prepare: Callable[[], Accept]) -> None:
-    """Fork a child for each request until the process has ended that the command line names.
+    """Fork a child for each request at the socket that the command line names, while it is needed.
 
     `prepare` imports the modules that all requests need.
     """
-    path, pid = sys.argv[1:]
+    path, lasts = sys.argv[1], outlives_callers()
     try:
-        served = psutil.Process(int(pid))
+        callers = {psutil.Process(int(pid)) for pid in sys.argv[2:]}
         accept = prepare()
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(path)
             listener.listen()
             listener.settimeout(POLL_SECONDS)
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are reaped automatically
-            while not has_ended(served):
+            inode, used = os.stat(path).st_ino, time.monotonic()
+            while callers or (lasts and time.monotonic() - used < IDLE_SECONDS):
+                if lasts and not _is_in_place(path, inode):
+                    return
                 try:
                     connection, _ = listener.accept()
                 except TimeoutError:
+                    used = time.monotonic() if callers else used
+                    callers = {caller for caller in callers if not has_ended(caller)}
                     continue
-                connection.settimeout(None)
+                if lasts:
+                    callers |= _callers(connection)
                 afterwards = _take(listener, connection, accept)
                 if afterwards is not None:
                     afterwards()
+            if lasts:
+                leave()  # whoever has just connected starts another
     finally:
-        shutil.rmtree(os.path.dirname(path), ignore_errors=True)
+        if not lasts:
+            shutil.rmtree(os.path.dirname(path), ignore_errors=True)

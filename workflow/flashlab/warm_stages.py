@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import socket
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flashlab.forks import serve
+from flashlab.forks import leave, serve
 from flashlab.stage import SOURCES
 
 NEXT = {
@@ -49,8 +47,7 @@ def _prepare() -> Callable[[Mapping[str, Any]], Callable[[], None]]:
     def accept(request: Mapping[str, Any]) -> Callable[[], None]:
         """Import a command's modules, and afterwards those of the next stage."""
         if _states(files) != states:
-            os.unlink(sys.argv[1])  # where it listens: the next job starts another server
-            os._exit(0)
+            leave()
         name = next(iter(request["arguments"][0]), "")
         get_ready(name)
         return partial(get_ready, NEXT.get(name, name))

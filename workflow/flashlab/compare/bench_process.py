@@ -13,12 +13,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
 from flashlab.children import START_SECONDS
-from flashlab.measuring.start import start
+from flashlab.measuring.start import lasting_parent, start
 from flashlab.measuring.supervise import count_oom_kills, ended_without_answer
 from flashlab.records import INTERLEAVED, time_out_message
 from flashlab.runs import Run
@@ -91,8 +89,7 @@ class Worker(ExitStack):
             "preloads": implementation.preloads,
             "part": WORKER,
         }
-        # This process takes the place of a Snakemake call: the warm parent ends with it.
-        self._process = start(psutil.Process(), order, variables, self._answer, self._errors)
+        self._process = start(lasting_parent(), order, variables, self._answer, self._errors)
         self.callback(self._process.kill)
 
     def connect(self) -> None:

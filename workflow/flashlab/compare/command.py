@@ -12,10 +12,10 @@ from flashlab.usage import UsageError, require_torch
 
 def bench(*options: Any) -> int:
     """Bench as `bench.Order` says; the last option is whether to watch."""
-    from flashlab.measuring.start import start_own_parent
+    from flashlab.measuring.start import start_lasting_parent
 
     require_torch()
-    start_own_parent()  # before the imports below, which take a while too
+    start_lasting_parent()  # before the imports below, which take a while too
     from flashlab.compare import bench
 
     *ordered, watch = options

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import sys
 import threading
 from collections.abc import Mapping
@@ -21,10 +22,17 @@ from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.calls.watching import workflow_process
 from flashlab.children import Child, Program
 from flashlab.sources import sources_of
+from flashlab.stage import address
 
-ANSWER, SERVER = "flashlab.measuring.child:answer", "flashlab.measuring.warm"
+MEASURING, SERVER = "flashlab.measuring.child", "flashlab.measuring.warm"
+ANSWER = f"{MEASURING}:answer"
+LOG = "results/bench/server.log"
+"""The output of a warm parent that outlives its callers, in the folder that it began in."""
 PACKAGES = ("torch", "flash-attn", "flash-attn-4", "triton", "numpy", "scipy")
-JOB_VARIABLES = ("_", "PWD", "OLDPWD", "SHLVL", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+JOB_VARIABLES = (
+    *("_", "PWD", "OLDPWD", "SHLVL", "FLASHLAB_CALLED_IN"),
+    *("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"),
+)
 """Environment variables that differ from job to job and decide nothing: a measuring process is
 confined to its device anyway."""
 CLUSTER_VARIABLES = ("SLURM", "SRUN_", "SBATCH_", "PMI_", "PMIX_")
@@ -70,7 +78,7 @@ def fingerprint() -> str:
         "sources": {
             str(path): hashlib.sha256(path.read_bytes()).hexdigest()
             for module in (
-                *("flashlab.measuring.child", SERVER),
+                *(MEASURING, SERVER),
                 *(benchmark.measure for benchmark in BENCHMARKS.values()),
             )
             for path in sources_of(module)
@@ -82,32 +90,55 @@ def fingerprint() -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _warm_parent(caller: int) -> children.Server:
-    return children.Server(SERVER, caller, job_environment())
+def parent_of(workflow: psutil.Process | None) -> children.Server | None:
+    """The warm parent that ends with a Snakemake call; None where measuring starts cold."""
+    if workflow is None or sys.platform != "linux":
+        return None  # macOS's own libraries do not survive a fork without an exec
+    return children.Server(SERVER, workflow.pid, job_environment())
+
+
+def _circumstances() -> str:
+    """Digest of what a process has of the one that forks it, and that no request sets."""
+    limits = [name for name in sorted(vars(resource)) if name.startswith("RLIMIT_")]
+    try:
+        groups = Path("/proc/self/cgroup").read_text()
+    except OSError:
+        groups = ""
+    content = [
+        *(address(""), os.getcwd(), groups, os.getpriority(os.PRIO_PROCESS, 0)),
+        sorted(os.sched_getaffinity(0)),
+        [resource.getrlimit(getattr(resource, name)) for name in limits],
+    ]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
+
+
+def lasting_parent() -> children.Server | None:
+    """The warm parent that outlives its callers; None where measuring starts cold.
+
+    There is one for each user, checkout and Python, and for calls in other circumstances another.
+    """
+    if sys.platform != "linux":
+        return None
+    return children.Server(SERVER, _circumstances(), job_environment(), log=LOG)
+
+
+def _start(parent: children.Server | None) -> None:
+    """Start a warm parent that does not run yet."""
+    if parent is not None and (connection := parent.connect()):
+        connection.close()
 
 
 def start_warm_parent() -> None:
     """Start the warm parent of the Snakemake call that this process belongs to, if it has none."""
-    workflow = workflow_process()
-    if workflow is not None and sys.platform == "linux":
-        connection = _warm_parent(workflow.pid).connect()
-        if connection is not None:
-            connection.close()
+    _start(parent_of(workflow_process()))
 
 
-def start_own_parent() -> None:
-    """Begin to start a warm parent of this process itself; it imports torch while this one goes on.
+def start_lasting_parent() -> None:
+    """Begin to start the lasting parent, if none runs; it imports torch while this process goes on.
 
     Whoever measures next waits for it.
     """
-
-    def start_it() -> None:
-        connection = _warm_parent(os.getpid()).connect()
-        if connection is not None:
-            connection.close()
-
-    if sys.platform == "linux":
-        threading.Thread(target=start_it, daemon=True).start()
+    threading.Thread(target=_start, args=(lasting_parent(),), daemon=True).start()
 
 
 def counters_log(answer: Path) -> Path:
@@ -116,7 +147,7 @@ def counters_log(answer: Path) -> Path:
 
 
 def start_counting(
-    _workflow: psutil.Process | None,
+    _parent: children.Server | None,
     order: Mapping[str, Any],
     variables: Mapping[str, str],
     answer: Path,
@@ -140,7 +171,7 @@ def start_counting(
 
 
 def start(
-    workflow: psutil.Process | None,
+    parent: children.Server | None,
     order: Mapping[str, Any],
     variables: Mapping[str, str],
     answer: Path,
@@ -149,7 +180,7 @@ def start(
     """Start measuring an order in a process of its own.
 
     Args:
-        workflow: the Snakemake call whose warm parent may be used; None starts cold.
+        parent: the warm parent to fork it; None starts cold.
         order: what to measure, and the modules that are worth importing ahead of it.
         variables: environment variables that confine the process to its device.
         answer: file that the process writes its answer to.
@@ -157,10 +188,9 @@ def start(
     """
     environment = {**job_environment(), **variables}
     with errors.open("ab") as output, open(os.devnull) as nothing:
-        # macOS's own libraries do not survive a fork without an exec.
-        if workflow is not None and sys.platform == "linux":
+        if parent is not None:
             streams = (nothing.fileno(), output.fileno(), output.fileno())
-            warm = _warm_parent(workflow.pid).call(
+            warm = parent.call(
                 ANSWER, [order, str(answer), True], environment, streams, fingerprint()
             )
             if warm is not None:

@@ -25,10 +25,10 @@ from flashlab import machine, nsight
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
 from flashlab.calls.watching import WorkflowGoneError, has_ended, workflow_process
-from flashlab.children import POLL_SECONDS, Child, signal_name
+from flashlab.children import POLL_SECONDS, Child, Server, signal_name
 from flashlab.files import write_json
 from flashlab.measuring.devices import claimed
-from flashlab.measuring.start import counters_log, start, start_counting
+from flashlab.measuring.start import counters_log, parent_of, start, start_counting
 from flashlab.measuring.supervised import Sections, refused
 from flashlab.proof import NONCE, SEAL, seal_of
 from flashlab.records import (
@@ -46,7 +46,7 @@ CEILINGS_TIMEOUT_SECONDS = 300.0
 OPERATORS = "flashlab.measuring.operators"
 """The module that counts on a CPU what Nsight Compute counts on a GPU."""
 
-Begin = Callable[[psutil.Process | None, Mapping[str, Any], Mapping[str, str], Path, Path], Child]
+Begin = Callable[[Server | None, Mapping[str, Any], Mapping[str, str], Path, Path], Child]
 """A function that starts a measuring process, as `flashlab.measuring.start.start` does."""
 
 
@@ -124,7 +124,7 @@ def _run_child(
         listening = Sections(Path(folder, "sections"))
         order = {**order, "sections": str(Path(folder, "sections"))}
         try:
-            started = begin(workflow, order, variables, answer, errors)
+            started = begin(parent_of(workflow), order, variables, answer, errors)
             returncode = _wait(started, workflow, timeout_s)
         finally:
             sections = listening.close()

@@ -2,7 +2,9 @@
 
 Importing torch is most of a short run's time in a fresh interpreter. A fork of this process has it
 imported and still makes a device context of its own. It serves one Snakemake call, over a socket
-that only this user can reach, and ends with that call, however it ends.
+that only this user can reach, and ends with that call, however it ends; or it serves one bench
+after the other, and ends when it has been idle. It imports no kernel, and what it has imported is
+what a new interpreter would import, or it starts nothing.
 """
 
 from __future__ import annotations
@@ -12,17 +14,20 @@ import contextlib
 import importlib
 import os
 import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from flashlab.forks import serve
-from flashlab.measuring import child  # noqa: F401, which imports torch
-from flashlab.measuring.start import fingerprint
+from flashlab.forks import leave, outlives_callers, serve
+from flashlab.measuring.start import MEASURING, fingerprint
 
 LAZY = ("torch._dynamo",)
 """Modules that PyTorch imports only at the first backward pass (symbolic shapes, with sympy) or the
 first call of a library's operator, which takes several times as long as a short run."""
 
+TICK_NS = 10**8
+"""A file's time of change may be behind the clock by less than this."""
 
 HOLDS_GPUS = ("nvidia-smi", "dmon", "-s", "p", "-d", "10")
 """A program that has every GPU open and measures nothing but its power, every ten seconds."""
@@ -69,20 +74,49 @@ def preload(modules: Iterable[str]) -> None:
         raise RuntimeError(f"importing {', '.join(modules)} has opened {', '.join(touched)}")
 
 
+def _changed(file: str) -> int | None:
+    """The time at which a file, or what is in it, last changed (ns); None if there is none."""
+    try:
+        return os.stat(file).st_ctime_ns
+    except OSError:
+        return None
+
+
+class Imported:
+    """The files of the modules that this process has imported, as they were then."""
+
+    def __init__(self) -> None:
+        self._changed: dict[str, int | None] = {}
+
+    def add(self, began: int) -> None:
+        """Add those imported since the time `began` (ns); what has changed since is outdated."""
+        files = [vars(module).get("__file__") for module in [*sys.modules.values()]]
+        for file in {*filter(None, files)} - self._changed.keys():
+            changed = _changed(file)
+            self._changed[file] = -1 if changed and changed > began - TICK_NS else changed
+
+    def are_current(self) -> bool:
+        """True while no file has changed since it was imported."""
+        return all(_changed(file) == changed for file, changed in self._changed.items())
+
+
 def _prepare() -> Callable[[Mapping[str, Any]], Callable[[], None] | None]:
     """Import PyTorch, and hold the GPUs for as long as this process runs."""
-    mine = fingerprint()
+    began, mine, imported = time.time_ns(), fingerprint(), Imported()
+    importlib.import_module(MEASURING)
     holder = hold_gpus()
     if holder is not None:
         atexit.register(holder.kill)
     preload(LAZY)
+    imported.add(began)
 
     def accept(request: Mapping[str, Any]) -> Callable[[], None] | None:
         """Import an order's modules; None where this process has other sources or environment."""
-        if request["version"] != mine:
-            return None
-        order = request["arguments"][0]
+        if request["version"] != mine or not imported.are_current():
+            return leave() if outlives_callers() else None
+        order, began = request["arguments"][0], time.time_ns()
         preload([*filter(None, [order.get("measure")]), *order.get("preloads", ())])
+        imported.add(began)
         return lambda: None
 
     return accept
