@@ -47,14 +47,9 @@ def _refusal(config: Mapping[str, Any]) -> str | None:
         return f"pdf: there is no file {pdf}"
     if submissions is not None and pdf is not None:
         return "give either submissions=DIR or pdf=PATH"
-    if "reproduce" not in config:
-        return None
-    if submissions is None and pdf is None:
-        return (
-            "reproduce: there is nothing to measure again; give submissions=DIR or pdf=PATH too, "
-            "or leave it out"
-        )
-    if config["dataset"] != LOCAL or "import" in config:
+    if "reproduce" in config and submissions is None:
+        return "reproduce: there is nothing to measure again; give submissions=DIR, or leave it out"
+    if "reproduce" in config and (config["dataset"] != LOCAL or "import" in config):
         return "reproduce: it measures on this machine; leave out dataset= and import="
     return None
 
@@ -63,7 +58,7 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
     """Write the order for ``submissions=DIR`` or ``pdf=PATH`` below `root`, with what it measures.
 
     ConfigError if the folder or file does not exist or cannot be read, or if ``reproduce`` is given
-    without either, with a recorded dataset, or for results of a GPU on a machine without one.
+    without submissions, with a recorded dataset, or for results of other devices than this.
     """
     if reason := _refusal(config):
         raise ConfigError(f"--config: {reason}")
@@ -73,14 +68,13 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
     on = machine_of(config)
     device = on.detect_device(config["device"])
     # The course's own protocol, because its results are what is compared.
-    course = {"measure": {**config["measure"], "protocol": "lab5"}}
-    protocol: Mapping[str, Any] = plan.protocol_of(course, device)
+    protocol = plan.protocol_of({"measure": {**config["measure"], "protocol": "lab5"}}, device)
     planned: dict[Run, plan.PlannedRun] = {}
     if "reproduce" in config:
-        # What reads submissions and reports takes long to import, and few calls need it.
+        # What reads submissions takes long to import, and few calls need it.
         from flashlab_grading.sample import plan_sample
 
-        planned, protocol = plan_sample(config, device, protocol)
+        planned = plan_sample(config, device, protocol)
     path = root / HOME / f"{kind}.json"
     document = {
         "called_ns": time.time_ns(),

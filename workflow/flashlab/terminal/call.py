@@ -63,8 +63,6 @@ STAGES = {
     "publish_comparison": "",
     "grades": "Grades",
     "publish_grades": "",
-    "grades_pdf": "Grades as a PDF",
-    "publish_grades_pdf": "",
 }
 """The output of each rule, in words. The jobs write to their logs, never to the terminal."""
 
