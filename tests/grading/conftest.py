@@ -18,7 +18,7 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.plan.datasets import read_dataset
 from flashlab.records import read_record
 from flashlab.runs import Run
-from flashlab_grading import selfcheck, stage
+from flashlab_grading import selfcheck, sheets
 from flashlab_grading.files import find_submissions
 from flashlab_grading.grade import Grades, check_alone, grade_checked
 from flashlab_grading.model import Line, Result
@@ -136,7 +136,7 @@ _published = cache(recorded_results)
 def _read_once() -> Iterator[None]:
     """What is published is read once: it stays as it is."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (selfcheck, stage):
+        for module in (selfcheck, sheets):
             patch.setattr(module, "recorded_results", _published)
         yield
 

@@ -16,8 +16,7 @@ from pdf import pages
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
 from flashlab_grading.model import Line
-from flashlab_grading.sheets import to_html, write_pages
-from flashlab_grading.stage import write_stage
+from flashlab_grading.sheets import to_html, write_pages, write_stage
 
 Change = Callable[[Any], None]
 

@@ -46,7 +46,7 @@ FUNCTIONS = {
     "hw4": "flashlab.hw4.program:print_program",
     "hw4-cases": "flashlab.hw4.cases:write_cases",
     "hw4-judge": "flashlab.hw4.judge:judge",
-    "grade": "flashlab_grading.stage:write_stage",
+    "grade": "flashlab_grading.sheets:write_stage",
     "verify": "flashlab_grading.verification:verify",
     "selfcheck": "flashlab_grading.selfcheck:self_check",
 }

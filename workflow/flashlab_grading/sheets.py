@@ -1,20 +1,32 @@
-"""The grades as CSV, a row for each check of a file and for each submission, and as a PDF."""
+"""The grades of a class: a row for each check of a file, one for each submission, and a PDF."""
 
 from __future__ import annotations
 
 import csv
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from flashlab.files import open_atomically
-from flashlab_grading.causes import causes_of, notes_of, pairs_of, urgency
-from flashlab_grading.grade import Grades, Summary
+from flashlab.files import open_atomically, read_json
+from flashlab_grading.apart import check_apart
+from flashlab_grading.causes import (
+    cause_sentence,
+    causes_of,
+    notes_of,
+    pairs_of,
+    sentence,
+    urgency,
+    word,
+)
+from flashlab_grading.files import find_submissions
+from flashlab_grading.grade import Grades, Summary, grade_checked
 from flashlab_grading.model import BADGES, CHECKS, Line
+from flashlab_grading.recorded import recorded_results
+from flashlab_grading.reproduction import measured_of
 from flashlab_grading.shown import MARKS, cell, for_page
-from flashlab_grading.wording import cause_sentence, sentence, word
 
 COLUMNS = ("submission", "file", "check", "verdict", "expected", "found")
 SUMMARY_COLUMNS = (
@@ -111,3 +123,19 @@ def write_pages(path: Path, grades: Grades, order: Mapping[str, Any]) -> None:
     pdf = to_pdf(to_html(grades, order), TEMPLATES, (), printed, styles)
     with open_atomically(path, binary=True) as file:
         file.write(pdf)
+
+
+def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path) -> None:
+    """Grade what the order names, and write the two CSV files and the PDF."""
+    order = read_json(order_file)
+    names, others = find_submissions(order["submissions"])
+    checked = check_apart(order["submissions"], names, order["device"], order.get("nonce"))
+    grades = grade_checked(checked, measured_of(order), order["here"], recorded_results())
+    loose = [Line("warn", "form.loose", name) for name in others]
+    grades = replace(grades, lines=(*loose, *grades.lines))
+    write_summary(summary_csv, grades)
+    write_grades(grades_csv, grades, order["languages"])
+    write_pages(pdf, grades, order)
+    counts = Counter(line.verdict for line in grades.lines)
+    said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+    print(f"{len(grades.summaries)} submissions: {said}")

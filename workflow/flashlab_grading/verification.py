@@ -19,7 +19,7 @@ from flashlab.files import open_atomically, read_json
 from flashlab.report.attached import CEILINGS, AttachmentError, parsed, read_config
 from flashlab.report.rebuild import other_software, rebuild, stated_software
 from flashlab_grading.apart import Apart, LimitError
-from flashlab_grading.causes import causes_of
+from flashlab_grading.causes import cause_sentence, causes_of
 from flashlab_grading.grade import check_alone
 from flashlab_grading.model import Submission
 from flashlab_grading.report_pdf import (
@@ -31,7 +31,6 @@ from flashlab_grading.report_pdf import (
 )
 from flashlab_grading.shown import escaped
 from flashlab_grading.submissions import read_report
-from flashlab_grading.wording import cause_sentence
 
 RELEASES = Path(__file__).parents[2] / "data" / "releases.csv"
 """Version, commit and digest of the code of each release that states its software."""

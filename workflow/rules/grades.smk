@@ -10,7 +10,7 @@ rule grades:
     input:
         order=grading_order,
         measured=GRADING.records,
-        sources=sources("flashlab_grading.stage"),
+        sources=sources("flashlab_grading.sheets"),
         templates=[
             str(ROOT.joinpath("templates", name))
             for name in ("grades.html.j2", "grades.css", "report.css")
