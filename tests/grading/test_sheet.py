@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from grading.conftest import FLASH, Handed, graded, measured_again
+from grading.conftest import FLASH, graded, measured_again
 from pdf import pages
+from planted.classes import Handed
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
