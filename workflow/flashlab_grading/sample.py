@@ -31,22 +31,19 @@ def choose(groups: Sequence[Iterable[Result]], here: str, count: int, seed: int)
     """A sample of `count` runs declared to be of the device `here`, alike for a seed and class.
 
     `groups` are the files of the most suspicious submissions, of the next ones, and so on; runs of
-    an earlier group come first, and within one the seed decides. Runs shorter than
-    `LAUNCH_SECONDS` come last, and kernels that are not here are left out.
+    an earlier group come first, and within one the seed decides. Runs that are mostly launches and
+    kernels that are not here are left out.
     """
     known = find_implementations()
-    longest: dict[Declared, float] = {}
     places: dict[Declared, int] = {}
     for place, result in ((i, result) for i, group in enumerate(groups) for result in group):
-        run = result.declaration.run
-        if run and run[0] in known and is_same_device(here, result.declaration.device_name):
-            seconds = min(result.numbers.seconds[name] for name in PASSES)
-            longest[run] = max(seconds, longest.get(run, 0.0))
+        run, device = result.declaration.run, result.declaration.device_name
+        is_long = max(result.numbers.seconds[name] for name in PASSES) >= LAUNCH_SECONDS
+        if run and run[0] in known and is_long and is_same_device(here, device):
             places.setdefault(run, place)
-    order = sorted(longest)
+    order = sorted(places)
     random.Random(seed).shuffle(order)
-    order.sort(key=lambda run: (longest[run] < LAUNCH_SECONDS, places[run]))
-    return order[:count]
+    return sorted(order, key=places.__getitem__)[:count]
 
 
 def _submitted_results(config: Mapping[str, Any]) -> list[list[Result]]:
@@ -85,9 +82,9 @@ def plan_sample(
     chosen = choose(results, here, config["reproduce"], config["grading"]["seed"])
     if not chosen:
         raise ConfigError(
-            f"--config: reproduce: no submission has a declared run of this machine's device, "
-            f"{here}. Leave out reproduce=, or run this where results are from; runs.csv, or "
-            "grading: {device: …} for the whole class, names their device"
+            "--config: reproduce: no submission has a declared run of 0.3 ms or more on this "
+            f"machine's device, {here}. Leave out reproduce=, or run this where the results are "
+            "from; runs.csv, or grading: {device: …} for a whole class, names their device"
         )
     dtype = ATTENTION.dtypes[device] if dtype == "auto" else dtype
     runs = [attention_run(implementation, shape, dtype, device) for implementation, shape in chosen]
