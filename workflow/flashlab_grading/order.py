@@ -1,14 +1,15 @@
 """The order of a call: what it grades, determined when Snakemake reads the rules.
 
 Submissions and their files may have any names, so Snakemake never sees them: each call writes one
-order, which the rules have as input. The order includes its own time, so every call grades afresh.
+order, which the rules have as input, and which its jobs read that read the rules again. The order
+includes its own time, so every call grades afresh.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,8 @@ from flashlab.plan import planning as plan
 from flashlab.plan.machines import machine_of
 from flashlab.runs import Run
 
-HOME = Path("results") / "grading"
+ORDER = Path("results") / "grading" / "order.json"
 LOCAL = "local"
-KEPT = Path(".snakemake", "flashlab-grading.json")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Ordered:
     kind: str = ""
     path: str = ""
     orders: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    records: tuple[str, ...] = ()
+    records: Sequence[str] = ()
 
 
 def _refusal(config: Mapping[str, Any]) -> str | None:
@@ -75,31 +75,31 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
         from flashlab_grading.sample import plan_sample
 
         planned = plan_sample(config, device, protocol)
-    path = root / HOME / f"{kind}.json"
+    entries = planned.values()
     document = {
         "called_ns": time.time_ns(),
+        "kind": kind,
         kind: config[kind],
         "device": config["grading"].get("device"),
         "nonce": config.get("nonce"),
         "seed": config["grading"]["seed"],
         "languages": config["languages"],
         "here": on.name_device(device),
+        "orders": {e.path.name: plan.measuring_order(ATTENTION, e, protocol) for e in entries},
         "measured": [
             {"run": run.to_json(), "path": entry.path.as_posix()} for run, entry in planned.items()
         ],
     }
-    write_json(path, document)
-    entries = planned.values()
-    orders = {e.path.name: plan.measuring_order(ATTENTION, e, protocol) for e in entries}
-    return Ordered(kind, path.as_posix(), orders, tuple(e.path.as_posix() for e in entries))
-
-
-def keep_order(ordered: Ordered) -> None:
-    """Keep this call's order for its jobs that read the rules again."""
-    write_json(KEPT, asdict(ordered))
+    write_json(root / ORDER, document)
+    return _ordered(root / ORDER)
 
 
 def kept_order() -> Ordered:
-    """The order of the call that this job belongs to; FileNotFoundError outside of a call."""
-    document = read_json(KEPT)
-    return Ordered(**{**document, "records": tuple(document["records"])})
+    """The order of the call that this job belongs to, or of one before that graded, if any."""
+    return _ordered(ORDER) if ORDER.exists() else Ordered()
+
+
+def _ordered(path: Path) -> Ordered:
+    document = read_json(path)
+    records = [each["path"] for each in document["measured"]]
+    return Ordered(document["kind"], path.as_posix(), document["orders"], records)
