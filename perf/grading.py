@@ -1,7 +1,7 @@
 """How long grading takes: a made class of a hundred submissions of the lab's 36 files.
 
 The files are the recorded H200's runs by the course's protocol, each submission with a level and a
-scatter of its own; every other submission has faults, so that the PDF has something to say.
+scatter of its own, declared without a device; every other one has faults, of which the PDF tells.
 Usage: PYTHONPATH=workflow:tests python perf/grading.py FOLDER, a fresh clone that may be graded in.
 """
 
@@ -28,6 +28,8 @@ def write_class(folder: Path) -> None:
         for slowed, held in zip(documents[::5], documents[1::5], strict=False):
             slowed["forward"]["time(s)"] *= 0.5 if number % 2 else 1
             held[MEMORY] += number % 2
+        own.without_names()
+        own.name_device("")
         own.write(folder / f"s{number:03}")
 
 
