@@ -63,6 +63,7 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
     if reason := _refusal(config):
         raise ConfigError(f"--config: {reason}")
     if "submissions" not in config and "pdf" not in config:
+        (root / ORDER).unlink(missing_ok=True)  # a call before may have left its own
         return Ordered()
     kind = "submissions" if "submissions" in config else "pdf"
     on = machine_of(config)
@@ -95,7 +96,7 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
 
 
 def kept_order() -> Ordered:
-    """The order of the call that this job belongs to, or of one before that graded, if any."""
+    """The order of the call that this job belongs to."""
     return _ordered(ORDER) if ORDER.exists() else Ordered()
 
 
