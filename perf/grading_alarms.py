@@ -8,32 +8,33 @@ chance), every GPU has a pattern of its own, and so has every version of the sof
 A real student is a process of the recorded H200's, or its result of the course's protocol: all of
 one card, closer together than any two students.
 
-Usage: PYTHONPATH=workflow python perf/grading_alarms.py honest|cheats [CLASSES] [FIRST_SEED]
+Usage: PYTHONPATH=workflow:tests python perf/grading_alarms.py honest|cheats [CLASSES] [FIRST_SEED]
 """
 
 from __future__ import annotations
 
+import copy
 import math
 import random
 import statistics
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from pathlib import Path
+
+from planted.classes import MEMORY, Handed, lab, recorded
+from planted.course import memory_of
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course.declaration import of_record
 from flashlab.course.identity import family_of
-from flashlab.course.results import FLOPS_RATIOS, read_result
+from flashlab.course.results import FLOPS_RATIOS
 from flashlab.course.words import FLASH2, NAIVE
 from flashlab.devices import Device, find_device
-from flashlab.plan.datasets import read_dataset
 from flashlab_grading.grade import check_alone, grade_checked
-from flashlab_grading.model import PASSES, Line, Result, Submission
+from flashlab_grading.model import PASSES, Line
 from flashlab_grading.physics import bytes_moved
 
 RTX_3070, RTX_4090, A100, H100, RTX_3060, H200 = (
@@ -42,7 +43,6 @@ RTX_3070, RTX_4090, A100, H100, RTX_3060, H200 = (
 )
 ONE_EACH = (RTX_3070, RTX_4090, A100, RTX_3060, H200)
 MIXED = (RTX_3070,) * 30 + (RTX_4090,) * 10 + (A100,) * 10 + (H100,) * 6 + (RTX_3060,) * 4
-DATASET = Path(__file__).parents[1] / "data" / "h200"
 BATCHES = (8, 16, 32, 64)
 DISTURBED = 0.03
 LAUNCHES = {NAIVE: {"forward": 8, "backward": 14}, FLASH2: {"forward": 1, "backward": 3}}
@@ -50,41 +50,7 @@ LAUNCH_SECONDS = 6e-6
 VERSIONS = {"2.6": 0.6, "2.5": 0.25, "2.4": 0.1, "2.3": 0.05}
 
 Run = tuple[str, Shape]
-Runs = dict[Run, Result]
-Class = dict[str, Submission]
-
-
-def with_times(result: Result, factors: Mapping[str, float]) -> Result:
-    """The file with its times multiplied, and the rates that follow."""
-    seconds = {name: result.numbers.seconds[name] * factors[name] for name in PASSES}
-    seconds["forward_backward"] = sum(seconds.values())
-    work = {k: result.numbers.rates[k] * s for k, s in result.numbers.seconds.items()}
-    rates = {name: work[name] / value for name, value in seconds.items()}
-    return replace(result, numbers=replace(result.numbers, seconds=seconds, rates=rates))
-
-
-@cache
-def recorded() -> list[Runs]:
-    """The lab's runs as recorded on an H200: by the course's protocol, and by each process."""
-    found: dict[str, list[Result]] = defaultdict(list)
-    for entry in read_dataset(DATASET).entries:
-        protocol = entry.protocol["name"]
-        if entry.run.implementation in (NAIVE, FLASH2) and protocol != "counters":
-            read = read_result(entry.path.read_bytes())
-            assert read.claim
-            declared = of_record(read.claim)
-            result = replace(Result.of(entry.path.name, read, declared), claim=None)
-            found[f"{protocol} {declared.describe()}"].append(result)
-    sittings: list[Runs] = [{}, {}, {}, {}]
-    for key, results in found.items():
-        first = results[0].declaration
-        assert first.implementation and first.shape
-        if f"lab5 {first.describe()}" in found:  # one of the lab's
-            for sitting, result in zip(
-                sittings[:1] if key.startswith("lab5") else sittings[1:], results, strict=False
-            ):
-                sitting[first.implementation, first.shape] = result
-    return sittings
+Class = dict[str, Handed]
 
 
 @cache
@@ -105,21 +71,25 @@ def seconds_of(run: Run, name: str, device: Device) -> float:
     return pattern(device.name, run, name, 0.05) * max(computing, moving) + launches
 
 
+def run_of(own: Handed, name: str) -> Run:
+    """The implementation and shape of a file."""
+    run = own.runs[name]
+    return run.implementation, Shape.of(run)
+
+
 @cache
-def usual(named: str) -> Runs:
+def usual(named: str) -> Handed:
     """The lab's runs as a GPU usually has them, with the memory that they hold there."""
-    device, found = find_device(named), {}
+    device, own = find_device(named), lab()
     assert device is not None
-    for run, result in recorded()[0].items():
-        seconds = result.numbers.seconds
-        made = with_times(result, {n: seconds_of(run, n, device) / seconds[n] for n in PASSES})
-        memory = costs.flash2_peak_memory(run[1])
-        if run[0] == NAIVE:
-            memory = costs.naive_peak_memory(run[1], device.cublas_workspaces or 0)
-        numbers = replace(made.numbers, peak_mib=memory / costs.MIB)
-        declared = replace(made.declaration, device_name=named)
-        found[run] = replace(made, numbers=numbers, declaration=declared)
-    return found
+    for name in own.documents:
+        run = run_of(own, name)
+        for passed in PASSES:
+            factor = seconds_of(run, passed, device) / own.seconds(name, passed)
+            own.rescale(name, factor, [passed])
+        own.documents[name][MEMORY] = memory_of(*run, device.cublas_workspaces or 0)
+    own.name_device(named)
+    return own
 
 
 @dataclass(frozen=True)
@@ -143,38 +113,31 @@ class Machine:
         )
 
 
-def student(named: str, chance: random.Random, machine: Machine | None = None) -> Runs:
+def student(named: str, chance: random.Random, machine: Machine | None = None) -> Handed:
     """One student's independent measurements."""
     on = machine or Machine.any_of(chance)
     wave = [chance.gauss(0, 1.5) for _ in range(4)]
     phase = chance.uniform(0, 2 * math.pi)
-    runs = {}
-    for run, result in usual(named).items():
+    own = copy.deepcopy(usual(named))
+    for file in own.documents:
+        run = run_of(own, file)
         shape = run[1]
         sizes = (shape.batch_size, shape.seq_len, shape.num_heads, shape.emb_dim)
         along = sum(w * math.log(size) for w, size in zip(wave, sizes, strict=True))
         common = 0.4 * chance.gauss(0, 1) + 0.4 * math.sqrt(2) * math.sin(phase + along)
-        factors = {}
         for name in PASSES:
-            trend = on.slope * math.log(result.numbers.seconds[name] / 1e-3)
+            trend = on.slope * math.log(own.seconds(file, name) / 1e-3)
             trend += on.offset * (name == "backward")
             noise = on.scatter * (common + 0.82 * chance.gauss(0, 1))
             disturbed = chance.uniform(1.5, 4) if chance.random() < DISTURBED else 1
             version = pattern(on.version + named, run, name, 0.01)
-            factors[name] = version * on.level * math.exp(trend + noise) * disturbed
-        runs[run] = with_times(result, factors)
-    return runs
+            own.rescale(file, version * on.level * math.exp(trend + noise) * disturbed, [name])
+    return own
 
 
-def of_students(students: Iterable[Runs]) -> Class:
-    """A class of these students' results."""
-    return {f"s{i:03}": submission_of(f"s{i:03}", runs) for i, runs in enumerate(students)}
-
-
-def submission_of(name: str, runs: Runs) -> Submission:
-    """A student's submission, of the device that the files name."""
-    results = tuple(runs.values())
-    return Submission(name, results, (), results[0].declaration.device_name)
+def of_students(students: Iterable[Handed]) -> Class:
+    """A class of these students."""
+    return {f"s{i:03}": own for i, own in enumerate(students)}
 
 
 def made(devices: Sequence[str], chance: random.Random) -> Class:
@@ -189,11 +152,10 @@ def one_gpu(count: int, chance: random.Random) -> Class:
 
 def undeclared(chance: random.Random) -> Class:
     """A class of several GPUs that are not named."""
-    runs = [student(named, chance) for named in MIXED]
-    return of_students(
-        {k: replace(r, declaration=replace(r.declaration, device_name=None)) for k, r in x.items()}
-        for x in runs
-    )
+    own = made(MIXED, chance)
+    for handed in own.values():
+        handed.name_device("")
+    return own
 
 
 def real(chance: random.Random) -> Class:
@@ -227,7 +189,7 @@ CLASSES: dict[str, Callable[[random.Random], Class]] = {
 
 def alarms(own: Class) -> list[Line]:
     """What all checks say against a class."""
-    checked = [check_alone(submission) for submission in own.values()]
+    checked = [check_alone(handed.submission(name)) for name, handed in own.items()]
     lines = grade_checked(checked, (), "", {}).lines
     return [line for line in lines if line.verdict in ("fail", "warn")]
 
@@ -250,94 +212,84 @@ def count_honest(classes: int, first: int) -> None:
               f"{taken:.0f} s", flush=True)  # fmt: skip
 
 
-# Cheats: each alters eve's own runs, with those of somebody in the class
+# Cheats: what eve hands in, by her own measurements, the class, and the one whom she copies
 
-Cheat = Callable[[Runs, Class, str, random.Random], None]
+Cheat = Callable[[Handed, Class, str, random.Random], Handed]
 
 
 def jittered(jitter: float, level: float = 1.0) -> Cheat:
     """A copy of which every time is changed by up to `jitter` either way."""
+    return lambda own, others, source, chance: others[source].jittered(jitter, chance, level)
 
-    def cheat(runs: Runs, own: Class, source: str, chance: random.Random) -> None:
-        for key, result in zip(runs, own[source].results, strict=True):
-            factors = {n: level * (1 + chance.uniform(-jitter, jitter)) for n in PASSES}
-            runs[key] = with_times(result, factors)
 
-    return cheat
+def _computed(sources: Sequence[Handed], law: Callable[..., float]) -> Handed:
+    """Times that a law gives of others', in seconds."""
+    made = copy.deepcopy(sources[0])
+    for name in made.documents:
+        made.derive(name, law, *(own.documents[name] for own in sources))
+    return made
 
 
 def computed_of(law: Callable[[float], float]) -> Cheat:
-    """A copy of which every time is a function of the source's, in seconds."""
-
-    def cheat(runs: Runs, own: Class, source: str, chance: random.Random) -> None:
-        for key, result in zip(runs, own[source].results, strict=True):
-            seconds = result.numbers.seconds
-            runs[key] = with_times(result, {n: law(seconds[n]) / seconds[n] for n in PASSES})
-
-    return cheat
+    """A copy of which every time is a function of the source's."""
+    return lambda own, others, source, chance: _computed([others[source]], law)
 
 
 def mean_of(mean: Callable[..., float], count: int) -> Cheat:
     """Means of so many others' times."""
-
-    def cheat(runs: Runs, own: Class, source: str, chance: random.Random) -> None:
-        others = chance.sample([submission.results for submission in own.values()], count)
-        for key, *results in zip(runs, *others, strict=True):
-            seconds = [result.numbers.seconds for result in results]
-            factors = {n: mean(*(s[n] for s in seconds)) / seconds[0][n] for n in PASSES}
-            runs[key] = with_times(results[0], factors)
-
-    return cheat
+    return lambda own, others, source, chance: _computed(
+        chance.sample([*others.values()], count), mean
+    )
 
 
-def scaled(factor: float, keys: Callable[[Runs, random.Random], Iterable[Run]]) -> Cheat:
+def scaled(factor: float, files: Callable[[Handed, random.Random], Iterable[str]]) -> Cheat:
     """Some of the own times multiplied."""
 
-    def cheat(runs: Runs, own: Class, source: str, chance: random.Random) -> None:
-        for key in keys(runs, chance):
-            runs[key] = with_times(runs[key], dict.fromkeys(PASSES, factor))
+    def cheat(own: Handed, others: Class, source: str, chance: random.Random) -> Handed:
+        for name in files(own, chance):
+            own.rescale(name, factor)
+        return own
 
     return cheat
 
 
-def one_run(runs: Runs, chance: random.Random) -> list[Run]:
+def one_run(own: Handed, chance: random.Random) -> list[str]:
     """One run of at least 1 ms."""
-    return [chance.choice([k for k, r in runs.items() if r.numbers.seconds["forward"] > 1e-3])]
+    return [chance.choice([n for n in own.documents if own.seconds(n, "forward") > 1e-3])]
 
 
-def one_experiment(runs: Runs, chance: random.Random) -> list[Run]:
+def one_experiment(own: Handed, chance: random.Random) -> list[str]:
     """The batch sizes of one implementation."""
-    implementation = chance.choice((NAIVE, FLASH2))
-    return [(implementation, Shape(b, 512, 32, 2048, True)) for b in BATCHES]
+    implementation = chance.choice((NAIVE, FLASH2)).lower()
+    return [f"{implementation}-b{b}-n512-h32-e2048-causal" for b in BATCHES]
 
 
-def everything(runs: Runs, chance: random.Random) -> list[Run]:
+def everything(own: Handed, chance: random.Random) -> list[str]:
     """All runs."""
-    return [*runs]
+    return [*own.documents]
 
 
 def computed(
-    targets: Mapping[Run, Sequence[Run]], mean: Callable[..., float], jitter: float = 0.0
+    targets: Mapping[str, Sequence[str]], mean: Callable[..., float], jitter: float = 0.0
 ) -> Cheat:
     """Runs whose times are computed from those of other own runs."""
 
-    def cheat(runs: Runs, own: Class, source: str, chance: random.Random) -> None:
-        for key, sources in targets.items():
-            factors = {}
-            for name in PASSES:
-                values = [runs[other].numbers.seconds[name] for other in sources]
-                wanted = mean(*values) * (1 + chance.uniform(-jitter, jitter))
-                factors[name] = wanted / runs[key].numbers.seconds[name]
-            runs[key] = with_times(runs[key], factors)
+    def cheat(own: Handed, others: Class, source: str, chance: random.Random) -> Handed:
+        def jittered(*seconds: float) -> float:
+            return mean(*seconds) * (1 + chance.uniform(-jitter, jitter))
+
+        for name, sources in targets.items():
+            own.derive(name, jittered, *map(own.document, sources))
+        return own
 
     return cheat
 
 
 CAUSAL = {
-    (FLASH2, Shape(16, n, 32, 2048, True)): [(FLASH2, Shape(16, n, 32, 2048, False))]
+    f"flash2-b16-n{n}-h32-e2048-causal": [f"flash2-b16-n{n}-h32-e2048-full"]
     for n in (256, 512, 1024)
 }
-_, LOW, MIDDLE, HIGH = ((NAIVE, Shape(b, 512, 32, 2048, True)) for b in BATCHES)
+_, LOW, MIDDLE, HIGH = (f"pytorch-b{b}-n512-h32-e2048-causal" for b in BATCHES)
 BETWEEN = {MIDDLE: [LOW, HIGH]}
 CHEATS: dict[str, Cheat] = {
     "an exact copy": jittered(0.0),
@@ -377,14 +329,12 @@ def count_cheats(classes: int, first: int) -> None:
             chance = random.Random(seed)
             own = one_gpu(25, chance)
             source = chance.choice([*own])
-            named = own[source].device_name
-            assert named
-            runs = student(named, chance)
+            eve = student(own[source].submission(source).device_name or "", chance)
             told: list[dict[tuple[str, str], str]] = []
             for whose in ("eve", source), ("eve",):
-                lines = alarms({**own, "eve": submission_of("eve", runs)})
+                lines = alarms({**own, "eve": eve})
                 told.append({(x.file, x.code): x.verdict for x in lines if x.submission in whose})
-                cheat(runs, own, source, chance)
+                eve = cheat(eve, own, source, chance)
             new = {key: verdict for key, verdict in told[1].items() if key not in told[0]}
             found[next((v for v in ("fail", "warn") if v in new.values()), "missed")] += 1
             codes.update({code for _, code in new})

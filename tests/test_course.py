@@ -23,8 +23,8 @@ from flashlab.plan.importing import import_plan, import_record
 from flashlab.records import read_record
 from flashlab.runs import Run
 from flashlab_grading.arithmetic import check_arithmetic
+from flashlab_grading.causes import sentence
 from flashlab_grading.submissions import read_submission
-from flashlab_grading.wording import sentence
 
 HEADER = "file,impl,batch_size,seq_len,num_heads,emb_dim,causal,device"
 CELLS = ("a.json", "Flash2", "16", "128", "32", "2048", "false", "RTX 3070")

@@ -98,19 +98,15 @@ def test_what_cannot_be_graded_or_verified_is_one_message_that_says_what_to_give
 # Reproduction, on the CPU
 
 
-def test_results_of_a_gpu_are_not_measured_again_on_a_cpu(grader: Any, tmp_path: Path) -> None:
-    folder = tmp_path / "class"
+def test_results_of_other_devices_are_not_measured_again(grader: Any, tmp_path: Path) -> None:
     both = dict.fromkeys(NAMES, (0.001, 0.002))
-    write_submission(folder / "ann\n", both, "NVIDIA GeForce RTX 3070")
-    write_submission(folder / "bob", both, "another machine (8 CPUs)")
-    write_submission(folder / "cem", both, "")
-    order = ("--config", f"submissions={folder}", "reproduce=1")
+    write_submission(tmp_path / "class" / "ann", both, "NVIDIA GeForce RTX 3070")
+    write_submission(tmp_path / "class" / "cem", both, "")
+    order = ("--config", f"submissions={tmp_path / 'class'}", "reproduce=1")
     done = grader.snakemake("--cores", "1", GRADES, *order)
     assert done.returncode != 0
     assert "Measuring" not in done.stdout and "most recent call" not in done.stdout
-    assert "--config: reproduce: results of a GPU cannot be reproduced here" in done.stdout
-    named = "ann\\u000a (NVIDIA GeForce RTX 3070), cem (no device named)"
-    assert f"on the CPU: {named}. Leave out reproduce=" in done.stdout
+    assert "--config: reproduce: no submission has a declared run of 0.3 ms or more" in done.stdout
 
 
 def write_submission(folder: Path, seconds: dict[str, tuple[float, ...]], device: str) -> None:
@@ -126,14 +122,14 @@ def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> N
     """The measurements are kept: submissions are then made to agree with them, or not."""
     folder = tmp_path / "class"
     order = ("--config", f"submissions={folder}", "reproduce=2")
-    write_submission(folder / "ann", dict.fromkeys(NAMES, (0.001, 0.002)), "somewhere (2 CPUs)")
+    here = machine.device_name("cpu")
+    write_submission(folder / "ann", dict.fromkeys(NAMES, (0.001, 0.002)), here)
     said = grader.make(GRADES, *order)
     assert said.count("Measuring") == 2
     assert "reproduce: 2 runs, 2 of them still to be measured" in said
     paths = list(grader.folder.glob("results/local/records/*-b2-n256-h8-e256-*.json"))
     records = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     assert {record["record"]["protocol"]["name"] for record in records} == {"lab5"}
-    here = records[0]["record"]["environment"]["device_name"]
     seconds = {
         record["record"]["run"]["implementation"]: tuple(
             record[name]["time(s)"] for name in ("forward", "backward")
@@ -150,12 +146,12 @@ def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> N
         write_submission(folder / name, scaled, device)
 
     write_scaled("ann", here, 1.5, 0.9)
-    write_scaled("bob", "another machine (8 CPUs)", 0.9, 0.1)
+    write_scaled("bob", "another machine (8 CPUs)", 9, 9)
     assert "Measuring" not in grader.make(GRADES, *order)
     assert of_check(grader, "reproduction") == [
         ("ann", "naive.json", "fail"),
         ("ann", "{flash} 2.json", "pass"),
-        ("bob", "{flash} 2.json", "warn"),
+        ("bob", "", "not_checked"),
     ]
     assert grader.plan() == set(), "the report is as it was"
 
@@ -184,7 +180,7 @@ def anonymous(copy_finished: Callable[..., Any], tmp_path_factory: pytest.TempPa
     return project
 
 
-def test_an_anonymous_report_names_no_machine_is_verified_and_measured_again(
+def test_an_anonymous_report_names_no_machine_and_is_verified(
     grader: Any, abridged: Any, anonymous: Any, tmp_path: Path
 ) -> None:
     boot = machine.boot_id()
@@ -194,15 +190,10 @@ def test_an_anonymous_report_names_no_machine_is_verified_and_measured_again(
     assert not [(name, part) for name, text in found.items() for part in private if part in text]
     assert "anonymous-" in found["records.jsonl.gz"] and "anonymous-" in found["seq_len-runs.csv"]
 
-    for record in grader.folder.glob("results/local/records/*-cpu-*.json"):
-        record.unlink()  # those of the report, or they would stand for new ones
     report = tmp_path / "{my} report's.pdf"  # a name that would break a rule
     shutil.copy(anonymous.pdf, report)
-    done = grader.snakemake("--cores", "1", "verify", "--config", f"pdf={report}", "reproduce=1")
+    done = grader.snakemake("--cores", "1", "verify", "--config", f"pdf={report}")
     said = done.stdout
     assert not [line for line in said.splitlines() if line.startswith("difference: ")], said
     assert "verdict: consistent: its data give this file, byte for byte" in said
-    assert "Measuring" in said
-    # Whether the time is within 25% this time is the machine's; what is said and the status agree.
-    assert "measured again: " in said
-    assert (done.returncode != 0) == ("measured again: fail" in said), said
+    assert done.returncode == 0 and "Measuring" not in said

@@ -4,19 +4,16 @@
 
 import sys
 
-from flashlab_grading.order import keep_order, kept_order, order_grading
+from flashlab_grading.order import kept_order, order_grading
 from flashlab.calls.selection import names_a_target
 
 
 def order_call():
-    """What this call grades and measures again, kept for the jobs that read the rules again."""
+    """What this call grades and measures again."""
     try:
-        ordered = order_grading(PREPARED.config, PLAN_ROOT)
+        return order_grading(PREPARED.config, PLAN_ROOT)
     except call.PREPARATION_ERRORS as error:
         raise WorkflowError(str(error)) from None
-    if CALL.claim.held:
-        keep_order(ordered)
-    return ordered
 
 
 GRADING = order_call() if workflow.is_main_process else kept_order()

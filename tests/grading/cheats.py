@@ -6,7 +6,8 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from grading.conftest import FLASH, LONG, MEMORY, NAIVE
+from grading.conftest import FLASH, LONG, NAIVE
+from planted.classes import MEMORY
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
@@ -92,8 +93,7 @@ def on_a_cpu(own: Any) -> None:
 
 def with_another_label(own: Any) -> None:
     """Twins in FLOPs and memory: (B, H, E) and (B/2, 2H, 2E); a digit is changed, too."""
-    jittered = own.measured(3, lambda chance: 1 + chance.uniform(-5e-8, 5e-8))
-    own.documents["twin.json"] = jittered.document(CAUSAL)
+    own.documents["twin.json"] = own.jittered(5e-8, random.Random(3)).document(CAUSAL)
     own.rows["twin.json"] = ["twin.json", "Flash2", "8", "512", "64", "4096", "true", ""]
 
 
@@ -101,9 +101,7 @@ def from_another(text: str, source: str, factor: float) -> Change:
     """Times that are another run's times a factor."""
 
     def change(own: Any) -> None:
-        for name in PASSES:
-            wanted = factor * own.document(source)[name]["time(s)"]
-            own.rescale(text, wanted / own.document(text)[name]["time(s)"], [name])
+        own.derive(text, lambda seconds: factor * seconds, own.document(source))
 
     return change
 
@@ -113,9 +111,7 @@ def between(mean: Callable[[float, float], float]) -> Change:
 
     def change(own: Any) -> None:
         low, middle, high = (f"pytorch-b{b}-n512-h32-e2048-causal" for b in (16, 32, 64))
-        for name in PASSES:
-            wanted = mean(*(own.document(text)[name]["time(s)"] for text in (low, high)))
-            own.rescale(middle, wanted / own.document(middle)[name]["time(s)"], [name])
+        own.derive(middle, mean, own.document(low), own.document(high))
 
     return change
 

@@ -6,24 +6,21 @@ import copy
 import json
 import math
 import random
+import statistics
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from grading.cheats import CAUSAL, noise, records
-from grading.conftest import H200, MEMORY, grade_folder, graded, measured_again, write_class
+from grading.conftest import grade_folder, graded, measured_again, write_class
+from planted.classes import H200, MEMORY
 
 from flashlab.benchmarks.attention import costs
 from flashlab_grading.copies import LEAST_GROUP
 
 CLASS = 14
-PASSES = ("forward", "backward")
-
-
-def jittered(own: Any, jitter: float, seed: int, level: float = 1.0) -> Any:
-    """The same times, each changed a little."""
-    return own.measured(seed, lambda chance: level * (1 + chance.uniform(-jitter, jitter)))
 
 
 def copies(found: Any) -> dict[str, set[str]]:
@@ -50,7 +47,7 @@ def test_a_jittered_or_scaled_copy_is_found(
     others: int, jitter: float, level: float, code: str, sound: Any, tmp_path: Path
 ) -> None:
     taken = write_class(tmp_path, sound, others)[others // 3]
-    jittered(taken, jitter, 1, level).write(tmp_path / "eve")
+    taken.jittered(jitter, random.Random(1), level).write(tmp_path / "eve")
     found, of, unclear = graded(tmp_path), f"s{others // 3:02}", code == "copies.few"
     verdict = "warn" if code == "copies.likely" else "fail"
     assert copies(found) == (
@@ -75,9 +72,7 @@ def test_times_computed_from_anothers_are_found(
     taken = write_class(tmp_path, sound, CLASS)[3]
     eve = measured_again(sound, 99)
     for name in list(eve.documents)[original:]:
-        for passed in PASSES:
-            times = (own.documents[name][passed]["time(s)"] for own in (taken, eve))
-            eve.rescale(name, LAWS[law](next(times)) / next(times), [passed])
+        eve.derive(name, LAWS[law], taken.documents[name])
     eve.write(tmp_path / "eve")
     found = graded(tmp_path)
     assert copies(found) == {"eve": {"fail s03"}, "s03": {"fail eve"}}
@@ -107,33 +102,27 @@ def test_nothing_declared_hides_equal_times(altered: str, sound: Any, tmp_path: 
     assert copies(graded(tmp_path)) == {"eve": {"fail s03"}, "s03": {"fail eve"}}
 
 
-MEANS: dict[str, tuple[dict[str, float], bool]] = {
-    "weighted": ({"s03": 0.3, "s05": 0.7}, False),
-    "of three": ({"s02": 1 / 3, "s03": 1 / 3, "s05": 1 / 3}, False),
-    "geometric": ({"s03": 0.5, "s05": 0.5}, True),
+MEANS: dict[str, tuple[Callable[..., float], tuple[int, ...]]] = {
+    "weighted": (lambda a, b: 0.3 * a + 0.7 * b, (3, 5)),
+    "of three": (lambda *seconds: statistics.fmean(seconds), (2, 3, 5)),
+    "geometric": (lambda a, b: math.sqrt(a * b), (3, 5)),
 }
 
 
 @pytest.mark.parametrize(("mean", "original"), [*zip(MEANS, (0, 4, 0), strict=True)])
 def test_means_of_others_are_found(mean: str, original: int, sound: Any, tmp_path: Path) -> None:
     """Also where some files are original, and where eve gave the mean away to be copied closely."""
-    weights, geometric = MEANS[mean]
-    submissions = write_class(tmp_path, sound, CLASS)
-    own = {f"s{i:02}": submission for i, submission in enumerate(submissions)}
+    law, places = MEANS[mean]
+    own = write_class(tmp_path, sound, CLASS)
     eve = measured_again(sound, 99)
     for name in list(eve.documents)[original:]:
-        for passed in ("forward", "backward"):
-            times = {s: own[s].documents[name][passed]["time(s)"] for s in weights}
-            mine = eve.documents[name][passed]["time(s)"]
-            made = sum(weight * times[s] for s, weight in weights.items())
-            if geometric:
-                made = math.prod(times[s] ** weight for s, weight in weights.items())
-            eve.rescale(name, made / mine, [passed])
+        eve.derive(name, law, *(own[place].documents[name] for place in places))
     eve.write(tmp_path / "eve")
     found = graded(tmp_path)
     assert found.fails() == {("copies", ""): "copies.average"}
     (line,) = found.lines("fail")
-    assert (line.submission, set(line.params["others"].split("\0"))) == ("eve", set(weights))
+    others = {f"s{place:02}" for place in places}
+    assert (line.submission, set(line.params["others"].split("\0"))) == ("eve", others)
 
 
 def test_a_published_dataset_is_a_source(
@@ -142,7 +131,7 @@ def test_a_published_dataset_is_a_source(
     write_class(tmp_path / "class", sound, 8)
     datasets = {f"data/{name} ({by})" for name in ("h100", "h200") for by in ("lab5", "sampled")}
     assert published.keys() == {*datasets, "the course's slides"}
-    jittered(sound, 1e-5, 5).write(tmp_path / "class" / "eve")
+    sound.jittered(1e-5, random.Random(5)).write(tmp_path / "class" / "eve")
     found = grade_folder(tmp_path / "class", **published)
     told = {
         (line.submission, line.verdict, line.params["other"])
@@ -202,8 +191,8 @@ def test_machines_that_agree_closely_are_accused_of_nothing(
     write_class(tmp_path, sound, others)
     own = kind(sound)
     for seed in range(count):
-        again = own.measured(100 + seed, lambda chance: chance.lognormvariate(0, scatter))
-        again.write(tmp_path / f"u{seed}")
+        again = partial(random.Random(100 + seed).lognormvariate, 0, scatter)
+        own.measured(again).write(tmp_path / f"u{seed}")
     found = graded(tmp_path)
     assert copies(found) == {}
     assert found.of("u0")["copies"] == ("pass" if is_checked else "not_checked")

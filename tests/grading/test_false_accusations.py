@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+import random
 import struct
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from grading.conftest import (
     FLASH,
-    MEMORY,
     NAIVE,
     graded,
     measured_again,
 )
+from planted.classes import MEMORY
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.course.assembling import OpenFolderError, assemble
+from flashlab.course.folder import read_folder
 from flashlab.course.words import PASSES
+from flashlab_grading.files import files_of
 
 Change = Callable[[float], float]
 
@@ -40,8 +45,35 @@ def test_a_runs_csv_may_declare_any_part_of_a_run(named: bool, sound: Any, tmp_p
     sound.write(tmp_path / "ann").joinpath("runs.csv").write_text("\n".join(["file,impl", *rows]))
     found = graded(tmp_path)
     assert found.alarms() == []
-    assert found.of("ann")["identity"] == "pass"
-    assert found.of("ann")["coverage"] == ("pass" if named else "not_checked")
+    verdict = "pass" if named else "not_checked"
+    assert [found.of("ann")[check] for check in ("identity", "coverage")] == [verdict] * 2
+
+
+FULL, CAUSAL = "Flash2 B·H=512 N=512 d=64 full", "Flash2 B·H=256 N=1024 d=64 causal"
+
+
+@pytest.mark.parametrize(
+    ("cells", "code", "possible"),
+    [
+        (",,32,2048,", "identity.open", f"{FULL} | {CAUSAL}"),
+        (",,32,2048,false", "identity.pass_partly", FULL),
+        ("16,,,,", "identity.open", f"{FULL} | {CAUSAL}"),
+        (",512,,,", "identity.pass_partly", FULL),
+    ],
+)
+def test_a_row_that_leaves_several_runs_open_is_not_checked_and_importing_asks(
+    cells: str, code: str, possible: str, sound: Any, tmp_path: Path
+) -> None:
+    """By FLOPs and memory, FlashAttention at (B, N, full) is that at (B/2, 2N, causal)."""
+    folder = tmp_path / "ann"
+    folder.mkdir()
+    folder.joinpath("a.json").write_text(json.dumps(sound.document(FLASH)))
+    header = "file,impl,batch_size,seq_len,num_heads,emb_dim,causal,device"
+    folder.joinpath("runs.csv").write_text(f"{header}\na.json,Flash2,{cells},RTX 3070\n")
+    (line,) = (x for x in graded(tmp_path).grades.lines if x.check == "identity")
+    assert (line.code, line.found) == (code, possible)
+    with pytest.raises(OpenFolderError) if code == "identity.open" else nullcontext():
+        assemble(read_folder(files_of(str(folder))), ["Flash2"])
 
 
 # Names
@@ -261,7 +293,8 @@ def test_disturbed_times_of_honest_submissions_fail_nothing(sound: Any, tmp_path
     """One time in fifty takes three times as long."""
     for seed in range(20):
         own = measured_again(sound, seed)
-        own = own.measured(7 + seed, lambda chance: 3.0 if chance.random() < 0.02 else 1.0)
+        factors = random.Random(7 + seed).choices((3.0, 1.0), (0.02, 0.98), k=100)
+        own = own.measured(iter(factors).__next__)
         own.write(tmp_path / f"s{seed:02}")
     found = graded(tmp_path)
     assert found.fails() == {}

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from grading.cheats import FLASH, Change, declared, held, rescaled, times
 from grading.conftest import (
-    H200,
     LONG,
     OWN_CHECKS,
     graded,
     measured_again,
 )
+from planted.classes import H200
 from planted.course import course_result, write_results
 
 from flashlab.benchmarks.attention import costs

@@ -6,24 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.config import ConfigError
+from flashlab.benchmarks.implementations import find_implementations
+from flashlab.config import ConfigError, read_layer, resolve_config
 from flashlab_grading.files import find_submissions
 from flashlab_grading.model import GradingError
-from flashlab_grading.order import Ordered, keep_order, kept_order, order_grading
+from flashlab_grading.order import Ordered, kept_order, order_grading
 
 
 def test_a_job_that_reads_the_rules_again_grades_what_its_call_ordered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    config = resolve_config([read_layer(root / "tests" / "tiny.yaml")], find_implementations())
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError):
-        kept_order()
-    for ordered in (
-        Ordered(),
-        Ordered("submissions", "results/grading/submissions.json", {"a.json": {"run": {}}}, ("a",)),
-    ):
-        keep_order(ordered)
-        assert kept_order() == ordered
+    assert kept_order() == Ordered()
+    Path("lab5.pdf").touch()
+    ordered = order_grading({**config, "pdf": "lab5.pdf"}, Path())
+    assert (ordered.kind, ordered.orders, ordered.records) == ("pdf", {}, [])
+    assert kept_order() == ordered
+    assert order_grading(config, Path()) == Ordered() == kept_order()
 
 
 def test_a_call_that_grades_nothing_orders_nothing(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from flashlab_grading.reproduction import (
     check_reproduction,
     measured_of,
 )
-from flashlab_grading.sample import choose, is_from_gpu
+from flashlab_grading.sample import choose
 
 HERE = "NVIDIA GeForce RTX 3070"
 SHAPE = Shape(4, 256, 8, 512, True)
@@ -53,6 +53,7 @@ COMPARED: dict[str, tuple[Result, list[Measured], str]] = {
     **{f"× {x}": (result("Flash2", 0.01 * x), AGAIN, "pass pass") for x in (1.0, 1.24, 0.76)},
     **{f"× {x}": (result("Flash2", 0.01 * x), AGAIN, "fail fail") for x in (1.26, 0.74, 9.0)},
     "a device that is not said": (result("Flash2", 0.01, None), AGAIN, "not_checked none_sampled"),
+    "another device": (result("Flash2", 0.01, "NVIDIA H200"), AGAIN, "not_checked none_sampled"),
     "another run": (result("Pytorch", 0.01), AGAIN, "not_checked none_sampled"),
     "launches": (result("Flash2", 5e-5), [measured("Flash2", 1e-4)], "not_checked too_short"),
     "not measured": (FLASH, [measured("Flash2", 0, "oom")], "not_checked not_measured"),
@@ -66,19 +67,6 @@ COMPARED: dict[str, tuple[Result, list[Measured], str]] = {
 def test_on_the_same_device_times_agree_within_a_quarter(compared: str) -> None:
     handed, again, expected = COMPARED[compared]
     assert verdicts([handed], again) == [(*expected.split(),)]
-
-
-@pytest.mark.parametrize(
-    ("factor", "expected"),
-    [(1.0, "not_checked ratio_agrees"), (2.5, "not_checked ratio_agrees"),
-     (4.0, "warn ratio_differs"), (0.2, "warn ratio_differs")],
-)  # fmt: skip
-def test_on_another_device_only_ratios_are_compared_and_prove_nothing(
-    factor: float, expected: str
-) -> None:
-    results = [result("Pytorch", 0.5 * factor, "NVIDIA H200"), result("Flash2", 0.1, "NVIDIA H200")]
-    found = verdicts(results, [measured("Pytorch", 0.05), *AGAIN])
-    assert found == [(*expected.split(),)]
 
 
 @pytest.mark.parametrize(
@@ -101,15 +89,10 @@ def test_the_sample_is_the_same_for_a_seed_and_another_for_another() -> None:
     assert choose([results], HERE, 5, 2) != first
 
 
-def test_the_sample_holds_both_implementations_where_only_ratios_can_be_compared() -> None:
-    chosen = choose([[result("Flash2", 0.01, "NVIDIA H200")]], HERE, 1, 0)
-    assert chosen == [("Flash2", SHAPE), ("Pytorch", SHAPE)]
-
-
-def test_launches_and_unknown_kernels_are_not_sampled_if_there_is_anything_else() -> None:
+def test_launches_unknown_kernels_and_other_devices_are_not_sampled() -> None:
     results = [result("Flash2", 1e-5, n=64), result("Flash2", 0.01), result("Mystery", 0.01)]
-    assert choose([results], HERE, 1, 0) == [("Flash2", SHAPE)]
-    assert len(choose([results], HERE, 9, 0)) == 2
+    results += [result("Pytorch", 0.01, device) for device in ("NVIDIA H200", None)]
+    assert choose([results], HERE, 9, 0) == [("Flash2", SHAPE)]
 
 
 def test_suspicious_submissions_are_sampled_first_and_the_others_by_the_seed() -> None:
@@ -119,18 +102,3 @@ def test_suspicious_submissions_are_sampled_first_and_the_others_by_the_seed() -
         chosen = choose([suspicious, others], HERE, 3, seed)
         assert {shape.seq_len for _, shape in chosen[:2]} == {320, 640}
     assert len({choose([suspicious, others], HERE, 3, seed)[2] for seed in range(9)}) > 1
-
-
-@pytest.mark.parametrize(
-    ("implementation", "device", "expected"),
-    [
-        ("Flash2", HERE, True),
-        ("Flash2", None, True),  # the course's script needs one
-        ("Flash2", "AMD EPYC (2 CPUs)", False),
-        ("Mystery", HERE, False),  # never sampled
-    ],
-)
-def test_results_of_a_gpu_are_told_by_their_device(
-    implementation: str, device: str | None, expected: bool
-) -> None:
-    assert is_from_gpu(result(implementation, 0.01, device)) == expected

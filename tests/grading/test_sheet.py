@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import copy
 import csv
-import json
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from grading.conftest import FLASH, Handed, measured_again
+from grading.conftest import FLASH, graded, measured_again
 from pdf import pages
+from planted.classes import Handed
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
-from flashlab_grading.sheets import to_html, write_pages
-from flashlab_grading.stage import write_stage
+from flashlab_grading.model import Line
+from flashlab_grading.sheets import to_html, write_pages, write_stage
 
 Change = Callable[[Any], None]
 
@@ -70,63 +72,69 @@ def write_class(folder: Path, sound: Any) -> None:
         own.write(folder / name)
 
 
-def graded_document(folder: Path, output: Path) -> dict[str, Any]:
-    order = {"submissions": str(folder), "device": None, "seed": 0, "measured": []}
-    write_json(output / "order.json", {**order, "languages": ["zh_TW", "en"], "here": "a CPU"})
-    paths = [output / name for name in ("order.json", "grades.csv", "summary.csv", "grades.json")]
-    write_stage(*paths)
-    document: dict[str, Any] = json.loads(paths[-1].read_text(encoding="utf-8"))
-    return document
+ORDER = {"device": None, "seed": 0, "measured": [], "languages": ["zh_TW", "en"], "here": "a CPU"}
 
 
-def test_a_class_of_26_is_four_pages_with_the_most_pressing_first(
+def rows_of(html: str) -> list[str]:
+    """The submissions in the table of the class, in its order."""
+    return re.findall(r"<tr>\n<td>(.*)</td>", html.partition("<tfoot>")[0])
+
+
+def details_of(html: str) -> dict[str, str]:
+    """What is said of each submission in which not everything passed."""
+    parts = re.split(r'<div class="submission">\n<h3>(.*)</h3>', html)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_a_class_of_26_is_told_by_causes_with_the_most_pressing_first(
     sound: Any, tmp_path: Path
 ) -> None:
     write_class(tmp_path / "class", sound)
-    document = graded_document(tmp_path / "class", tmp_path)
-    write_pages(tmp_path / "grades.json", tmp_path / "grades.pdf")
+    grades = graded(tmp_path / "class").grades
+    write_pages(tmp_path / "grades.pdf", grades, ORDER)
     assert len(pages(tmp_path / "grades.pdf")) <= 4
-    ordered = [row["submission"] for row in document["submissions"]]
+    html = to_html(grades, ORDER)
+    ordered = rows_of(html)
     assert set(ordered[:6]) == {"labels", "fast", "broken", "s09", "s10", "s11"}
     assert ordered[6:8] == ["missing", "slow"]
-    pairs = [["s09", "s10"], ["s09", "s11"], ["s10", "s11"]]
-    assert [pair["names"] for pair in document["pairs"]] == pairs
-    told = {detail["submission"]: detail["causes"] for detail in document["details"]}
-    (labels,) = told["labels"]
-    assert "exchanged in 36 of 36 files" in labels["message"]["en"]
-    assert len(labels["examples"]) == 3 and all(e["found"] for e in labels["examples"])
-    (missing,) = told["missing"]
-    assert missing["check"] == "coverage"
-    assert "number of heads (Pytorch, Flash2)" in missing["message"]["en"]
-    assert [cause["check"] for cause in told["broken"]] == ["arithmetic"]
-    assert "9 of 36 files" in told["broken"][0]["message"]["en"]
-    html = to_html(document)
+    pairs = re.findall(r"<strong>(s\d\d · s\d\d)</strong>", html)
+    assert pairs == ["s09 · s10", "s09 · s11", "s10 · s11"]
     assert "1 of 36 checked" in html and "已檢核 1/36" in html
+    told = details_of(html)
+    assert "exchanged in 36 of 36 files" in told["labels"]
+    assert len(re.findall(r'class="example"><strong>.*?</strong> → .', told["labels"])) == 3
+    assert "number of heads (Pytorch, Flash2)" in told["missing"]
+    assert "9 of 36 files" in told["broken"]
+    assert told["broken"].count('class="cause"') == 1 and "Arithmetic" in told["broken"]
+
+
+def test_the_stage_writes_a_row_for_each_line_and_submission(sound: Any, tmp_path: Path) -> None:
+    for seed, name in enumerate(("missing", "undeclared")):
+        own = measured_again(sound, seed)
+        FAULTS[name](own)
+        own.write(tmp_path / "class" / name)
+    write_json(tmp_path / "order.json", {**ORDER, "submissions": str(tmp_path / "class")})
+    names = ("order.json", "grades.csv", "summary.csv", "grades.pdf")
+    write_stage(*(tmp_path / name for name in names))
+    assert pages(tmp_path / "grades.pdf")
     rows = csv.DictReader((tmp_path / "grades.csv").open(encoding="utf-8", newline=""))
     row = next(row for row in rows if (row["submission"], row["verdict"]) == ("missing", "fail"))
     assert "is missing" in row["message.en"] and "缺少" in row["message.zh_TW"]
     assert "not_checked (1/36)" in (tmp_path / "summary.csv").read_text()
 
 
-def test_names_that_look_alike_are_told_apart_on_the_sheet(sound: Any, tmp_path: Path) -> None:
-    for seed, name in enumerate(("ann", "\u0430nn")):
+def test_others_texts_are_safe_wherever_they_are_shown(sound: Any, tmp_path: Path) -> None:
+    """Names of submissions, files and devices, and what stands in a file."""
+    hostile = "<i>\u202e"
+    for seed, name in enumerate((f"a{hostile}", f"b{hostile}")):
         own = measured_again(sound, seed // 2)  # copies of one another
-        own.write(tmp_path / "class" / name)
-    document = graded_document(tmp_path / "class", tmp_path)
-    assert {row["submission"] for row in document["submissions"]} == {"ann", "\\u0430nn"}
-    (pair,) = document["pairs"]
-    assert set(pair["names"]) == {"ann", "\\u0430nn"}
-    said = [cause["message"]["en"] for own in document["details"] for cause in own["causes"]]
-    assert any("those of \\u0430nn as only copies do" in text for text in said)
-    assert "\\u0430nn" in (tmp_path / "summary.csv").read_text(encoding="utf-8")
-
-
-def test_a_kernel_that_the_grader_lacks_is_said_on_the_sheet(sound: Any, tmp_path: Path) -> None:
-    for row in list(sound.rows.values())[:2]:
-        row[1] = "Mine"
-    sound.write(tmp_path / "class" / "ann")
-    document = graded_document(tmp_path / "class", tmp_path)
-    notes = [note for own in document["details"] for note in own["notes"]]
-    assert [note["message"]["en"] for note in notes] == [
-        "Cannot be measured again here, because these kernels are not in kernels/: Mine."
-    ]
+        own.name_device(f"CPU{hostile}")
+        own.rows[own.file(FLASH)][1] = f"Mine{hostile}"
+        own.documents[f"z{hostile}.json"] = {"forward": hostile}
+        own.write(tmp_path / name)
+    found = graded(tmp_path).grades
+    loose = Line("warn", "form.loose", f"l{hostile}")
+    html = to_html(replace(found, lines=(loose, *found.lines)), {**ORDER, "measured": [1]})
+    assert "<i>" not in html and "\u202e" not in html
+    shown = {*re.findall(r"(\w+)&lt;i&gt;\\u202e", html)}
+    assert shown >= {"a", "b", "CPU", "z", "l"}

@@ -10,8 +10,8 @@ import pytest
 import flashlab_grading
 from flashlab import course, untrusted
 from flashlab.telling.catalogs import messages
+from flashlab_grading.causes import DOMAIN, domain_of
 from flashlab_grading.model import BADGES, CHECKS, VERDICTS
-from flashlab_grading.wording import DOMAIN, domain_of
 
 FOLDERS = [Path(package.__file__).parent for package in (flashlab_grading, course)]
 FILES = [*(file for folder in FOLDERS for file in folder.glob("*.py")), Path(untrusted.__file__)]

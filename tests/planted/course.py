@@ -12,9 +12,6 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course.runs_csv import RUNS_CSV_COLUMNS
 
-Handed = tuple[str, Shape, Mapping[str, Any]]
-"""An implementation, its shape and its result."""
-
 
 def course_result(
     shape: Shape, forward: float = 2e-4, backward: float = 5e-4, mib: float = 12.5
@@ -52,8 +49,10 @@ def write_rows(folder: Path, rows: list[list[str]]) -> None:
         csv.writer(file).writerows([[*RUNS_CSV_COLUMNS, "device"], *rows])
 
 
-def write_results(folder: Path, results: Mapping[str, Handed], device: str) -> None:
-    """Results by their file names, all declared to be of one device."""
+def write_results(
+    folder: Path, results: Mapping[str, tuple[str, Shape, Mapping[str, Any]]], device: str
+) -> None:
+    """An implementation, its shape and its result by file names, all declared of one device."""
     folder.mkdir(parents=True)
     for name, (_, _, document) in results.items():
         folder.joinpath(name).write_text(json.dumps(document), encoding="utf-8")

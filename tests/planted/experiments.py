@@ -20,6 +20,7 @@ from flashlab.files import read_json, write_json
 from flashlab.plan.plan_files import records_file, sweep_file
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run
+from flashlab.statistics import Floats
 
 SHAPE = Shape(batch_size=2, seq_len=64, num_heads=4, emb_dim=64, causal=False)
 """The shape that is planted where nothing else is stated."""
@@ -28,11 +29,23 @@ SIZES = (128, 256, 512, 1024)
 ITEMS = (8, 16, 32, 64, 128)
 
 
+SLOW_SHARE, SLOW = 0.05, 1.2
+"""The share of calls that are slow on a real machine, and by how much."""
+
+
+def call_times(random: np.random.Generator, median: float, count: int, spread: float) -> Floats:
+    """Times of calls, some of which are slow, around a median that holds without these."""
+    slow = np.where(random.random(count) < SLOW_SHARE, SLOW, 1.0)
+    times: Floats = median * random.lognormal(sigma=spread, size=count) * slow
+    return times
+
+
 def noisy(median: float, count: int = 40, spread: float = 0.01) -> list[float]:
-    """Samples around a median, with 5% slow ones as a real machine gives them."""
-    random = np.random.default_rng(int(median * 1e12))
-    slow = np.where(random.random(count) < 0.05, 1.2, 1.0)
-    return [float(x) for x in median * random.lognormal(sigma=spread, size=count) * slow]
+    """Samples around a median, the same for the same one."""
+    found: list[float] = call_times(
+        np.random.default_rng(int(median * 1e12)), median, count, spread
+    ).tolist()
+    return found
 
 
 def _contents(cell: Any, processes: int = 1) -> Iterator[dict[str, Any]]:

@@ -46,8 +46,7 @@ FUNCTIONS = {
     "hw4": "flashlab.hw4.program:print_program",
     "hw4-cases": "flashlab.hw4.cases:write_cases",
     "hw4-judge": "flashlab.hw4.judge:judge",
-    "grade": "flashlab_grading.stage:write_stage",
-    "grades-pdf": "flashlab_grading.sheets:write_pages",
+    "grade": "flashlab_grading.sheets:write_stage",
     "verify": "flashlab_grading.verification:verify",
     "selfcheck": "flashlab_grading.selfcheck:self_check",
 }
@@ -354,11 +353,7 @@ def make_parser() -> argparse.ArgumentParser:
     option("--order", **PATH, help="what to grade, JSON")
     option("--grades", **PATH, help="CSV file to write")
     option("--summary", **PATH, help="CSV file to write")
-    option("--document", **PATH, help="the pages' content to write")
-
-    option = add("grades-pdf", "Render the grades as a PDF.")
-    option("--document", **PATH, help="the pages' content")
-    option("--output", **PATH, help="PDF to write")
+    option("--pdf", **PATH, help="PDF to write")
 
     option = add(
         "verify",

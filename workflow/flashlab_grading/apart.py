@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import pickle
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -54,35 +53,32 @@ class Apart(Generic[T]):
         output.close()
         self._seconds, self._ends = most_seconds, time.monotonic() + most_seconds
         self._most = self._memory() + MAX_MEMORY
-        self._limit = ""
+        self._limit = f"{MAX_MEMORY // 1024**2} MiB"  # also of what ends without an answer
 
     def _memory(self) -> int:
         with suppress(psutil.NoSuchProcess):
             return int(psutil.Process(self._process.pid).memory_info().rss)
         return 0
 
-    def is_done(self, seconds: float = 0.0) -> bool:
-        """True once it has ended, or been ended; waits for that so long at most."""
-        if self._limit or self._input.poll(seconds):
-            return True
-        if time.monotonic() > self._ends:
-            self._limit = f"{self._seconds:g} s"
-        elif self._memory() > self._most:
-            self._limit = f"{MAX_MEMORY // 1024**2} MiB"
-        if self._limit:
+    def _hold(self) -> None:
+        """End it if it is beyond its bounds."""
+        is_late = time.monotonic() > self._ends
+        if is_late or self._memory() > self._most:
+            self._limit = f"{self._seconds:g} s" if is_late else self._limit
             self._process.kill()
-        return bool(self._limit)
 
-    def result(self) -> T:
-        """The function's result or error; LimitError if it took too much or was killed."""
+    def result(self, beside: Iterable[Apart[T]] = ()) -> T:
+        """The function's result or error; LimitError if it took too much or was killed.
+
+        Those that run `beside` it are held within their bounds meanwhile.
+        """
         try:
-            while not self.is_done(POLL_SECONDS):
-                pass
-            if self._limit:
-                raise LimitError(self._limit)
+            while not self._input.poll(POLL_SECONDS):
+                for child in (self, *beside):
+                    child._hold()
             found: T | Exception = pickle.loads(self._input.recv_bytes())
         except EOFError:
-            raise LimitError(f"{MAX_MEMORY // 1024**2} MiB") from None
+            raise LimitError(self._limit) from None
         finally:
             self._process.kill()
             self._process.join()
@@ -96,20 +92,6 @@ def _check(folder: str, name: str, device: str | None, nonce: str | None) -> Che
     return check_alone(read_submission(folder, name, device), nonce)
 
 
-def _next(running: deque[tuple[str, Apart[CheckedSubmission]]]) -> CheckedSubmission:
-    """The result of the first; all of them are held within their bounds meanwhile."""
-    while not running[0][1].is_done(POLL_SECONDS):
-        for _, child in running:
-            child.is_done()
-    name, child = running.popleft()
-    try:
-        return child.result()
-    except LimitError as error:
-        params = {"limit": str(error)}
-        line = Line("fail", "form.budget", params=params, submission=name)
-        return check_alone(Submission(name, (), (line,)))
-
-
 def check_apart(
     folder: str, names: Iterable[str], device: str | None, nonce: str | None = None
 ) -> Iterator[CheckedSubmission]:
@@ -117,11 +99,20 @@ def check_apart(
 
     `device` is the class's device, `nonce` the grader's word, where there are any.
     """
-    running: deque[tuple[str, Apart[CheckedSubmission]]] = deque()
+    running: dict[str, Apart[CheckedSubmission]] = {}
     slots = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+    def first() -> CheckedSubmission:
+        name = next(iter(running))
+        try:
+            return running.pop(name).result(running.values())
+        except LimitError as error:
+            line = Line("fail", "form.budget", params={"limit": str(error)}, submission=name)
+            return check_alone(Submission(name, (), (line,)))
+
     for name in names:
         if len(running) == slots:
-            yield _next(running)
-        running.append((name, Apart(MAX_SECONDS, _check, folder, name, device, nonce)))
+            yield first()
+        running[name] = Apart(MAX_SECONDS, _check, folder, name, device, nonce)
     while running:
-        yield _next(running)
+        yield first()

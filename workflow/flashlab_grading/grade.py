@@ -60,6 +60,11 @@ class CheckedSubmission:
     points: list[Point]
 
 
+def _unrefuted(results: Iterable[Result], lines: Iterable[Line]) -> list[Result]:
+    failed = {line.file for line in lines if line.verdict == "fail"}
+    return [result for result in results if result.name not in failed]
+
+
 def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubmission:
     """Run every check that needs no other submission; `nonce` is the grader's word, if any."""
     lines = list(submission.lines)
@@ -78,12 +83,8 @@ def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubm
     lines += of_identity
     physics = [check_physics(result, candidates[result.name]) for result in computed]
     lines += physics
-    refuted, impossible = (
-        {line.file for line in checked if line.verdict == "fail"}
-        for checked in (of_identity, physics)
-    )
-    identified = [result for result in computed if result.name not in refuted]
-    sound = [result for result in identified if result.name not in impossible]
+    identified = _unrefuted(computed, of_identity)
+    sound = _unrefuted(identified, physics)
     points = list(settled_points(sound, candidates))
     lines += check_plausibility(sound, candidates)
     lines += check_samples(submission)

@@ -36,9 +36,12 @@ class Point:
 
 def possible_families(result: Result, candidates: Sequence[Candidate]) -> set[Candidate]:
     """The families that a file can be of; only the declared one if the declaration is complete."""
-    if run := result.declaration.run:
-        return {family_of(*run)}
-    # Without what only the memory reveals.
+    run = result.declaration.run
+    return {family_of(*run)} if run else _families(candidates)
+
+
+def _families(candidates: Iterable[Candidate]) -> set[Candidate]:
+    """The families of candidates, without what only the memory reveals."""
     return {replace(candidate, copied=None, workspaces=None) for candidate in candidates}
 
 
@@ -109,10 +112,14 @@ def _judged(identified: Identification, result: Result) -> Line:
         case "other_kernel":
             kernel = str(declared.implementation)
             return line("not_checked", "identity.other_kernel", kernel=kernel)
+        case "fits" if shape is None and len(_families(identified.fitting)) > 1:
+            return line("not_checked", "identity.open", found=_listed(identified.fitting))
         case "fits" if declared != hint:
             return line("pass", "identity.name_differs", hint.describe())
+        case "fits" if shape is None:
+            return line("pass", "identity.pass_partly", found=_listed(identified.fitting))
         case "fits":
-            return line("pass", "identity.pass" if shape else "identity.pass_partly")
+            return line("pass", "identity.pass")
         case "rounded":
             return line("not_checked", "identity.rounded", found="")
         case "not_exact":

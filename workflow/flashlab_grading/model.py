@@ -79,9 +79,8 @@ class Line:
 
     @property
     def is_note(self) -> bool:
-        """True if a reader should know of it: it passed in an unusual form, or nobody can check."""
-        passed = self.verdict == "pass" and not self.code.startswith(f"{self.check}.pass")
-        return passed or self.code == "reproduction.unknown"
+        """True for what passed in an unusual form, of which a reader should know."""
+        return self.verdict == "pass" and not self.code.startswith(f"{self.check}.pass")
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,15 @@
 """The order of a call: what it grades, determined when Snakemake reads the rules.
 
 Submissions and their files may have any names, so Snakemake never sees them: each call writes one
-order, which the rules have as input. The order includes its own time, so every call grades afresh.
+order, which the rules have as input, and which its jobs read that read the rules again. The order
+includes its own time, so every call grades afresh.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,8 @@ from flashlab.plan import planning as plan
 from flashlab.plan.machines import machine_of
 from flashlab.runs import Run
 
-HOME = Path("results") / "grading"
+ORDER = Path("results") / "grading" / "order.json"
 LOCAL = "local"
-KEPT = Path(".snakemake", "flashlab-grading.json")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Ordered:
     kind: str = ""
     path: str = ""
     orders: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    records: tuple[str, ...] = ()
+    records: Sequence[str] = ()
 
 
 def _refusal(config: Mapping[str, Any]) -> str | None:
@@ -47,14 +47,9 @@ def _refusal(config: Mapping[str, Any]) -> str | None:
         return f"pdf: there is no file {pdf}"
     if submissions is not None and pdf is not None:
         return "give either submissions=DIR or pdf=PATH"
-    if "reproduce" not in config:
-        return None
-    if submissions is None and pdf is None:
-        return (
-            "reproduce: there is nothing to measure again; give submissions=DIR or pdf=PATH too, "
-            "or leave it out"
-        )
-    if config["dataset"] != LOCAL or "import" in config:
+    if "reproduce" in config and submissions is None:
+        return "reproduce: there is nothing to measure again; give submissions=DIR, or leave it out"
+    if "reproduce" in config and (config["dataset"] != LOCAL or "import" in config):
         return "reproduce: it measures on this machine; leave out dataset= and import="
     return None
 
@@ -63,49 +58,49 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
     """Write the order for ``submissions=DIR`` or ``pdf=PATH`` below `root`, with what it measures.
 
     ConfigError if the folder or file does not exist or cannot be read, or if ``reproduce`` is given
-    without either, with a recorded dataset, or for results of a GPU on a machine without one.
+    without submissions, with a recorded dataset, or for results of other devices than this.
     """
     if reason := _refusal(config):
         raise ConfigError(f"--config: {reason}")
     if "submissions" not in config and "pdf" not in config:
+        (root / ORDER).unlink(missing_ok=True)  # a call before may have left its own
         return Ordered()
     kind = "submissions" if "submissions" in config else "pdf"
     on = machine_of(config)
     device = on.detect_device(config["device"])
     # The course's own protocol, because its results are what is compared.
-    course = {"measure": {**config["measure"], "protocol": "lab5"}}
-    protocol: Mapping[str, Any] = plan.protocol_of(course, device)
+    protocol = plan.protocol_of({"measure": {**config["measure"], "protocol": "lab5"}}, device)
     planned: dict[Run, plan.PlannedRun] = {}
     if "reproduce" in config:
-        # What reads submissions and reports takes long to import, and few calls need it.
+        # What reads submissions takes long to import, and few calls need it.
         from flashlab_grading.sample import plan_sample
 
-        planned, protocol = plan_sample(config, device, protocol)
-    path = root / HOME / f"{kind}.json"
+        planned = plan_sample(config, device, protocol)
+    entries = planned.values()
     document = {
         "called_ns": time.time_ns(),
+        "kind": kind,
         kind: config[kind],
         "device": config["grading"].get("device"),
         "nonce": config.get("nonce"),
         "seed": config["grading"]["seed"],
         "languages": config["languages"],
         "here": on.name_device(device),
+        "orders": {e.path.name: plan.measuring_order(ATTENTION, e, protocol) for e in entries},
         "measured": [
             {"run": run.to_json(), "path": entry.path.as_posix()} for run, entry in planned.items()
         ],
     }
-    write_json(path, document)
-    entries = planned.values()
-    orders = {e.path.name: plan.measuring_order(ATTENTION, e, protocol) for e in entries}
-    return Ordered(kind, path.as_posix(), orders, tuple(e.path.as_posix() for e in entries))
-
-
-def keep_order(ordered: Ordered) -> None:
-    """Keep this call's order for its jobs that read the rules again."""
-    write_json(KEPT, asdict(ordered))
+    write_json(root / ORDER, document)
+    return _ordered(root / ORDER)
 
 
 def kept_order() -> Ordered:
-    """The order of the call that this job belongs to; FileNotFoundError outside of a call."""
-    document = read_json(KEPT)
-    return Ordered(**{**document, "records": tuple(document["records"])})
+    """The order of the call that this job belongs to."""
+    return _ordered(ORDER) if ORDER.exists() else Ordered()
+
+
+def _ordered(path: Path) -> Ordered:
+    document = read_json(path)
+    records = [each["path"] for each in document["measured"]]
+    return Ordered(document["kind"], path.as_posix(), document["orders"], records)

@@ -12,7 +12,7 @@ from flashlab.benchmarks.attention.costs import compulsory_tensors, naive_scores
 from flashlab.course.declaration import device_is_gpu
 from flashlab.course.identity import Candidate
 from flashlab.course.words import NAIVE
-from flashlab.devices import Device, find_device, known_devices
+from flashlab.devices import find_device, known_devices
 from flashlab_grading.model import PASSES, Line, Result, Verdict
 
 CLOCK_ALLOWANCE = 1.25
@@ -24,21 +24,6 @@ BANDWIDTH_ALLOWANCE = 1.1
 SCORE_PASSES = 4
 """Least number of times that the naive implementation moves N × N numbers in each pass: scores and
 probabilities forward, their gradients backward, each written and read once."""
-
-
-def fastest_device() -> Device:
-    """The device that an unknown one is taken for."""
-    return max(known_devices(), key=lambda device: device.peak_tflops["float16"])
-
-
-def rate_ceiling(device: Device) -> float:
-    """TFLOP/s in float16 that no run on a device exceeds."""
-    return device.peak_tflops["float16"] * CLOCK_ALLOWANCE
-
-
-def seconds_to_move(count: float, device: Device) -> float:
-    """The least seconds in which `count` bytes pass between a device's chip and its memory."""
-    return count / (device.bandwidth * 1e9 * BANDWIDTH_ALLOWANCE)
 
 
 def bytes_moved(candidate: Candidate, name: str, l2_bytes: float) -> float:
@@ -62,8 +47,8 @@ def check_physics(result: Result, candidates: Sequence[Candidate]) -> Line:
     device_name = result.declaration.device_name
     on_cpu = device_name is not None and not device_is_gpu(device_name)
     known = find_device(device_name)
-    device = known or fastest_device()
-    ceiling = rate_ceiling(device)
+    device = known or max(known_devices(), key=lambda device: device.peak_tflops["float16"])
+    ceiling = device.peak_tflops["float16"] * CLOCK_ALLOWANCE
 
     def line(verdict: Verdict, code: str, expected: str, found: str, **params: str) -> Line:
         return Line(verdict, code, result.name, {"device": device.name, **params}, expected, found)
@@ -74,7 +59,7 @@ def check_physics(result: Result, candidates: Sequence[Candidate]) -> Line:
             texts = f"≤ {ceiling:.4g} TFLOP/s", f"{rate:.6g} TFLOP/s"
             return line("fail", "physics.rate", *texts, **{"pass": name})
         fewest = min((bytes_moved(c, name, device.l2_bytes) for c in candidates), default=0.0)
-        least = seconds_to_move(fewest, device)
+        least = fewest / (device.bandwidth * 1e9 * BANDWIDTH_ALLOWANCE)
         if seconds < least and not on_cpu:
             texts = f"≥ {least * 1e3:.4g} ms", f"{seconds * 1e3:.4g} ms"
             return line("fail", "physics.bytes", *texts, **{"pass": name})

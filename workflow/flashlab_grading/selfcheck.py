@@ -10,13 +10,12 @@ from flashlab.benchmarks.implementations import implementations_of
 from flashlab.course.assembling import FolderError, assemble
 from flashlab.course.folder import read_folder
 from flashlab_grading.apart import check_apart
-from flashlab_grading.causes import causes_of, notes_of
+from flashlab_grading.causes import cause_sentence, causes_of, notes_of, word
 from flashlab_grading.files import files_of
 from flashlab_grading.grade import Grades, grade_checked
 from flashlab_grading.model import CHECKS, GradingError
 from flashlab_grading.recorded import recorded_results
 from flashlab_grading.shown import MARKS, escaped
-from flashlab_grading.wording import cause_sentence, word
 
 
 def _lines(grades: Grades, language: str) -> Iterator[str]:

@@ -1,23 +1,41 @@
-"""The grades as CSV, a row for each check of a file and for each submission, and as a PDF."""
+"""The grades of a class: a row for each check of a file, one for each submission, and a PDF."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from flashlab.files import open_atomically, read_json
-from flashlab_grading.grade import Grades, Summary
-from flashlab_grading.model import BADGES, CHECKS
-from flashlab_grading.shown import MARKS, cell, told_apart
-from flashlab_grading.wording import sentence, word
+from flashlab_grading.apart import check_apart
+from flashlab_grading.causes import (
+    cause_sentence,
+    causes_of,
+    notes_of,
+    pairs_of,
+    sentence,
+    urgency,
+    word,
+)
+from flashlab_grading.files import find_submissions
+from flashlab_grading.grade import Grades, Summary, grade_checked
+from flashlab_grading.model import BADGES, CHECKS, Line
+from flashlab_grading.recorded import recorded_results
+from flashlab_grading.reproduction import measured_of
+from flashlab_grading.shown import MARKS, cell, for_page
 
 COLUMNS = ("submission", "file", "check", "verdict", "expected", "found")
 SUMMARY_COLUMNS = (
     *("submission", "device", "files", *CHECKS),
     *("failed", "warned", "not_checked", "badges"),
 )
+
+SHOWN, SHOWN_PAIRS, SHOWN_FILES = 12, 40, 8
+"""Most causes of a submission, pairs of copies, and loose files that are shown; the CSV has all."""
 
 
 def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -27,19 +45,11 @@ def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) ->
         writer.writerows([cell(text) for text in row] for row in rows)
 
 
-def _name_of(grades: Grades) -> Callable[[str], str]:
-    """The name of a submission on the sheet: those that look alike are told apart."""
-    apart = told_apart(summary.submission for summary in grades.summaries)
-    return lambda name: apart.get(name, name)
-
-
 def write_grades(path: Path, grades: Grades, languages: Sequence[str]) -> None:
     """Write a row for each line, with a column for its message in each language."""
-    name = _name_of(grades)
     rows = (
         (
-            *(name(line.submission), line.file, line.check, line.verdict),
-            *(line.expected, line.found),
+            *(line.submission, line.file, line.check, line.verdict, line.expected, line.found),
             *(sentence(line, language, str) for language in languages),
         )
         for line in grades.lines
@@ -56,10 +66,9 @@ def _verdict(summary: Summary, check: str) -> str:
 
 def write_summary(path: Path, grades: Grades) -> None:
     """Write a row for each submission."""
-    name = _name_of(grades)
     rows = (
         (
-            *(name(summary.submission), summary.device, str(summary.files)),
+            *(summary.submission, summary.device, str(summary.files)),
             *(_verdict(summary, check) for check in CHECKS),
             *(str(summary.counts.get(v, 0)) for v in ("fail", "warn", "not_checked")),
             " ".join(summary.badges),
@@ -69,22 +78,64 @@ def write_summary(path: Path, grades: Grades) -> None:
     _write(path, SUMMARY_COLUMNS, rows)
 
 
-def to_html(document: dict[str, object]) -> str:
-    """The pages as one HTML document; others' texts in `document` must be escaped already."""
+def _unchecked(summary: Summary) -> int:
+    """The number of checks of its own files that came to no conclusion, or not for all."""
+    own = [check for check in CHECKS if check not in ("copies", "reproduction")]
+    return sum(summary.verdicts[check] == "not_checked" for check in own)
+
+
+def to_html(grades: Grades, order: Mapping[str, Any]) -> str:
+    """The pages as one HTML document, for which the template makes others' texts safe.
+
+    A table of the class, then what did not pass in each submission, the most urgent first.
+    """
     from flashlab.report.page import LANGUAGE_TAGS
     from flashlab.report.render import TEMPLATES, templates
 
-    known = {"word": word, "tags": LANGUAGE_TAGS, "checks": CHECKS, "badges": BADGES}
+    lines: dict[str, list[Line]] = defaultdict(list)
+    for line in grades.lines:
+        lines[line.submission].append(line)
+    causes = {s.submission: causes_of(lines[s.submission], s.files) for s in grades.summaries}
+    notes = {s.submission: notes_of(lines[s.submission], 0) for s in grades.summaries}
+    ordered = sorted(
+        grades.summaries, key=lambda s: (urgency(causes[s.submission]), -_unchecked(s))
+    )
     template = templates(TEMPLATES).get_template("grades.html.j2")
-    return template.render(grades=document, marks=MARKS, order=tuple(MARKS), **known)
+    return template.render(
+        **{"summaries": ordered, "causes": causes, "notes": notes, "order": order},
+        told=[s for s in ordered if causes[s.submission] or notes[s.submission]],
+        clean=[for_page(s.submission) for s in ordered if not causes[s.submission]],
+        earned={badge: sum(badge in s.badges for s in ordered) for badge in BADGES},
+        pairs=pairs_of(grades.lines),
+        loose=[for_page(line.file) for line in grades.lines if line.code == "form.loose"],
+        most={"causes": SHOWN, "pairs": SHOWN_PAIRS, "files": SHOWN_FILES},
+        **{"checks": CHECKS, "badges": BADGES, "marks": MARKS, "tags": LANGUAGE_TAGS},
+        **{"word": word, "show": for_page},
+        **{"cause_sentence": cause_sentence, "sentence": sentence},
+    )
 
 
-def write_pages(document_file: Path, output: Path) -> None:
-    """Write the PDF: a table of the class, then what did not pass in each submission."""
+def write_pages(path: Path, grades: Grades, order: Mapping[str, Any]) -> None:
+    """Write the PDF (`to_html`)."""
     from flashlab.report.render import TEMPLATES, to_pdf
 
-    document = read_json(document_file)
-    styles = ("report.css", "grades.css")
-    pdf = to_pdf(to_html(document), TEMPLATES, (), datetime.fromtimestamp(0, UTC), styles)
-    with open_atomically(output, binary=True) as file:
+    styles, printed = ("report.css", "grades.css"), datetime.fromtimestamp(0, UTC)
+    pdf = to_pdf(to_html(grades, order), TEMPLATES, (), printed, styles)
+    with open_atomically(path, binary=True) as file:
         file.write(pdf)
+
+
+def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path) -> None:
+    """Grade what the order names, and write the two CSV files and the PDF."""
+    order = read_json(order_file)
+    names, others = find_submissions(order["submissions"])
+    checked = check_apart(order["submissions"], names, order["device"], order.get("nonce"))
+    grades = grade_checked(checked, measured_of(order), order["here"], recorded_results())
+    loose = [Line("warn", "form.loose", name) for name in others]
+    grades = replace(grades, lines=(*loose, *grades.lines))
+    write_summary(summary_csv, grades)
+    write_grades(grades_csv, grades, order["languages"])
+    write_pages(pdf, grades, order)
+    counts = Counter(line.verdict for line in grades.lines)
+    said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+    print(f"{len(grades.summaries)} submissions: {said}")

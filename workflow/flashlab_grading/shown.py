@@ -2,15 +2,12 @@ r"""Others' names and texts, made safe to show in a terminal, a CSV cell and a P
 
 Control and format characters (newlines, ANSI escapes, marks that reverse the direction of text),
 bytes that are not UTF-8, and characters that the report's font lacks become visible escapes such as
-``\u202e``. A backslash becomes two. Of names that look alike all the same, every character that is
-not ASCII is escaped (`told_apart`).
+``\u202e``. A backslash becomes two.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable
 from functools import cache
 
 from flashlab.telling.glyphs import covered
@@ -23,12 +20,6 @@ MAX_CELL = 32_000
 
 MAX_CHARACTERS = 160
 """Most characters of a name or text in a PDF."""
-
-LATIN = str.maketrans(
-    "аеорсхуіѕјԁһԛԝАВЕКМНОРСТХУІЅЈονρυικαΑΒΕΖΗΙΚΜΝΟΡΤΥΧ",
-    "aeopcxyisjdhqwABEKMHOPCTXYISJovpuikaABEZHIKMNOPTYX",
-)
-"""Cyrillic and Greek letters, and the Latin ones that look like them."""
 
 
 @cache
@@ -58,20 +49,6 @@ def for_page(text: str) -> str:
         return shown
     half = MAX_CHARACTERS // 2 - 2
     return f"{shown[:half]} … {shown[-half:]}"
-
-
-def told_apart(names: Iterable[str]) -> dict[str, str]:
-    """Escaped forms of the names that look like another: composed otherwise, or in other blanks."""
-    alike = {
-        name: "".join(unicodedata.normalize("NFKC", name).translate(LATIN).split())
-        for name in names
-    }
-    counts = Counter(alike.values())
-    return {
-        name: "".join(c if c.isascii() and c != " " else f"\\u{ord(c):04x}" for c in escaped(name))
-        for name, same in alike.items()
-        if counts[same] > 1
-    }
 
 
 def cell(text: str) -> str:

@@ -19,7 +19,7 @@ from flashlab.files import open_atomically, read_json
 from flashlab.report.attached import CEILINGS, AttachmentError, parsed, read_config
 from flashlab.report.rebuild import other_software, rebuild, stated_software
 from flashlab_grading.apart import Apart, LimitError
-from flashlab_grading.causes import causes_of
+from flashlab_grading.causes import cause_sentence, causes_of
 from flashlab_grading.grade import check_alone
 from flashlab_grading.model import Submission
 from flashlab_grading.report_pdf import (
@@ -29,10 +29,8 @@ from flashlab_grading.report_pdf import (
     page_differences,
     read_pdf,
 )
-from flashlab_grading.reproduction import Measured, check_reproduction, measured_of
 from flashlab_grading.shown import escaped
 from flashlab_grading.submissions import read_report
-from flashlab_grading.wording import cause_sentence, sentence
 
 RELEASES = Path(__file__).parents[2] / "data" / "releases.csv"
 """Version, commit and digest of the code of each release that states its software."""
@@ -172,11 +170,8 @@ def _keep(made: bytes, pdf: Path) -> str:
     return f"the rebuilt report: {path}"
 
 
-def verified(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> tuple[int, list[str]]:
-    """The exit status, and the lines to print; UnsoundPdfError for what is no report with its data.
-
-    `measured` are its runs that were measured again, on the device `here`.
-    """
+def verified(pdf: Path) -> tuple[int, list[str]]:
+    """The exit status, and the lines to print; UnsoundPdfError for no report with its data."""
     try:
         content = read_pdf(pdf)
         attachments = attachments_of(content)
@@ -184,12 +179,7 @@ def verified(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> tu
     except UnsoundPdfError as error:
         raise UnsoundPdfError(f"{pdf}: {error}") from error
     with _one_message("the report's data cannot be checked"):
-        submission = read_report(content)
-        is_plausible, lines = check_data(submission, attachments)
-        again = check_reproduction(submission.results, measured, here) if measured else []
-    for line in again:
-        numbers = f" ({line.expected} here, {line.found} in the report)" if line.found else ""
-        lines.append(f"measured again: {line.verdict}: {sentence(line, 'en', escaped)}{numbers}")
+        is_plausible, lines = check_data(read_report(content), attachments)
     lines += [f"difference: {escaped(text)}" for text in differences[:SHOWN]]
     if len(differences) > SHOWN:
         lines.append(f"and {len(differences) - SHOWN} more differences")
@@ -199,8 +189,7 @@ def verified(pdf: Path, measured: Sequence[Measured] = (), here: str = "") -> tu
     doubt = "" if is_plausible else "; but no measurement gives its data"
     lines.append(f"verdict: {escaped(verdict)}{doubt}")
     lines.append("Only the report and its own data are compared: invented data agree, too.")
-    failed = not is_plausible or any(line.verdict == "fail" for line in again)
-    return (status or DIFFER if failed else status), lines
+    return (status if is_plausible else status or DIFFER), lines
 
 
 def verify(pdf: Path | None, order_file: Path | None) -> int:
@@ -208,13 +197,11 @@ def verify(pdf: Path | None, order_file: Path | None) -> int:
 
     It is verified in a process of its own, within limits of memory and time.
     """
-    measured, here = [], ""
     if order_file is not None:
-        order = read_json(order_file)
-        pdf, measured, here = Path(order["pdf"]), measured_of(order), order["here"]
+        pdf = Path(read_json(order_file)["pdf"])
     assert pdf is not None
     try:
-        status, lines = Apart(MAX_SECONDS, verified, pdf, measured, here).result()
+        status, lines = Apart(MAX_SECONDS, verified, pdf).result()
     except LimitError as error:
         said = f"it took more than {error}, as no report does, or was killed"
         print(f"error: the report was not verified to its end: {said}", file=sys.stderr)

@@ -17,7 +17,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import scipy.signal
 import scipy.stats
-from analysis.study.planted import SLOW, SLOW_SHARE, mixture_median
+from analysis.study.planted import mixture_median
+from planted.experiments import call_times
 
 from flashlab.analysis.pairing import Pairings, Place, Processes, RunEstimate
 from flashlab.analysis.ratios import Ratio, ratio
@@ -90,8 +91,7 @@ def _heavy_tailed(random: np.random.Generator, count: int) -> Floats:
 
 
 def _slow_calls(random: np.random.Generator, count: int) -> Floats:
-    slow = np.where(random.random(count) < SLOW_SHARE, SLOW, 1.0)
-    return _lognormal(random, count, 0.01) * slow / mixture_median(0.01)
+    return call_times(random, 1.0, count, 0.01) / mixture_median(0.01)
 
 
 def _bimodal(random: np.random.Generator, count: int) -> Floats:

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import scipy.optimize
 import scipy.stats
-from planted.experiments import Planter
+from planted.experiments import SLOW, SLOW_SHARE, Planter, call_times
 from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import attention_run
@@ -32,7 +32,6 @@ NINE = (
     *("Flex", "FlashLab"),
 )
 DEVICE = "NVIDIA H200"
-SLOW_SHARE, SLOW = 0.05, 1.2
 UNSTEADY = 0.1
 """A planted drift beyond this makes a pass unsteady."""
 
@@ -93,8 +92,7 @@ def draw(planted: Pass, random: np.random.Generator) -> list[float]:
     A drift of 0.02 lets the last call take 2% longer than the first.
     """
     count = planted.cap
-    slow = np.where(random.random(count) < SLOW_SHARE, SLOW, 1.0)
-    times = planted.median * random.lognormal(sigma=planted.spread, size=count) * slow
+    times = call_times(random, planted.median, count, planted.spread)
     for n in range(count if abs(planted.drift) > UNSTEADY else 20, count + 1, 10):
         taken = times[:n] * (1 + planted.drift * np.linspace(-0.5, 0.5, n))
         if planted.resolution:

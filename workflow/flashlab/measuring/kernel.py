@@ -37,10 +37,14 @@ class _KernelFinder(importlib.abc.MetaPathFinder):
 def load_kernel(path: Path) -> ModuleType:
     """Import a kernel's file by its path, as a module of the package ``kernels``.
 
-    It imports modules beside it as ``kernels.lib.tiles`` or ``.lib.tiles``.
+    It imports modules beside it as ``kernels.lib.tiles`` or ``.lib.tiles``; those of a kernel in
+    another folder, imported before, have the same names and are forgotten.
     """
-    package = ModuleType(PACKAGE)
-    package.__path__ = [str(path.parent.resolve())]
+    package, folder = ModuleType(PACKAGE), [str(path.parent.resolve())]
+    if getattr(sys.modules.get(PACKAGE), "__path__", folder) != folder:
+        for name in [name for name in sys.modules if name.startswith(f"{PACKAGE}.")]:
+            del sys.modules[name]
+    package.__path__ = folder
     sys.modules[PACKAGE] = package
     if not any(isinstance(finder, _KernelFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _KernelFinder())

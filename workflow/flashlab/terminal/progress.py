@@ -42,17 +42,27 @@ MEASURE = "measure"
 VERIFY = "verify"
 
 STAGES = {
-    **{"ceilings": "Peak rate and bandwidth of this machine", "measure_counters": "Counters"},
-    **{"import_record": "Import", "tables": "Tables", "layout": "Layout"},
-    **{"figures": "Figures of the experiments", "observations": "Observations"},
-    **{"overview": "Figures across the experiments", "report": "Report", "page": "HTML page"},
-    **{"freeze": "Recorded dataset", "freeze_counters": "Recorded counters"},
-    **{"comparison": "Comparison", "comparison_figures": "Figures of the comparison"},
-    **{"comparison_pdf": "Comparison as a PDF", "comparison_page": "Comparison as an HTML page"},
-    **{"grades": "Grades", "grades_pdf": "Grades as a PDF"},
-    # A copy: the line about its source is enough.
-    **{"publish_pdf": "", "publish_page": "", "publish_comparison": ""},
-    **{"publish_grades": "", "publish_grades_pdf": ""},
+    "ceilings": "Peak rate and bandwidth of this machine",
+    "measure_counters": "Counters",
+    "import_record": "Import",
+    "tables": "Tables",
+    "layout": "Layout",
+    "figures": "Figures of the experiments",
+    "observations": "Observations",
+    "overview": "Figures across the experiments",
+    "report": "Report",
+    "publish_pdf": "",  # a copy: the line about its source is enough
+    "page": "HTML page",
+    "publish_page": "",
+    "freeze": "Recorded dataset",
+    "freeze_counters": "Recorded counters",
+    "comparison": "Comparison",
+    "comparison_figures": "Figures of the comparison",
+    "comparison_pdf": "Comparison as a PDF",
+    "comparison_page": "Comparison as an HTML page",
+    "publish_comparison": "",
+    "grades": "Grades",
+    "publish_grades": "",
 }
 """The output of each rule, in words. The jobs write to their logs, never to the terminal."""
 

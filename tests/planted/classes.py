@@ -1,0 +1,163 @@
+"""Classes with a planted truth: submissions of the lab's runs, honest or altered.
+
+They are made of an H200's recorded runs, and graded as files or in memory.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+from planted.course import row_of, write_rows
+
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.course.declaration import of_row
+from flashlab.course.results import result_of
+from flashlab.course.runs_csv import RUNS_CSV_COLUMNS, read_row
+from flashlab.plan.datasets import read_dataset
+from flashlab.runs import Run
+from flashlab_grading.model import PASSES, Result, Submission
+
+H200 = Path(__file__).parents[2] / "data" / "h200"
+DEVICE = "NVIDIA H200"
+MEMORY = "peak_memory_usage(MB)"
+
+Document = dict[str, Any]
+
+
+@dataclass
+class Handed:
+    """A submission: the run and document of each file by its name, and the rows of runs.csv.
+
+    `rows` is None for a submission without a runs.csv.
+    """
+
+    runs: dict[str, Run]
+    documents: dict[str, Document]
+    rows: dict[str, list[str]] | None
+
+    def file(self, text: str) -> str:
+        """The only file whose name has `text` in it, such as flash2-b16-n512-h32-e2048-full."""
+        if text in self.documents:
+            return text
+        (name,) = (name for name in self.documents if text in name)
+        return name
+
+    def document(self, text: str) -> Document:
+        return self.documents[self.file(text)]
+
+    def seconds(self, text: str, passed: str) -> float:
+        found: float = self.document(text)[passed]["time(s)"]
+        return found
+
+    def rescale(self, text: str, factor: float, names: Iterable[str] = PASSES) -> None:
+        """Make passes take `factor` times as long, and let everything follow from that."""
+        document = self.document(text)
+        for name in names:
+            document[name]["time(s)"] *= factor
+            document[name]["FLOPS(TFLOPs/s)"] /= factor
+        both = document["forward_backward"]
+        flops = both["time(s)"] * both["FLOPS(TFLOPs/s)"]
+        both["time(s)"] = document["forward"]["time(s)"] + document["backward"]["time(s)"]
+        both["FLOPS(TFLOPs/s)"] = flops / both["time(s)"]
+
+    def derive(self, text: str, law: Callable[..., float], *sources: Document) -> None:
+        """Make each time of a file what a law gives of other documents' times, in seconds."""
+        for name in PASSES:
+            wanted = law(*(source[name]["time(s)"] for source in sources))
+            self.rescale(text, wanted / self.seconds(text, name), [name])
+
+    def measured(self, factor: Callable[[], float]) -> Self:
+        """A copy in which each time of a pass takes a factor of its own."""
+        again = copy.deepcopy(self)
+        for name in again.documents:
+            for passed in PASSES:
+                again.rescale(name, factor(), [passed])
+        return again
+
+    def jittered(self, jitter: float, chance: random.Random, level: float = 1.0) -> Self:
+        """A copy in which each time is changed by up to `jitter` either way."""
+        return self.measured(lambda: level * (1 + chance.uniform(-jitter, jitter)))
+
+    def exchange_labels(self) -> None:
+        for row in (self.rows or {}).values():
+            row[1] = {"Pytorch": "Flash2", "Flash2": "Pytorch"}[row[1]]
+
+    def name_device(self, name: str) -> None:
+        for row in (self.rows or {}).values():
+            row[-1] = name
+
+    def without_names(self) -> None:
+        """Files whose names say nothing, as declared as they were."""
+        new = {name: f"{i:02}.json" for i, name in enumerate(self.documents)}
+        self.documents = {new[name]: document for name, document in self.documents.items()}
+        self.runs = {new[name]: run for name, run in self.runs.items()}
+        self.rows = {new[k]: [new[k], *row[1:]] for k, row in (self.rows or {}).items()}
+
+    def record(self, name: str, **more: Any) -> Document:
+        """What a record of a file's run claims, without samples; `more` takes keys' places."""
+        return {
+            "version": 2,
+            "status": "ok",
+            "protocol": {"name": "lab5"},
+            "started": "2026-11-20T16:45:24+00:00",
+            "run": self.runs[name].to_json(),
+            "metrics": {f"{passed}_time": {"samples": []} for passed in PASSES},
+            "environment": {"device_name": DEVICE, "provider": "flash-attn 2.8.3"},
+            **more,
+        }
+
+    def write(self, folder: Path) -> Path:
+        folder.mkdir(parents=True)
+        for name, document in self.documents.items():
+            folder.joinpath(name).write_text(json.dumps(document), encoding="utf-8")
+        if self.rows is not None:
+            write_rows(folder, [*self.rows.values()])
+        return folder
+
+    def submission(self, name: str) -> Submission:
+        """What grading reads of declared files, without writing them."""
+        results = []
+        for file, document in self.documents.items():
+            cells = zip((*RUNS_CSV_COLUMNS, "device"), (self.rows or {})[file], strict=True)
+            declared = of_row(read_row(1, dict(cells)))
+            results.append(Result.of(file, result_of(document), declared))
+        return Submission(name, tuple(results), (), results[0].declaration.device_name)
+
+
+@cache
+def recorded() -> list[Handed]:
+    """The lab's runs as an H200's: by the course's protocol, then by three processes each."""
+    found: dict[tuple[str, str, Shape], list[tuple[Run, Document]]] = defaultdict(list)
+    for entry in read_dataset(H200).entries:
+        key = entry.protocol["name"], entry.run.implementation, Shape.of(entry.run)
+        found[key].append((entry.run, json.loads(entry.path.read_bytes())))
+    lab = {key[1:]: of_run[0] for key, of_run in found.items() if key[0] == "lab5"}
+    sampled = [found["sampled", *key] for key in lab]
+    processes = ([files[i] for files in sampled if len(files) > i] for i in range(3))
+    four_keys = [(run, _four_keys(document)) for run, document in lab.values()]
+    return [_handed(four_keys), *map(_handed, processes)]
+
+
+def _four_keys(document: Document) -> Document:
+    return {key: value for key, value in document.items() if key != "record"}
+
+
+def _handed(files: Iterable[tuple[Run, Document]]) -> Handed:
+    """Declared files of an H200."""
+    by_name = {f"{run.slug}.json": (run, document) for run, document in files}
+    runs = {name: run for name, (run, _) in by_name.items()}
+    rows = {n: row_of(n, run.implementation, Shape.of(run), DEVICE) for n, run in runs.items()}
+    return Handed(runs, {name: document for name, (_, document) in by_name.items()}, rows)
+
+
+def lab() -> Handed:
+    """The lab's 36 runs of an H200 by the course's protocol, declared."""
+    return copy.deepcopy(recorded()[0])
