@@ -47,7 +47,7 @@ TORCH = ("torch", "torch._dynamo")
 TORCH_SUFFIX = ".torch"
 MOST_DESCRIPTORS = 100
 STAGES = (
-    *("import", "freeze", "grade", "grades-pdf", "verify"),
+    *("import", "freeze", "grade", "verify"),
     *("comparison", "comparison-figures", "comparison-pdf", "check", "bench"),
 )
 """Commands of the package that run in a fork, beside those of `flashlab.stage`."""
