@@ -286,11 +286,12 @@ def remove_covered(figure: Figure, numbers: Sequence[Annotation]) -> None:
     Of two numbers that cover one another the first stays.
     """
     figure.draw_without_rendering()
+    renderer = figure._get_renderer()  # type: ignore[attr-defined]  # else one for each number
     given = {id(number) for number in numbers}
     texts = [text for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
-    kept = [text.get_window_extent() for text in texts if id(text) not in given]
+    kept = [text.get_window_extent(renderer) for text in texts if id(text) not in given]
     for number in numbers:
-        box = number.get_window_extent()
+        box = number.get_window_extent(renderer)
         inside = figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 and box.y0 >= 0
         if inside and not any(box.overlaps(other) for other in kept):
             kept.append(box)
