@@ -36,6 +36,7 @@ from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.calls.digests import LIST
 from flashlab.calls.remaking import LAID_OUT
+from flashlab.cli import ALLOCATIONS
 from flashlab.machine import cpu_count
 from flashlab.measuring.start import process_variables
 from flashlab.records import Record
@@ -138,8 +139,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare garbage collections what collecting the tests has imported."""
+    """Spare garbage collections what collecting the tests has imported, and have few of them."""
     gc.freeze()
+    gc.set_threshold(ALLOCATIONS)
     gc.enable()
 
 

@@ -199,6 +199,21 @@ def test_a_character_that_the_fonts_lack_is_an_error(tmp_path: Path) -> None:
         save(drawn(experiment, "time"), tmp_path / "time.svg")
 
 
+def test_a_text_that_changes_while_it_is_drawn_is_laid_out_anew() -> None:
+    changes: list[dict[str, Any]] = [
+        *({}, {"text": "N = 1024\nand more"}, {"fontsize": 20}, {"fontweight": "bold"}),
+        *({"linespacing": 2}, {"rotation": 30}, {"ha": "center"}, {"va": "top"}),
+    ]
+    with drawing():
+        text = new_panels(3.0)[0].text(0, 0, "N = 512")
+        found = []
+        for change in changes:
+            text.set(**change)
+            found.append(text.get_window_extent().bounds)
+            assert text.get_window_extent().bounds == found[-1]
+    assert len(set(found)) == len(changes)
+
+
 @pytest.mark.parametrize("ratios", [(1, 1), (1, 3)], ids=["alike", "higher below"])
 def test_panels_are_as_high_as_was_asked_and_apart(ratios: tuple[int, int]) -> None:
     with drawing():

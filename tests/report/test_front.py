@@ -124,15 +124,13 @@ def test_with_more_than_two_implementations_page_one_has_the_choice_map(
     assert not is_cut_off(pdfium.PdfDocument(results.pdf)[0])
 
 
-def test_a_failed_gate_stands_first_on_page_one(
-    results: Any, squeezed: Callable[[str], str]
-) -> None:
+def test_a_failed_gate_stands_first_on_page_one(brief: Any, squeezed: Callable[[str], str]) -> None:
     gate = json.dumps({"tolerance": 0.005, "errors": {"out": 0.001, "dqkv": 0.47}})
     cells = {"status": "incorrect", "message": "wrong", "gate": gate}
-    results.change_runs("emb_dim", cells, first=1)
-    results.observe()
-    first = squeezed(pages(results.write())[0])
-    front = results.compose().front
+    brief.change_runs("seq_len", cells, first=1)
+    brief.observe()
+    first = squeezed(pages(brief.write())[0])
+    front = brief.compose().front
     (wrong,) = front.wrong
     for said, answer in zip(texts(wrong.text), texts(front.story[0].text), strict=True):
         assert first.index(squeezed(said)) < first.index(squeezed(answer))

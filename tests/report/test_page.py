@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from pdf import pages
 from playwright.sync_api import Browser, sync_playwright
 from playwright.sync_api import Page as Tab
 from programs import CHROMIUM, reason
-from report.conftest import read_cells
+from report.conftest import Results, read_cells
 from report.reading import elements
 
 AXE = str(files("axe_playwright_python") / "axe.min.js")
@@ -486,6 +487,16 @@ def test_a_figure_opens_large_and_zooms_by_buttons_wheel_keyboard_and_dragging(
 # Marks: the heat map, the map of choices
 
 
+@pytest.fixture(scope="module")
+def of_four(finished: Any, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """The page with two more implementations, faster than the others."""
+    made = Results(finished.folder, tmp_path_factory.mktemp("four") / "copy")
+    with chdir(made.folder):
+        made.add_implementations(["Flex", "SdpaMath"])
+        made.write_page()
+    return made
+
+
 def find_mark(tab: Tab, field: str, mark: str) -> tuple[float, float]:
     """The middle, in the window, of the first mark of a figure that lies under no other one."""
     tab.locator(field).first.scroll_into_view_if_needed()
@@ -500,10 +511,9 @@ def find_mark(tab: Tab, field: str, mark: str) -> tuple[float, float]:
 
 
 def test_marks_are_reached_with_the_keyboard_alone(
-    results: Any, open_page: Callable[..., Tab]
+    of_four: Results, open_page: Callable[..., Tab]
 ) -> None:
-    results.add_implementations(["Flex", "SdpaMath"])
-    tab = open_page(results.write_page(), language="en")
+    tab = open_page(of_four.page, language="en")
     field = tab.locator(".heat table")
     field.scroll_into_view_if_needed()
     field.focus()
@@ -522,11 +532,9 @@ def test_marks_are_reached_with_the_keyboard_alone(
 
 
 def test_places_of_the_map_of_choices_and_of_the_heat_map_lead_to_their_runs(
-    results: Any, open_page: Callable[..., Tab]
+    of_four: Results, open_page: Callable[..., Tab]
 ) -> None:
-    """They are there with more implementations, faster than the others."""
-    results.add_implementations(["Flex", "SdpaMath"])
-    tab = open_page(results.write_page(), language="en")
+    tab = open_page(of_four.page, language="en")
     tab.mouse.move(*find_mark(tab, ".map", "[data-runs]"))
     name = tab.evaluate("details.mark.firstChild.data.trim()")
     symbols, sizes = tab.evaluate(
@@ -546,7 +554,8 @@ def test_places_of_the_map_of_choices_and_of_the_heat_map_lead_to_their_runs(
     assert told.startswith(tab.evaluate("details.mark.dataset.of"))
     own = float(re.search(r"Forward time ([\d.]+) ms", told)[1])  # type: ignore[index]
     at = tab.evaluate("details.mark.parentNode.querySelector('[scope=row]').textContent")
-    table = read_cells(results.local / "tables" / "seq_len" / "metrics.csv")
+    metrics = of_four.folder / of_four.local / "tables" / "seq_len" / "metrics.csv"
+    table = read_cells(metrics)
     mine = table[(table.metric == "forward_time") & (table.seq_len == at.removeprefix("N = "))]
     share = float(tab.evaluate("details.mark.textContent"))
     assert share == pytest.approx(100 * mine.value.astype(float).min() / own, abs=1.5)

@@ -1,4 +1,4 @@
-"""A Hopper GPU on a CPU: FlashLab's kernels compiled by g++ with `sm90.h`, and a driver.
+"""A Hopper GPU on a CPU: FlashLab's kernels compiled by g++ with `sm90.h`, a simulator, a driver.
 
 The driver's functions that FlashLab calls are here in Python: tensors are described to the copy
 engine's stand-in, and a launch runs the kernel's blocks one after the other.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import re
 import subprocess
 import threading
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 
 HEADER = Path(__file__).with_name("sm90.h")
+SIMULATOR = Path(__file__).with_name("simulator.cpp")
 KERNELS = {
     "forward": ("forward",),
     "backward": ("backward", "prepare", "finish"),
@@ -28,7 +28,7 @@ KERNELS = {
 """The kernels of each file of kernels/flashlab/cuda."""
 
 PROCESSORS, CACHE_BYTES = 2, 2**20
-COMPILE = ("g++", "-std=c++17", "-O1", "-fPIC", "-w", "-Wno-psabi")
+COMPILE = ("g++", "-std=c++17", "-fPIC", "-shared", "-w", "-Wno-psabi", "-U_FORTIFY_SOURCE")
 
 
 class _Map(ctypes.Structure):
@@ -120,18 +120,18 @@ def compiler(folder: Path) -> Callable[[str, str], bytes]:
         text += "".join(
             f'extern "C" void launch_{kernel}'
             "(int blocks, int size, int shared, int seed, int early, const Arguments* a) {\n"
-            f"  simulated::launch(blocks, size, shared, seed, early, [a] {{ {kernel}(*a); }});\n"
+            f"  auto called = [](const void* given) {{ {kernel}(*(const Arguments*)given); }};\n"
+            "  simulated::launch(blocks, size, shared, seed, early, BF16, called, a);\n"
             "}\n"
             for kernel in KERNELS[name]
         )
         library = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
         if not library.exists():
-            standard = folder / "standard.h"
-            if not standard.exists():
-                included = re.findall("^#include .*\n", text, re.MULTILINE)
-                standard.write_text("".join(included))
-                subprocess.run([*COMPILE, "-x", "c++-header", str(standard)], check=True)
-            command = [*COMPILE, "-include", str(standard), "-shared", "-x", "c++", "-"]
+            simulator = folder / "simulator.so"
+            if not simulator.exists():
+                command = [*COMPILE, "-O2", str(SIMULATOR), "-o", str(simulator)]
+                subprocess.run(command, check=True)
+            command = [*COMPILE, "-O1", "-x", "c++", "-", "-x", "none", str(simulator)]
             subprocess.run([*command, "-o", str(library)], input=text, text=True, check=True)
         return f"{library}\n{name}".encode()
 

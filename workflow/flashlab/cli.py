@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import json
 import logging
@@ -380,12 +381,18 @@ def get_ready(name: str) -> None:
         _imported("flashlab.measuring.jobs:read_ahead")()
 
 
+ALLOCATIONS = 50_000
+"""Python collects garbage after so many: after 700, as by default, it takes a tenth of a stage's
+time to go through tables, boxes and artists that all still live."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 when it did its work, 1 with one message when it could not.
 
     2 where the command line is wrong; 130, and no message, when it is interrupted from the
     keyboard.
     """
+    gc.set_threshold(ALLOCATIONS)
     try:
         options = vars(make_parser().parse_args(argv))  # in the order in which they were added
         return _run(options.pop("command"), options)

@@ -30,11 +30,21 @@ class KernelSourceError(Exception):
     """A file that a kernel imports or names and that is missing or is not Python."""
 
 
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """A module's statements at any depth; nothing else can hold an import."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        for child in ast.iter_child_nodes(waiting.pop()):
+            if isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):
+                yield child
+                waiting.append(child)
+
+
 @cache
 def _imported_names(tree: ast.Module, package: tuple[str, ...]) -> list[tuple[str, ...]]:
     """The dotted names that a module imports from `PACKAGE`, including names inside modules."""
     imported: list[tuple[str, ...]] = []
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         names: list[list[str]] = []
         if isinstance(node, ast.Import):
             names = [alias.name.split(".") for alias in node.names]

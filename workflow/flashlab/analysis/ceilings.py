@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,12 @@ def _falls(samples: Sequence[float], on_gpu: bool) -> Iterator[tuple[Estimate, E
 
 
 def _ceiling(found: Mapping[str, Any], work: float, on_gpu: bool) -> Ceiling:
-    samples = [seconds * 1e3 for seconds in found["samples"] or [found["time(s)"]]]
+    seconds = found["samples"] or [found["time(s)"]]
+    return _ceiling_of(tuple([each * 1e3 for each in seconds]), work, on_gpu)
+
+
+@lru_cache  # each experiment's figures ask for all of them
+def _ceiling_of(samples: tuple[float, ...], work: float, on_gpu: bool) -> Ceiling:
     falls = list(_falls(samples, on_gpu))
     if falls:
         return Ceiling(work, falls[-1][0], falls[0][1])

@@ -195,9 +195,9 @@ def merge_processes(benchmark: Benchmark, records: Iterable[Row]) -> list[Row]:
     It is that of the first process that ended as the run did, with all processes' warnings.
     """
     by_run: dict[tuple[Any, ...], list[Row]] = {}
+    keys = run_keys(benchmark)
     for record in records:
-        key = tuple(record[column] for column in run_keys(benchmark))
-        by_run.setdefault(key, []).append(record)
+        by_run.setdefault(tuple([record[column] for column in keys]), []).append(record)
     merged = []
     for mine in by_run.values():
         status = status_of([record["status"] for record in mine])
@@ -226,9 +226,9 @@ def with_warnings(
     benchmark: Benchmark, runs: Iterable[Row], added: Mapping[tuple[Any, ...], Sequence[Any]]
 ) -> list[Row]:
     """The runs with the `added` warnings, by run key, after the warnings that they have."""
-    found = []
+    found, keys = [], run_keys(benchmark)
     for run in runs:
-        more = added.get(tuple(run[column] for column in run_keys(benchmark)))
+        more = added.get(tuple([run[column] for column in keys]))
         found.append({**run, "warnings": [*(run["warnings"] or ()), *more]} if more else run)
     return found
 

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -285,11 +286,12 @@ def remove_covered(figure: Figure, numbers: Sequence[Annotation]) -> None:
     Of two numbers that cover one another the first stays.
     """
     figure.draw_without_rendering()
+    renderer = figure._get_renderer()  # type: ignore[attr-defined]  # else one for each number
     given = {id(number) for number in numbers}
     texts = [text for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
-    kept = [text.get_window_extent() for text in texts if id(text) not in given]
+    kept = [text.get_window_extent(renderer) for text in texts if id(text) not in given]
     for number in numbers:
-        box = number.get_window_extent()
+        box = number.get_window_extent(renderer)
         inside = figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 and box.y0 >= 0
         if inside and not any(box.overlaps(other) for other in kept):
             kept.append(box)
@@ -427,12 +429,45 @@ def name_artists(implementation: str, drawn: Iterable[Artist]) -> None:
         artist.set_gid(f"implementation:{implementation}")
 
 
+@cache
+def _add_fonts() -> None:
+    for path in sorted(FONTS.glob("NotoSansTC-*.ttf")):
+        font_manager.fontManager.addfont(path)
+
+
+@contextmanager
+def _texts_laid_out_once() -> Iterator[None]:
+    """Keep the layout of each text, which Matplotlib makes anew whenever its size is asked for.
+
+    It follows from the words and their properties alone, wherever they stand.
+    """
+    lay_out_text, known = Text._get_layout, {}  # type: ignore[attr-defined]
+
+    def layout(text: Text, renderer: Any) -> Any:
+        figure = text.get_figure(root=True)
+        assert figure is not None and not text.get_wrap()
+        key = (
+            *(text.get_text(), hash(text.get_fontproperties()), figure.dpi, text.get_rotation()),
+            *(text.get_horizontalalignment(), text.get_verticalalignment()),
+            *(text._multialignment, text._linespacing),  # type: ignore[attr-defined]
+            *(text.get_rotation_mode(), text.get_parse_math(), text.get_usetex()),
+        )
+        if key not in known:
+            known[key] = lay_out_text(text, renderer)
+        return known[key]
+
+    Text._get_layout = layout  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        Text._get_layout = lay_out_text  # type: ignore[attr-defined]
+
+
 @contextmanager
 def drawing() -> Iterator[None]:
     """Draw in the report's style; a character that the vendored fonts lack is an error."""
-    for path in sorted(FONTS.glob("NotoSansTC-*.ttf")):
-        font_manager.fontManager.addfont(path)
-    with warnings.catch_warnings(), plt.rc_context(STYLE):
+    _add_fonts()
+    with warnings.catch_warnings(), plt.rc_context(STYLE), _texts_laid_out_once():
         warnings.filterwarnings("error", message=".*[Gg]lyph.*missing.*")
         warnings.filterwarnings("error", message=".*findfont.*")
         yield

@@ -208,13 +208,13 @@ def stretches(settings: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataF
         lengths = sorted(these.seq_len.unique())
         for first, last in itertools.combinations_with_replacement(lengths, 2):
             inside = these[these.seq_len.between(first, last)]
-            every = settings[settings.seq_len.between(first, last)]
+            every = settings.seq_len.between(first, last).sum()
             d = _interval(low, high, dims)
             if first == lengths[0] and last == lengths[-1] and d["how"] != "all":
                 n = {"how": "all", "low": first, "high": last}
             else:
                 n = _interval(first, last, lengths)
-            if len(every) == len(inside) and n["how"] != "all":
+            if every == len(inside) and n["how"] != "all":
                 d = {**d, "how": "all"}
             yield {"d": _plain(d), "N": _plain(n)}, inside
 
