@@ -277,21 +277,27 @@ def _between(first: str, last: str) -> str:
 
 
 def _sittings(data: ReportData) -> Iterator[Tellable]:
-    """The time and device of each sitting."""
+    """The time and device of each sitting, those on several GPUs of a host at once in one line."""
     sittings = find_sittings(record for experiment in data.shown for record in experiment.records)
     devices = list(dict.fromkeys(sitting.device for sitting in sittings))
     named_alike = len({name for name, _ in devices}) < len(devices)
-    for number, sitting in enumerate(sittings, start=1):
+    together: dict[Any, list[int]] = {}
+    for number, sitting in enumerate(sittings):
+        is_beside = (gpus_at_once(sitting, sittings) or 1) > 1
+        together.setdefault(sitting.records[0]["boot"] if is_beside else number, []).append(number)
+    for numbers in together.values():
+        own = [sittings[number] for number in numbers]
+        on = dict.fromkeys(sitting.device for sitting in own)
         # The UUID itself would be of no use to a reader, and identifies the machine.
-        gpu = f" ({devices.index(sitting.device) + 1})" if named_alike else ""
+        gpus = f" ({_name_runs(devices.index(each) + 1 for each in on)})" if named_alike else ""
         params: dict[str, Tellable] = {
-            "number": number,
-            "device": f"{sitting.device[0]}{gpu}",
-            "count": len(sitting.records),
-            "when": _between(sitting.first, sitting.last),
+            "number": _name_runs(number + 1 for number in numbers),
+            "device": f"{own[0].device[0]}{gpus}",
+            "count": sum(len(sitting.records) for sitting in own),
+            "when": _between(own[0].first, max(sitting.last for sitting in own)),
         }
-        if (beside := gpus_at_once(sitting, sittings) or 1) > 1:
-            yield say("environment.sitting_beside", gpus=beside, **params)
+        if len(own) > 1:
+            yield say("environment.sittings_at_once", gpus=len(on), **params)
         else:
             yield say("environment.sitting", **params)
 

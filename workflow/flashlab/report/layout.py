@@ -323,7 +323,7 @@ def on_one_page(report: Report, results: Path, fonts: FontConfiguration, style: 
 
     Page one is laid out to find out: the length of a text does not tell how many lines it takes.
     Where much of it would be empty, the implementations are introduced there, if need be in smaller
-    type.
+    type; beside a heat map, which introduces them, its text is larger.
     """
     left = 0.0
 
@@ -337,11 +337,13 @@ def on_one_page(report: Report, results: Path, fonts: FontConfiguration, style: 
 
     front = fitted(report.front, lambda front: fits(replace(report, front=front)))
     report = replace(report, front=front)
-    if left > MOST_LEFT * PAGE and report.heat_map is None:
+    if left > MOST_LEFT * PAGE:
+        sizes = {front.tight, report.heat_map is None}  # beside a heat map, larger type alone
+        introductions = ("whole", "table") if report.heat_map is None else (report.introduced,)
         fuller = (
             replace(report, front=replace(front, tight=is_tight), introduced=introduced)
-            for is_tight in sorted({front.tight, True})
-            for introduced in ("whole", "table")
+            for is_tight in sorted(sizes)
+            for introduced in introductions
         )
         return next(filter(fits, fuller), report)
     return report
