@@ -159,7 +159,8 @@ class Metric:
     `labels` are the words for it within a sentence, `part` the title of its panel where a quantity
     has several (none for a total of others). `work` is the least work of a time.
     A run may lack a metric that is `optional`: its implementation has no such part, its device does
-    not tell, or it was not asked for. One that is `only_shown` is compared with nothing.
+    not tell, it was not asked for, or the record is older than the metric. A measured one that is
+    `only_shown` is compared with nothing.
     `exact_model` gives the value that a run must have, given the run, its provider and the device's
     name; None outside the range in which the model is exact.
     """
@@ -375,14 +376,14 @@ class Benchmark:
 
     @cached_property
     def totals(self) -> tuple[Metric, ...]:
-        """The metrics that follow from several measured, sampled ones: totals of them."""
-        sampled = {metric.name for metric in self.compared if not metric.exact}
+        """The sums of several measured, sampled metrics: those derived in the quantity of each."""
+        sampled = {metric.name: metric.quantity for metric in self.compared if not metric.exact}
         return tuple(
             metric
             for metric in self.metrics
             if metric.derived
             and len(metric.derived.of) > 1
-            and sampled.issuperset(metric.derived.of)
+            and all(sampled.get(part) == metric.quantity for part in metric.derived.of)
         )
 
     @cached_property

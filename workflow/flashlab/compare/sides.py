@@ -102,7 +102,7 @@ def _dataset_side(name: str, folder: Path, benchmark: Benchmark) -> Side:
 
 
 def read_records(folder: Path) -> Iterator[tuple[Path, Record]]:
-    """Every record in a folder that holds metrics; files that are no records are passed over."""
+    """The records of runs in a folder, without those of counters and files that are no records."""
     for path in sorted(folder.glob("*.json")):
         try:
             record = parse_record(read_json(path), str(path))

@@ -41,7 +41,7 @@ MIN_LONG_CALLS, LONG_CALL_SECONDS = 10, 0.02
 would take seconds on a CPU, where a few such passes are a quarter of a report."""
 
 ENOUGH_CALLS = 500
-"""Fewest calls that end a pass before its time is spent, however narrow the interval is.
+"""Before so many calls a pass does not stop early, however narrow its interval is.
 
 Fewer calls cannot show a dependence that lasts for a hundred of them: a state of the clock that
 lasts for 100 calls on average is taken for the only one in 82% of passes of 20 calls, in 14% of

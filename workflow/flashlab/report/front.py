@@ -248,7 +248,7 @@ def _choice_map(data: ReportData, observation: Observation) -> PrintedMap:
 
 
 def _headline_metrics(data: ReportData) -> list[Metric]:
-    """The compared metrics that every run has, and those that follow from such alone."""
+    """The compared metrics that every run has, and the metrics derived only from these."""
     compared = {metric.name for metric in data.benchmark.compared if not metric.optional}
     return [
         metric

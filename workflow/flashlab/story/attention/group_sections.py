@@ -1,7 +1,7 @@
 """Observations of a chapter on three or more implementations: the groups first, then the leaders.
 
-A function an observation, from the chapter's tables to the facts of its macro, or None where its
-condition does not hold. Times are in ms, rates in the benchmark's unit, memory in MiB.
+A function for each observation, from the chapter's tables to the facts of its macro, or None where
+its condition does not hold. Times are in ms, rates in the benchmark's unit, memory in MiB.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Observations of a section on grouped-query attention: query heads that share keys and values.
 
-A function an observation, from the section's tables to the facts of its macro, or None where its
-condition does not hold. The sweep goes from the fewest heads of keys and values to the most; what
-is told is what becomes of the most where they are as few. Memory is in MiB.
+One function for each observation, from the section's tables to the facts of its macro, or None
+where its condition does not hold. The sweep goes from the fewest heads of keys and values to the
+most; the texts compare the fewest with the most. Memory is in MiB.
 """
 
 from __future__ import annotations

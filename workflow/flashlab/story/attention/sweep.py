@@ -1,8 +1,8 @@
 """Observations of a section on two implementations: time, rate and memory along its sweep.
 
-A function an observation, from the section's tables to the facts of its macro, or None where its
-condition does not hold. Speeds are those of the other implementation over the baseline; times are
-in ms, rates in the benchmark's unit, memory in MiB.
+A function for each observation, from the section's tables to the facts of its macro, or None where
+its condition does not hold. Speeds are those of the other implementation over the baseline;
+times are in ms, rates in the benchmark's unit, memory in MiB.
 """
 
 from __future__ import annotations
