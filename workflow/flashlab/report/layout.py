@@ -338,13 +338,13 @@ def on_one_page(report: Report, results: Path, fonts: FontConfiguration, style: 
     front = fitted(report.front, lambda front: fits(replace(report, front=front)))
     report = replace(report, front=front)
     if left > MOST_LEFT * PAGE:
-        sizes = {front.tight, report.heat_map is None}  # beside a heat map, larger type alone
-        introductions = ("whole", "table") if report.heat_map is None else (report.introduced,)
-        fuller = (
-            replace(report, front=replace(front, tight=is_tight), introduced=introduced)
-            for is_tight in sorted(sizes)
-            for introduced in introductions
-        )
+        fuller = [replace(report, front=replace(front, tight=False))]
+        if report.heat_map is None:
+            fuller = [
+                replace(report, front=replace(front, tight=is_tight), introduced=introduced)
+                for is_tight in sorted({front.tight, True})
+                for introduced in ("whole", "table")
+            ]
         return next(filter(fits, fuller), report)
     return report
 
