@@ -26,7 +26,7 @@ def test_groups_are_declared_in_the_kernels_files(planter: Planter) -> None:
     assert found.fused == ("Flash2", "Flash3", "Flash4", "FlashLab")
     assert found.others == ["Flash2", "Flash3", "Flash4"]
     assert found.mine == "FlashLab"
-    assert found.projects == {"FlashLab": ["NVIDIA H200"]}
+    assert found.projects == {"FlashLab": ["NVIDIA H200", "NVIDIA H100 80GB HBM3"]}
 
 
 def test_two_implementations_are_no_groups(planter: Planter) -> None:

@@ -111,7 +111,7 @@ def test_the_own_kernel_is_told_apart_from_the_others(planter: Planter) -> None:
     said = told(observed(group_front.answer_own, tables))
     assert "for training it is faster than the best of the others at all 4 settings" in said["en"]
     assert "Nowhere does it lose by more than 5%." in said["en"]
-    assert "chosen by measurements on NVIDIA H200, not on this device" in said["en"]
+    assert "chosen by measurements on NVIDIA H200 and NVIDIA H100 80GB HBM3, not on" in said["en"]
     assert "不是在這個裝置上" in said["zh_TW"]
 
 
