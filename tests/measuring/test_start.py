@@ -292,8 +292,11 @@ def test_calls_in_other_circumstances_have_another_lasting_parent(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {99})
     pinned = path()
     monkeypatch.undo()
+    monkeypatch.setattr(os, "getpriority", lambda *_: 7)
+    nice = path()
+    monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
-    assert len({before, limited, pinned, path()}) == 4
+    assert len({before, limited, pinned, nice, path()}) == 5
 
 
 def test_a_library_that_was_edited_as_it_was_imported_is_not_current(
