@@ -22,13 +22,15 @@ from compare import golden
 from compare.recordings import git
 from waiting import PATIENCE, wait_until
 
+from flashlab.analysis.experiment import IMPLAUSIBLE
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.calls.watching import has_ended
 from flashlab.checking.shapes import ShapeError
 from flashlab.cli import main
-from flashlab.compare.bench import shapes_of
+from flashlab.compare import bench as bench_module
+from flashlab.compare.bench import Order, run_bench, shapes_of
 from flashlab.compare.bench_process import Patience
 from flashlab.compare.interleave import Candidate, _measure_pass
 from flashlab.compare.looks import MIN_PAIRS
@@ -210,6 +212,19 @@ def test_a_time_beyond_the_ceiling_is_said_to_be_implausible_and_decides_nothing
     assert "implausible" not in [v for (_, timed), v in verdicts.items() if timed == "backward"]
     assert "Flash2: forward at 150% of ceiling, which this device cannot do" in text
     assert "mine.py: forward" not in text
+
+
+@pytest.mark.parametrize(
+    ("status", "beyond", "succeeds"),
+    [("ok", False, True), ("unsupported", False, True), ("ok", True, False), ("oom", False, False)],
+)
+def test_a_bench_fails_where_one_could_not_be_measured_or_is_implausible(
+    monkeypatch: pytest.MonkeyPatch, status: str, beyond: bool, succeeds: bool
+) -> None:
+    entry = {"status": status, "passes": [{IMPLAUSIBLE: beyond}, {}]}
+    monkeypatch.setattr(bench_module, "_bench_shape", lambda *_: {"implementations": [entry]})
+    order = Order(["Pytorch"], [], None, None, None, 1.0, 0.05, False, None, None)
+    assert run_bench(order) == succeeds
 
 
 def test_a_hanging_kernel_is_ended_at_its_time_limit(
