@@ -316,6 +316,14 @@ def test_it_ends_when_what_it_needs_is_removed(lasting: Lasting, what: str) -> N
     wait_until(lambda: has_ended(server), "its end")
 
 
+def test_it_ends_when_another_has_taken_its_place(lasting: Lasting) -> None:
+    server, other = lasting.tell(), lasting.path.with_name("other")
+    other.touch()
+    other.replace(lasting.path)
+    wait_until(lambda: has_ended(server), "its end")
+    assert lasting.path.exists()
+
+
 def _kill(lasting: Lasting, server: psutil.Process) -> None:
     server.kill()
     assert lasting.path.is_socket()

@@ -25,7 +25,7 @@ from flashlab.config import (
     read_layer,
     resolve_config,
 )
-from flashlab.config.layers import BUILT_IN, parse_yaml
+from flashlab.config.layers import BUILT_IN, named_benchmark, parse_yaml
 from flashlab.config.model import Configuration
 from flashlab.files import canonical
 from flashlab.plan import planning as plan
@@ -89,6 +89,13 @@ def test_all_mistakes_are_reported_at_once_each_where_it_is(tmp_path: Path) -> N
 def test_a_missing_key_is_named_where_the_first_layer_is() -> None:
     (line,) = lines_of_error(with_value(("summary",), GONE), Layer("--config", {"device": "cpu"}))
     assert line == "  config.yaml: summary: is missing; add it"
+
+
+def test_the_last_layer_that_names_a_benchmark_decides_which_it_is() -> None:
+    layers = [own(benchmark="training"), Layer("--config", {"ladder": "t28"}), own(device="cpu")]
+    assert named_benchmark(layers) == "ladder"
+    assert named_benchmark(layers[::-1]) == "training"
+    assert named_benchmark(layers[2:]) == "attention"
 
 
 # Experiments by name

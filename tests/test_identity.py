@@ -85,6 +85,16 @@ def test_on_the_cpu_the_gpu_and_its_driver_decide_nothing(this_machine: Named) -
     assert this_machine(run=run) == this_machine(run=run, driver="1", gpu="T4")
 
 
+def test_ceilings_are_of_a_device_its_driver_and_a_pytorch(this_machine: Named) -> None:
+    def name(device: str, **change: Any) -> str:
+        this_machine(**change)
+        return identity.ceilings_name(device)
+
+    others = [{}, {"torch": "2.1"}, {"driver": "580.0"}, {"gpu": "H100"}]
+    assert len({name("cuda", **change) for change in others}) == 4
+    assert name("cpu") == name("cpu", driver="1", gpu="T4")
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -27,9 +28,11 @@ from flashlab.calls.recording import (
 from flashlab.config import ConfigError, Layer
 from flashlab.machine import Gpu, commit_here
 from flashlab.plan.datasets import MANIFEST, DatasetError
+from flashlab.plan.freezing import packed_file
+from flashlab.plan.source import DATA
 from flashlab.records import write_record
 from flashlab.runs import Run
-from flashlab.terminal.record import main
+from flashlab.terminal.record import _is_packed, _say_state, main
 
 ROOT = Path(__file__).parents[1]
 BEGAN = datetime.fromisoformat("2026-01-02T03:04:05+00:00")
@@ -48,7 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def measure(part: Part, seconds: float, **environment: Any) -> None:
+def measure(part: Part, seconds: float, status: str = "error", **environment: Any) -> None:
     """Write the records of a part that are left, one after the other by so many seconds."""
     usual = {
         "device_name": machine.device_name("cpu"),
@@ -66,9 +69,28 @@ def measure(part: Part, seconds: float, **environment: Any) -> None:
             started=started,
             sources={"process": order["process"]},
             metrics={},
-            status="error",
+            status=status,
         )
         write_record(path, record)
+
+
+def keep(part: Part, dataset: str) -> None:
+    """Make a recorded dataset of a part's records."""
+    records = Path("data", dataset, "records")
+    shutil.copytree(part.prepared.home + "/records", records)
+    listed = [
+        {
+            "benchmark": "attention",
+            "run": order["run"],
+            "protocol": order["protocol"],
+            "sha256": "",
+            "file": f"records/{path.name}",
+        }
+        for path, order in part.records.items()
+    ]
+    keys = {"version": 2, "name": dataset, "device": "cpu", "dtype": "float32"}
+    rest = {"protocol": "sampled", "config": {}, "ceilings": None, "records": listed}
+    (records.parent / MANIFEST).write_text(json.dumps({**keys, **rest}))
 
 
 def test_every_benchmark_has_a_part_and_the_parts_are_planned_as_they_are(folder: Path) -> None:
@@ -102,21 +124,7 @@ def test_a_datasets_records_tell_the_time_until_there_are_some_of_here(folder: P
     given = {**TINY, "counters": "no"}
     part = plan_part("attention", (), Layer("--config", given))
     measure(part, 7)
-    records = folder / "data" / "other" / "records"
-    shutil.copytree(part.prepared.home + "/records", records)
-    listed = [
-        {
-            "benchmark": "attention",
-            "run": order["run"],
-            "protocol": order["protocol"],
-            "sha256": "",
-            "file": f"records/{p.name}",
-        }
-        for p, order in part.records.items()
-    ]
-    keys = {"version": 2, "name": "other", "device": "cpu", "dtype": "float32"}
-    rest = {"protocol": "sampled", "config": {}, "ceilings": None, "records": listed}
-    (records.parent / MANIFEST).write_text(json.dumps({**keys, **rest}))
+    keep(part, "other")
     shutil.rmtree(part.prepared.home)
 
     part = plan_part("attention", (), Layer("--config", given))
@@ -197,6 +205,30 @@ def test_a_dry_run_says_what_is_left_and_how_long_it_takes_and_writes_nothing(
         "About 4 min of measuring in all.",
     ]
     assert {*folder.rglob("*")} == before
+
+
+def test_a_part_with_an_error_is_not_complete(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = plan_part("attention", (), Layer("--config", {**TINY, "counters": "no"}))
+    for status, is_complete in (("error", False), ("unsupported", True)):
+        shutil.rmtree(part.prepared.home, ignore_errors=True)
+        measure(part, 1, status)
+        keep(part, status)
+        assert _say_state(part, status) == is_complete
+        assert f"complete (8 {status})" in capsys.readouterr().out
+
+
+def test_an_archive_is_as_new_as_the_manifests_of_its_dataset(folder: Path) -> None:
+    manifest, packed = DATA / "mine" / "ladder" / MANIFEST, packed_file(DATA, "mine")
+    assert _is_packed("mine")  # there is nothing to pack
+    manifest.parent.mkdir(parents=True)
+    manifest.touch()
+    assert not _is_packed("mine")
+    packed.touch()
+    assert _is_packed("mine")
+    os.utime(manifest, (2**31, 2**31))
+    assert not _is_packed("mine")
 
 
 def test_a_mistake_is_one_message(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

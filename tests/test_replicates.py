@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from planted.sorting import sorting
 
 from flashlab.analysis.comparison_rows import FIRST, IMPLEMENTATIONS, PREVIOUS, Comparison
 from flashlab.analysis.experiment import COMPARISONS
@@ -106,6 +107,15 @@ def test_of_two_others_what_the_best_and_the_step_before_are_to_be_is_decided() 
     beyond = [replace(best, reference=name, ratio=0.1) for name in ("Flash2", "Flex")]
     assert behind(decided, far, near, best, *beyond) == set()
     assert behind(decided, far, near, best, *beyond, previous=BEFORE) == OTHERS
+
+
+def test_the_best_of_rates_is_the_highest() -> None:
+    """Radix sorts 10 times as much as the baseline; Bubble about as much as Radix."""
+    of_rate = replace(COMPARED, variant="", metric="throughput", reference="Merge")
+    decided = replace(of_rate, subject="Radix", ratio=10.0, verdict="above")
+    far = replace(decided, subject="Bubble", ratio=9.9)
+    near = replace(of_rate, subject="Bubble", reference="Radix", ratio=0.99)
+    assert undecided([decided, far, near], sorting(), "Merge", {}) == [near]
 
 
 def test_an_undecided_effect_of_a_mask_is_of_runs_with_and_without_it() -> None:

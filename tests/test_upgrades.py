@@ -1,5 +1,8 @@
 """The message on runs that were measured before and are measured again."""
 
+import json
+import os
+import shutil
 from pathlib import Path
 
 from planted.records import record_of
@@ -63,6 +66,19 @@ def test_what_has_changed_since_runs_were_measured_is_said(tmp_path: Path) -> No
     (said,) = notices(tmp_path, EDITED, max_seconds=1.0)
     assert "settings were changed; the kernel of Mine was edited" in said
     assert notices(tmp_path, EDITED, name="lab5") == [], "those were by another protocol"
+
+
+def test_the_newest_record_of_a_run_is_what_it_was(tmp_path: Path) -> None:
+    measured(tmp_path)
+    for old in [*(tmp_path / "records").iterdir()]:
+        older = old.with_name(f"{old.stem[: -identity.DIGITS]}{'0' * identity.DIGITS}.json")
+        shutil.copyfile(old, older)
+        document = json.loads(older.read_bytes())
+        document["record"]["sources"]["measuring_digest"] = "older"
+        older.write_text(json.dumps(document))
+        os.utime(older, (1, 1))
+    (said,) = notices(tmp_path, EDITED)
+    assert said == "2 processes measured before, since the kernel of Mine was edited"
 
 
 def test_a_damaged_record_is_no_reason(tmp_path: Path) -> None:

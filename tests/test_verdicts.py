@@ -88,6 +88,19 @@ def test_a_removed_experiment_measures_nothing(folder: Folder) -> None:
     assert said[0].endswith("with runs that were measured since:")
 
 
+def test_a_record_that_is_new_was_measured_since_if_it_is_newer_than_the_report(
+    folder: Folder,
+) -> None:
+    """As after an upgrade, which gives each record another name."""
+    folder.report(row("Flash2", "above"))
+    (other := folder.results / "other.json").touch()
+    os.utime(other, (2**31, 2**31))
+    planned = {"benchmark": "attention", "records": [{"path": str(other)}]}
+    write_json(records_file(folder.results, "seq_len"), planned)
+    said = folder.report(row("Flash2", "below"))
+    assert said[0].endswith("with runs that were measured since:")
+
+
 def test_a_file_that_cannot_be_read_is_no_report_before(folder: Folder) -> None:
     folder.results.joinpath(KEPT).write_text("[]")
     assert folder.report(row("Flash2", "above")) == []

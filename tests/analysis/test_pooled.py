@@ -11,7 +11,7 @@ from analysis.deriving import Plant, rows_of
 
 from flashlab.analysis.pairing import Processes
 from flashlab.analysis.pooled import PooledRatio, pooled_ratio
-from flashlab.statistics import Estimate
+from flashlab.statistics import DRAWS, Estimate
 
 SETTINGS, ROUNDS = 4, 3
 
@@ -63,6 +63,17 @@ def test_its_interval_holds_the_truth(count: int, rounds: float) -> None:
         assert found.low and found.high
         held += found.low <= 1.3 <= found.high
     assert held / tries >= 0.92
+
+
+def test_it_is_no_surer_than_the_calls_within_processes() -> None:
+    """Processes whose medians agree by chance, each known to 20% alone."""
+    wide = np.exp(np.linspace(-0.2, 0.2, DRAWS))
+    side = [Processes([Estimate(1.0, 100, wide) for _ in range(2)], [None] * 2) for _ in range(4)]
+    found = pooled_ratio(side[:2], side[2:])
+    assert found and found.low and found.high
+    deviation = 0.2 / math.sqrt(3) * math.sqrt(8) / 4  # of a mean of four uniform differences
+    assert math.log(found.high) == pytest.approx(1.96 * deviation, rel=0.1)
+    assert found.low * found.high == pytest.approx(1)
 
 
 def test_what_single_settings_leave_open_has_a_row_of_all_together(experiment: Plant) -> None:

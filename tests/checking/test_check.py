@@ -172,6 +172,30 @@ def test_the_summary_counts_and_names_what_failed(checked: Checked) -> None:
     assert checked.returncode == 1
 
 
+CAPTURED = """
+import torch
+
+places = []
+
+
+def attention(qkv, causal):
+    places.append(qkv.data_ptr())
+    if len(places) > 4 and places[-1] != places[3]:
+        qkv = qkv.flip(2)
+    q, k, v = qkv.transpose(1, 3).unbind(2)
+    return (torch.softmax(q @ k.mT * qkv.shape[-1] ** -0.5, -1) @ v).transpose(1, 2)
+"""
+"""Right only where its inputs lay when it was captured, as a CUDA graph is, at its fourth call."""
+
+
+def test_one_that_is_right_only_where_its_inputs_lay_before_is_found(
+    tmp_path: Path, check: Check
+) -> None:
+    (tmp_path / "mine.py").write_text(CAPTURED)
+    done = check(tmp_path, "mine.py", *shapes(10), "--dtype", "float32")
+    assert "incorrect: right at first, wrong after" in done.stdout and done.returncode == 1
+
+
 def test_fail_fast_ends_at_the_first_failure_and_shows_where_a_crash_was(
     kernel: Path, check: Check
 ) -> None:

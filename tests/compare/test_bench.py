@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import re
 import signal
@@ -21,11 +22,19 @@ from compare import golden
 from compare.recordings import git
 from waiting import PATIENCE, wait_until
 
+from flashlab.analysis.experiment import IMPLAUSIBLE
+from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import find_implementations
 from flashlab.calls.watching import has_ended
 from flashlab.checking.shapes import ShapeError
 from flashlab.cli import main
-from flashlab.compare.bench import shapes_of
+from flashlab.compare import bench as bench_module
+from flashlab.compare.bench import Order, run_bench, shapes_of
 from flashlab.compare.bench_process import Patience
+from flashlab.compare.interleave import Candidate, _measure_pass
+from flashlab.compare.looks import MIN_PAIRS
+from flashlab.compare.targets import Target
 from flashlab.files import read_json
 from flashlab.measuring import start as measuring_start
 from flashlab.plan.identity import MEASURING_PROCESS, measuring_digest
@@ -205,6 +214,19 @@ def test_a_time_beyond_the_ceiling_is_said_to_be_implausible_and_decides_nothing
     assert "mine.py: forward" not in text
 
 
+@pytest.mark.parametrize(
+    ("status", "beyond", "succeeds"),
+    [("ok", False, True), ("unsupported", False, True), ("ok", True, False), ("oom", False, False)],
+)
+def test_a_bench_fails_where_one_could_not_be_measured_or_is_implausible(
+    monkeypatch: pytest.MonkeyPatch, status: str, beyond: bool, succeeds: bool
+) -> None:
+    entry = {"status": status, "passes": [{IMPLAUSIBLE: beyond}, {}]}
+    monkeypatch.setattr(bench_module, "_bench_shape", lambda *_: {"implementations": [entry]})
+    order = Order(["Pytorch"], [], None, None, None, 1.0, 0.05, False, None, None)
+    assert run_bench(order) == succeeds
+
+
 def test_a_hanging_kernel_is_ended_at_its_time_limit(
     root: Path, forking_python: str, tmp_path: Path
 ) -> None:
@@ -234,6 +256,30 @@ def test_implementations_take_turns_and_are_never_measured_at_once(bench: Bench)
     # Two implementations in four processes each, at least ten batches of each; two that were wrong.
     assert len(set(processes)) == 2 * 4 + 2
     assert len(turns) >= 4 * 10
+
+
+class Standing:
+    """A worker in the place of a process, which writes down whose turn it is."""
+
+    def __init__(self, name: str, turns: list[str]) -> None:
+        self.name, self.turns = name, turns
+
+    def command(self, do: str, **_: Any) -> dict[str, Any]:
+        self.turns += [self.name] if do == "batch" else []
+        return {"samples": [1e-9]}
+
+
+def test_who_is_first_in_one_round_is_last_in_the_next() -> None:
+    turns: list[str] = []
+    candidates = []
+    for name in "AB":
+        run = attention_run(name, Shape(1, 64, 2, 32, True), "float16", "cuda")
+        candidate: Any = Candidate(Target(name, find_implementations()["Pytorch"]), run)
+        candidate.worker = Standing(name, turns)
+        candidates.append(candidate)
+    for _ in _measure_pass(candidates, "forward_time", 0.0, math.inf):
+        pass
+    assert "".join(turns) == "ABBA" * (MIN_PAIRS // 2)
 
 
 def test_its_records_are_of_each_process_and_hold_what_was_asked_for(bench: Bench) -> None:

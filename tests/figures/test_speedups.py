@@ -49,6 +49,12 @@ def test_a_row_has_each_pass_and_the_total_with_their_numbers(planter: Planter) 
     assert overlapping(figure) == clipped(figure) == []
 
 
+def test_the_memory_beside_them_is_a_share_of_the_baselines(planter: Planter) -> None:
+    naive, flash = ({"forward": n, "peak": peak} for n, peak in ((40, 200.0), (10, 50.0)))
+    (figure,) = drawn(planter.experiment({"Pytorch": [naive], "Flash2": [flash]})).values()
+    assert "25%" in texts_of(figure)
+
+
 def test_what_is_not_decided_is_hollow(planter: Planter) -> None:
     close = (28, 57, 115, 230)
     noisy = planter.experiment({"Pytorch": NAIVE, "Flash2": close}, spread=0.3, count=12)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flashlab.benchmarks.attention import costs
@@ -39,3 +41,10 @@ def test_a_run_is_not_accused_where_its_memory_is_not_exact(
 ) -> None:
     ((line,), _, _) = check_identity([of_naive(shape, excess)])
     assert line.code == code
+
+
+def test_a_file_that_is_declared_as_two_runs_is_taken_for_none() -> None:
+    found = of_naive(Shape(2, 1024, 2, 256, False), 0)
+    twice = replace(found, declared_again=(replace(found.declaration, batch_size=4),))
+    ((line,), _, families) = check_identity([twice])
+    assert (line.code, families) == ("identity.declared_twice", {"a.json": ()})

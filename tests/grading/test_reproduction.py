@@ -55,6 +55,7 @@ COMPARED: dict[str, tuple[Result, list[Measured], str]] = {
     "a device that is not said": (result("Flash2", 0.01, None), AGAIN, "not_checked none_sampled"),
     "another device": (result("Flash2", 0.01, "NVIDIA H200"), AGAIN, "not_checked none_sampled"),
     "another run": (result("Pytorch", 0.01), AGAIN, "not_checked none_sampled"),
+    "of no time at all": (result("Flash2", 1e-6), AGAIN, "fail fail"),
     "launches": (result("Flash2", 5e-5), [measured("Flash2", 1e-4)], "not_checked too_short"),
     "not measured": (FLASH, [measured("Flash2", 0, "oom")], "not_checked not_measured"),
     "not asked": (FLASH, [], "not_checked not_asked"),

@@ -16,6 +16,7 @@ from planted.classes import Handed
 
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
+from flashlab_grading.causes import Cause, urgency
 from flashlab_grading.model import Line
 from flashlab_grading.sheets import to_html, write_pages, write_stage
 
@@ -138,3 +139,12 @@ def test_others_texts_are_safe_wherever_they_are_shown(sound: Any, tmp_path: Pat
     assert "<i>" not in html and "\u202e" not in html
     shown = {*re.findall(r"(\w+)&lt;i&gt;\\u202e", html)}
     assert shown >= {"a", "b", "CPU", "z", "l"}
+
+
+def test_one_who_is_surely_accused_comes_before_those_who_are_likely_to_be() -> None:
+    def place(*codes: str) -> tuple[int, ...]:
+        return urgency([Cause([Line("fail", code, "a.json")], 9) for code in codes])
+
+    likely = place("copies.likely", "identity.workspace", "plausibility.one_noise")
+    places = [place("identity.memory"), likely, place("coverage.missing"), place()]
+    assert places == sorted(places) and len({*places}) == 4

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
-from flashlab.measuring.energy import Reading, spans
+from flashlab import machine
+from flashlab.measuring import energy as measuring
+from flashlab.measuring.energy import BATCH_SECONDS as READ_SECONDS
+from flashlab.measuring.energy import SPAN_SECONDS, Reading, measure_energy, spans
+from flashlab.measuring.protocols import Pass
 
 WATTS, CALL_SECONDS, BATCH_SECONDS = 600.0, 0.001, 0.005
 
@@ -34,3 +41,34 @@ def test_it_is_power_times_time_however_coarse_the_counter_is(update_seconds: fl
 
 def test_a_counter_that_hardly_moves_gives_no_energy() -> None:
     assert spans(readings(1.5), BATCH_SECONDS) is None
+
+
+def test_the_calls_of_one_batch_are_what_is_uncertain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a driver whose counter moves every 20 ms, as the calls take time."""
+    now = [0.0]
+
+    class Driver:
+        NVMLError = RuntimeError
+
+        def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+            return uuid
+
+        def nvmlDeviceGetTotalEnergyConsumption(self, _: str) -> float:
+            return 1e3 * WATTS * 0.02 * (now[0] // 0.02)
+
+    @contextmanager
+    def nvml() -> Iterator[Driver]:
+        yield Driver()
+
+    def run() -> None:
+        now[0] += CALL_SECONDS
+
+    monkeypatch.setattr(machine, "nvml", nvml)
+    monkeypatch.setattr(measuring, "gpu_uuid", lambda: "GPU-1")
+    monkeypatch.setattr(measuring, "warm_up", lambda *_: 0.0)
+    monkeypatch.setattr(measuring, "synchronize", lambda _: None)
+    monkeypatch.setattr(measuring, "perf_counter", lambda: now[0])
+    energy = measure_energy(Pass(run), 1.0)
+    assert energy is not None
+    assert energy.samples == pytest.approx([WATTS * CALL_SECONDS] * len(energy.samples), rel=0.03)
+    assert energy.resolution == pytest.approx(READ_SECONDS / SPAN_SECONDS, rel=0.2)

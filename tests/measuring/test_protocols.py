@@ -17,7 +17,7 @@ from flashlab.measuring.protocols import (
     lab5,
     sampled,
 )
-from flashlab.statistics import median_interval
+from flashlab.statistics import Interval, median_interval
 
 
 class Clock:
@@ -138,6 +138,33 @@ def test_samples_stay_in_the_order_of_measurement() -> None:
     slow = [index for index, sample in enumerate(timing.samples) if sample > 0.05]
     assert slow == list(range(slow[0], MIN_CALLS, 5))
     assert slow[0] < 5
+
+
+def test_each_batch_has_inputs_of_its_own() -> None:
+    given: list[int | None] = []
+    sampled(Pass(Counted(), given.append), limits(relative_interval=-1, max_seconds=0.1), "cpu")
+    batches = [batch for batch in given if batch is not None]  # none: to warm up
+    assert batches == list(range(len(batches))) and len(batches) >= 5
+
+
+def test_the_interval_is_looked_at_the_more_rarely_the_more_samples_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[int] = []
+
+    def looked(samples: list[float]) -> Interval:
+        looks.append(len(samples))
+        return median_interval(samples)
+
+    monkeypatch.setattr(protocols, "median_interval", looked)
+    sampled(Pass(Counted()), limits(relative_interval=-1, max_seconds=1.0), "cpu")
+    assert looks == [500, 550, 610, 680, 750, 830, 920, 1000]
+
+
+def test_lab5_warms_up_on_other_inputs_than_it_times() -> None:
+    done: list[Any] = []
+    lab5(Pass(lambda: done.append("call"), done.append), {"repeats": 3}, "cpu")
+    assert done == ["call", "call", 0, "call", "call", "call"]
 
 
 @pytest.mark.parametrize(("repeats", "warm_up"), [(1, 2), (30, 2), (300, 3)])

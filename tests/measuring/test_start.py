@@ -289,11 +289,15 @@ def test_calls_in_other_circumstances_have_another_lasting_parent(
     resource.setrlimit(resource.RLIMIT_CORE, (0 if soft else 1, hard))
     limited = path()
     resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {99})
-    pinned = path()
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "sched_getaffinity", lambda _: {99})
+        pinned = path()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpriority", lambda *_: 99)
+        nice = path()
+    assert path() == before
     monkeypatch.chdir(tmp_path)
-    assert len({before, limited, pinned, path()}) == 4
+    assert len({before, limited, pinned, nice, path()}) == 5
 
 
 def test_a_library_that_was_edited_as_it_was_imported_is_not_current(

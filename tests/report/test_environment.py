@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from report.reading import cells, en
 
+from flashlab.analysis.experiment import metrics_of
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.devices import known_devices
 from flashlab.files import read_json, write_json
 from flashlab.report import environment
@@ -101,3 +103,26 @@ def test_both_states_of_a_ceiling_are_listed(results: Any) -> None:
     rates = [float(row[1].replace(",", "")) for row in (initial, sustained)]
     assert rates[0] / rates[1] == pytest.approx(1.1, rel=0.01)
     assert initial[2] == sustained[2]  # the copy did not fall
+
+
+def test_medians_are_counted_whose_interval_is_wider_than_the_margin(results: Any) -> None:
+    """Half of it: a median that is known to within 4% is known to within 5%."""
+
+    def know(experiment: str, metric: str, low: str, high: str) -> None:
+        def edit(rows: Any) -> Any:
+            known = {"value": "1", "low": low, "high": high}
+            return [row | known if row["metric"] == metric else row for row in rows]
+
+        results.edit_table(experiment, "metrics", edit)
+
+    def wide() -> list[str]:
+        notices = map(en, results.compose().environment.notices)
+        return [notice for notice in notices if "are not known to within ±5%" in notice]
+
+    for name in results.names:
+        for metric in metrics_of(ATTENTION, exact=False):
+            know(name, metric.name, "0.96", "1.04")
+    assert wide() == []
+    know("num_heads", "forward_time", "0.94", "1.06")
+    (counted,) = wide()
+    assert not counted.startswith("0 of ")

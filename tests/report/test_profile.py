@@ -66,6 +66,16 @@ def test_a_step_that_could_not_be_measured_has_no_numbers(
     assert rows["Sequential"] == ["0", "Sequential", "×", "–", "×", "–", "×", "–", "–", ""]
 
 
+def test_the_bytes_of_a_step_are_those_of_a_second_in_its_kernels(tmp_path: Path) -> None:
+    data = data_of(ladder.ON_GPU, tmp_path)
+    table = render_profile(data)
+    assert table is not None
+    found = {label: rest for label, *rest in (texts(data, row.cells) for row in table.rows)}
+    assert found["Time in kernels (ms)"] == ["270", "140"]
+    assert found["Global-memory loads (GB/s)"] == ["29,000", "7,300"]  # of 8 and 1 TB
+    assert found["Bank conflicts (M)"] == ["0", "5,000"]
+
+
 def test_without_steps_or_of_a_simulator_there_is_none(tmp_path: Path) -> None:
     assert render_steps(data_of(ladder.SIMULATED, tmp_path / "simulated")) is None
     data = data_of(training.REPORT, tmp_path / "training")

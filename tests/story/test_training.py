@@ -71,6 +71,7 @@ def plant(tmp_path_factory: pytest.TempPathFactory) -> Plant:
         several: Mapping[str, int] | None = None,
         only: tuple[Key, ...] | None = None,
         kernels: tuple[float, float] = (3000.0, 2500.0),
+        compiling: Mapping[Key, float] | None = None,
     ) -> Tables:
         chosen = {**TIMES, **(times or {})}
 
@@ -91,8 +92,8 @@ def plant(tmp_path_factory: pytest.TempPathFactory) -> Plant:
                 "process_memory": Measurement(size + 1000),
                 "energy": Measurement(chosen[key] / 2),
             }
-            if key[1]:
-                metrics["compile_time"] = Measurement(20.0)
+            if key[1] or key in (compiling or {}):
+                metrics["compile_time"] = Measurement((compiling or {}).get(key, 20.0))
             if busy is not None:
                 metrics["gpu_busy_time"] = Measurement(busy.get(key, 0.95 * chosen[key]))
                 metrics["kernels"] = Measurement(kernels[key[1]])
@@ -202,6 +203,12 @@ def test_who_is_the_fastest_is_told_where_it_is_decided(plant: Plant) -> None:
 def test_those_within_the_margin_are_level(plant: Plant) -> None:
     observation = training.answer_which(section_of(plant({("SdpaEfficient", True): 60.5})))
     assert observation is not None and observation.facts["verdict"] == "level"
+
+
+def test_what_compiles_anyway_is_not_paid_back(plant: Plant) -> None:
+    """20 s, of which an attention takes 5 without torch.compile too, and 20 ms an iteration."""
+    found = training.repaid(section_of(plant(compiling={("Flash2", False): 5.0})))
+    assert [round(found[name]["after"]) for name in ("Flash2", "SdpaEfficient")] == [750, 1000]
 
 
 def test_compiling_is_paid_back_by_what_an_iteration_saves(plant: Plant) -> None:
