@@ -49,6 +49,15 @@ def test_jobs_that_end_at_once_lose_no_digest(tmp_path: Path) -> None:
     assert len((tmp_path / LIST).read_text().splitlines()) == len(records)
 
 
+def test_a_line_that_was_cut_off_does_not_take_the_next_with_it(tmp_path: Path) -> None:
+    figure, text = (written(tmp_path / name, name) for name in ("time.svg", "observations.json"))
+    write_digests(figure)
+    cut = (tmp_path / LIST).read_text()[:-3]
+    (tmp_path / LIST).write_text(cut)
+    write_digests(text)
+    assert read_digests(tmp_path)[text] == sha256_of(text)
+
+
 def test_a_damaged_list_is_one_of_fewer_files(tmp_path: Path) -> None:
     record = written(tmp_path / "a.json", "{}")
     write_digests(record)

@@ -32,11 +32,12 @@ def write_digests(output: Path, beside: Sequence[str] = ()) -> None:
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
-        before = file.read().splitlines()
+        text = file.read()
+        before = text.splitlines()
         others = [(line, line.partition("  ")[2]) for line in before]
         folder = f"{output.name}/"
         kept = [line for line, name in others if name not in names and not name.startswith(folder)]
-        if kept != before:
+        if kept != before or not text.endswith("\n"):  # a full disk cuts the last line off
             file.truncate(0)
             file.writelines(f"{line}\n" for line in kept)
         file.writelines(f"{digest}  {name}\n" for name, digest in names.items())
