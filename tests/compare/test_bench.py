@@ -293,6 +293,20 @@ def test_its_records_are_of_each_process_and_hold_what_was_asked_for(bench: Benc
     assert [r.status for r in bench.records if r not in measured] == ["incorrect"] * 2
 
 
+def test_each_process_has_its_own_warnings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = attention_run("Flash2", Shape(1, 512, 8, 512, True), "float32", "cpu")
+    candidate = Candidate(Target("Flash2", find_implementations()["Flash2"]), run)
+    candidate.metrics = {"peak_memory": {"unit": "MiB", "value": 644.0}}
+    candidate.batches = {"forward_time": [[[2e-3] * 3], [[2e-3] * 3]]}
+    candidate.environments = [{}, {}]
+    candidate.warnings = [(), ({"code": "throttled"},)]
+    monkeypatch.setattr(bench_module, "FOLDER", tmp_path)
+    bench_module._write_records([candidate], 1.0, "2026-11-27T00:00:00+00:00")
+    written = [read_record(path) for path in tmp_path.glob("*.json")]
+    codes = {record.process: [each["code"] for each in record.warnings] for record in written}
+    assert codes == {0: [], 1: ["throttled"]}
+
+
 def test_its_records_never_stand_for_sampled_ones(bench: Bench, tmp_path: Path) -> None:
     record = next(record for record in bench.records if record.status == "ok")
     assert record.protocol["name"] == "interleaved"
