@@ -54,9 +54,15 @@ def problem_of(fault: Fault) -> str | None:
         return f"there is no {path}"
     if (count := path.read_text(encoding="utf-8").count(fault.old)) != 1:
         return f"{path} holds its text {count} times instead of once"
-    files = [name.partition("::")[0] for name in fault.tests]
-    missing = [name for name in files if not (ROOT / "tests" / name).exists()]
-    return f"tests/{missing[0]} is missing" if missing else None
+    for name in fault.tests:
+        file, _, test = name.partition("::")
+        if not (ROOT / "tests" / file).exists():
+            return f"tests/{file} is missing"
+        if test and f"def {test.partition('[')[0]}(" not in (ROOT / "tests" / file).read_text(
+            "utf-8"
+        ):
+            return f"tests/{file} has no {test}"
+    return None
 
 
 def copy_project(folder: Path) -> None:
