@@ -55,23 +55,32 @@ def find_sittings(records: Iterable[Row]) -> list[Sitting]:
     return sorted(found, key=lambda sitting: (sitting.first, sitting.device))
 
 
-def gpus_at_once(sitting: Sitting, found: Iterable[Sitting]) -> int | None:
-    """On how many GPUs of its host a sitting's time was spent; None where that is not known.
+def _at_once(one: Sitting, other: Sitting) -> bool:
+    """True if two sittings of one boot of the system overlap, as far as GPU and boot are known."""
+    boots = {sitting.records[0]["boot"] for sitting in (one, other)}
+    known = all(boots) and one.device[1] and other.device[1]
+    return (
+        bool(known)
+        and len(boots) == 1
+        and datetime.fromisoformat(one.first) <= datetime.fromisoformat(other.last)
+        and datetime.fromisoformat(other.first) <= datetime.fromisoformat(one.last)
+    )
 
-    Sittings of one boot of the system whose times overlap shared the host. Each GPU counts once.
+
+def at_once(found: Iterable[Sitting]) -> list[list[Sitting]]:
+    """Sittings, in order of time, by host and time: those on several of its GPUs at once together.
+
+    They shared the host. Any other stands alone.
     """
-    _, uuid = sitting.device
-    boot = sitting.records[0]["boot"]
-    if not uuid or not boot:
-        return None
-    beside = {
-        other.device[1]
-        for other in found
-        if other.records[0]["boot"] == boot
-        and datetime.fromisoformat(other.first) <= datetime.fromisoformat(sitting.last)
-        and datetime.fromisoformat(sitting.first) <= datetime.fromisoformat(other.last)
-    }
-    return len(beside - {""})
+    groups: list[list[Sitting]] = []
+    for sitting in found:
+        for group in groups:
+            if any(_at_once(each, sitting) for each in group):
+                group.append(sitting)
+                break
+        else:
+            groups.append([sitting])
+    return groups
 
 
 def _known(cards: set[str | None] | None) -> frozenset[str] | None:

@@ -10,7 +10,7 @@ from typing import Any
 from flashlab import statistics
 from flashlab.analysis.experiment import DIRTY, metrics_of
 from flashlab.analysis.experiment import Row as RunRow
-from flashlab.analysis.sittings import find_sittings, gpus_at_once
+from flashlab.analysis.sittings import at_once, find_sittings
 from flashlab.benchmarks.model import FLOPS
 from flashlab.devices import find_device, known_devices
 from flashlab.report.data import ReportData, stretches
@@ -281,17 +281,12 @@ def _sittings(data: ReportData) -> Iterator[Tellable]:
     sittings = find_sittings(record for experiment in data.shown for record in experiment.records)
     devices = list(dict.fromkeys(sitting.device for sitting in sittings))
     named_alike = len({name for name, _ in devices}) < len(devices)
-    together: dict[Any, list[int]] = {}
-    for number, sitting in enumerate(sittings):
-        is_beside = (gpus_at_once(sitting, sittings) or 1) > 1
-        together.setdefault(sitting.records[0]["boot"] if is_beside else number, []).append(number)
-    for numbers in together.values():
-        own = [sittings[number] for number in numbers]
+    for own in at_once(sittings):
         on = dict.fromkeys(sitting.device for sitting in own)
         # The UUID itself would be of no use to a reader, and identifies the machine.
         gpus = f" ({_name_runs(devices.index(each) + 1 for each in on)})" if named_alike else ""
         params: dict[str, Tellable] = {
-            "number": _name_runs(number + 1 for number in numbers),
+            "number": _name_runs(sittings.index(sitting) + 1 for sitting in own),
             "device": f"{own[0].device[0]}{gpus}",
             "count": sum(len(sitting.records) for sitting in own),
             "when": _between(own[0].first, max(sitting.last for sitting in own)),
