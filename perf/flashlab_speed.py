@@ -5,10 +5,11 @@ Measures in this order, in at most --minutes:
 1. with --before, for an earlier version, FlashLab and the others, in turns: what a call costs the
    host, where the GPU waits for it, and what both passes take back to back at the shape of a small
    GPT;
-2. both passes at the lab's 17 shapes and the 20 long ones of config/long.yaml, in turns within
-   one process: medians in µs, and the geometric means of the ratios of times to FlashLab's.
+2. both passes at the lab's 17 shapes, the 20 long ones of config/long.yaml and 40 odd ones, in
+   turns within one process: medians in µs, and the geometric means of the ratios of times to
+   FlashLab's.
 
-Usage: PYTHONPATH=workflow python perf/flashlab_speed.py [--groups lab long] [--others NAME ...]
+Usage: PYTHONPATH=workflow python perf/flashlab_speed.py [--groups lab long odd] [--others NAME ...]
                                  [--before KERNELS] [--minutes 8.5] [--out FILE.json]
 
 NAMEs are files in kernels/; without them flash2 and sdpa_cudnn, on a CPU sdpa_math. KERNELS is the
@@ -56,7 +57,18 @@ ROUNDS = 3
 CALLS = {"cuda": 300, "cpu": 30}
 WORKERS = 12
 GROUPS = {"lab": ("config.yaml", ""), "long": ("long.yaml", "long_")}
-"""The configuration of each group's shapes, and how the names of its experiments begin."""
+"""The configuration of a group's shapes, and how the names of its experiments begin."""
+
+ODD = "odd"
+ODD_SIZES = (
+    (1, 2048, 4, 64), (8, 1000, 5, 64), (3, 3333, 10, 64), (2, 6000, 5, 64), (5, 700, 12, 64),
+    (2, 2300, 6, 80), (4, 1500, 8, 80), (2, 5555, 8, 96), (7, 900, 5, 112), (1, 4000, 6, 128),
+    (8, 1000, 16, 128), (1, 10001, 3, 128), (16, 333, 9, 128), (1, 32700, 1, 128),
+    (2, 1777, 12, 160), (1, 8000, 3, 192), (2, 3000, 8, 192), (4, 2048, 8, 256),
+    (1, 5000, 4, 256), (2, 4096, 12, 256),
+)  # fmt: skip
+"""B, N, H and head_dim of the odd shapes, each with both masks: tiles do not come out even, since N
+is no multiple of 64 or heads are few; or head_dim is over 128."""
 
 
 def run_of(shape: Shape, device: str) -> dict[str, Any]:
@@ -64,8 +76,15 @@ def run_of(shape: Shape, device: str) -> dict[str, Any]:
     return {**vars(shape), "dtype": DTYPE[device], "device": device, "inputs": "separate"}
 
 
-def shapes_of(file: str, prefix: str, device: str) -> list[Shape]:
-    """The distinct shapes of a configuration's experiments whose names begin so."""
+def shapes_of(group: str, device: str) -> list[Shape]:
+    """The distinct shapes of a group: those of a configuration's experiments, or the odd ones."""
+    if group == ODD:
+        return [
+            Shape(b, n, h, h * d, causal=causal)
+            for (b, n, h, d), causal in product(ODD_SIZES, (False, True))
+            if device == "cuda" or b * n * h * d < 10**6
+        ]
+    file, prefix = GROUPS[group]
     found: dict[Shape, None] = {}
     for experiment in read_layer(ROOT / "config" / file).keys["experiments"]:
         if not isinstance(experiment, dict) or not experiment["name"].startswith(prefix):
@@ -157,7 +176,7 @@ def time_in_turns(
         for name, (_, call) in zip(kernels, turns, strict=True):
             protocols.warm_up(call, device)
             samplers[name] = protocols.sampler(call, device)
-        samples = defaultdict(list)
+        samples: dict[str, list[float]] = defaultdict(list)
         order = list(samplers)
         begin = time.monotonic()
         while not samples or time.monotonic() - begin < seconds / 2:
@@ -167,15 +186,25 @@ def time_in_turns(
         yield turns[0][0], {name: statistics.median(samples[name]) * 1e6 for name in samplers}
 
 
+BEST = "the best"
+
+
 def print_ratios(rows: Sequence[dict[str, Any]], mine: str, others: Sequence[str]) -> None:
-    """For each group, pass and other: the geometric mean of time / FlashLab's, and the extremes."""
+    """For each group, pass and other: the geometric mean of time / FlashLab's, and the extremes.
+
+    The last of the others is the best of all at each shape.
+    """
     for group, metric, other in product(
-        dict.fromkeys(row["group"] for row in rows), ("forward_time", "backward_time"), others
+        dict.fromkeys(row["group"] for row in rows),
+        ("forward_time", "backward_time"),
+        (*others, BEST),
     ):
+        times = [row["us"] for row in rows if row["group"] == group and row["metric"] == metric]
+        compared = others if other == BEST else [other]
         ratios = [
-            row["us"][other] / row["us"][mine]
-            for row in rows
-            if row["group"] == group and row["metric"] == metric and {mine, other} <= set(row["us"])
+            min(us[name] for name in compared if name in us) / us[mine]
+            for us in times
+            if mine in us and not us.keys().isdisjoint(compared)
         ]
         if ratios:
             mean = math.exp(statistics.fmean(map(math.log, ratios)))
@@ -188,7 +217,7 @@ def print_ratios(rows: Sequence[dict[str, Any]], mine: str, others: Sequence[str
 def main() -> None:
     """Measure and print; write all numbers to --out."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--groups", nargs="+", choices=GROUPS, default=list(GROUPS))
+    parser.add_argument("--groups", nargs="+", choices=(*GROUPS, ODD), default=list(GROUPS))
     parser.add_argument("--others", nargs="+")
     parser.add_argument("--before", type=Path)
     parser.add_argument("--minutes", type=float, default=8.5)
@@ -201,9 +230,7 @@ def main() -> None:
         return
     end = time.monotonic() + arguments.minutes * 60
     mine, others = MINE[device], arguments.others or OTHERS[device]
-    shapes = [
-        (group, shape) for group in arguments.groups for shape in shapes_of(*GROUPS[group], device)
-    ]
+    shapes = [(group, shape) for group in arguments.groups for shape in shapes_of(group, device)]
     print(f"{len(shapes)} shapes, torch {torch.__version__}, {machine.device_name(device)}")
     workers = min(WORKERS, os.cpu_count() or 1)
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
