@@ -1,0 +1,131 @@
+"""Where the time of a measuring process goes: each step of it, in forks as the warm parent's.
+
+Measures runs of the causal experiment by protocol `sampled`, one process each, and prints the mean
+seconds of each step by implementation. `prepare` holds `check_correctness` and `peak_memory`; what
+the whole has beyond its steps is renewed inputs, and the end of the process with its context.
+
+Usage: PYTHONPATH=workflow python perf/process_time.py [IMPLEMENTATION ...]
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import multiprocessing
+import statistics
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import product
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from flashlab import machine
+from flashlab.benchmarks.attention import gate, measure
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import Implementation, find_implementations
+from flashlab.config import read_layer
+from flashlab.measuring import child, environment, protocols
+from flashlab.measuring.warm import LAZY
+
+CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
+STEPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (environment, ("environment",)),
+    (measure, ("prepare", "peak_memory", "check_again")),
+    (gate, ("check_correctness",)),
+    (protocols, ("warm_up", "settle", "_sample", "check_held")),
+)
+"""Functions by their module: each pass's and each comparison's."""
+
+DTYPE = {"cuda": "float16", "cpu": "float32"}
+SIZES = {"cuda": (16, (128, 256, 512, 1024), 32, 2048), "cpu": (2, (64, 128), 4, 256)}
+"""batch_size, the values of seq_len, num_heads, emb_dim."""
+
+spent: dict[str, float] = defaultdict(float)
+
+
+def timed(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, whose seconds add up in `spent`."""
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        begin = time.perf_counter()
+        try:
+            return function(*arguments, **named)
+        finally:
+            spent[step] += time.perf_counter() - begin
+
+    return call
+
+
+def set_up(device: str) -> None:
+    """The device's context."""
+    torch.empty(1, device=device)
+    protocols.synchronize(device)
+
+
+def multiply(device: str) -> None:
+    """The first product of matrices, which loads its library."""
+    x = torch.ones(64, 64, device=device)
+    (x @ x).sum().item()
+
+
+def measure_one(
+    implementation: Implementation, shape: Shape, device: str, told: Connection
+) -> None:
+    """Measure a run in this process; tells its status and the seconds of its steps."""
+    for owner, names in STEPS:
+        for name in names:
+            setattr(owner, name, timed(name, getattr(owner, name)))
+    sampled = read_layer(CONFIG).keys["measure"]["sampled"]
+    run = attention_run(implementation.name, shape, DTYPE[device], device)
+    order = {
+        "run": {**run.to_row(), "inputs": implementation.form(ATTENTION, "sampled")},
+        "protocol": {
+            **sampled, "name": "sampled", "max_seconds": sampled["max_seconds"][device]
+        },
+        "measure": ATTENTION.measure,
+        "kernel": str(implementation.path),
+    }  # fmt: skip
+    timed("context", set_up)(device)
+    timed("first product", multiply)(device)
+    reply = child.measure(order)
+    told.send({"status": reply["status"], **spent})
+
+
+def main() -> None:
+    """Measure each run in a fork, and print."""
+    device = machine.detect_device("auto")
+    known, found = find_implementations(), defaultdict(list)
+    batch_size, seq_lens, num_heads, emb_dim = SIZES[device]
+    fork = multiprocessing.get_context("fork")
+    for name in LAZY:
+        importlib.import_module(name)
+    for name, seq_len, causal in product(
+        sys.argv[1:] or ("Flash2", "Pytorch"), seq_lens, (False, True)
+    ):
+        for module in known[name].preloads:
+            importlib.import_module(module)
+        shape = Shape(batch_size, seq_len, num_heads, emb_dim, causal=causal)
+        here, there = fork.Pipe(duplex=False)
+        begin = time.perf_counter()
+        process = fork.Process(target=measure_one, args=(known[name], shape, device, there))
+        process.start()
+        steps = here.recv()
+        process.join()
+        steps["whole process"] = time.perf_counter() - begin
+        print(f"{name} {shape}: {steps.pop('status')}, {steps['whole process']:.2f} s", flush=True)
+        found[name].append(steps)
+    print(f"mean seconds on {machine.device_name(device)}, torch {torch.__version__}:")
+    for name, runs in found.items():
+        means = {step: statistics.fmean(run.get(step, 0) for run in runs) for step in runs[0]}
+        print(f"  {name}: {', '.join(f'{step} {mean:.2f}' for step, mean in means.items())}")
+
+
+if __name__ == "__main__":
+    main()
