@@ -213,6 +213,22 @@ def backward_tile(head_dim: int, mode: Backward) -> BackwardTile:
     return BackwardTile(rows=64, ahead=2, before_dp=0)
 
 
+@dataclass(frozen=True)
+class WideTile:
+    """The Hopper backward's keys in a block over head_dim 128, and its buffers for dO."""
+
+    keys: int
+    stages: int
+
+
+def wide_tile(head_dim: int) -> WideTile:
+    """The tile of cuda/wide.cu: as many keys as registers hold, and what then fits in memory.
+
+    Each block of keys adds to all of dQ, so that fewer keys are more additions.
+    """
+    return WideTile(keys=80, stages=1) if head_dim > 192 else WideTile(keys=96, stages=2)
+
+
 def heads_together(
     seq_len: int, heads: int, head_dim: int, blocks: int, processors: int, cache_bytes: int,
     least: int,

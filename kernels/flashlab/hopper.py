@@ -248,14 +248,10 @@ def _keys_pass(problem: Problem, deterministic: bool) -> Pass:
     programs = min(tiles, problem.gpu.multi_processor_count)
     parts = tile.rows // 64 if D <= 64 else problem.chunks
 
-    def launch(name: str, programs: int, threads: int, shared: int) -> Launch:
-        early = name != "prepare" and not own
-        return Launch(module.function(name, shared), programs, threads, shared, early)
-
-    launches = [launch("backward", programs, 384 if mode == Backward.ALONE else 512, shared)]
+    function, threads = module.function("backward", shared), 384 if mode == Backward.ALONE else 512
+    launches = [Launch(function, programs, threads, shared, starts_early=not own)]
     if mode == Backward.ADDED:
-        before = launch("prepare", B * H * blocks, 128, 0)
-        launches = [before, *launches, launch("finish", B * H * blocks, 128, parts * 64 * 128)]
+        launches = _with_sums(module, launches, B * H * blocks, parts)
     q, k, v, dq, dk, dv = problem.strides
     run = Run(
         {"q": problem.boxes(H, q, tile.rows), "k": problem.boxes(kv_heads, k, 128),
@@ -274,6 +270,21 @@ def _keys_pass(problem: Problem, deterministic: bool) -> Pass:
         delta=0 if own else B * H * padded(N),
         queued=not own,
     )
+
+
+def _with_sums(module: Module, launches: list[Launch], blocks: int, parts: int) -> list[Launch]:
+    """Launches that add to dQ, with the kernel before them and that after them.
+
+    Args:
+        module: of all of them.
+        launches: those that add.
+        blocks: of queries, of all heads.
+        parts: of 64 by 64 numbers in each.
+    """
+    staged = parts * 64 * 128
+    before = Launch(module.function("prepare", 0), blocks, 128, 0)
+    after = Launch(module.function("finish", staged), blocks, 128, staged, starts_early=True)
+    return [before, *launches, after]
 
 
 def _keys_shared(problem: Problem, mode: Backward) -> int:
@@ -311,32 +322,50 @@ def _queries_run(problem: Problem) -> Run:
     )  # fmt: skip
 
 
-def _wide_run(problem: Problem) -> Run:
-    B, _, H, kv_heads = problem[:4]
-    module = problem.module("wide", {}, [32])
+# --- Backward, head_dim over 128 ------------------------------------------------------------------
+
+
+def _wide_pass(problem: Problem, deterministic: bool) -> Pass:
+    """The pass of cuda/wide.cu, after that for dQ where it does not compute dQ."""
+    B, N, H, kv_heads, D, _ = problem[:6]
+    tile = choices.wide_tile(D)
+    module = problem.module(
+        "wide",
+        {"KEYS": tile.keys, "DO_STAGES": tile.stages, "ADDED": not deterministic},
+        [tile.keys // 2, 32],
+    )
     blocks = problem.blocks(64)
-    tiles = B * kv_heads * blocks
+    tiles = B * kv_heads * problem.blocks(tile.keys)
     programs = min(tiles, problem.gpu.multi_processor_count)
-    shared = problem.chunks * 128 * 6 * 64 + 2 * 64 * 64 * 2 + 4 * 64 * 4 + 256
-    q, k, v, _, dk, dv = problem.strides
-    # Each head's Q and dO are read for every 64 keys: two at N 4096 took 7% less time than four.
-    return Run(
-        {"q": problem.boxes(H, q, 64), "k": problem.boxes(kv_heads, k, 64),
-         "v": problem.boxes(kv_heads, v, 64), "do": problem.boxes(H, problem.like_q, 64),
-         "dk": problem.boxes(kv_heads, dk, 64), "dv": problem.boxes(kv_heads, dv, 64)},
+    lines = 2 * tile.keys + (2 + tile.stages) * 64  # K, V; Q, dO
+    shared = 128 * (problem.chunks * lines + 4 * tile.keys) + 4 * 64 * 4 + 256
+    launches = [Launch(module.function("wide", shared), programs, 384, shared, starts_early=True)]
+    if not deterministic:
+        launches = _with_sums(module, launches, B * H * blocks, problem.chunks)
+    q, k, v, dq, dk, dv = problem.strides
+    # Each head's Q and dO are read for every block of keys: two at N 4096 took 7% less time than
+    # four.
+    run = Run(
+        {"q": problem.boxes(H, q, 64), "k": problem.boxes(kv_heads, k, tile.keys),
+         "v": problem.boxes(kv_heads, v, tile.keys), "do": problem.boxes(H, problem.like_q, 64),
+         "dq": problem.boxes(H, dq, 64), "dk": problem.boxes(kv_heads, dk, tile.keys),
+         "dv": problem.boxes(kv_heads, dv, tile.keys)},
         problem.sizes(blocks, tiles, kv_heads, least_together=1),
-        ("lse", "delta", "counter"),
+        ("o", "do", "lse", "delta", "sums", "counter"),
         problem.device,
-        [Launch(module.function("wide", shared), programs, 384, shared, starts_early=True)],
+        launches,
     )  # fmt: skip
+    return Pass(
+        (_queries_run(problem), run) if deterministic else (run,),
+        sums=0 if deterministic else B * H * blocks * problem.chunks * 64 * 64,
+        delta=B * H * padded(N),
+        queued=True,
+    )
 
 
 @lru_cache(PROBLEMS)
 def _backward_pass(problem: Problem, deterministic: bool) -> Pass:
-    if problem.D <= 128:
-        return _keys_pass(problem, deterministic)
-    delta = problem.B * problem.H * padded(problem.N)
-    return Pass((_queries_run(problem), _wide_run(problem)), delta=delta, queued=True)
+    return (_keys_pass if problem.D <= 128 else _wide_pass)(problem, deterministic)
 
 
 def _backward(

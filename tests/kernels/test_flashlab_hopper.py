@@ -103,7 +103,10 @@ def random_qkv(*size: int, dtype: torch.dtype = torch.float16) -> torch.Tensor:
         (8, 300, False, True, torch.bfloat16, "forward backward"),
         (80, 530, False, False, torch.bfloat16, "forward prepare backward finish"),
         (128, 520, True, True, torch.float16, "forward queries backward"),
-        (256, 100, False, False, torch.float16, "forward queries wide"),
+        (256, 100, False, False, torch.float16, "forward prepare wide finish"),
+        (136, 300, True, False, torch.bfloat16, "forward prepare wide finish"),
+        (192, 130, True, True, torch.float16, "forward queries wide"),
+        (256, 330, True, True, torch.bfloat16, "forward queries wide"),
     ],
 )
 def test_both_passes_agree_with_float64(
@@ -128,7 +131,7 @@ def test_both_passes_agree_with_float64(
     assert not any(counter.any() for counter in hopper._counters.values())
 
 
-@pytest.mark.parametrize(("head_dim", "seq_len"), [(64, 200), (64, 600), (160, 70)])
+@pytest.mark.parametrize(("head_dim", "seq_len"), [(64, 200), (64, 600), (160, 150)])
 def test_separate_tensors_and_heads_that_share_keys(
     operator: ModuleType, head_dim: int, seq_len: int
 ) -> None:
@@ -286,7 +289,8 @@ def test_a_planted_fault_is_found(
         (64, 100, False, "forward backward"),
         (64, 520, False, "forward prepare backward finish"),
         (64, 520, True, "forward queries backward"),
-        (160, 70, False, "forward queries wide"),
+        (160, 70, False, "forward prepare wide finish"),
+        (256, 70, True, "forward queries wide"),
     ],
 )
 def test_later_calls_are_launched_from_cpp_with_their_own_tensors(

@@ -23,7 +23,7 @@ KERNELS = {
     "forward": ("forward",),
     "backward": ("backward", "prepare", "finish"),
     "queries": ("queries",),
-    "wide": ("wide",),
+    "wide": ("wide", "prepare", "finish"),
 }
 """The kernels of each file of kernels/flashlab/cuda."""
 

@@ -319,6 +319,24 @@ void store_matrices(u32 row, u32 a, u32 b, u32 c, u32 d) { store_matrices_of_war
 void store_matrices_transposed(u32 row, u32 a, u32 b, u32 c, u32 d) {
   store_matrices_of_warp(row, a, b, c, d, true);
 }
+Words load_matrices_transposed(u32 row) {
+  struct Offer {
+    u32 row, words[4];
+  } offer = {row, {}};
+  simulated::meet(threadIdx.x / 32, 32, threadIdx.x % 32, &offer, [](auto& all) {
+    for (int m = 0; m < 4; m++) {
+      for (int l = 0; l < 32; l++) {  // two rows of a column
+        u32 both[2];
+        for (int i = 0; i < 2; i++) {
+          u32 row = ((Offer*)all[8 * m + l % 4 * 2 + i])->row;
+          both[i] = *(unsigned short*)simulated::at(row + l / 4 * 2, 2);
+        }
+        ((Offer*)all[l])->words[m] = both[0] | both[1] << 16;
+      }
+    }
+  });
+  return {offer.words[0], offer.words[1], offer.words[2], offer.words[3]};
+}
 
 void commit_products() {
   simulated::meet(3000 + threadIdx.x / 128, 128, threadIdx.x % 128, nullptr, [](auto&) {

@@ -102,6 +102,7 @@ inline int take_ticket(int* counter) { return (*counter)++; }
 
 void store_matrices(u32 row, u32 a, u32 b, u32 c, u32 d);
 void store_matrices_transposed(u32 row, u32 a, u32 b, u32 c, u32 d);
+Words load_matrices_transposed(u32 row);
 
 inline u32 pack(float lower, float upper) {
   return simulated::to_half(lower, BF16) | (u32)simulated::to_half(upper, BF16) << 16;

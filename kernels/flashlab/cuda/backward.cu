@@ -63,7 +63,7 @@ using Tiles = Numbers<SUMMED::END, MODE == ALONE ? 8 : 12>;
 
 // --- Who does what, in which order --------------------------------------------------------------
 
-using Walk = Queries<KEYS / ROWS>;
+using Walk = Queries<KEYS, ROWS>;
 constexpr bool APART = MODE != OWN_HEADS;
 
 __device__ inline int key_blocks(const Sizes& z) { return (z.N + KEYS - 1) / KEYS; }
@@ -305,60 +305,13 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
 
 // --- A warpgroup: dQ ----------------------------------------------------------------------------
 
-// A part of dQ of a block of queries from one block of keys: dS K or Kᵀ dSᵀ, (64, 64).
-__device__ inline void multiply_ds(float (&dq)[32], u32 ds, u32 k, int part) {
-  Matrix by_rows = matrix(ds + (SWAPPED ? part * CHUNK_OF_KEYS : 0));
-  Matrix keys = matrix(k + (SWAPPED ? 0 : part * CHUNK_OF_KEYS));
-#pragma unroll
-  for (int n = 0; n < KEYS; n += 16) {
-    u64 left = advanced(SWAPPED ? keys : by_rows, n * 128), right = advanced(SWAPPED ? by_rows : keys, n * 128);
-    if (n == 0) {
-      mma_first<1, 1>(dq, left, right);
-    } else {
-      mma<1, 1>(dq, left, right);
-    }
-  }
-}
-
-// A part of a finished dQ in 16 bits, by way of shared memory.
-__device__ inline void store_dq(const TensorMap& map, const float (&dq)[32], u32 stage, int part, int b, int h, int n) {
-  int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
-  if (threadIdx.x % 128 == 0) wait_stores_read();
-  sync_warpgroup(3);
-#pragma unroll
-  for (int x = 0; x < 64; x += 16) {
-    const float* y = dq + x / 2;
-    u32 w[4];
-#pragma unroll
-    for (int e = 0; e < 4; e++) w[e] = pack(y[2 * e] * SCALE, y[2 * e + 1] * SCALE);
-    if (SWAPPED) {  // 16 columns of the warp, 16 queries
-      int row = x + lane % 8 + lane / 16 * 8, column = 2 * warp + lane / 8 % 2;
-      store_matrices_transposed(stage + row * 128 + 16 * (column ^ row % 8), w[0], w[1], w[2], w[3]);
-    } else {
-      int row = 16 * warp + lane % 16, column = x / 8 + lane / 16;
-      store_matrices(stage + row * 128 + 16 * (column ^ row % 8), w[0], w[1], w[2], w[3]);
-    }
-  }
-  fence_shared();
-  sync_warpgroup(3);
-  if (threadIdx.x % 128 == 0) {
-    store_box(&map, stage, SWAPPED ? 0 : 64 * part, h, SWAPPED ? n + 64 * part : n, b);
-    commit_stores();
-  }
-}
-
-// Where a thread has its numbers of a part of dQ of a block, 128 Fours apart.
-__device__ inline Four* sum_of(const Arguments& a, long block, int part) {
-  return a.sums + (block * DQ_PARTS + part) * (8 * 128) + threadIdx.x % 128;
-}
-
 // A part of dQ from one block of keys goes to the others.
 __device__ inline void add_dq(const Arguments& a, float (&dq)[32], int part, const Tile& tile, int keys,
                               const Walk& q) {
   const Sizes& z = a.sizes;
   int h = tile.head * group_of(z) + q.g;
   long head = OWN ? (long)blockIdx.x * group_of(z) + q.g : (long)tile.b * z.H + h;
-  Four* sum = sum_of(a, head * z.blocks + q.m, part);
+  Four* sum = sum_of(a.sums, (head * z.blocks + q.m) * DQ_PARTS + part);
   bool begins = OWN && keys == 0, ends = OWN && keys == (CAUSAL ? q.m * ROWS / KEYS : key_blocks(z) - 1);
   if (ends) {
 #pragma unroll
@@ -366,17 +319,12 @@ __device__ inline void add_dq(const Arguments& a, float (&dq)[32], int part, con
       Four f = load_past_l1(sum + 128 * x);
       dq[4 * x] += f.x, dq[4 * x + 1] += f.y, dq[4 * x + 2] += f.z, dq[4 * x + 3] += f.w;
     }
-    store_dq(a.dq, dq, shared_memory() + DQ_STAGE + part * 64 * 128, part, tile.b, h, q.m * ROWS);
-  } else {
+    store_dq<SWAPPED>(a.dq, dq, shared_memory() + DQ_STAGE + part * 64 * 128, part, tile.b, h, q.m * ROWS);
+  } else if (begins) {
 #pragma unroll
-    for (int x = 0; x < 8; x++) {
-      Four f = {dq[4 * x], dq[4 * x + 1], dq[4 * x + 2], dq[4 * x + 3]};
-      if (begins) {
-        sum[128 * x] = f;
-      } else {
-        add_in_memory(sum + 128 * x, f);
-      }
-    }
+    for (int x = 0; x < 8; x++) sum[128 * x] = {dq[4 * x], dq[4 * x + 1], dq[4 * x + 2], dq[4 * x + 3]};
+  } else {
+    add_part(sum, dq);
   }
 }
 
@@ -395,9 +343,10 @@ __device__ inline void sum_dq(const Arguments& a) {
         d.wait_full<DS>();
 #pragma unroll 1
         for (int part = 0; part < DQ_PARTS; part++) {
+          u32 ds = d.buffer<DS>(), k = ring_k.buffer<K>(), apart = part * CHUNK_OF_KEYS;
           float dq[32];
           begin_products();
-          multiply_ds(dq, d.buffer<DS>(), ring_k.buffer<K>(), part);
+          multiply_lines<KEYS>(dq, SWAPPED ? k : ds, (SWAPPED ? ds : k) + apart);
           commit_products();
           wait_products<0>();
           hold(dq);
@@ -430,40 +379,10 @@ extern "C" __global__ void __launch_bounds__(MODE == ALONE ? 384 : 512, 1) backw
   }
 }
 
-// Where ADDED: Δ, and zeros in dQ. A program for a block.
 extern "C" __global__ void __launch_bounds__(128) prepare(const __grid_constant__ Arguments a) {
-  let_next_kernel_start();
-  const Sizes& z = a.sizes;
-  int bh = blockIdx.x / z.blocks, m = blockIdx.x % z.blocks, column = threadIdx.x % 8;
-  for (int row = threadIdx.x / 8; row < ROWS; row += 16) {
-    int n = m * ROWS + row;
-    float sum = 0;
-    if (n < z.N) {
-      long from = (((long)(bh / z.H) * z.N + n) * z.H + bh % z.H) * HEAD_DIM;
-      for (int d = 8 * column; d < HEAD_DIM; d += 64)
-        sum += dot(*(const Words*)(a.o_at + from + d), *(const Words*)(a.do_at + from + d));
-    }
-    sum = sum_of_eight_lanes(sum);
-    if (column == 0) a.delta[place_of(bh, n, z.padded)] = sum;
-  }
-  for (int part = 0; part < DQ_PARTS; part++)
-    for (int x = 0; x < 8; x++) sum_of(a, blockIdx.x, part)[128 * x] = {0, 0, 0, 0};
+  prepare_sums<ROWS, DQ_PARTS>(a);
 }
 
-// Where ADDED: dQ / √D in 16 bits. A program for a block.
 extern "C" __global__ void __launch_bounds__(128) finish(const __grid_constant__ Arguments a) {
-  wait_for_kernel_before();
-  const Sizes& z = a.sizes;
-  int bh = blockIdx.x / z.blocks, m = blockIdx.x % z.blocks;
-#pragma unroll
-  for (int part = 0; part < DQ_PARTS; part++) {
-    float dq[32];
-#pragma unroll
-    for (int x = 0; x < 8; x++) {
-      Four f = sum_of(a, blockIdx.x, part)[128 * x];
-      dq[4 * x] = f.x, dq[4 * x + 1] = f.y, dq[4 * x + 2] = f.z, dq[4 * x + 3] = f.w;
-    }
-    store_dq(a.dq, dq, shared_memory() + part * 64 * 128, part, bh / z.H, bh % z.H, m * ROWS);
-  }
-  if (threadIdx.x == 0) wait_stores_read();
+  finish_sums<ROWS, DQ_PARTS, SWAPPED>(a);
 }

@@ -211,6 +211,16 @@ __device__ inline void store_matrices_transposed(u32 row, u32 a, u32 b, u32 c, u
                : "memory");
 }
 
+// Such rows as four matrices, each of which a thread gets its part of transposed.
+__device__ inline Words load_matrices_transposed(u32 row) {
+  Words w;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w)
+               : "r"(row)
+               : "memory");
+  return w;
+}
+
 // --- Arithmetic ---------------------------------------------------------------------------------
 
 __device__ inline float exp2(float x) {

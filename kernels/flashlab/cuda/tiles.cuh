@@ -179,19 +179,20 @@ __device__ inline Keys keys_at(int tile, int blocks, const Sizes& z) {
   return {bh / heads, bh % heads, block};
 }
 
-// The blocks of queries that see a block of keys, which has the rows of STEP of them: for each head
-// of the group, one after the other.
-template <int STEP>
+// The blocks of ROWS queries that see a block of KEYS keys: for each head of the group, one after the
+// other.
+template <int KEYS, int ROWS>
 struct Queries {
   int start, left, rest, g, m;
 
   // Without a mask, where programs add to one dQ, each block of keys begins elsewhere.
   __device__ Queries(int keys, bool apart, const Sizes& z) {
-    start = CAUSAL ? keys * STEP : 0;
+    int first = keys * KEYS / ROWS;
+    start = CAUSAL ? first : 0;
     left = (z.blocks - start) * group_of(z);
     rest = z.blocks - start;
     g = 0;
-    m = CAUSAL || !apart ? start : keys * STEP;
+    m = CAUSAL || !apart ? start : first;
   }
 
   __device__ void next(const Sizes& z) {
@@ -218,10 +219,11 @@ __device__ inline void stage_rows(u32 stage, const float (&x)[R], float first, f
   }
 }
 
-// One thread starts to store a tile of 64 rows.
+// One thread starts to store a tile of so many rows.
+template <int ROWS = 64>
 __device__ inline void store_tile(const TensorMap& map, u32 stage, int b, int h, int n) {
 #pragma unroll
-  for (int c = 0; c < CHUNKS; c++) store_box(&map, stage + c * 64 * 128, 64 * c, h, n, b);
+  for (int c = 0; c < CHUNKS; c++) store_box(&map, stage + c * ROWS * 128, 64 * c, h, n, b);
   commit_stores();
 }
 
@@ -305,4 +307,98 @@ __device__ inline float sum_of_eight_lanes(float x) {
   x += exchange(x, 1);
   x += exchange(x, 2);
   return x + exchange(x, 4);
+}
+
+// --- dQ as a sum in memory: parts of 64 queries and 64 columns, transposed where SWAPPED -----------
+
+// A part of dQ from one block of keys, dS K or Kᵀ dSᵀ: Aᵀ B over N rows of two tiles.
+template <int N, int R>
+__device__ inline void multiply_lines(float (&x)[R], u32 a, u32 b) {
+  Matrix left = matrix(a), right = matrix(b);
+#pragma unroll
+  for (int n = 0; n < N; n += 16) {
+    if (n == 0) {
+      mma_first<1, 1>(x, advanced(left, n * 128), advanced(right, n * 128));
+    } else {
+      mma<1, 1>(x, advanced(left, n * 128), advanced(right, n * 128));
+    }
+  }
+}
+
+// A part of a finished dQ in 16 bits, by way of shared memory.
+template <bool SWAPPED>
+__device__ inline void store_dq(const TensorMap& map, const float (&dq)[32], u32 stage, int part, int b, int h, int n) {
+  int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
+  if (threadIdx.x % 128 == 0) wait_stores_read();
+  sync_warpgroup(3);
+#pragma unroll
+  for (int x = 0; x < 64; x += 16) {
+    const float* y = dq + x / 2;
+    u32 w[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++) w[e] = pack(y[2 * e] * SCALE, y[2 * e + 1] * SCALE);
+    if (SWAPPED) {  // 16 columns of the warp, 16 queries
+      int row = x + lane % 8 + lane / 16 * 8, column = 2 * warp + lane / 8 % 2;
+      store_matrices_transposed(stage + row * 128 + 16 * (column ^ row % 8), w[0], w[1], w[2], w[3]);
+    } else {
+      int row = 16 * warp + lane % 16, column = x / 8 + lane / 16;
+      store_matrices(stage + row * 128 + 16 * (column ^ row % 8), w[0], w[1], w[2], w[3]);
+    }
+  }
+  fence_shared();
+  sync_warpgroup(3);
+  if (threadIdx.x % 128 == 0) {
+    store_box(&map, stage, SWAPPED ? 0 : 64 * part, h, SWAPPED ? n + 64 * part : n, b);
+    commit_stores();
+  }
+}
+
+// Where a thread has its numbers of a part, 128 Fours apart.
+__device__ inline Four* sum_of(Four* sums, long part) { return sums + part * (8 * 128) + threadIdx.x % 128; }
+
+// Adds a part from one block of keys.
+__device__ inline void add_part(Four* sum, const float (&dq)[32]) {
+#pragma unroll
+  for (int x = 0; x < 8; x++)
+    add_in_memory(sum + 128 * x, {dq[4 * x], dq[4 * x + 1], dq[4 * x + 2], dq[4 * x + 3]});
+}
+
+// Before any is added: Δ, and zeros in dQ. A program for a block.
+template <int ROWS, int PARTS, class Arguments>
+__device__ inline void prepare_sums(const Arguments& a) {
+  let_next_kernel_start();
+  const Sizes& z = a.sizes;
+  int bh = blockIdx.x / z.blocks, m = blockIdx.x % z.blocks, column = threadIdx.x % 8;
+  for (int row = threadIdx.x / 8; row < ROWS; row += 16) {
+    int n = m * ROWS + row;
+    float sum = 0;
+    if (n < z.N) {
+      long from = (((long)(bh / z.H) * z.N + n) * z.H + bh % z.H) * HEAD_DIM;
+      for (int d = 8 * column; d < HEAD_DIM; d += 64)
+        sum += dot(*(const Words*)(a.o_at + from + d), *(const Words*)(a.do_at + from + d));
+    }
+    sum = sum_of_eight_lanes(sum);
+    if (column == 0) a.delta[place_of(bh, n, z.padded)] = sum;
+  }
+  for (int part = 0; part < PARTS; part++)
+    for (int x = 0; x < 8; x++) sum_of(a.sums, (long)blockIdx.x * PARTS + part)[128 * x] = {0, 0, 0, 0};
+}
+
+// After all are added: dQ / √D in 16 bits. A program for a block.
+template <int ROWS, int PARTS, bool SWAPPED, class Arguments>
+__device__ inline void finish_sums(const Arguments& a) {
+  wait_for_kernel_before();
+  const Sizes& z = a.sizes;
+  int bh = blockIdx.x / z.blocks, m = blockIdx.x % z.blocks;
+#pragma unroll
+  for (int part = 0; part < PARTS; part++) {
+    float dq[32];
+#pragma unroll
+    for (int x = 0; x < 8; x++) {
+      Four f = sum_of(a.sums, (long)blockIdx.x * PARTS + part)[128 * x];
+      dq[4 * x] = f.x, dq[4 * x + 1] = f.y, dq[4 * x + 2] = f.z, dq[4 * x + 3] = f.w;
+    }
+    store_dq<SWAPPED>(a.dq, dq, shared_memory() + part * 64 * 128, part, bh / z.H, bh % z.H, m * ROWS);
+  }
+  if (threadIdx.x == 0) wait_stores_read();
 }

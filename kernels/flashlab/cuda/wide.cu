@@ -1,35 +1,53 @@
-// The backward pass on Hopper at a head_dim over 128: dK and dV, which do not both fit a
-// warpgroup's registers there. queries.cu has computed dQ and Δ.
+// The backward pass on Hopper at a head_dim over 128, where dK and dV do not both fit a warpgroup's
+// registers; with P, dS and Δ as in backward.cu.
 //
-// A tile is 64 keys, and blocks of 64 queries go by. One warpgroup computes Pᵀ = exp(K Qᵀ − lse)
-// and dV = Pᵀ dO, and hands Pᵀ to the other through shared memory; that one computes dPᵀ = V dOᵀ
-// meanwhile, then dSᵀ = Pᵀ ∘ (dPᵀ − Δ) and dK = dSᵀ Q / √D. So each has two of the four products and
-// one of the two results. Nothing is added by two programs: the same bits come at each call.
+// A block of KEYS keys stays while blocks of 64 queries go by. One warpgroup computes P and
+// dVᵀ = dOᵀ P, and hands P to the other through shared memory; that one computes dP meanwhile, then
+// dS and dKᵀ = Qᵀ dS / √D. So each has two of the products and one of the results, transposed, so
+// that their keys may be as many as registers hold. Each computes half of dQ:
+//
+// - ADDED: it adds its parts of dQ to those in memory, in whatever order programs come. `prepare`
+//   computes Δ and writes the zeros, `finish` rounds dQ.
+// - else no dQ; queries.cu has computed it, and Δ. Nothing is added by two programs: the same bits
+//   come at each call.
 //
 // B batch_size, N seq_len, H num_heads, D head_dim; G heads of Q share one of K and V.
 
-constexpr int LINES = 64;  // of every tile
+constexpr int ROWS = 64;
 
 struct Arguments {
-  TensorMap q, k, v, dout, dk, dv;
+  TensorMap q, k, v, dout, dq, dk, dv;
   Sizes sizes;
-  const float *lse, *delta;  // (B, H, padded) by `place_of`, lse of base 2
-  int* counter;              // of tiles
+  const Half* o_at;   // (B, N, H, D), where ADDED
+  const Half* do_at;  // so too
+  const float* lse;   // (B, H, padded) by `place_of`, of base 2
+  float* delta;       // so too
+  Four* sums;         // dQ so far, where ADDED: of 64 columns after 64, as threads hold them
+  int* counter;       // of tiles
 };
 
 // --- Shared memory ------------------------------------------------------------------------------
 
-constexpr u32 CHUNK = LINES * 128, TILE_BYTES = CHUNKS * CHUNK, STATS_BYTES = LINES * 4;
-constexpr u32 P_BYTES = LINES * LINES * 2, Q_AT = 2 * TILE_BYTES, DO_AT = 4 * TILE_BYTES, P_AT = 6 * TILE_BYTES;
-constexpr u32 LSE_AT = P_AT + 2 * P_BYTES, DELTA_AT = LSE_AT + 2 * STATS_BYTES;
-using K = Ring<1, TILE_BYTES, 0, DELTA_AT + 2 * STATS_BYTES, 1>;
-using V = Ring<1, TILE_BYTES, TILE_BYTES, K::END, 1>;
-using Q = Ring<2, TILE_BYTES, Q_AT, V::END, 8>;
+constexpr u32 CHUNK_OF_KEYS = KEYS * 128, CHUNK_OF_ROWS = ROWS * 128;
+constexpr u32 KEYS_BYTES = CHUNKS * CHUNK_OF_KEYS, ROWS_BYTES = CHUNKS * CHUNK_OF_ROWS, STATS_BYTES = ROWS * 4;
+constexpr u32 Q_AT = 2 * KEYS_BYTES, DO_AT = Q_AT + 2 * ROWS_BYTES, P_AT = DO_AT + DO_STAGES * ROWS_BYTES;
+constexpr u32 DS_AT = P_AT + 2 * CHUNK_OF_KEYS, LSE_AT = DS_AT + 2 * CHUNK_OF_KEYS;
+constexpr u32 DELTA_AT = LSE_AT + 2 * STATS_BYTES;
+using K = Ring<1, KEYS_BYTES, 0, DELTA_AT + 2 * STATS_BYTES, 1>;
+using V = Ring<1, KEYS_BYTES, KEYS_BYTES, K::END, 1>;
+using Q = Ring<2, ROWS_BYTES, Q_AT, V::END, 8>;
 using LSE = Ring<2, STATS_BYTES, LSE_AT, V::END, 8>;  // comes with Q
-using DO = Ring<2, TILE_BYTES, DO_AT, Q::END, 8>;
-using DELTA = Ring<2, STATS_BYTES, DELTA_AT, Q::END, 8>;  // comes with dO
-using P = Ring<2, P_BYTES, P_AT, DO::END, 8, 4>;  // Pᵀ as threads hold it; Q says when it is read
-using Tiles = Numbers<P::END, 8>;
+using DO = Ring<DO_STAGES, ROWS_BYTES, DO_AT, Q::END, 8>;
+using DELTA = Ring<DO_STAGES, STATS_BYTES, DELTA_AT, Q::END, 8>;  // comes with dO
+// Pᵀ and dSᵀ, (KEYS, 64). Q says when P is read: there would be no new Q. P says when dS is: dQ of
+// two blocks before comes before it.
+using P = Ring<2, CHUNK_OF_KEYS, P_AT, DO::END, 8, 4>;
+using DS = Ring<2, CHUNK_OF_KEYS, DS_AT, P::END, 8, 4>;
+using Tiles = Numbers<DS::END, 8>;
+
+using Walk = Queries<KEYS, ROWS>;
+
+__device__ inline Keys tile_at(int number, const Sizes& z) { return keys_at(number, (z.N + KEYS - 1) / KEYS, z); }
 
 // --- Loads: one thread --------------------------------------------------------------------------
 
@@ -37,192 +55,243 @@ __device__ inline void produce(const Arguments& a) {
   const Sizes& z = a.sizes;
   Turn<1> kv;
   Turn<2> i;
+  Turn<DO_STAGES> o;
   Tiles tiles;
   for (int number; (number = tiles.take(a.counter, z)) < z.tiles; tiles.ask(a.counter), kv.next()) {
-    auto [b, head, keys] = keys_at(number, z.blocks, z);
+    auto [b, head, keys] = tile_at(number, z);
     kv.expect<K>();
-    kv.load<K>(a.k, b, head, keys * LINES);
+    kv.load<K>(a.k, b, head, keys * KEYS);
     kv.expect<V>();
-    kv.load<V>(a.v, b, head, keys * LINES);
-    for (Queries<1> t(keys, false, z); t.left > 0; t.next(z), i.next()) {
-      int h = head * group_of(z) + t.g, n = t.m * LINES;
+    kv.load<V>(a.v, b, head, keys * KEYS);
+#pragma unroll 1
+    for (Walk t(keys, ADDED, z); t.left > 0; t.next(z), i.next(), o.next()) {
+      int h = head * group_of(z) + t.g, n = t.m * ROWS;
       long stats = (long)(b * z.H + h) * z.padded + n;
       i.expect<Q>(STATS_BYTES);
       i.load<Q>(a.q, b, h, n);
       load_values(a.lse + stats, i.full<Q>(), i.buffer<LSE>(), STATS_BYTES);
-      i.expect<DO>(STATS_BYTES);
-      i.load<DO>(a.dout, b, h, n);
-      load_values(a.delta + stats, i.full<DO>(), i.buffer<DELTA>(), STATS_BYTES);
+      o.expect<DO>(STATS_BYTES);
+      o.load<DO>(a.dout, b, h, n);
+      load_values(a.delta + stats, o.full<DO>(), o.buffer<DELTA>(), STATS_BYTES);
     }
   }
 }
 
-// --- Results: two warpgroups have one each --------------------------------------------------------
+// --- What both warpgroups do --------------------------------------------------------------------
 
-// A result takes the place of what its warpgroup alone has read.
-__device__ inline void store_rows(const TensorMap& map, const float (&x)[D / 2], float scale, u32 tile, u32 empty,
-                                  int c, const Keys& t) {
-  sync_warpgroup(1 + c);
-  stage_rows(tile, x, scale, scale);
+// Results: of 64 columns after 64, KEYS keys of each, transposed.
+using Result = float[CHUNKS][KEYS / 2];
+
+// x += Aᵀ B: columns of 64 queries times Pᵀ or dSᵀ.
+__device__ inline void multiply_queries(Result& x, u32 queries, u32 keys) {
+  Matrix left = matrix(queries), right = matrix(keys);
+#pragma unroll
+  for (int c = 0; c < CHUNKS; c++) {
+#pragma unroll
+    for (int n = 0; n < ROWS; n += 16)
+      mma<1, 0>(x[c], advanced(left, c * CHUNK_OF_ROWS + n * 128), advanced(right, n * 2));
+  }
+}
+
+__device__ inline void hold(Result& x) {
+#pragma unroll
+  for (int c = 0; c < CHUNKS; c++) hold(x[c]);
+}
+
+// Where a thread has its first four matrices, of 16 queries and 16 keys, in Pᵀ or dSᵀ.
+__device__ inline u32 place_in(u32 tile) {
+  int lane = threadIdx.x % 32;
+  return tile + (lane % 8 + lane / 16 * 8) * 128 + 16 * (threadIdx.x % 128 / 32 * 2 + lane / 8 % 2 ^ lane % 8);
+}
+
+// 64 rows of accumulators in 16 bits become columns.
+__device__ inline void store_transposed(u32 tile, const u32 (&x)[KEYS / 4]) {
+  u32 to = place_in(tile);
+#pragma unroll
+  for (int n = 0; n < KEYS / 4; n += 4) store_matrices_transposed(to + n * 4 * 128, x[n], x[n + 1], x[n + 2], x[n + 3]);
+}
+
+// lse or Δ of a thread's two rows.
+__device__ inline void load_stats(float (&x)[2], u32 from) {
+  int lane = threadIdx.x % 32;
+  Four f = load_four(from + threadIdx.x % 128 / 32 * 64 + lane / 8 * 16);
+  x[0] = lane / 4 % 2 ? f.y : f.x, x[1] = lane / 4 % 2 ? f.w : f.z;
+}
+
+// Where dQ of a block of queries is.
+__device__ inline Four* sum_at(const Arguments& a, const Keys& tile, const Walk& t) {
+  const Sizes& z = a.sizes;
+  return sum_of(a.sums, (((long)tile.b * z.H + tile.head * group_of(z) + t.g) * z.blocks + t.m) * CHUNKS);
+}
+
+// Warpgroup c's parts of dQ, of every other 64 columns: the warpgroups take turns at the first.
+__device__ inline void add_dq(Four* sum, const Turn<2>& i, u32 k, int c) {
+#pragma unroll 1
+  for (int part = i.slot ^ c; part < CHUNKS; part += 2) {
+    float dq[32];
+    begin_products();
+    multiply_lines<KEYS>(dq, i.buffer<DS>(), k + part * CHUNK_OF_KEYS);
+    commit_products();
+    wait_products<0>();
+    hold(dq);
+    add_part(sum + part * (8 * 128), dq);
+  }
+}
+
+// A result takes the place of K or V, which nobody reads any more.
+__device__ inline void store_keys(const TensorMap& map, const Result& x, float scale, u32 place, u32 empty, int c,
+                                  const Keys& t) {
+#pragma unroll
+  for (int chunk = 0; chunk < CHUNKS; chunk++) {
+    const float* y = x[chunk];
+    u32 w[KEYS / 4];
+#pragma unroll
+    for (int n = 0; n < KEYS / 4; n++) w[n] = pack(y[2 * n] * scale, y[2 * n + 1] * scale);
+    store_transposed(place + chunk * CHUNK_OF_KEYS, w);
+  }
   fence_shared();
   sync_warpgroup(1 + c);
   if (threadIdx.x % 128 == 0) {
-    store_tile(map, tile, t.b, t.head, t.block * LINES);
+    store_tile<KEYS>(map, place, t.b, t.head, t.block * KEYS);
     wait_stores_read();
     arrive(empty);
   }
 }
 
-// --- A warpgroup: Pᵀ, which it hands on, and dV -------------------------------------------------
+// --- A warpgroup: P, which it hands on, and dV --------------------------------------------------
 
-// S of a block of queries → Pᵀ in 16 bits, in shared memory.
-__device__ inline void hand_on(float (&s)[32], int keys, int queries, const Turn<2>& i, const Sizes& z) {
-  u32 p[16];
-  int lane = threadIdx.x % 32;
-  int key = keys * LINES + threadIdx.x % 128 / 32 * 16 + lane / 4;
-  if (CAUSAL && queries == keys || (keys + 1) * LINES > z.N) hide_queries(s, key, queries * LINES, z.N);
-#pragma unroll
-  for (int n = 0; n < LINES; n += 16)
-    exponentials(p + n / 4, s + n / 2, load_four(i.buffer<LSE>() + n * 4 + lane % 4 * 16));
-  // The other has read what was here before: else there would be no new Q.
+// S of a block of queries → P in 16 bits, in shared memory.
+__device__ inline void hand_on(float (&s)[KEYS / 2], int keys, int queries, const Turn<2>& i, const Sizes& z) {
+  float lse[2];
+  u32 p[KEYS / 4];
+  load_stats(lse, i.buffer<LSE>());
   i.release<Q>();
-  u32 to = i.buffer<P>() + threadIdx.x % 128 * 16;
+  if (CAUSAL && queries * ROWS < (keys + 1) * KEYS || (keys + 1) * KEYS > z.N)
+    hide_keys(s, queries * ROWS + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, keys * KEYS, z.N);
 #pragma unroll
-  for (int n = 0; n < 4; n++) store_words(to + n * 128 * 16, {p[4 * n], p[4 * n + 1], p[4 * n + 2], p[4 * n + 3]});
+  for (int n = 0; n < KEYS / 4; n++)
+    p[n] = pack(exp2(s[2 * n] * SCALE_LOG2 - lse[n % 2]), exp2(s[2 * n + 1] * SCALE_LOG2 - lse[n % 2]));
+  store_transposed(i.buffer<P>(), p);
+  fence_shared();
   i.hand_on<P>();
 }
 
-// What was handed on. With its registers from before, ptxas makes the products wait (C7513).
-__device__ inline void read_back(u32 (&p)[16], const Turn<2>& d) {
-#pragma unroll
-  for (int n = 0; n < 4; n++) {
-    Words w = load_words(d.buffer<P>() + n * 128 * 16 + threadIdx.x % 128 * 16);
-    p[4 * n] = w.x, p[4 * n + 1] = w.y, p[4 * n + 2] = w.z, p[4 * n + 3] = w.w;
-  }
-}
-
-// As in the forward, S of the next block starts before P dO of this one.
+// S of the next block starts before P of it is needed.
 __device__ inline void sum_dv(const Arguments& a) {
   const Sizes& z = a.sizes;
   Turn<1> kv;
-  Turn<2> i, d;
+  Turn<2> i, d;  // of the next block, and of this one
+  Turn<DO_STAGES> o;
   Tiles tiles;
   for (int number; (number = tiles.read()) < z.tiles; kv.next()) {
-    Keys tile = keys_at(number, z.blocks, z);
-    Queries<1> t(tile.block, false, z);
+    Keys tile = tile_at(number, z);
+    Walk t(tile.block, ADDED, z);
     u32 k = kv.buffer<K>();
-    float dv[D / 2] = {}, s[32];  // (64, D), (64, 64)
+    Result dv = {};
+    float s[KEYS / 2];  // (64, KEYS)
     kv.wait_full<K>();
     i.wait_full<Q>();
     begin_products();
-    multiply_rows(s, k, CHUNK, i.buffer<Q>());
+    multiply_rows(s, i.buffer<Q>(), CHUNK_OF_ROWS, k);
     commit_products();
     wait_products<0>();
     hold(s);
     hand_on(s, tile.block, t.m, i, z);
-    for (i.next(), t.next(z); t.left > 0; i.next(), t.next(z)) {
-      u32 p[16];
-      read_back(p, d);
-      i.wait_full<Q>();
+    while (t.left > 0) {
+      Four* sum = sum_at(a, tile, t);
+      t.next(z), i.next();
+      d.wait_full<P>();
+      o.wait_full<DO>();
       begin_products();
-      multiply_rows(s, k, CHUNK, i.buffer<Q>());
+      multiply_queries(dv, o.buffer<DO>(), d.buffer<P>());
       commit_products();
-      d.wait_full<DO>();
-      begin_products();
-      multiply_columns(dv, p, d.buffer<DO>());
-      commit_products();
-      wait_products<1>();
-      hold(s);
-      hand_on(s, tile.block, t.m, i, z);
-      wait_products<0>();
-      hold(dv);
-      d.release<DO>(), d.next();
+      if (t.left > 0) {
+        i.wait_full<Q>();
+        begin_products();
+        multiply_rows(s, i.buffer<Q>(), CHUNK_OF_ROWS, k);
+        commit_products();
+        wait_products<1>();
+        hold(dv);
+        o.release<DO>();
+        wait_products<0>();
+        hold(s);
+        hand_on(s, tile.block, t.m, i, z);
+      } else {
+        wait_products<0>();
+        hold(dv);
+        o.release<DO>();
+      }
+      d.wait_full<DS>();
+      if (ADDED) add_dq(sum, d, k, 0);
+      d.next(), o.next();
     }
-    u32 p[16];
-    read_back(p, d);
-    d.wait_full<DO>();
-    begin_products();
-    multiply_columns(dv, p, d.buffer<DO>());
-    commit_products();
-    wait_products<0>();
-    hold(dv);
-    d.release<DO>(), d.next();
-    store_rows(a.dv, dv, 1, k, kv.empty<K>(), 0, tile);
+    sync_turns(3, 256);  // K has been read by both
+    store_keys(a.dv, dv, 1, k, kv.empty<K>(), 0, tile);
   }
 }
 
-// --- A warpgroup: dSᵀ from the Pᵀ that it is given, and dK --------------------------------------
+// --- A warpgroup: dS from the P that it is given, and dK ----------------------------------------
 
-// dPᵀ of a block of queries → dSᵀ.
-__device__ inline void take_over(float (&dp)[32], const Turn<2>& d) {
-  int thread = threadIdx.x % 128;
-  Four delta[4];
+// dP of a block of queries → dS in 16 bits, in shared memory.
+__device__ inline void take_over(float (&dp)[KEYS / 2], const float (&delta)[2], const Turn<2>& i) {
+  u32 ds[KEYS / 4], from = place_in(i.buffer<P>());
 #pragma unroll
-  for (int n = 0; n < 4; n++) delta[n] = load_four(d.buffer<DELTA>() + n * 64 + thread % 4 * 16);
-  d.release<DO>();
-  d.wait_full<P>();
-#pragma unroll
-  for (int n = 0; n < 4; n++) {
-    float* x = dp + 8 * n;
-    Words p = load_words(d.buffer<P>() + n * 128 * 16 + thread * 16);
-    x[0] = lower(p.x) * (x[0] - delta[n].x), x[1] = upper(p.x) * (x[1] - delta[n].y);
-    x[2] = lower(p.y) * (x[2] - delta[n].x), x[3] = upper(p.y) * (x[3] - delta[n].y);
-    x[4] = lower(p.z) * (x[4] - delta[n].z), x[5] = upper(p.z) * (x[5] - delta[n].w);
-    x[6] = lower(p.w) * (x[6] - delta[n].z), x[7] = upper(p.w) * (x[7] - delta[n].w);
+  for (int n = 0; n < KEYS / 4; n += 4) {
+    Words p = load_matrices_transposed(from + n * 4 * 128);
+    const float* x = dp + 2 * n;
+    ds[n] = pack(lower(p.x) * (x[0] - delta[0]), upper(p.x) * (x[1] - delta[0]));
+    ds[n + 1] = pack(lower(p.y) * (x[2] - delta[1]), upper(p.y) * (x[3] - delta[1]));
+    ds[n + 2] = pack(lower(p.z) * (x[4] - delta[0]), upper(p.z) * (x[5] - delta[0]));
+    ds[n + 3] = pack(lower(p.w) * (x[6] - delta[1]), upper(p.w) * (x[7] - delta[1]));
   }
+  store_transposed(i.buffer<DS>(), ds);
+  fence_shared();
+  i.hand_on<DS>();
 }
 
 __device__ inline void sum_dk(const Arguments& a) {
   const Sizes& z = a.sizes;
   Turn<1> kv;
-  Turn<2> i, d;
+  Turn<2> i;
+  Turn<DO_STAGES> o;
   Tiles tiles;
   for (int number; (number = tiles.read()) < z.tiles; kv.next()) {
-    Keys tile = keys_at(number, z.blocks, z);
-    Queries<1> t(tile.block, false, z);
-    u32 v = kv.buffer<V>();
-    float dk[D / 2] = {}, dp[32];  // (64, D), (64, 64)
-    u32 ds[16];
+    Keys tile = tile_at(number, z);
+    u32 k = kv.buffer<K>(), v = kv.buffer<V>();
+    Result dk = {};
+    kv.wait_full<K>();
     kv.wait_full<V>();
-    d.wait_full<DO>();
-    begin_products();
-    multiply_rows(dp, v, CHUNK, d.buffer<DO>());
-    commit_products();
-    wait_products<0>();
-    hold(dp);
-    take_over(dp, d);
-    to_16_bits(ds, dp);
-    for (d.next(), t.next(z); t.left > 0; d.next(), t.next(z)) {
-      d.wait_full<DO>();
+    for (Walk t(tile.block, ADDED, z); t.left > 0; t.next(z), i.next(), o.next()) {
+      float dp[KEYS / 2], delta[2];  // (64, KEYS)
+      o.wait_full<DO>();
       begin_products();
-      multiply_rows(dp, v, CHUNK, d.buffer<DO>());
+      multiply_rows(dp, o.buffer<DO>(), CHUNK_OF_ROWS, v);
       commit_products();
+      load_stats(delta, o.buffer<DELTA>());
+      wait_products<0>();
+      hold(dp);
+      o.release<DO>();
+      i.wait_full<P>();
+      take_over(dp, delta, i);
       i.wait_full<Q>();
+      i.wait_full<DS>();
       begin_products();
-      multiply_columns(dk, ds, i.buffer<Q>());
+      multiply_queries(dk, i.buffer<Q>(), i.buffer<DS>());
       commit_products();
-      wait_products<1>();
-      hold(dp);
-      take_over(dp, d);
-      hold(dp);
+      if (ADDED) add_dq(sum_at(a, tile, t), i, k, 1);
       wait_products<0>();
       hold(dk);
-      i.release<Q>(), i.next();
-      to_16_bits(ds, dp);
+      i.release<Q>();
     }
-    i.wait_full<Q>();
-    begin_products();
-    multiply_columns(dk, ds, i.buffer<Q>());
-    commit_products();
-    wait_products<0>();
-    hold(dk);
-    i.release<Q>(), i.next();
-    store_rows(a.dk, dk, SCALE, v, kv.empty<V>(), 1, tile);
+    arrive_turns(3, 256);  // for K; V was read when dS was there
+    store_keys(a.dk, dk, SCALE, v, kv.empty<V>(), 1, tile);
   }
 }
 
+// --- The kernels --------------------------------------------------------------------------------
+
 extern "C" __global__ void __launch_bounds__(384, 1) wide(const __grid_constant__ Arguments a) {
-  int group = set_up<K, V, Q, DO, P, Tiles::Taken>();
+  int group = set_up<K, V, Q, DO, P, DS, Tiles::Taken>();
   if (group == 0) {
     shrink_registers<24>();
     if (threadIdx.x == 0) produce(a);
@@ -234,4 +303,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) wide(const __grid_constant_
       sum_dk(a);
     }
   }
+}
+
+extern "C" __global__ void __launch_bounds__(128) prepare(const __grid_constant__ Arguments a) {
+  prepare_sums<ROWS, CHUNKS>(a);
+}
+
+extern "C" __global__ void __launch_bounds__(128) finish(const __grid_constant__ Arguments a) {
+  finish_sums<ROWS, CHUNKS, false>(a);
 }
