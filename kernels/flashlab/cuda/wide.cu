@@ -51,6 +51,7 @@ __device__ inline Keys tile_at(int number, const Sizes& z) { return keys_at(numb
 
 // --- Loads: one thread --------------------------------------------------------------------------
 
+// K and V come when the results before have left their place, and queries before them.
 __device__ inline void produce(const Arguments& a) {
   const Sizes& z = a.sizes;
   Turn<1> kv;
@@ -58,22 +59,26 @@ __device__ inline void produce(const Arguments& a) {
   Turn<DO_STAGES> o;
   Tiles tiles;
   for (int number; (number = tiles.take(a.counter, z)) < z.tiles; tiles.ask(a.counter), kv.next()) {
-    auto [b, head, keys] = tile_at(number, z);
-    kv.expect<K>();
-    kv.load<K>(a.k, b, head, keys * KEYS);
-    kv.expect<V>();
-    kv.load<V>(a.v, b, head, keys * KEYS);
-#pragma unroll 1
-    for (Walk t(keys, ADDED, z); t.left > 0; t.next(z), i.next(), o.next()) {
-      int h = head * group_of(z) + t.g, n = t.m * ROWS;
-      long stats = (long)(b * z.H + h) * z.padded + n;
+    Keys tile = tile_at(number, z);
+    Walk t(tile.block, ADDED, z);
+    auto load_queries = [&] {
+      int b = tile.b, h = tile.head * group_of(z) + t.g, n = t.m * ROWS;
+      int stats = (b * z.H + h) * z.padded + n;
       i.expect<Q>(STATS_BYTES);
-      i.load<Q>(a.q, b, h, n);
       load_values(a.lse + stats, i.full<Q>(), i.buffer<LSE>(), STATS_BYTES);
+      i.load<Q>(a.q, b, h, n);
       o.expect<DO>(STATS_BYTES);
-      o.load<DO>(a.dout, b, h, n);
       load_values(a.delta + stats, o.full<DO>(), o.buffer<DELTA>(), STATS_BYTES);
-    }
+      o.load<DO>(a.dout, b, h, n);
+      t.next(z), i.next(), o.next();
+    };
+    load_queries();
+    kv.expect<K>();
+    kv.load<K>(a.k, tile.b, tile.head, tile.block * KEYS);
+    kv.expect<V>();
+    kv.load<V>(a.v, tile.b, tile.head, tile.block * KEYS);
+#pragma unroll 1
+    while (t.left > 0) load_queries();
   }
 }
 
@@ -126,6 +131,7 @@ __device__ inline Four* sum_at(const Arguments& a, const Keys& tile, const Walk&
 
 // Warpgroup c's parts of dQ, of every other 64 columns: the warpgroups take turns at the first.
 __device__ inline void add_dq(Four* sum, const Turn<2>& i, u32 k, int c) {
+  i.wait_full<DS>();
 #pragma unroll 1
   for (int part = i.slot ^ c; part < CHUNKS; part += 2) {
     float dq[32];
@@ -138,7 +144,8 @@ __device__ inline void add_dq(Four* sum, const Turn<2>& i, u32 k, int c) {
   }
 }
 
-// A result takes the place of K or V, which nobody reads any more.
+// A result takes the place of K or V, which all warps of one warpgroup have read when the last P or dS
+// is there.
 __device__ inline void store_keys(const TensorMap& map, const Result& x, float scale, u32 place, u32 empty, int c,
                                   const Keys& t) {
 #pragma unroll
@@ -221,11 +228,10 @@ __device__ inline void sum_dv(const Arguments& a) {
         hold(dv);
         o.release<DO>();
       }
-      d.wait_full<DS>();
       if (ADDED) add_dq(sum, d, k, 0);
       d.next(), o.next();
     }
-    sync_turns(3, 256);  // K has been read by both
+    if (ADDED) sync_turns(3, 256);  // K has been read by both
     store_keys(a.dv, dv, 1, k, kv.empty<K>(), 0, tile);
   }
 }
@@ -283,7 +289,7 @@ __device__ inline void sum_dk(const Arguments& a) {
       hold(dk);
       i.release<Q>();
     }
-    arrive_turns(3, 256);  // for K; V was read when dS was there
+    if (ADDED) arrive_turns(3, 256);
     store_keys(a.dk, dk, SCALE, v, kv.empty<V>(), 1, tile);
   }
 }
