@@ -294,7 +294,6 @@ void wait_stores_read() {
 
 Four load_four(u32 from) { return *(Four*)simulated::at(from, 16); }
 Words load_words(u32 from) { return *(Words*)simulated::at(from, 16); }
-void store_words(u32 to, Words words) { *(Words*)simulated::at(to, 16) = words; }
 u32 load_word(u32 from) { return *(u32*)simulated::at(from, 4); }
 void store_word(u32 to, u32 word) { *(u32*)simulated::at(to, 4) = word; }
 

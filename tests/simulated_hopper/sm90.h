@@ -93,7 +93,6 @@ struct alignas(16) Words {
 };
 Four load_four(u32 from);
 Words load_words(u32 from);
-void store_words(u32 to, Words words);
 u32 load_word(u32 from);
 void store_word(u32 to, u32 word);
 inline Four load_past_l1(const Four* from) { return *from; }

@@ -163,11 +163,6 @@ __device__ inline Words load_words(u32 from) {
   return w;
 }
 
-__device__ inline void store_words(u32 to, Words w) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w)
-               : "memory");
-}
-
 __device__ inline u32 load_word(u32 from) {
   u32 word;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(from) : "memory");
@@ -289,10 +284,4 @@ template <int R>
 __device__ inline void hold(float (&x)[R]) {
 #pragma unroll
   for (int i = 0; i < R; i++) asm volatile("" : "+f"(x[i])::"memory");
-}
-
-template <int R>
-__device__ inline void hold(u32 (&x)[R]) {
-#pragma unroll
-  for (int i = 0; i < R; i++) asm volatile("" : "+r"(x[i])::"memory");
 }

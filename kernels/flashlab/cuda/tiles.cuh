@@ -219,6 +219,25 @@ __device__ inline void stage_rows(u32 stage, const float (&x)[R], float first, f
   }
 }
 
+// Where a thread has its first four matrices, 16 by 16, of accumulators that are the columns of a tile.
+__device__ inline u32 place_of_columns(u32 tile) {
+  int lane = threadIdx.x % 32;
+  return tile + (lane % 8 + lane / 16 * 8) * 128 + 16 * (threadIdx.x % 128 / 32 * 2 + lane / 8 % 2 ^ lane % 8);
+}
+
+// 64 rows of a warpgroup's accumulators in 16 bits, as a tile's columns.
+template <int R>
+__device__ inline void stage_columns(u32 stage, const float (&x)[R], float factor) {
+  u32 to = place_of_columns(stage);
+#pragma unroll
+  for (int n = 0; n < R; n += 8) {
+    u32 w[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++) w[e] = pack(x[n + 2 * e] * factor, x[n + 2 * e + 1] * factor);
+    store_matrices_transposed(to + n * 2 * 128, w[0], w[1], w[2], w[3]);
+  }
+}
+
 // One thread starts to store a tile of so many rows.
 template <int ROWS = 64>
 __device__ inline void store_tile(const TensorMap& map, u32 stage, int b, int h, int n) {
@@ -328,22 +347,12 @@ __device__ inline void multiply_lines(float (&x)[R], u32 a, u32 b) {
 // A part of a finished dQ in 16 bits, by way of shared memory.
 template <bool SWAPPED>
 __device__ inline void store_dq(const TensorMap& map, const float (&dq)[32], u32 stage, int part, int b, int h, int n) {
-  int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
   if (threadIdx.x % 128 == 0) wait_stores_read();
   sync_warpgroup(3);
-#pragma unroll
-  for (int x = 0; x < 64; x += 16) {
-    const float* y = dq + x / 2;
-    u32 w[4];
-#pragma unroll
-    for (int e = 0; e < 4; e++) w[e] = pack(y[2 * e] * SCALE, y[2 * e + 1] * SCALE);
-    if (SWAPPED) {  // 16 columns of the warp, 16 queries
-      int row = x + lane % 8 + lane / 16 * 8, column = 2 * warp + lane / 8 % 2;
-      store_matrices_transposed(stage + row * 128 + 16 * (column ^ row % 8), w[0], w[1], w[2], w[3]);
-    } else {
-      int row = 16 * warp + lane % 16, column = x / 8 + lane / 16;
-      store_matrices(stage + row * 128 + 16 * (column ^ row % 8), w[0], w[1], w[2], w[3]);
-    }
+  if (SWAPPED) {
+    stage_columns(stage, dq, SCALE);
+  } else {
+    stage_rows(stage, dq, SCALE, SCALE);
   }
   fence_shared();
   sync_warpgroup(3);

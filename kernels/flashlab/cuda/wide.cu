@@ -103,17 +103,14 @@ __device__ inline void hold(Result& x) {
   for (int c = 0; c < CHUNKS; c++) hold(x[c]);
 }
 
-// Where a thread has its first four matrices, of 16 queries and 16 keys, in Pᵀ or dSᵀ.
-__device__ inline u32 place_in(u32 tile) {
-  int lane = threadIdx.x % 32;
-  return tile + (lane % 8 + lane / 16 * 8) * 128 + 16 * (threadIdx.x % 128 / 32 * 2 + lane / 8 % 2 ^ lane % 8);
-}
-
-// 64 rows of accumulators in 16 bits become columns.
-__device__ inline void store_transposed(u32 tile, const u32 (&x)[KEYS / 4]) {
-  u32 to = place_in(tile);
+// Of Pᵀ, a thread's part of P.
+__device__ inline void load_columns(u32 (&x)[KEYS / 4], u32 tile) {
+  u32 from = place_of_columns(tile);
 #pragma unroll
-  for (int n = 0; n < KEYS / 4; n += 4) store_matrices_transposed(to + n * 4 * 128, x[n], x[n + 1], x[n + 2], x[n + 3]);
+  for (int n = 0; n < KEYS / 4; n += 4) {
+    Words w = load_matrices_transposed(from + n * 4 * 128);
+    x[n] = w.x, x[n + 1] = w.y, x[n + 2] = w.z, x[n + 3] = w.w;
+  }
 }
 
 // lse or Δ of a thread's two rows.
@@ -149,13 +146,7 @@ __device__ inline void add_dq(Four* sum, const Turn<2>& i, u32 k, int c) {
 __device__ inline void store_keys(const TensorMap& map, const Result& x, float scale, u32 place, u32 empty, int c,
                                   const Keys& t) {
 #pragma unroll
-  for (int chunk = 0; chunk < CHUNKS; chunk++) {
-    const float* y = x[chunk];
-    u32 w[KEYS / 4];
-#pragma unroll
-    for (int n = 0; n < KEYS / 4; n++) w[n] = pack(y[2 * n] * scale, y[2 * n + 1] * scale);
-    store_transposed(place + chunk * CHUNK_OF_KEYS, w);
-  }
+  for (int chunk = 0; chunk < CHUNKS; chunk++) stage_columns(place + chunk * CHUNK_OF_KEYS, x[chunk], scale);
   fence_shared();
   sync_warpgroup(1 + c);
   if (threadIdx.x % 128 == 0) {
@@ -168,17 +159,14 @@ __device__ inline void store_keys(const TensorMap& map, const Result& x, float s
 // --- A warpgroup: P, which it hands on, and dV --------------------------------------------------
 
 // S of a block of queries → P in 16 bits, in shared memory.
-__device__ inline void hand_on(float (&s)[KEYS / 2], int keys, int queries, const Turn<2>& i, const Sizes& z) {
-  float lse[2];
-  u32 p[KEYS / 4];
-  load_stats(lse, i.buffer<LSE>());
+__device__ inline void hand_on(float (&s)[KEYS / 2], const float (&lse)[2], int keys, int queries, const Turn<2>& i,
+                               const Sizes& z) {
   i.release<Q>();
   if (CAUSAL && queries * ROWS < (keys + 1) * KEYS || (keys + 1) * KEYS > z.N)
     hide_keys(s, queries * ROWS + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, keys * KEYS, z.N);
 #pragma unroll
-  for (int n = 0; n < KEYS / 4; n++)
-    p[n] = pack(exp2(s[2 * n] * SCALE_LOG2 - lse[n % 2]), exp2(s[2 * n + 1] * SCALE_LOG2 - lse[n % 2]));
-  store_transposed(i.buffer<P>(), p);
+  for (int n = 0; n < KEYS / 2; n++) s[n] = exp2(s[n] * SCALE_LOG2 - lse[n / 2 % 2]);
+  stage_columns(i.buffer<P>(), s, 1);
   fence_shared();
   i.hand_on<P>();
 }
@@ -195,15 +183,19 @@ __device__ inline void sum_dv(const Arguments& a) {
     Walk t(tile.block, ADDED, z);
     u32 k = kv.buffer<K>();
     Result dv = {};
-    float s[KEYS / 2];  // (64, KEYS)
+    float s[KEYS / 2], lse[2];  // (64, KEYS)
+    auto begin_scores = [&] {
+      i.wait_full<Q>();
+      begin_products();
+      multiply_rows(s, i.buffer<Q>(), CHUNK_OF_ROWS, k);
+      commit_products();
+      load_stats(lse, i.buffer<LSE>());
+    };
     kv.wait_full<K>();
-    i.wait_full<Q>();
-    begin_products();
-    multiply_rows(s, i.buffer<Q>(), CHUNK_OF_ROWS, k);
-    commit_products();
+    begin_scores();
     wait_products<0>();
     hold(s);
-    hand_on(s, tile.block, t.m, i, z);
+    hand_on(s, lse, tile.block, t.m, i, z);
     while (t.left > 0) {
       Four* sum = sum_at(a, tile, t);
       t.next(z), i.next();
@@ -213,16 +205,13 @@ __device__ inline void sum_dv(const Arguments& a) {
       multiply_queries(dv, o.buffer<DO>(), d.buffer<P>());
       commit_products();
       if (t.left > 0) {
-        i.wait_full<Q>();
-        begin_products();
-        multiply_rows(s, i.buffer<Q>(), CHUNK_OF_ROWS, k);
-        commit_products();
+        begin_scores();
         wait_products<1>();
         hold(dv);
         o.release<DO>();
         wait_products<0>();
         hold(s);
-        hand_on(s, tile.block, t.m, i, z);
+        hand_on(s, lse, tile.block, t.m, i, z);
       } else {
         wait_products<0>();
         hold(dv);
@@ -238,19 +227,12 @@ __device__ inline void sum_dv(const Arguments& a) {
 
 // --- A warpgroup: dS from the P that it is given, and dK ----------------------------------------
 
-// dP of a block of queries → dS in 16 bits, in shared memory.
-__device__ inline void take_over(float (&dp)[KEYS / 2], const float (&delta)[2], const Turn<2>& i) {
-  u32 ds[KEYS / 4], from = place_in(i.buffer<P>());
+// dP and P of a block of queries → dS in 16 bits, in shared memory.
+__device__ inline void take_over(float (&dp)[KEYS / 2], const u32 (&p)[KEYS / 4], const float (&delta)[2],
+                                 const Turn<2>& i) {
 #pragma unroll
-  for (int n = 0; n < KEYS / 4; n += 4) {
-    Words p = load_matrices_transposed(from + n * 4 * 128);
-    const float* x = dp + 2 * n;
-    ds[n] = pack(lower(p.x) * (x[0] - delta[0]), upper(p.x) * (x[1] - delta[0]));
-    ds[n + 1] = pack(lower(p.y) * (x[2] - delta[1]), upper(p.y) * (x[3] - delta[1]));
-    ds[n + 2] = pack(lower(p.z) * (x[4] - delta[0]), upper(p.z) * (x[5] - delta[0]));
-    ds[n + 3] = pack(lower(p.w) * (x[6] - delta[1]), upper(p.w) * (x[7] - delta[1]));
-  }
-  store_transposed(i.buffer<DS>(), ds);
+  for (int n = 0; n < KEYS / 2; n++) dp[n] = (n % 2 ? upper(p[n / 2]) : lower(p[n / 2])) * (dp[n] - delta[n / 2 % 2]);
+  stage_columns(i.buffer<DS>(), dp, 1);
   fence_shared();
   i.hand_on<DS>();
 }
@@ -269,16 +251,18 @@ __device__ inline void sum_dk(const Arguments& a) {
     kv.wait_full<V>();
     for (Walk t(tile.block, ADDED, z); t.left > 0; t.next(z), i.next(), o.next()) {
       float dp[KEYS / 2], delta[2];  // (64, KEYS)
+      u32 p[KEYS / 4];  // in 16 bits
       o.wait_full<DO>();
       begin_products();
       multiply_rows(dp, o.buffer<DO>(), CHUNK_OF_ROWS, v);
       commit_products();
       load_stats(delta, o.buffer<DELTA>());
+      i.wait_full<P>();
+      load_columns(p, i.buffer<P>());
       wait_products<0>();
       hold(dp);
       o.release<DO>();
-      i.wait_full<P>();
-      take_over(dp, delta, i);
+      take_over(dp, p, delta, i);
       i.wait_full<Q>();
       i.wait_full<DS>();
       begin_products();
