@@ -35,7 +35,7 @@ from flashlab.measuring.kernel import load_kernel
 import torch
 load_kernel(Path(sys.argv[1]))
 from kernels.flashlab import operator
-for head_dim in (64, 80, 256):
+for head_dim in (64, 80, 192, 256):
     for seq_len, causal, deterministic in ((100, 0, False), (640, 1, True), (1024, 1, False)):
         qkv = torch.randn(
             1, seq_len, 3, 2, head_dim, device="cuda", dtype=torch.float16, requires_grad=True
@@ -122,7 +122,7 @@ def grouped_reference(
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
-@pytest.mark.parametrize("head_dim", [64, 96, 128, 256])
+@pytest.mark.parametrize("head_dim", [64, 96, 128, 192, 256])
 def test_separate_tensors_and_heads_that_share_keys(
     operator: ModuleType, head_dim: int, kv_heads: int
 ) -> None:
@@ -209,7 +209,7 @@ def test_nothing_gives_nothing(operator: ModuleType, size: tuple[int, ...]) -> N
 
 
 @pytest.mark.parametrize("seq_len", [384, 2048])
-@pytest.mark.parametrize("head_dim", [64, 128, 192])
+@pytest.mark.parametrize("head_dim", [64, 128, 192, 256])
 def test_errors_are_at_most_twice_those_of_half_precision(
     operator: ModuleType, head_dim: int, seq_len: int
 ) -> None:

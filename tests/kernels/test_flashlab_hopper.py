@@ -233,18 +233,19 @@ def test_tensors_that_were_saved_as_copies_give_the_same_gradient(operator: Modu
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("kernel", "head_dim", "before", "after"),
     [
-        ("d.wait_full<DS>();", ""),
-        ("counter[0] = counter[1] = 0", "counter[1] = 0"),
-        ("wait_for_kernel_before();", ""),
+        ("backward", 64, "d.wait_full<DS>();", ""),
+        ("backward", 64, "counter[0] = counter[1] = 0", "counter[1] = 0"),
+        ("backward", 64, "wait_for_kernel_before();", ""),
+        ("wide", 160, "i.wait_full<P>();", ""),
+        ("wide", 160, "if (ADDED) sync_turns(3, 256);", ""),
     ],
 )
 def test_a_planted_fault_is_found(
     driver: simulated_hopper.Driver, monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str], before: str, after: str,
+    capfd: pytest.CaptureFixture[str], kernel: str, head_dim: int, before: str, after: str,
 ) -> None:  # fmt: skip
-    """In the backward kernel."""
     from kernels.flashlab import compiling, hopper
     from kernels.flashlab import operator as loaded
 
@@ -252,11 +253,11 @@ def test_a_planted_fault_is_found(
 
     def faulty(name: str, *given: Any) -> str:
         text = whole(name, *given)
-        assert name != "backward" or before in text
-        return text.replace(before, after) if name == "backward" else text
+        assert name != kernel or before in text
+        return text.replace(before, after) if name == kernel else text
 
     monkeypatch.setattr(compiling, "source", faulty)
-    size = 1, 600, 2, 64
+    size = 1, 600, 2, head_dim
     qkv, grad = random_qkv(*size), torch.randn(size).half()
     expected = reference_passes(qkv, grad, True)
 

@@ -4,7 +4,7 @@
 //
 // A tile is 128 queries, 64 for each of two warpgroups, and blocks of keys go by. Nothing is added
 // by two programs, so that the same bits come at each call. Then backward.cu computes dK and dV
-// ALONE, or wide.cu.
+// ALONE, or wide.cu without dQ.
 //
 // B batch_size, N seq_len, H num_heads, D head_dim; G heads of Q share one of K and V.
 

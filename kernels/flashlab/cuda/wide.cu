@@ -1,15 +1,13 @@
 // The backward pass on Hopper at a head_dim over 128, where dK and dV do not both fit a warpgroup's
 // registers; with P, dS and Δ as in backward.cu.
 //
-// A block of KEYS keys stays while blocks of 64 queries go by. One warpgroup computes P and
-// dVᵀ = dOᵀ P, and hands P to the other through shared memory; that one computes dP meanwhile, then
-// dS and dKᵀ = Qᵀ dS / √D. So each has two of the products and one of the results, transposed, so
-// that their keys may be as many as registers hold. Each computes half of dQ:
-//
-// - ADDED: it adds its parts of dQ to those in memory, in whatever order programs come. `prepare`
-//   computes Δ and writes the zeros, `finish` rounds dQ.
-// - else no dQ; queries.cu has computed it, and Δ. Nothing is added by two programs: the same bits
-//   come at each call.
+// KEYS keys stay while blocks of 64 queries go by. One warpgroup computes P and dVᵀ = dOᵀ P, and hands
+// P to the other through shared memory; that one computes dP meanwhile, then dS, which it hands back,
+// and dKᵀ = Qᵀ dS / √D. So each has two of the products and one of the results, transposed: so many
+// keys as registers hold need not be a multiple of 64. Where programs are to compute dQ too, ADDED,
+// each warpgroup adds half of it to the sum in memory, in whatever order: the more keys, the fewer
+// additions. `prepare` computes Δ and writes the zeros, `finish` rounds dQ. Else queries.cu has
+// computed dQ and Δ, and the same bits come at each call.
 //
 // B batch_size, N seq_len, H num_heads, D head_dim; G heads of Q share one of K and V.
 
@@ -22,7 +20,7 @@ struct Arguments {
   const Half* do_at;  // so too
   const float* lse;   // (B, H, padded) by `place_of`, of base 2
   float* delta;       // so too
-  Four* sums;         // dQ so far, where ADDED: of 64 columns after 64, as threads hold them
+  Four* sums;         // dQ so far, where ADDED: 64 columns after 64, as threads hold them
   int* counter;       // of tiles
 };
 
@@ -227,16 +225,6 @@ __device__ inline void sum_dv(const Arguments& a) {
 
 // --- A warpgroup: dS from the P that it is given, and dK ----------------------------------------
 
-// dP and P of a block of queries → dS in 16 bits, in shared memory.
-__device__ inline void take_over(float (&dp)[KEYS / 2], const u32 (&p)[KEYS / 4], const float (&delta)[2],
-                                 const Turn<2>& i) {
-#pragma unroll
-  for (int n = 0; n < KEYS / 2; n++) dp[n] = (n % 2 ? upper(p[n / 2]) : lower(p[n / 2])) * (dp[n] - delta[n / 2 % 2]);
-  stage_columns(i.buffer<DS>(), dp, 1);
-  fence_shared();
-  i.hand_on<DS>();
-}
-
 __device__ inline void sum_dk(const Arguments& a) {
   const Sizes& z = a.sizes;
   Turn<1> kv;
@@ -262,7 +250,12 @@ __device__ inline void sum_dk(const Arguments& a) {
       wait_products<0>();
       hold(dp);
       o.release<DO>();
-      take_over(dp, p, delta, i);
+#pragma unroll
+      for (int n = 0; n < KEYS / 2; n++)
+        dp[n] = (n % 2 ? upper(p[n / 2]) : lower(p[n / 2])) * (dp[n] - delta[n / 2 % 2]);
+      stage_columns(i.buffer<DS>(), dp, 1);
+      fence_shared();
+      i.hand_on<DS>();
       i.wait_full<Q>();
       i.wait_full<DS>();
       begin_products();
