@@ -3,8 +3,10 @@
 Nothing is tuned when a program starts, so that two runs of one problem run the same code.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from heapq import heapreplace
 
 import torch
 
@@ -211,6 +213,66 @@ def backward_tile(head_dim: int, mode: Backward) -> BackwardTile:
     if mode == Backward.OWN_HEADS:
         return BackwardTile(rows=64, ahead=4, before_dp=16)
     return BackwardTile(rows=64, ahead=2, before_dp=0)
+
+
+PART, SUMS = 1.5, 2.0
+"""Blocks of queries that take as long as it takes to begin and end a tile or a part of one, and to
+sum the parts up."""
+
+MOST_PARTS = 8
+"""The longest tile has about so many parts, or fewer: they are summed up one after the other."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The last tiles of a backward that adds to one dQ, shared out among programs.
+
+    Attributes:
+        whole: tiles that come first, undivided.
+        blocks: of queries, in a share.
+        work: blocks of queries of all tiles that are shared.
+        pair: blocks of queries of the longest tile and the shortest.
+    """
+
+    whole: int
+    blocks: int
+    work: int
+    pair: int
+
+    @property
+    def number(self) -> int:
+        """Of shares."""
+        return -(-self.work // self.blocks)
+
+    @property
+    def integers(self) -> list[int]:
+        """As cuda/backward.cu takes them."""
+        return [self.whole, self.blocks, self.work, self.pair]
+
+
+def shares(tiles: Sequence[int], heads: int, processors: int) -> Shares | None:
+    """The shares of tiles; None where these take hardly longer undivided.
+
+    Args:
+        tiles: the blocks of queries of each tile of a head, the longest first.
+        heads: of K and V, B times.
+        processors: multiprocessors of the GPU.
+    """
+    if len(tiles) * heads > 8 * processors:
+        return None
+    tiles = [blocks for blocks in tiles for _ in range(heads)]
+    ends = [0.0] * processors  # of programs that take one tile after the other
+    for blocks in tiles:
+        heapreplace(ends, ends[0] + blocks + PART)
+    alike = tiles[0] == tiles[-1]
+    whole = len(tiles) // processors * processors if alike else 0
+    work = sum(tiles[whole:])
+    share = max(-(-work // processors), -(-tiles[0] // MOST_PARTS))
+    parts = 1 + share * (len(tiles) - whole) / max(work, 1)
+    time = whole // processors * (tiles[0] + PART) + share + parts * PART + SUMS
+    if not work or max(ends) < 1.02 * time:
+        return None
+    return Shares(whole, share, work, tiles[0] + tiles[-1])
 
 
 def heads_together(

@@ -65,19 +65,21 @@ class Problem(NamedTuple):
         """The boxes of a tensor (B, N, heads, D)."""
         return Boxes.of(self.dtype, (self.B, self.N, heads, self.D), strides, rows)
 
-    def sizes(self, blocks: int, tiles: int, heads: int, least_together: int = 6) -> list[int]:
+    def together(self, tiles: int, heads: int, least: int = 6) -> int:
+        """The heads, of so many of a sequence, that go side by side with a mask, and at least."""
+        return choices.heads_together(
+            self.N, self.B * heads, self.D, tiles // (self.B * heads),
+            self.gpu.multi_processor_count, self.gpu.L2_cache_size, least,
+        )  # fmt: skip
+
+    def sizes(self, blocks: int, tiles: int, together: int) -> list[int]:
         """`Sizes` of cuda/tiles.cuh.
 
         Args:
             blocks: of a head's queries.
-            tiles: of all heads.
-            heads: of a sequence, of which the tiles are.
-            least_together: heads that go side by side with a mask.
+            tiles: of all heads, or what programs take in their place.
+            together: heads that go side by side with a mask.
         """
-        together = choices.heads_together(
-            self.N, self.B * heads, self.D, tiles // (self.B * heads),
-            self.gpu.multi_processor_count, self.gpu.L2_cache_size, least_together,
-        )  # fmt: skip
         return [self.B, self.N, self.H, self.group, blocks, tiles, together, padded(self.N)]
 
     def module(self, name: str, constants: dict[str, int], sums: Sequence[int]) -> Module:
@@ -149,7 +151,7 @@ def _forward_pass(problem: Problem) -> Pass:
     run = Run(
         {"q": problem.boxes(H, q, 64), "k": problem.boxes(kv_heads, k, tile.keys),
          "v": problem.boxes(kv_heads, v, tile.keys), "o": problem.boxes(H, problem.like_q, 64)},
-        problem.sizes(blocks, tiles, H),
+        problem.sizes(blocks, tiles, problem.together(tiles, H)),
         ("lse", "counter"),
         problem.device,
         [Launch(function, programs, 128 * (1 + tile.consumers), shared)],
@@ -234,18 +236,23 @@ def _keys_pass(problem: Problem, deterministic: bool) -> Pass:
         mode = Backward.ALONE if deterministic else Backward.ADDED
         shared = _keys_shared(problem, mode)
     tile = choices.backward_tile(D, mode)
-    registers = (240, 24, 24) if mode == Backward.ALONE else (208, 64, 32)
-    module = problem.module(
-        "backward",
-        {"ROWS": tile.rows, "MODE": mode, "RAGGED": N % 128 != 0, "AHEAD": tile.ahead,
-         "BEFORE_DP": tile.before_dp, "KEYS_REGISTERS": registers[0],
-         "DQ_REGISTERS": registers[1], "PRODUCER_REGISTERS": registers[2]},
-        [tile.rows // 2, 32],
-    )  # fmt: skip
     blocks = problem.blocks(tile.rows)
     own = mode == Backward.OWN_HEADS
     tiles = heads if own else heads * problem.blocks(128)
-    programs = min(tiles, problem.gpu.multi_processor_count)
+    together = problem.together(tiles, kv_heads)
+    # Cut tiles lie in the order of all heads side by side: with a mask, only where that is theirs.
+    cuts = mode == Backward.ADDED and (not problem.causal or together == heads)
+    shares = _shares(problem, tile.rows) if cuts else None
+    taken = shares.whole + shares.number if shares else tiles
+    registers = (240, 24, 24) if mode == Backward.ALONE else (208, 64, 32)
+    module = problem.module(
+        "backward",
+        {"ROWS": tile.rows, "MODE": mode, "SHARED": shares is not None, "RAGGED": N % 128 != 0,
+         "AHEAD": tile.ahead, "BEFORE_DP": tile.before_dp, "KEYS_REGISTERS": registers[0],
+         "DQ_REGISTERS": registers[1], "PRODUCER_REGISTERS": registers[2]},
+        [tile.rows // 2, 32],
+    )  # fmt: skip
+    programs = min(taken, problem.gpu.multi_processor_count)
     parts = tile.rows // 64 if D <= 64 else problem.chunks
 
     def launch(name: str, programs: int, threads: int, shared: int) -> Launch:
@@ -255,25 +262,37 @@ def _keys_pass(problem: Problem, deterministic: bool) -> Pass:
     launches = [launch("backward", programs, 384 if mode == Backward.ALONE else 512, shared)]
     if mode == Backward.ADDED:
         before = launch("prepare", B * H * blocks, 128, 0)
-        launches = [before, *launches, launch("finish", B * H * blocks, 128, parts * 64 * 128)]
+        summed = 4 * (tiles - shares.whole) if shares else 0
+        after = launch("finish", B * H * blocks + summed, 128, parts * 64 * 128)
+        launches = [before, *launches, after]
     q, k, v, dq, dk, dv = problem.strides
     run = Run(
         {"q": problem.boxes(H, q, tile.rows), "k": problem.boxes(kv_heads, k, 128),
          "v": problem.boxes(kv_heads, v, 128), "o": problem.boxes(H, problem.like_q, tile.rows),
          "do": problem.boxes(H, problem.like_q, tile.rows), "dq": problem.boxes(H, dq, 64),
          "dk": problem.boxes(kv_heads, dk, 64), "dv": problem.boxes(kv_heads, dv, 64)},
-        problem.sizes(blocks, tiles, kv_heads),
+        problem.sizes(blocks, taken, together) + (shares.integers if shares else [0] * 4),
         ("o", "do", "lse", "delta", "sums", "counter"),
         problem.device,
         launches,
     )  # fmt: skip
     sums = {Backward.ALONE: 0, Backward.OWN_HEADS: programs * group, Backward.ADDED: B * H}[mode]
+    parts_of_shares = 2 * shares.number * 2 * 128 * problem.width if shares else 0
     return Pass(
         (_queries_run(problem), run) if mode == Backward.ALONE else (run,),
-        sums=sums * blocks * parts * 64 * 64,
+        sums=sums * blocks * parts * 64 * 64 + parts_of_shares,
         delta=0 if own else B * H * padded(N),
-        queued=not own,
+        queued=not own and not shares,
     )
+
+
+def _shares(problem: Problem, rows: int) -> choices.Shares | None:
+    """The shares of cuda/backward.cu where it adds to one dQ, with blocks of so many queries."""
+    hidden = 128 // rows if problem.causal else 0  # from a tile, more than from the one before it
+    works = [problem.blocks(rows) - n * hidden for n in range(problem.blocks(128))]
+    tiles = [problem.group * work for work in works]
+    heads = problem.B * problem.kv_heads
+    return choices.shares(tiles, heads, problem.gpu.multi_processor_count)
 
 
 def _keys_shared(problem: Problem, mode: Backward) -> int:
@@ -304,7 +323,7 @@ def _queries_run(problem: Problem) -> Run:
         {"q": problem.boxes(H, q, 64), "k": problem.boxes(kv_heads, k, keys),
          "v": problem.boxes(kv_heads, v, keys), "do": problem.boxes(H, problem.like_q, 64),
          "dq": problem.boxes(H, dq, 64)},
-        problem.sizes(blocks, tiles, H),
+        problem.sizes(blocks, tiles, problem.together(tiles, H)),
         ("o", "lse", "delta", "counter"),
         problem.device,
         [Launch(module.function("queries", shared), programs, 384, shared)],
@@ -324,7 +343,7 @@ def _wide_run(problem: Problem) -> Run:
         {"q": problem.boxes(H, q, 64), "k": problem.boxes(kv_heads, k, 64),
          "v": problem.boxes(kv_heads, v, 64), "do": problem.boxes(H, problem.like_q, 64),
          "dk": problem.boxes(kv_heads, dk, 64), "dv": problem.boxes(kv_heads, dv, 64)},
-        problem.sizes(blocks, tiles, kv_heads, least_together=1),
+        problem.sizes(blocks, tiles, problem.together(tiles, kv_heads, least=1)),
         ("lse", "delta", "counter"),
         problem.device,
         [Launch(module.function("wide", shared), programs, 384, shared, starts_early=True)],

@@ -103,6 +103,21 @@ def test_the_plain_kernels_compile_and_fit_the_shared_memory_of_smaller_gpus(hea
         assert compiled.metadata.shared <= 99 * 1024
 
 
+def test_tiles_are_shared_out_where_whole_ones_take_a_round_more() -> None:
+    """On 132 multiprocessors, of blocks of queries."""
+    from kernels.flashlab import choices
+
+    assert choices.shares([27] * 12, 11, 132) is None
+    shares = choices.shares([27] * 14, 10, 132)
+    assert shares and (shares.whole, shares.work, shares.pair) == (132, 8 * 27, 54)
+    assert shares.blocks * (shares.number - 1) < shares.work <= shares.blocks * shares.number
+    # With a mask, the longest takes longer than all do on average, and is cut; many even out.
+    longest_first = range(64, 0, -1)
+    shares = choices.shares(longest_first, 3, 132)
+    assert shares and shares.whole == 0 and 125 < shares.number <= 132 and shares.blocks < 50
+    assert choices.shares(longest_first, 12, 132) is None
+
+
 @pytest.fixture
 def operator() -> ModuleType:
     load_kernel(KERNELS / "flash_lab.py")

@@ -8,7 +8,7 @@ constexpr float SCALE_LOG2 = SCALE * 1.4426950408889634f;
 struct Sizes {
   int B, N, H, group;  // group: G heads of Q share one of K and V
   int blocks;          // of a head, of queries
-  int tiles;           // of all heads
+  int tiles;           // of all heads, or what programs take in their place
   int together;        // heads side by side, where the longest tiles come first
   int padded;          // N up to a multiple of 128
 };
@@ -192,6 +192,13 @@ struct Queries {
     rest = z.blocks - start;
     g = 0;
     m = CAUSAL || !apart ? start : keys * STEP;
+  }
+
+  // So many of them alone, from one on.
+  __device__ void keep(int first, int count, const Sizes& z) {
+    g = first / rest, m += first % rest, left = count;
+    if (m >= z.blocks) m -= rest;
+    rest -= first % rest;
   }
 
   __device__ void next(const Sizes& z) {
