@@ -3,8 +3,10 @@
 Nothing is tuned when a program starts, so that two runs of one problem run the same code.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from heapq import heapreplace
 
 import torch
 
@@ -174,21 +176,51 @@ class Backward(IntEnum):
     ADDED = 2
 
 
-def backward(seq_len: int, heads: int, processors: int, deterministic: bool) -> Backward:
+OWN_GAIN = {
+    (64, False): (1.35, 1.2, 0.97), (64, True): (1.5, 1.4, 1.4),
+    (128, False): (1.15, 0.95, 0.79), (128, True): (1.45, 1.3, 1.17),
+}  # fmt: skip
+"""How many times as fast own heads are as an added dQ, by head_dim up to so much and the mask, with
+two, three and four blocks of 128 keys, where no multiprocessor has to wait for others."""
+
+ALONE_COSTS = 1.25
+"""The time of a backward with dQ by itself over that with an added dQ, about."""
+
+
+def backward(
+    head_dim: int, seq_len: int, causal: bool, heads: int, processors: int, deterministic: bool
+) -> Backward:
     """The way dQ is computed.
 
+    A program with all blocks of keys of a head leaves dQ in the L2 cache as long as it fits, with
+    what else the heads of all programs have. Heads are few, so that the last round of them may
+    leave many multiprocessors idle; blocks of keys are more. Fitted to 84 shapes of N 192 to 512
+    on an H100, of which five are 1 to 6% behind the better way.
+
     Args:
+        head_dim: D.
         seq_len: N.
+        causal: with a mask.
         heads: B times the heads of K and V.
         processors: multiprocessors of the GPU.
         deterministic: the same bits at each call.
     """
-    # A program with all blocks of keys of a head leaves dQ in the L2 cache as long as it fits, with
-    # what else the heads of all programs have: up to N 512 at head_dim 64. That takes 22 to 33%
-    # less time at N 128 and 256.
-    if seq_len <= 128 or (seq_len <= 512 and heads >= 0.75 * processors):
+    added = Backward.ALONE if deterministic else Backward.ADDED
+    blocks = -(-seq_len // 128)
+    if blocks == 1:
         return Backward.OWN_HEADS
-    return Backward.ALONE if deterministic else Backward.ADDED
+    if blocks > 4 or heads < processors / 2:
+        return added
+
+    def busy(tiles: int) -> float:
+        """Share of the multiprocessors that have a tile, on average over the rounds."""
+        return tiles / (processors * -(-tiles // processors))
+
+    gain = OWN_GAIN[64 if head_dim <= 64 else 128, causal][blocks - 2]
+    gain *= (busy(heads) / (1 if causal else busy(heads * blocks))) ** 0.6
+    if deterministic:
+        gain *= ALONE_COSTS
+    return Backward.OWN_HEADS if gain > 1 else added
 
 
 @dataclass(frozen=True)
@@ -227,6 +259,103 @@ def wide_tile(head_dim: int) -> WideTile:
     Each block of keys adds to all of dQ, so that fewer keys are more additions.
     """
     return WideTile(keys=80, stages=1) if head_dim > 192 else WideTile(keys=96, stages=2)
+
+
+def wide_adds(
+    head_dim: int, seq_len: int, causal: bool, heads: int, kv_heads: int, processors: int
+) -> bool:
+    """True if over head_dim 128 dQ is faster added up in memory than computed by itself.
+
+    Five products with additions take about as long as the seven of two kernels, whose last rounds
+    leave more multiprocessors idle. Fitted to 50 shapes on an H100, of which one (N 700) is behind
+    the better way.
+
+    Args:
+        head_dim: D.
+        seq_len: N.
+        causal: with a mask.
+        heads: of Q, B times.
+        kv_heads: of K and V, B times.
+        processors: multiprocessors of the GPU.
+    """
+    keys = wide_tile(head_dim).keys
+
+    def rounds(rows: int, heads: int) -> int:
+        """Of the tiles of so many rows that a multiprocessor has one after the other."""
+        return -(-heads * -(-seq_len // rows) // processors)
+
+    by_keys = rounds(keys, kv_heads) * keys * heads // kv_heads
+    apart = 3 * 128 * rounds(128, heads) + 4 * by_keys
+    columns = 64 * -(-head_dim // 64) / head_dim  # dQ has whole chunks of them
+    additions = (1.45 if head_dim > 192 else 1.32) + 130 / seq_len
+    return (4 + columns) * by_keys * additions * (1.06 if causal else 1) < apart
+
+
+PART = 1.5
+"""Blocks of queries that take as long as it takes to begin and end a tile or a part of one."""
+
+SUMS, WORTH = {64: 2.0, 128: 8.0}, {64: 1.02, 128: 1.1}
+"""By head_dim up to so much, blocks of queries that take as long as it takes to leave the parts in
+memory and to sum them up; and the least ratio of times by which sharing is worth it. Where it was
+on an H100, tiles took 1.0 to 1.5 times as long undivided; short masked ones at d 128, which these
+leave out, 0.8 to 0.95."""
+
+MOST_PARTS = 8
+"""The longest tile has about so many parts, or fewer: they are summed up one after the other."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The last tiles of a backward that adds to one dQ, shared out among programs.
+
+    Attributes:
+        whole: tiles that come first, undivided.
+        blocks: of queries, in a share.
+        work: blocks of queries of all tiles that are shared.
+        pair: blocks of queries of the longest tile and the shortest.
+    """
+
+    whole: int
+    blocks: int
+    work: int
+    pair: int
+
+    @property
+    def number(self) -> int:
+        """Of shares."""
+        return -(-self.work // self.blocks)
+
+    @property
+    def integers(self) -> list[int]:
+        """As cuda/backward.cu takes them."""
+        return [self.whole, self.blocks, self.work, self.pair]
+
+
+def shares(tiles: Sequence[int], heads: int, head_dim: int, processors: int) -> Shares | None:
+    """The shares of tiles; None where these take hardly longer undivided.
+
+    Args:
+        tiles: the blocks of queries of each tile of a head, the longest first.
+        heads: of K and V, B times.
+        head_dim: D.
+        processors: multiprocessors of the GPU.
+    """
+    size = 64 if head_dim <= 64 else 128
+    if len(tiles) * heads > 8 * processors:
+        return None
+    tiles = [blocks for blocks in tiles for _ in range(heads)]
+    ends = [0.0] * processors  # of programs that take one tile after the other
+    for blocks in tiles:
+        heapreplace(ends, ends[0] + blocks + PART)
+    alike = tiles[0] == tiles[-1]
+    whole = len(tiles) // processors * processors if alike else 0
+    work = sum(tiles[whole:])
+    share = max(-(-work // processors), -(-tiles[0] // MOST_PARTS))
+    parts = 1 + share * (len(tiles) - whole) / max(work, 1)
+    time = whole // processors * (tiles[0] + PART) + share + parts * PART + SUMS[size]
+    if not work or max(ends) < WORTH[size] * time:
+        return None
+    return Shares(whole, share, work, tiles[0] + tiles[-1])
 
 
 def heads_together(

@@ -65,19 +65,21 @@ class Problem(NamedTuple):
         """The boxes of a tensor (B, N, heads, D)."""
         return Boxes.of(self.dtype, (self.B, self.N, heads, self.D), strides, rows)
 
-    def sizes(self, blocks: int, tiles: int, heads: int, least_together: int = 6) -> list[int]:
+    def together(self, tiles: int, heads: int, least: int = 6) -> int:
+        """The heads, of so many of a sequence, that go side by side with a mask, and at least."""
+        return choices.heads_together(
+            self.N, self.B * heads, self.D, tiles // (self.B * heads),
+            self.gpu.multi_processor_count, self.gpu.L2_cache_size, least,
+        )  # fmt: skip
+
+    def sizes(self, blocks: int, tiles: int, together: int) -> list[int]:
         """`Sizes` of cuda/tiles.cuh.
 
         Args:
             blocks: of a head's queries.
-            tiles: of all heads.
-            heads: of a sequence, of which the tiles are.
-            least_together: heads that go side by side with a mask.
+            tiles: of all heads, or what programs take in their place.
+            together: heads that go side by side with a mask.
         """
-        together = choices.heads_together(
-            self.N, self.B * heads, self.D, tiles // (self.B * heads),
-            self.gpu.multi_processor_count, self.gpu.L2_cache_size, least_together,
-        )  # fmt: skip
         return [self.B, self.N, self.H, self.group, blocks, tiles, together, padded(self.N)]
 
     def module(self, name: str, constants: dict[str, int], sums: Sequence[int]) -> Module:
@@ -149,7 +151,7 @@ def _forward_pass(problem: Problem) -> Pass:
     run = Run(
         {"q": problem.boxes(H, q, 64), "k": problem.boxes(kv_heads, k, tile.keys),
          "v": problem.boxes(kv_heads, v, tile.keys), "o": problem.boxes(H, problem.like_q, 64)},
-        problem.sizes(blocks, tiles, H),
+        problem.sizes(blocks, tiles, problem.together(tiles, H)),
         ("lse", "counter"),
         problem.device,
         [Launch(function, programs, 128 * (1 + tile.consumers), shared)],
@@ -226,53 +228,63 @@ def packed_forward(qkv: torch.Tensor, causal: bool, out: torch.Tensor, lse: torc
 
 def _keys_pass(problem: Problem, deterministic: bool) -> Pass:
     """The pass of cuda/backward.cu, after that for dQ where it does not compute dQ."""
-    B, N, H, kv_heads, D, _ = problem[:6]
+    B, N, H, kv_heads, D, causal = problem[:6]
     heads, group = B * kv_heads, problem.group
-    mode = choices.backward(N, heads, problem.gpu.multi_processor_count, deterministic)
+    processors = problem.gpu.multi_processor_count
+    mode = choices.backward(D, N, causal, heads, processors, deterministic)
     shared = _keys_shared(problem, mode)
     if shared > choices.SHARED_BYTES:  # lse and Δ of so many heads
         mode = Backward.ALONE if deterministic else Backward.ADDED
         shared = _keys_shared(problem, mode)
     tile = choices.backward_tile(D, mode)
-    registers = (240, 24, 24) if mode == Backward.ALONE else (208, 64, 32)
-    module = problem.module(
-        "backward",
-        {"ROWS": tile.rows, "MODE": mode, "RAGGED": N % 128 != 0, "AHEAD": tile.ahead,
-         "BEFORE_DP": tile.before_dp, "KEYS_REGISTERS": registers[0],
-         "DQ_REGISTERS": registers[1], "PRODUCER_REGISTERS": registers[2]},
-        [tile.rows // 2, 32],
-    )  # fmt: skip
     blocks = problem.blocks(tile.rows)
     own = mode == Backward.OWN_HEADS
     tiles = heads if own else heads * problem.blocks(128)
-    programs = min(tiles, problem.gpu.multi_processor_count)
+    together = problem.together(tiles, kv_heads)
+    # Cut tiles lie in the order of all heads side by side: with a mask, only where that is theirs.
+    cuts = mode == Backward.ADDED and (not problem.causal or together == heads)
+    shares = _shares(problem, tile.rows) if cuts else None
+    taken = shares.whole + shares.number if shares else tiles
+    registers = (240, 24, 24) if mode == Backward.ALONE else (208, 64, 32)
+    module = problem.module(
+        "backward",
+        {"ROWS": tile.rows, "MODE": mode, "SHARED": shares is not None, "RAGGED": N % 128 != 0,
+         "AHEAD": tile.ahead, "BEFORE_DP": tile.before_dp, "KEYS_REGISTERS": registers[0],
+         "DQ_REGISTERS": registers[1], "PRODUCER_REGISTERS": registers[2]},
+        [tile.rows // 2, 32],
+    )  # fmt: skip
+    programs = min(taken, processors)
     parts = tile.rows // 64 if D <= 64 else problem.chunks
 
     function, threads = module.function("backward", shared), 384 if mode == Backward.ALONE else 512
     launches = [Launch(function, programs, threads, shared, starts_early=not own)]
     if mode == Backward.ADDED:
-        launches = _with_sums(module, launches, B * H * blocks, parts)
+        summed = 4 * (tiles - shares.whole) if shares else 0
+        launches = _with_sums(module, launches, B * H * blocks, parts, summed)
     q, k, v, dq, dk, dv = problem.strides
     run = Run(
         {"q": problem.boxes(H, q, tile.rows), "k": problem.boxes(kv_heads, k, 128),
          "v": problem.boxes(kv_heads, v, 128), "o": problem.boxes(H, problem.like_q, tile.rows),
          "do": problem.boxes(H, problem.like_q, tile.rows), "dq": problem.boxes(H, dq, 64),
          "dk": problem.boxes(kv_heads, dk, 64), "dv": problem.boxes(kv_heads, dv, 64)},
-        problem.sizes(blocks, tiles, kv_heads),
+        problem.sizes(blocks, taken, together) + (shares.integers if shares else [0] * 4),
         ("o", "do", "lse", "delta", "sums", "counter"),
         problem.device,
         launches,
     )  # fmt: skip
     sums = {Backward.ALONE: 0, Backward.OWN_HEADS: programs * group, Backward.ADDED: B * H}[mode]
+    parts_of_shares = 2 * shares.number * 2 * 128 * problem.width if shares else 0
     return Pass(
         (_queries_run(problem), run) if mode == Backward.ALONE else (run,),
-        sums=sums * blocks * parts * 64 * 64,
+        sums=sums * blocks * parts * 64 * 64 + parts_of_shares,
         delta=0 if own else B * H * padded(N),
-        queued=not own,
+        queued=not own and not shares,
     )
 
 
-def _with_sums(module: Module, launches: list[Launch], blocks: int, parts: int) -> list[Launch]:
+def _with_sums(
+    module: Module, launches: list[Launch], blocks: int, parts: int, more: int = 0
+) -> list[Launch]:
     """Launches that add to dQ, with the kernel before them and that after them.
 
     Args:
@@ -280,11 +292,21 @@ def _with_sums(module: Module, launches: list[Launch], blocks: int, parts: int) 
         launches: those that add.
         blocks: of queries, of all heads.
         parts: of 64 by 64 numbers in each.
+        more: programs of the kernel after them for anything else.
     """
     staged = parts * 64 * 128
     before = Launch(module.function("prepare", 0), blocks, 128, 0)
-    after = Launch(module.function("finish", staged), blocks, 128, staged, starts_early=True)
+    after = Launch(module.function("finish", staged), blocks + more, 128, staged, starts_early=True)
     return [before, *launches, after]
+
+
+def _shares(problem: Problem, rows: int) -> choices.Shares | None:
+    """The shares of cuda/backward.cu where it adds to one dQ, with blocks of so many queries."""
+    hidden = 128 // rows if problem.causal else 0  # from a tile, more than from the one before it
+    works = [problem.blocks(rows) - n * hidden for n in range(problem.blocks(128))]
+    tiles = [problem.group * work for work in works]
+    heads = problem.B * problem.kv_heads
+    return choices.shares(tiles, heads, problem.D, problem.gpu.multi_processor_count)
 
 
 def _keys_shared(problem: Problem, mode: Backward) -> int:
@@ -315,7 +337,7 @@ def _queries_run(problem: Problem) -> Run:
         {"q": problem.boxes(H, q, 64), "k": problem.boxes(kv_heads, k, keys),
          "v": problem.boxes(kv_heads, v, keys), "do": problem.boxes(H, problem.like_q, 64),
          "dq": problem.boxes(H, dq, 64)},
-        problem.sizes(blocks, tiles, H),
+        problem.sizes(blocks, tiles, problem.together(tiles, H)),
         ("o", "lse", "delta", "counter"),
         problem.device,
         [Launch(module.function("queries", shared), programs, 384, shared)],
@@ -327,20 +349,21 @@ def _queries_run(problem: Problem) -> Run:
 
 def _wide_pass(problem: Problem, deterministic: bool) -> Pass:
     """The pass of cuda/wide.cu, after that for dQ where it does not compute dQ."""
-    B, N, H, kv_heads, D, _ = problem[:6]
-    tile = choices.wide_tile(D)
+    B, N, H, kv_heads, D, causal = problem[:6]
+    tile, processors = choices.wide_tile(D), problem.gpu.multi_processor_count
+    adds = not deterministic and choices.wide_adds(D, N, causal, B * H, B * kv_heads, processors)
     module = problem.module(
         "wide",
-        {"KEYS": tile.keys, "DO_STAGES": tile.stages, "ADDED": not deterministic},
+        {"KEYS": tile.keys, "DO_STAGES": tile.stages, "ADDED": adds},
         [tile.keys // 2, 32],
     )
     blocks = problem.blocks(64)
     tiles = B * kv_heads * problem.blocks(tile.keys)
-    programs = min(tiles, problem.gpu.multi_processor_count)
+    programs = min(tiles, processors)
     lines = 2 * tile.keys + (2 + tile.stages) * 64  # K, V; Q, dO
     shared = 128 * (problem.chunks * lines + 4 * tile.keys) + 4 * 64 * 4 + 256
     launches = [Launch(module.function("wide", shared), programs, 384, shared, starts_early=True)]
-    if not deterministic:
+    if adds:
         launches = _with_sums(module, launches, B * H * blocks, problem.chunks)
     q, k, v, dq, dk, dv = problem.strides
     # Each head's Q and dO are read for every block of keys: two at N 4096 took 7% less time than
@@ -350,14 +373,14 @@ def _wide_pass(problem: Problem, deterministic: bool) -> Pass:
          "v": problem.boxes(kv_heads, v, tile.keys), "do": problem.boxes(H, problem.like_q, 64),
          "dq": problem.boxes(H, dq, 64), "dk": problem.boxes(kv_heads, dk, tile.keys),
          "dv": problem.boxes(kv_heads, dv, tile.keys)},
-        problem.sizes(blocks, tiles, kv_heads, least_together=1),
+        problem.sizes(blocks, tiles, problem.together(tiles, kv_heads, least=1)),
         ("o", "do", "lse", "delta", "sums", "counter"),
         problem.device,
         launches,
     )  # fmt: skip
     return Pass(
-        (_queries_run(problem), run) if deterministic else (run,),
-        sums=0 if deterministic else B * H * blocks * problem.chunks * 64 * 64,
+        (run,) if adds else (_queries_run(problem), run),
+        sums=B * H * blocks * problem.chunks * 64 * 64 if adds else 0,
         delta=B * H * padded(N),
         queued=True,
     )

@@ -146,6 +146,54 @@ def test_separate_tensors_and_heads_that_share_keys(
                 assert error <= 1e-3, (seq_len, causal, deterministic)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("head_dim", [64, 80, 128])
+@pytest.mark.parametrize(
+    ("seq_len", "kv_heads"),
+    [(700, 1), (2048, 4), (3333, 5), (3000, 11), (1024, 33)],  # 6 to 264 tiles
+)
+def test_tiles_are_shared_out_or_come_out_even(
+    operator: ModuleType, seq_len: int, kv_heads: int, head_dim: int, causal: bool
+) -> None:
+    for group in (1, 2):
+        q, k, v, grad = (
+            torch.randn(1, seq_len, heads, head_dim, device="cuda", dtype=torch.float16)
+            for heads in (kv_heads * group, kv_heads, kv_heads, kv_heads * group)
+        )
+        expected = grouped_reference(q, k, v, grad, causal)
+        inputs = [x.requires_grad_() for x in (q, k, v)]
+        for _ in range(2):  # launched from Python, then from C++
+            leave_nan_in_free_memory()
+            out = operator.separate_attention(*inputs, causal, False)
+            found = [out, *torch.autograd.grad(out, inputs, grad)]
+            for mine, right in zip(found, expected, strict=True):
+                assert relative_error(mine, right) <= 1e-3, group
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("head_dim", [136, 192, 224, 256])
+@pytest.mark.parametrize("adds", [False, True])
+def test_both_ways_over_head_dim_128(
+    operator: ModuleType, monkeypatch: pytest.MonkeyPatch, adds: bool, head_dim: int, causal: bool
+) -> None:
+    from kernels.flashlab import choices
+
+    monkeypatch.setattr(choices, "wide_adds", lambda *_: adds)
+    for seq_len in (79, 700, 1111) if adds else (81, 701, 1113):  # problems are prepared once
+        q, k, v, grad = (
+            torch.randn(2, seq_len, heads, head_dim, device="cuda", dtype=torch.float16)
+            for heads in (6, 3, 3, 6)
+        )
+        expected = grouped_reference(q, k, v, grad, causal)
+        inputs = [x.requires_grad_() for x in (q, k, v)]
+        for _ in range(2):  # launched from Python, then from C++
+            leave_nan_in_free_memory()
+            out = operator.separate_attention(*inputs, causal, False)
+            found = [out, *torch.autograd.grad(out, inputs, grad)]
+            for mine, right in zip(found, expected, strict=True):
+                assert relative_error(mine, right) <= 1e-3, seq_len
+
+
 def random_view(choose: random.Random, *size: int, dtype: torch.dtype) -> torch.Tensor:
     """(B, N, H, D) in a random order in memory, perhaps a part of a wider tensor."""
     wider = [n + choose.choice((0, 0, 8)) for n in size[1:]]

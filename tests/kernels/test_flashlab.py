@@ -103,6 +103,43 @@ def test_the_plain_kernels_compile_and_fit_the_shared_memory_of_smaller_gpus(hea
         assert compiled.metadata.shared <= 99 * 1024
 
 
+def test_tiles_are_shared_out_where_whole_ones_take_a_round_more() -> None:
+    """On 132 multiprocessors, of blocks of queries."""
+    from kernels.flashlab import choices
+
+    assert choices.shares([27] * 12, 11, 64, 132) is None
+    shares = choices.shares([27] * 14, 10, 64, 132)
+    assert shares and (shares.whole, shares.work, shares.pair) == (132, 8 * 27, 54)
+    assert shares.blocks * (shares.number - 1) < shares.work <= shares.blocks * shares.number
+    # With a mask, the longest takes longer than all do on average, and is cut; many even out.
+    longest_first = range(64, 0, -1)
+    shares = choices.shares(longest_first, 3, 64, 132)
+    assert shares and shares.whole == 0 and 125 < shares.number <= 132 and shares.blocks < 50
+    assert choices.shares(longest_first, 12, 64, 132) is None
+
+
+def test_the_way_to_compute_dq_depends_on_how_many_multiprocessors_would_be_idle() -> None:
+    from kernels.flashlab import choices
+
+    added, own = choices.Backward.ADDED, choices.Backward.OWN_HEADS
+
+    def way(head_dim: int, seq_len: int, causal: bool, heads: int) -> choices.Backward:
+        return choices.backward(head_dim, seq_len, causal, heads, 132, deterministic=False)
+
+    assert way(128, 128, False, 10) == way(64, 512, True, 512) == own
+    assert way(128, 512, False, 512) == way(64, 640, True, 512) == added
+    assert (way(128, 333, True, 132), way(128, 333, True, 144)) == (own, added)
+    assert choices.backward(128, 640, True, 512, 132, True) == choices.Backward.ALONE
+
+
+def test_over_128_dq_is_added_up_where_seven_products_would_have_an_emptier_last_round() -> None:
+    from kernels.flashlab import choices
+
+    assert choices.wide_adds(192, 8000, False, 3, 3, 132)
+    assert not choices.wide_adds(192, 1024, True, 80, 80, 132)
+    assert not choices.wide_adds(256, 4096, False, 32, 32, 132)
+
+
 @pytest.fixture
 def operator() -> ModuleType:
     load_kernel(KERNELS / "flash_lab.py")

@@ -50,6 +50,7 @@ class Driver:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
+        self.processors = PROCESSORS
         self.launched: list[tuple[str, int, int]] = []
         self._libraries: list[tuple[ctypes.CDLL, str]] = []
         self._functions: list[tuple[Any, str, int]] = []
@@ -143,11 +144,14 @@ def install(monkeypatch: Any, folder: Path, seed: int = 0) -> Driver:
     from kernels.flashlab import compiling, hopper, launching
 
     driver = Driver(seed)
-    gpu = SimpleNamespace(multi_processor_count=PROCESSORS, L2_cache_size=CACHE_BYTES)
+
+    def gpu(_: int) -> SimpleNamespace:
+        return SimpleNamespace(multi_processor_count=driver.processors, L2_cache_size=CACHE_BYTES)
+
     monkeypatch.setattr(launching, "_driver", lambda: driver)
     monkeypatch.setattr(compiling, "cubin", compiler(folder))
     monkeypatch.setattr(compiling, "product", lambda *_: "")
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: gpu)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", gpu)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 0, raising=False)
     monkeypatch.setattr(hopper, "_counters", {})

@@ -12,7 +12,9 @@
 //   is added to its dQ. So the sum stays in the L2 cache, needs no zeros before and no pass after,
 //   and comes out the same at each call. Δ is computed on the way.
 // - ADDED: a program has one block of keys at a time, and all add to one dQ in memory, in whatever
-//   order. `prepare` computes Δ and writes the zeros, `finish` rounds dQ.
+//   order. `prepare` computes Δ and writes the zeros, `finish` rounds dQ. Where SHARED, the last
+//   blocks of keys, or all, are cut by their queries so that each program has as much; their parts
+//   leave dK and dV in memory in float32, and `finish` sums them up.
 // - ALONE: no dQ; queries.cu has computed it, and Δ.
 //
 // B batch_size, N seq_len, H num_heads, D head_dim; G heads of Q share one of K and V.
@@ -28,12 +30,14 @@ static_assert(!SWAPPED || D <= 64, "the columns of dQ are the rows of one produc
 struct Arguments {
   TensorMap q, k, v, out, dout, dq, dk, dv;
   Sizes sizes;
+  int whole;  // blocks of keys that come first where SHARED; of the others, in blocks of queries,
+  int share, work, pair;  // a program's share, all, and a long one with a short one
   const Half* o_at;   // (B, N, H, D), where ADDED
   const Half* do_at;  // (B, N, H, D), where ADDED
   const float* lse;   // (B, H, padded) by `place_of`, of base 2
   float* delta;       // so too, unless OWN
-  Four* sums;         // dQ so far, a block's as threads hold it
-  int* counter;       // of tiles, unless OWN
+  Four* sums;         // dQ so far, as threads hold it; after it dV and dK of parts
+  int* counter;       // of tiles, unless OWN or SHARED
 };
 
 // --- Shared memory ------------------------------------------------------------------------------
@@ -65,19 +69,63 @@ using Tiles = Numbers<SUMMED::END, MODE == ALONE ? 8 : 12>;
 
 using Walk = Queries<KEYS, ROWS>;
 constexpr bool APART = MODE != OWN_HEADS;
+constexpr bool QUEUED = !OWN && !SHARED;
 
 __device__ inline int key_blocks(const Sizes& z) { return (z.N + KEYS - 1) / KEYS; }
 
-// A head of K and V, and the blocks of keys of it that are taken one after the other.
-struct Tile {
-  int b, head, first_keys, end_keys;
+// Where SHARED: of the work in a row, a long block of keys before a short one, that at a place.
+struct Shared {
+  int number, begin;
 };
 
-__device__ inline Tile tile_at(int number, const Sizes& z) {
-  int heads = z.H / group_of(z), end = key_blocks(z);
-  if (OWN) return {number / heads, number % heads, 0, end};
-  auto [b, head, block] = keys_at(number, end, z);
-  return {b, head, block, block + 1};
+__device__ inline Shared shared_at(int at, const Arguments& a) {
+  const Sizes& z = a.sizes;
+  int heads = z.B * z.H / group_of(z), n = at / a.pair, middle = n * a.pair + Walk(n / heads, APART, z).left;
+  return at < middle ? Shared{a.whole + n, n * a.pair} : Shared{heads * key_blocks(z) - 1 - n, middle};
+}
+
+// The blocks of keys that a program takes one after the other: of a head where OWN, else one, or those
+// of its share, with some of their queries.
+struct Task {
+  int at, end;        // blocks of keys, or of the work in a row
+  int b, head, keys;  // the block of keys at hand
+  int part;           // the number of what is left of it in memory; else -1
+
+  __device__ Task(int number, const Arguments& a) {
+    const Sizes& z = a.sizes;
+    int heads = z.H / group_of(z), over = number - a.whole;
+    if (SHARED) {
+      at = over < 0 ? 0 : over * a.share;
+      end = over < 0 ? z.blocks * group_of(z) : at + a.share < a.work ? at + a.share : a.work;
+    } else if (OWN) {
+      b = number / heads, head = number % heads, at = 0, end = key_blocks(z);
+    } else {
+      Keys k = keys_at(number, key_blocks(z), z);
+      b = k.b, head = k.head, at = k.block, end = at + 1;
+    }
+  }
+
+  // The queries of the next block of keys.
+  __device__ Walk next(int number, const Arguments& a) {
+    const Sizes& z = a.sizes;
+    if (!SHARED) return Walk(keys = at++, APART, z);
+    auto [place, begin] = number < a.whole ? Shared{number, 0} : shared_at(at, a);
+    Keys k = keys_at(place, key_blocks(z), z);
+    b = k.b, head = k.head, keys = k.block;
+    Walk q(keys, APART, z);
+    int first = at - begin, all = q.left, left = all - first < end - at ? all - first : end - at;
+    part = left == all ? -1 : at / a.share * 2 + (at % a.share > 0);  // of a share, the first or the last
+    q.keep(first, left, z);
+    at += left;
+    return q;
+  }
+};
+
+// dV or dK of 64 keys from a part, as threads hold it.
+__device__ inline Four* part_of(const Arguments& a, int part, bool dk, int c) {
+  const Sizes& z = a.sizes;
+  long at = (long)z.B * z.H * z.blocks * DQ_PARTS * (8 * 128) + ((part * 2L + dk) * 2 + c) * (D / 8 * 128);
+  return a.sums + at + threadIdx.x % 128;
 }
 
 // --- Loads --------------------------------------------------------------------------------------
@@ -96,29 +144,28 @@ __device__ inline void produce(const Arguments& a) {
   Turn<1> v;
   int slot = 0;  // of lse and Δ where OWN
   for (int round = blockIdx.x;; round += gridDim.x) {
-    int number = OWN ? round : tiles.take(a.counter, z);
+    int number = QUEUED ? tiles.take(a.counter, z) : round;
     if (number >= z.tiles) return;
-    Tile tile = tile_at(number, z);
-    for (int keys = tile.first_keys; keys < tile.end_keys; keys++, k.next(), v.next()) {
+    for (Task tile(number, a); tile.at < tile.end; k.next(), v.next()) {
       bool first = true;
-      for (Walk q(keys, APART, z); q.left > 0; q.next(z), i.next(), d.next(), first = false) {
+      for (Walk q = tile.next(number, a); q.left > 0; q.next(z), i.next(), d.next(), first = false) {
         int h = tile.head * group_of(z) + q.g, n = q.m * ROWS;
         long stats = (long)(tile.b * z.H + h) * z.padded + n;
         if (first) {
           k.expect<K>();
-          k.load<K>(a.k, tile.b, tile.head, keys * KEYS);
+          k.load<K>(a.k, tile.b, tile.head, tile.keys * KEYS);
         }
         i.expect<Q>(MORE);
         i.load<Q>(a.q, tile.b, h, n);
         if (!OWN) load_values(a.lse + stats, i.full<Q>(), i.buffer<LSE>(), STATS_BYTES);
         if (first) {
           v.expect<V>();
-          v.load<V>(a.v, tile.b, tile.head, keys * KEYS);
+          v.load<V>(a.v, tile.b, tile.head, tile.keys * KEYS);
         }
         d.expect<DO>(MORE);
         d.load<DO>(a.dout, tile.b, h, n);
         if (!OWN) load_values(a.delta + stats, d.full<DO>(), d.buffer<DELTA>(), STATS_BYTES);
-        if (OWN && keys == 0) {  // O takes the place of dS, which cannot be there before Δ
+        if (OWN && tile.keys == 0) {  // O takes the place of dS, which cannot be there before Δ
           d.wait_empty<DS>();
           arrive_expecting(o.full<O>(), ROWS_BYTES + STATS_BYTES);
           load_tile(a.out, o.full<O>(), d.buffer<DS>(), CHUNK_OF_ROWS, tile.b, h, n);
@@ -128,7 +175,7 @@ __device__ inline void produce(const Arguments& a) {
         }
       }
     }
-    if (!OWN) tiles.ask(a.counter);
+    if (QUEUED) tiles.ask(a.counter);
   }
 }
 
@@ -140,10 +187,9 @@ __device__ inline void sum_rows(const Arguments& a, int helper) {
   int capacity = stats_blocks(z), slot = 0;
   Turn<2> d, o, stats;
   for (int number = blockIdx.x; number < z.tiles; number += gridDim.x) {
-    Tile tile = tile_at(number, z);
-    for (int keys = tile.first_keys; keys < tile.end_keys; keys++) {
-      for (Walk q(keys, APART, z); q.left > 0; q.next(z), d.next()) {
-        if (keys > 0) {
+    for (Task tile(number, a); tile.at < tile.end;) {
+      for (Walk q = tile.next(number, a); q.left > 0; q.next(z), d.next()) {
+        if (tile.keys > 0) {
           d.wait_full<DO>();
           d.release<DO>();
           continue;
@@ -189,15 +235,19 @@ __device__ inline int stats_slot(const Walk& q, int base, const Sizes& z) {
 }
 
 // A warpgroup's 64 rows of dK or dV on their way to memory.
-__device__ inline void store_rows(const TensorMap& map, const float (&x)[D / 2], float scale, int c, int b, int head,
-                                  int n) {
-  u32 stage = shared_memory() + STAGE + c * STAGE_BYTES;
+__device__ inline void store_rows(const TensorMap& map, const float (&x)[D / 2], float scale, u32 stage, int c, int b,
+                                  int head, int n) {
   if (threadIdx.x % 128 == 0) wait_stores_read();
   sync_warpgroup(1 + c);
   stage_rows(stage, x, scale, scale);
   fence_shared();
   sync_warpgroup(1 + c);
   if (threadIdx.x % 128 == 0) store_tile(map, stage, b, head, n);
+}
+
+__device__ inline void keep(Four* to, const float (&x)[D / 2]) {
+#pragma unroll
+  for (int i = 0; i < D / 8; i++) to[128 * i] = {x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3]};
 }
 
 // Warpgroup c: keys 64 c to 64 c + 63 of each block.
@@ -212,15 +262,15 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
   Turn<K_STAGES> ring_k;
   Turn<1> ring_v;
   for (int round = blockIdx.x;; round += gridDim.x) {
-    int number = OWN ? round : tiles.read();
+    int number = QUEUED ? tiles.read() : round;
     if (number >= z.tiles) break;
-    Tile tile = tile_at(number, z);
-    for (int keys = tile.first_keys; keys < tile.end_keys; keys++, ring_k.next(), ring_v.next()) {
+    for (Task tile(number, a); tile.at < tile.end; ring_k.next(), ring_v.next()) {
       u32 k = ring_k.buffer<K>() + c * 64 * 128, v = ring_v.buffer<V>() + c * 64 * 128;
       float dk[D / 2] = {}, dv[D / 2] = {};  // (64, D)
       ring_k.wait_full<K>();
       ring_v.wait_full<V>();
-      for (Walk q(keys, APART, z); q.left > 0; q.next(z), i.next(), d.next()) {
+      for (Walk q = tile.next(number, a); q.left > 0; q.next(z), i.next(), d.next()) {
+        int keys = tile.keys;
         float scores[ROWS / 2], dp[ROWS / 2];
         Four lse[ROWS / 16], delta[ROWS / 16];
         u32 dout = d.buffer<DO>(), queries = i.buffer<Q>();
@@ -293,9 +343,15 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
       hold(dk);
       ring_v.release<V>();
       ring_k.release<K>();
-      int n = keys * KEYS + 64 * c;
-      store_rows(a.dv, dv, 1, c, tile.b, tile.head, n);
-      store_rows(a.dk, dk, SCALE, c, tile.b, tile.head, n);
+      if (SHARED && tile.part >= 0) {
+        keep(part_of(a, tile.part, false, c), dv);
+        keep(part_of(a, tile.part, true, c), dk);
+      } else {
+        int n = tile.keys * KEYS + 64 * c;
+        u32 stage = shared_memory() + STAGE + c * STAGE_BYTES;
+        store_rows(a.dv, dv, 1, stage, c, tile.b, tile.head, n);
+        store_rows(a.dk, dk, SCALE, stage, c, tile.b, tile.head, n);
+      }
     }
     base += z.blocks * group_of(z);
     if (base >= capacity) base -= capacity;
@@ -306,13 +362,12 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
 // --- A warpgroup: dQ ----------------------------------------------------------------------------
 
 // A part of dQ from one block of keys goes to the others.
-__device__ inline void add_dq(const Arguments& a, float (&dq)[32], int part, const Tile& tile, int keys,
-                              const Walk& q) {
+__device__ inline void add_dq(const Arguments& a, float (&dq)[32], int part, const Task& tile, const Walk& q) {
   const Sizes& z = a.sizes;
   int h = tile.head * group_of(z) + q.g;
   long head = OWN ? (long)blockIdx.x * group_of(z) + q.g : (long)tile.b * z.H + h;
   Four* sum = sum_of(a.sums, (head * z.blocks + q.m) * DQ_PARTS + part);
-  bool begins = OWN && keys == 0, ends = OWN && keys == (CAUSAL ? q.m * ROWS / KEYS : key_blocks(z) - 1);
+  bool begins = OWN && tile.keys == 0, ends = OWN && tile.keys == (CAUSAL ? q.m * ROWS / KEYS : key_blocks(z) - 1);
   if (ends) {
 #pragma unroll
     for (int x = 0; x < 8 && !begins; x++) {
@@ -334,12 +389,11 @@ __device__ inline void sum_dq(const Arguments& a) {
   Turn<2> d;
   Turn<K_STAGES> ring_k;
   for (int round = blockIdx.x;; round += gridDim.x) {
-    int number = OWN ? round : tiles.read();
+    int number = QUEUED ? tiles.read() : round;
     if (number >= z.tiles) break;
-    Tile tile = tile_at(number, z);
-    for (int keys = tile.first_keys; keys < tile.end_keys; keys++, ring_k.next()) {
+    for (Task tile(number, a); tile.at < tile.end; ring_k.next()) {
       ring_k.wait_full<K>();
-      for (Walk q(keys, APART, z); q.left > 0; q.next(z), d.next()) {
+      for (Walk q = tile.next(number, a); q.left > 0; q.next(z), d.next()) {
         d.wait_full<DS>();
 #pragma unroll 1
         for (int part = 0; part < DQ_PARTS; part++) {
@@ -354,7 +408,7 @@ __device__ inline void sum_dq(const Arguments& a) {
             if (q.left == 1) ring_k.release<K>();
             d.release<DS>();
           }
-          add_dq(a, dq, part, tile, keys, q);
+          add_dq(a, dq, part, tile, q);
         }
       }
     }
@@ -383,6 +437,31 @@ extern "C" __global__ void __launch_bounds__(128) prepare(const __grid_constant_
   prepare_sums<ROWS, DQ_PARTS>(a);
 }
 
+// Where SHARED: dV or dK of 64 of the keys at a place, if their block was cut.
+__device__ inline void sum_parts(const Arguments& a, int at, bool dk, int c) {
+  const Sizes& z = a.sizes;
+  auto [number, begin] = shared_at(at, a);
+  auto [b, head, keys] = keys_at(number, key_blocks(z), z);
+  int share = begin / a.share, last = (begin + Walk(keys, APART, z).left - 1) / a.share;
+  if (share == last) return;
+  float sum[D / 2] = {}, x[D / 2];
+  for (; share <= last; share++) {
+    load_kept(x, part_of(a, 2 * share + (share * a.share < begin), dk, c));
+#pragma unroll
+    for (int i = 0; i < D / 2; i++) sum[i] += x[i];
+  }
+  store_rows(dk ? a.dk : a.dv, sum, dk ? SCALE : 1, shared_memory(), 0, b, head, keys * KEYS + 64 * c);
+}
+
+// Where ADDED. Where SHARED, four programs for a block of keys come before those for dQ: they take longer.
 extern "C" __global__ void __launch_bounds__(128) finish(const __grid_constant__ Arguments a) {
-  finish_sums<ROWS, DQ_PARTS, SWAPPED>(a);
+  wait_for_kernel_before();
+  const Sizes& z = a.sizes;
+  int cut = SHARED ? gridDim.x - z.B * z.H * z.blocks : 0, n = blockIdx.x;
+  if (n < cut) {
+    sum_parts(a, (n / 4 + 1) / 2 * a.pair - n / 4 % 2, n / 2 % 2, n % 2);
+  } else {
+    finish_sums<ROWS, DQ_PARTS, SWAPPED>(a, n - cut);
+  }
+  if (threadIdx.x == 0) wait_stores_read();
 }

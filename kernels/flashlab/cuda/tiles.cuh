@@ -8,7 +8,7 @@ constexpr float SCALE_LOG2 = SCALE * 1.4426950408889634f;
 struct Sizes {
   int B, N, H, group;  // group: G heads of Q share one of K and V
   int blocks;          // of a head, of queries
-  int tiles;           // of all heads
+  int tiles;           // of all heads, or what programs take in their place
   int together;        // heads side by side, where the longest tiles come first
   int padded;          // N up to a multiple of 128
 };
@@ -195,6 +195,13 @@ struct Queries {
     m = CAUSAL || !apart ? start : first;
   }
 
+  // So many of them alone, from one on.
+  __device__ void keep(int first, int count, const Sizes& z) {
+    g = first / rest, m += first % rest, left = count;
+    if (m >= z.blocks) m -= rest;
+    rest -= first % rest;
+  }
+
   __device__ void next(const Sizes& z) {
     left--;
     if (++m == z.blocks) m = start;
@@ -365,6 +372,16 @@ __device__ inline void store_dq(const TensorMap& map, const float (&dq)[32], u32
 // Where a thread has its numbers of a part, 128 Fours apart.
 __device__ inline Four* sum_of(Four* sums, long part) { return sums + part * (8 * 128) + threadIdx.x % 128; }
 
+// Accumulators of which threads have left four after four there.
+template <int R>
+__device__ inline void load_kept(float (&x)[R], const Four* from) {
+#pragma unroll
+  for (int i = 0; i < R; i += 4) {
+    Four f = from[32 * i];
+    x[i] = f.x, x[i + 1] = f.y, x[i + 2] = f.z, x[i + 3] = f.w;
+  }
+}
+
 // Adds a part from one block of keys.
 __device__ inline void add_part(Four* sum, const float (&dq)[32]) {
 #pragma unroll
@@ -393,21 +410,15 @@ __device__ inline void prepare_sums(const Arguments& a) {
     for (int x = 0; x < 8; x++) sum_of(a.sums, (long)blockIdx.x * PARTS + part)[128 * x] = {0, 0, 0, 0};
 }
 
-// After all are added: dQ / √D in 16 bits. A program for a block.
+// After all are added: dQ / √D of a block in 16 bits.
 template <int ROWS, int PARTS, bool SWAPPED, class Arguments>
-__device__ inline void finish_sums(const Arguments& a) {
-  wait_for_kernel_before();
+__device__ inline void finish_sums(const Arguments& a, int block) {
   const Sizes& z = a.sizes;
-  int bh = blockIdx.x / z.blocks, m = blockIdx.x % z.blocks;
+  int bh = block / z.blocks, m = block % z.blocks;
 #pragma unroll
   for (int part = 0; part < PARTS; part++) {
     float dq[32];
-#pragma unroll
-    for (int x = 0; x < 8; x++) {
-      Four f = sum_of(a.sums, (long)blockIdx.x * PARTS + part)[128 * x];
-      dq[4 * x] = f.x, dq[4 * x + 1] = f.y, dq[4 * x + 2] = f.z, dq[4 * x + 3] = f.w;
-    }
+    load_kept(dq, sum_of(a.sums, (long)block * PARTS + part));
     store_dq<SWAPPED>(a.dq, dq, shared_memory() + part * 64 * 128, part, bh / z.H, bh % z.H, m * ROWS);
   }
-  if (threadIdx.x == 0) wait_stores_read();
 }

@@ -293,5 +293,7 @@ extern "C" __global__ void __launch_bounds__(128) prepare(const __grid_constant_
 }
 
 extern "C" __global__ void __launch_bounds__(128) finish(const __grid_constant__ Arguments a) {
-  finish_sums<ROWS, CHUNKS, false>(a);
+  wait_for_kernel_before();
+  finish_sums<ROWS, CHUNKS, false>(a, blockIdx.x);
+  if (threadIdx.x == 0) wait_stores_read();
 }
