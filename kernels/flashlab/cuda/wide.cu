@@ -202,7 +202,7 @@ __device__ inline void sum_dv(const Arguments& a) {
       begin_products();
       multiply_queries(dv, o.buffer<DO>(), d.buffer<P>());
       commit_products();
-      if (t.left > 0) {
+      if (t.left > 0) {  // with one wait after both ways, ptxas makes all products wait (C7518)
         begin_scores();
         wait_products<1>();
         hold(dv);
