@@ -293,22 +293,6 @@ def wide_adds(
     return queries > more * adding + 4 * heads * seq_len
 
 
-@dataclass(frozen=True)
-class WideTile:
-    """The Hopper backward's keys in a block over head_dim 128, and its buffers for dO."""
-
-    keys: int
-    stages: int
-
-
-def wide_tile(head_dim: int) -> WideTile:
-    """The tile of cuda/wide.cu: as many keys as registers hold, and what then fits in memory.
-
-    Each block of keys adds to all of dQ, so that fewer keys are more additions.
-    """
-    return WideTile(keys=80, stages=1) if head_dim > 192 else WideTile(keys=96, stages=2)
-
-
 PART = 1.5
 """Blocks of queries that take as long as it takes to begin and end a tile or a part of one."""
 
