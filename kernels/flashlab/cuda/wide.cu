@@ -235,7 +235,7 @@ __device__ inline void sum_dk(const Arguments& a) {
     Keys tile = tile_at(number, z);
     u32 k = kv.buffer<K>(), v = kv.buffer<V>();
     Result dk = {};
-    kv.wait_full<K>();
+    if (ADDED) kv.wait_full<K>();  // else the other warpgroup may have the next K already
     kv.wait_full<V>();
     for (Walk t(tile.block, ADDED, z); t.left > 0; t.next(z), i.next(), o.next()) {
       float dp[KEYS / 2], delta[2];  // (64, KEYS)
