@@ -271,21 +271,22 @@ def test_tensors_that_were_saved_as_copies_give_the_same_gradient(operator: Modu
 
 
 @pytest.mark.parametrize(
-    ("kernel", "head_dim", "before", "after", "processors"),
+    ("kernel", "head_dim", "deterministic", "before", "after", "processors"),
     [
-        ("backward", 64, "d.wait_full<DS>();", "", 2),
-        ("backward", 64, "counter[0] = counter[1] = 0", "counter[1] = 0", 2),
-        ("backward", 64, "wait_for_kernel_before();", "", 2),
-        ("backward", 128, "a) {\n  wait_for_kernel_before();", "a) {", 12),  # in `finish`
-        ("backward", 128, "2 * share + (share * a.share < begin)", "2 * share", 12),
-        ("wide", 160, "i.wait_full<P>();", "", 2),
-        ("wide", 160, "if (ADDED) sync_turns(3, 256);", "", 2),
+        ("backward", 64, False, "d.wait_full<DS>();", "", 2),
+        ("backward", 64, False, "counter[0] = counter[1] = 0", "counter[1] = 0", 2),
+        ("backward", 64, False, "wait_for_kernel_before();", "", 2),
+        ("backward", 128, False, "a) {\n  wait_for_kernel_before();", "a) {", 12),  # in `finish`
+        ("backward", 128, False, "2 * share + (share * a.share < begin)", "2 * share", 12),
+        ("wide", 160, False, "i.wait_full<P>();", "", 2),
+        ("wide", 160, False, "if (ADDED) sync_turns(3, 256);", "", 2),
+        ("wide", 160, True, "if (ADDED) kv.wait_full<K>();", "kv.wait_full<K>();", 2),
     ],
 )
 def test_a_planted_fault_is_found(
     driver: simulated_hopper.Driver, monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str], kernel: str, head_dim: int, before: str, after: str,
-    processors: int,
+    capfd: pytest.CaptureFixture[str], kernel: str, head_dim: int, deterministic: bool,
+    before: str, after: str, processors: int,
 ) -> None:  # fmt: skip
     """With whole tiles for two processors or, up to head_dim 128, shares for twelve."""
     from kernels.flashlab import compiling, hopper
@@ -310,7 +311,7 @@ def test_a_planted_fault_is_found(
             output.fill_(torch.nan)
         hopper.packed_forward(qkv, True, out, lse)
         dqkv = torch.full_like(qkv, torch.nan)
-        hopper.packed_backward(grad, qkv, out, lse, True, False, dqkv)
+        hopper.packed_backward(grad, qkv, out, lse, True, deterministic, dqkv)
         errors = map(relative_error, (out, dqkv), expected)
         return not all(error <= 1e-3 for error in errors)  # of NaN, too, which `max` passes over
 
