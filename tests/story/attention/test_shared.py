@@ -174,3 +174,27 @@ def test_what_to_use_by_d_and_n_is_chosen_where_nothing_is_shared(planter: Plant
 def test_planted_sweeps_along_n_are_not_about_sharing(planter: Planter) -> None:
     found = many(planter, {"Pytorch": (300, 600), "Flash2": (20, 40)})
     assert not any(each.name.startswith("shared") for each in story(found))
+
+
+def told_of_own(tables: Tables) -> dict[str, str]:
+    groups = groups_of(tables)
+    assert groups is not None
+    found = group_front.answer_own(tables, groups)
+    assert found is not None
+    return told(found)
+
+
+def test_where_shared_keys_make_the_own_kernel_slower_than_others_is_told(planter: Planter) -> None:
+    level = runs_of((70, 80, 100), *[(18, 54)] * 3)
+    slower = runs_of((70, 80, 100), (18, 81), (18, 54), (18, 54))
+    plain, sharing = (
+        tables(planter, Flash2=ALIKE, Flash3=ALIKE, FlashLab=own) for own in (level, slower)
+    )
+    said = told_of_own(sharing)
+    assert (
+        "Where query heads share keys and values it is slower than the best of the others in "
+        "training at 1 of 2 settings (0.81 times the speed). Nowhere else does it lose by more "
+        "than 5%."
+    ) in said["en"]
+    assert "訓練時 2 組中有 1 組（0.81 倍速）。其餘各組沒有輸過 5% 以上。" in said["zh_TW"]
+    assert "share" not in told_of_own(plain)["en"]

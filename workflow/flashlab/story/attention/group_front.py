@@ -215,15 +215,21 @@ def answer_own(tables: Tables, groups: Groups) -> Observation | None:
     mine = groups.mine
     if mine is None or not groups.others:
         return None
-    uses, rows = {}, list[Speed]()
+    uses, sharing, rows = {}, {}, list[Speed]()
     for use, metric in USES.items():
-        found = _against_best(tables, mine, groups.others, metric)
-        if found.empty:
+        found = _against_best(tables, tables.comparisons, mine, groups.others, metric)
+        usual = _against_best(tables, tables.usual, mine, groups.others, metric)
+        if usual.empty:
             return None
         rows += [*found.speed]
-        uses[use] = _own_facts(found)
+        uses[use] = _own_facts(usual)
+        sizes = choices.sizes_of(tables.comparisons)
+        shared = found[~found.set_index(sizes).index.isin(usual.set_index(sizes).index)]
+        worse = _of_verdict(shared, SLOWER)
+        if len(worse):
+            sharing[use] = {"slower": len(worse), "of": len(shared), "x": speed_span(worse.speed)}
     facts = {
-        **{"name": mine, "uses": uses, "tuned_on": groups.projects[mine]},
+        **{"name": mine, "uses": uses, "sharing": sharing, "tuned_on": groups.projects[mine]},
         "here": _device_name(tables) in groups.projects[mine],
     }
     return Observation("answer_own", None, facts, evidence(rows))
@@ -234,9 +240,11 @@ def _device_name(tables: Tables) -> str | None:
     return next((name for name in names if name), None)
 
 
-def _against_best(tables: Tables, mine: str, others: Sequence[str], metric: str) -> pd.DataFrame:
-    """The speed of one over the best of the others at each setting, and who that is."""
-    ranked = choices.ranking(tables.usual, metric, others)
+def _against_best(
+    tables: Tables, compared: pd.DataFrame, mine: str, others: Sequence[str], metric: str
+) -> pd.DataFrame:
+    """The speed of one over the best of the others at each setting compared, and who that is."""
+    ranked = choices.ranking(compared, metric, others)
     found = pd.concat([tables.against(mine, other, metric).assign(best=other) for other in others])
     sizes = choices.sizes_of(tables.comparisons)
     best = ranked[ranked.verdict == choices.BEST][[*sizes, "best"]]
@@ -428,7 +436,8 @@ def footnote_groups_doubts(tables: Tables, groups: Groups) -> Observation | None
     ]
     if groups.mine and groups.others:
         for metric in USES.values():
-            every += [*_against_best(tables, groups.mine, groups.others, metric).speed]
+            compared = tables.comparisons
+            every += [*_against_best(tables, compared, groups.mine, groups.others, metric).speed]
     return doubts(tables, every)
 
 
