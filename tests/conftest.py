@@ -29,7 +29,7 @@ from planted import records
 from planted.experiments import Planter
 from programs import PACKAGES, reason
 from waiting import wait_until
-from zygote import STAGES, TORCH_SUFFIX, WITH_TORCH
+from zygote import STAGES, TORCH_SUFFIX, WITH_TORCH, WORKERS_SUFFIX
 
 from flashlab.analysis.experiment import OF_DATASET
 from flashlab.benchmarks.attention.declaration import attention_run
@@ -109,16 +109,30 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if chosen else max(1, min(2 * cpu_count(), memory // WORKER_BYTES, MOST_WORKERS))
 
 
+SHARED = pytest.StashKey[Path]()
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Have workers write to memory, where it has room: the tests copy whole projects."""
-    memory = Path("/dev/shm")
-    if not config.getoption("numprocesses", None) or "TMPDIR" in os.environ:
+    """Have workers write to memory, where it has room: the tests copy whole projects.
+
+    They are forks of one process, which imports libraries and tests once for all of them.
+    """
+    if not config.getoption("numprocesses", None) or config.option.collectonly:
         return
-    if memory.is_dir() and shutil.disk_usage(memory).free > NEEDED_BYTES:
-        folder = tempfile.TemporaryDirectory(dir=memory, ignore_cleanup_errors=True)
-        config.add_cleanup(folder.cleanup)
-        os.environ["TMPDIR"] = folder.name
+    memory = Path("/dev/shm")
+    has_room = memory.is_dir() and shutil.disk_usage(memory).free > NEEDED_BYTES
+    if has_room and "TMPDIR" not in os.environ:
+        written = tempfile.TemporaryDirectory(dir=memory, ignore_cleanup_errors=True)
+        config.add_cleanup(written.cleanup)
+        os.environ["TMPDIR"] = written.name
         tempfile.tempdir = None  # to be looked up again
+    kept = ExitStack()
+    config.add_cleanup(kept.close)
+    folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="z")))
+    config.stash[SHARED] = kept.enter_context(serving_forks(folder, config.args))
+    worker = folder / "worker"
+    write_script(worker, f"{calling(f'{config.stash[SHARED]}{WORKERS_SUFFIX}', sys.executable)}\n")
+    config.option.tx = [f"popen//python={worker}"] * len(config.option.tx)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -359,12 +373,18 @@ def _workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pipeline")
 
 
+ZYGOTE = Path(__file__).parent / "zygote.py"
+
+
 @contextmanager
-def serving_forks(folder: Path) -> Iterator[Path]:
-    """A process that forks Snakemake and the stages (`zygote.py`); the socket that it serves."""
+def serving_forks(folder: Path, tests: Sequence[str] = ()) -> Iterator[Path]:
+    """A process that forks Snakemake and the stages (`zygote.py`); the socket that it serves.
+
+    Beside it there is one that has collected these tests, if any, and forks workers.
+    """
     path = folder / "socket"
     with subprocess.Popen(
-        [sys.executable, str(Path(__file__).parent / "zygote.py"), "serve", str(path)],
+        [sys.executable, str(ZYGOTE), "serve", str(path), *tests],
         env={**os.environ, **process_variables()},
         stdin=subprocess.PIPE,
     ) as server:
@@ -373,17 +393,19 @@ def serving_forks(folder: Path) -> Iterator[Path]:
         server.stdin.close()
 
 
-SHARED = pytest.StashKey[Path]()
+def calling(path: str, python: str) -> str:
+    """A line of shell that has a fork run the arguments; `python` is what it takes itself for."""
+    return f'exec {sys.executable} -I -S {ZYGOTE} "{path}" "{python}" "$@"'
+
+
+def write_script(path: Path, lines: str) -> None:
+    path.write_text(f"#!/bin/sh\n{lines}")
+    path.chmod(0o755)
 
 
 @pytest.hookimpl(optionalhook=True)  # of xdist
 def pytest_configure_node(node: Any) -> None:
     """Let all workers share one process that forks: each would import the same libraries."""
-    if SHARED not in node.config.stash:
-        kept = ExitStack()
-        folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="z"))
-        node.config.stash[SHARED] = kept.enter_context(serving_forks(Path(folder)))
-        node.config.add_cleanup(kept.close)
     node.workerinput["forks"] = str(node.config.stash[SHARED])
 
 
@@ -393,7 +415,7 @@ def forking_python(
 ) -> Iterator[str]:
     """A stand-in for Python that starts Snakemake, the stages and what needs torch as forks."""
     folder = tmp_path_factory.mktemp("z")
-    python, zygote = folder / "python", Path(__file__).parent / "zygote.py"
+    python = folder / "python"
     commands = (f'"-m flashlab {command}"' for command in STAGES)
     modules = ('"-m snakemake "*', '"-S -m flashlab.stage"', '"-m flashlab.terminal"*')
     forked = " | ".join([*modules, *commands])
@@ -403,14 +425,13 @@ def forking_python(
             path = Path(shared)
         else:
             path = kept.enter_context(serving_forks(folder))
-        python.write_text(
-            "#!/bin/sh\n"
+        write_script(
+            python,
             f'case "$1 $2 $3" in {forked}) socket={path} ;;\n'
             f"{' | '.join(with_torch)}) socket={path}{TORCH_SUFFIX} ;;\n"
             f'*) exec {sys.executable} "$@" ;; esac\n'
-            f'exec {sys.executable} -I -S {zygote} "$socket" "$0" "$@"\n'
+            f"{calling('$socket', '$0')}\n",
         )
-        python.chmod(0o755)
         wait_until(path.exists, "the start of the process that forks", 120)
         yield str(python)
 
