@@ -69,11 +69,14 @@ SLOWEST = (
     *("test_pipeline_reruns.py", "test_slurm.py", "test_start.py", "test_texts.py"),
     *("test_flashlab_hopper.py", "test_pipeline_grades.py", "test_pipeline_changes.py"),
     *("test_pipeline_datasets.py", "test_front.py", "test_render.py", "test_page.py"),
-    *("test_pipeline_walks.py", "test_verification.py", "test_pipeline_kills.py"),
+    *("test_pipeline_walks.py", "test_verification.py", "test_pipeline_kills.py", "test_pages.py"),
     *("test_supervise.py", "test_choosing.py", "test_bench.py", "test_failures.py"),
     *("test_check.py", "test_ladder.py", "test_placement.py", "test_scores.py"),
     *("test_identical.py", "test_pipeline_own_experiment.py", "test_pipeline_terminal.py"),
-    *("test_remarks.py", "test_pipeline_errors.py", "test_flash_attn.py", "test_flashlab.py"),
+    *("test_remarks.py", "test_copies.py", "test_groups.py", "test_children.py", "test_imports.py"),
+    *("test_run.py", "test_planted_reports.py", "test_story.py", "test_leaders.py"),
+    *("test_sheet.py", "test_apart.py", "test_selfcheck.py", "test_lines.py", "test_sweep.py"),
+    *("test_pipeline_errors.py", "test_flash_attn.py", "test_flashlab.py"),
     *("test_pipeline_conventions.py", "test_lab5.py", "test_architecture.py"),
 )
 """The files that take longest. The second to fourth need no finished folder: while one of the
@@ -223,6 +226,14 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     else:
         subprocess.run(["umount", str(folder)], check=True)
+
+
+def elsewhere(home: Path, package: Path) -> dict[str, str]:
+    """The environment of a process in another time zone, locale and hash seed."""
+    return os.environ | {
+        **{"TZ": "Asia/Taipei", "LC_ALL": "C", "LANG": "de_DE.UTF-8", "PYTHONHASHSEED": "12345"},
+        **{"HOME": str(home), "PYTHONPATH": str(package)},
+    }
 
 
 # The whole pipeline, on tiny shapes: tests/tiny.yaml

@@ -17,7 +17,7 @@ from analysis.study.identical import (
 )
 
 ONE_PROCESS = [name for name in NOISES if not name.startswith(("process", "states"))]
-RUNS, PAIRS, RECORDINGS = 60, 500, 50
+RUNS, PAIRS, RECORDINGS = 40, 500, 25
 
 
 @pytest.mark.parametrize("noise", ONE_PROCESS)
