@@ -18,15 +18,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pdf
 import psutil
 import pytest
 import yaml
-from planted import records
-from planted.experiments import Planter
 from programs import PACKAGES, reason
 from waiting import wait_until
 from zygote import STAGES, TORCH_SUFFIX, WITH_TORCH, WORKERS_SUFFIX
@@ -41,6 +39,9 @@ from flashlab.machine import cpu_count
 from flashlab.measuring.start import process_variables
 from flashlab.records import Record
 from flashlab.runs import Run
+
+if TYPE_CHECKING:
+    from planted.experiments import Planter
 
 ROOT = Path(__file__).parents[1]
 TEMPLATE = Path("templates", "report.html.j2")
@@ -59,6 +60,9 @@ RESULTS = (
 )
 """What a whole run makes, in this order."""
 
+
+NOT_SCHEDULED = "not scheduled"
+"""What the gate selects: nearly all of the tests."""
 
 MOST_WORKERS, WORKER_BYTES = 16, 2 * 2**30
 """More workers than files that take long have nothing to do; one has all libraries imported."""
@@ -106,7 +110,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     What is selected of them runs in one process: each worker imports and collects everything.
     """
     chosen = config.args_source == pytest.Config.ArgsSource.ARGS or any(
-        config.getoption(name, None) for name in ("keyword", "markexpr", "lf", "stepwise")
+        config.getoption(name, None) not in (None, False, "", NOT_SCHEDULED)
+        for name in ("keyword", "markexpr", "lf", "stepwise")
     )
     memory = psutil.virtual_memory().available
     return 0 if chosen else max(1, min(2 * cpu_count(), memory // WORKER_BYTES, MOST_WORKERS))
@@ -189,24 +194,32 @@ def run(shape: Shape) -> Run:
 @pytest.fixture(scope="session")
 def record_of() -> Callable[..., Record]:
     """Builds the record of a run (`planted.records.record_of`)."""
+    from planted import records  # what it imports is not for the process that only waits
+
     return records.record_of
 
 
 @pytest.fixture
 def counters_of() -> Callable[..., Record]:
     """Builds the record of a run's counters (`planted.records.counters_of`)."""
+    from planted import records
+
     return records.counters_of
 
 
 @pytest.fixture
 def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Writes records under `tmp_path` and builds their plan (`planted.records.plan_of`)."""
+    from planted import records
+
     return partial(records.plan_of, tmp_path)
 
 
 @pytest.fixture
 def planter(tmp_path: Path) -> Planter:
     """Plants experiments in the test's folder."""
+    from planted.experiments import Planter
+
     return Planter(tmp_path)
 
 

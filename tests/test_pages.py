@@ -11,6 +11,8 @@ import pytest
 from golden.texts import Recorded
 from pages import assert_well_laid_out
 
+pytestmark = pytest.mark.scheduled
+
 LAB = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim")
 THREE = ["Pytorch", "Flash2", "FlashLab"]
 LONG = {
