@@ -70,7 +70,9 @@ def test_a_second_call_for_reports_in_every_format_has_nothing_to_do(project: An
 def test_an_upgrade_tells_which_verdicts_it_changed(project: Any) -> None:
     log = project.result("logs/publish_pdf.log")
     assert log.read_text() == ""
-    project.replace("workflow/flashlab/analysis/ratios.py", 'else "inconclusive"', 'else "equal"')
+    for verdict in ('return "above"', 'return "below"', 'else "inconclusive"'):  # whichever it was
+        now = f'{verdict.partition(" ")[0]} "equal"'
+        project.replace("workflow/flashlab/analysis/ratios.py", verdict, now)
     with project.config() as config:
         del config["experiments"][1:]
     project.make("report/lab5.pdf")
