@@ -158,6 +158,7 @@ def test_looking_changes_no_plan(project: Any) -> None:
 # As a module of another workflow
 
 
+@pytest.mark.scheduled  # how one is planned: test_pipeline_conventions.py
 def test_the_pipeline_is_a_module_of_another_workflow(
     make_clone: Callable[..., Any], abridged: Any, tmp_path: Path, root: Path
 ) -> None:
