@@ -81,6 +81,7 @@ def test_an_upgrade_tells_which_verdicts_it_changed(project: Any) -> None:
     assert any("is now equal" in line for line in others)
 
 
+@pytest.mark.scheduled  # what is: test_remaking.py
 def test_what_is_made_again_is_as_it_was_and_nothing_is_left_to_do(project: Any) -> None:
     before = {
         name: project.result(name).read_bytes()

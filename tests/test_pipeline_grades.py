@@ -125,6 +125,7 @@ def write_submission(folder: Path, seconds: dict[str, tuple[float, ...]], device
     write_results(folder, results, device)
 
 
+@pytest.mark.scheduled  # the parts: grading/test_reproduction.py
 def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> None:
     """The measurements are kept: submissions are then made to agree with them, or not."""
     folder = tmp_path / "class"
