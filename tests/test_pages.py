@@ -41,7 +41,7 @@ CASES = {
                 {"use": "emb_dim", "name": "once_more"},
             ],
         ),
-        11,
+        10,
     ),
     "three implementations on an H100, a long title and a long remark": (
         of_the_lab(
@@ -52,7 +52,7 @@ CASES = {
             experiments=[{"use": "seq_len", "title": LONG}, *LAB[1:]],
             remarks={"batch_size": {"zh_TW": "remark.md"}},
         ),
-        11,
+        10,
     ),
 }
 

@@ -12,8 +12,8 @@ does. What needs torch, such as the warm parent of a call's measuring processes 
 checks a kernel, is a fork of a process beside it, which imports torch when the first one is wanted;
 it listens at the socket with TORCH_SUFFIX.
 
-The workers that run tests side by side are forks, too, of a process that has collected the tests
-and so imported them and all that they import (WORKERS_SUFFIX): `serve SOCKET` names the tests then.
+The workers that run tests side by side are forks, too, where `serve SOCKET TESTS` names tests: of
+a process that has collected these, and so imported all that they import (WORKERS_SUFFIX).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _measure_ceilings_on_little() -> None:
 
 
 def _run(request: dict[str, Any]) -> int:
-    """Run a module as `python -m` would, in this process; its exit status."""
+    """Run what `python -m` or `python -c` would, in this process; its exit status."""
     if request["leads"]:
         os.setsid()
     os.chdir(request["cwd"])
@@ -95,9 +95,9 @@ def _run(request: dict[str, Any]) -> int:
     os.environ.pop("FLASHLAB_STAGES", None)  # it is a fork already
     given = request["arguments"]
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
-    if "-c" in given:  # a worker
+    if given[:2] == ["-u", "-c"]:  # a worker, as execnet starts it
         sys.modules["__main__"] = types.ModuleType("__main__")
-        exec(given[given.index("-c") + 1], vars(sys.modules["__main__"]))
+        exec(given[2], vars(sys.modules["__main__"]))
         return 0
     sys.path[:0] = [request["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(":"))]
     sys.executable = request["python"]
