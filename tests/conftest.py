@@ -18,18 +18,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pdf
 import psutil
 import pytest
 import yaml
-from planted import records
-from planted.experiments import Planter
 from programs import PACKAGES, reason
 from waiting import wait_until
-from zygote import STAGES, TORCH_SUFFIX, WITH_TORCH
+from zygote import STAGES, TORCH_SUFFIX, WITH_TORCH, WORKERS_SUFFIX
 
 from flashlab.analysis.experiment import OF_DATASET
 from flashlab.benchmarks.attention.declaration import attention_run
@@ -41,6 +39,9 @@ from flashlab.machine import cpu_count
 from flashlab.measuring.start import process_variables
 from flashlab.records import Record
 from flashlab.runs import Run
+
+if TYPE_CHECKING:
+    from planted.experiments import Planter
 
 ROOT = Path(__file__).parents[1]
 TEMPLATE = Path("templates", "report.html.j2")
@@ -60,6 +61,9 @@ RESULTS = (
 """What a whole run makes, in this order."""
 
 
+NOT_SCHEDULED = "not scheduled"
+"""What the gate selects: nearly all of the tests."""
+
 MOST_WORKERS, WORKER_BYTES = 16, 2 * 2**30
 """More workers than files that take long have nothing to do; one has all libraries imported."""
 NEEDED_BYTES = 8 * 2**30
@@ -69,11 +73,14 @@ SLOWEST = (
     *("test_pipeline_reruns.py", "test_slurm.py", "test_start.py", "test_texts.py"),
     *("test_flashlab_hopper.py", "test_pipeline_grades.py", "test_pipeline_changes.py"),
     *("test_pipeline_datasets.py", "test_front.py", "test_render.py", "test_page.py"),
-    *("test_pipeline_walks.py", "test_verification.py", "test_pipeline_kills.py"),
+    *("test_pipeline_walks.py", "test_verification.py", "test_pipeline_kills.py", "test_pages.py"),
     *("test_supervise.py", "test_choosing.py", "test_bench.py", "test_failures.py"),
     *("test_check.py", "test_ladder.py", "test_placement.py", "test_scores.py"),
     *("test_identical.py", "test_pipeline_own_experiment.py", "test_pipeline_terminal.py"),
-    *("test_remarks.py", "test_pipeline_errors.py", "test_flash_attn.py", "test_flashlab.py"),
+    *("test_remarks.py", "test_copies.py", "test_groups.py", "test_children.py", "test_imports.py"),
+    *("test_run.py", "test_planted_reports.py", "test_story.py", "test_leaders.py"),
+    *("test_sheet.py", "test_apart.py", "test_selfcheck.py", "test_lines.py", "test_sweep.py"),
+    *("test_pipeline_errors.py", "test_flash_attn.py", "test_flashlab.py"),
     *("test_pipeline_conventions.py", "test_lab5.py", "test_architecture.py"),
 )
 """The files that take longest. The second to fourth need no finished folder: while one of the
@@ -103,22 +110,37 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     What is selected of them runs in one process: each worker imports and collects everything.
     """
     chosen = config.args_source == pytest.Config.ArgsSource.ARGS or any(
-        config.getoption(name, None) for name in ("keyword", "markexpr", "lf", "stepwise")
+        config.getoption(name, None) not in (None, False, "", NOT_SCHEDULED)
+        for name in ("keyword", "markexpr", "lf", "stepwise")
     )
     memory = psutil.virtual_memory().available
     return 0 if chosen else max(1, min(2 * cpu_count(), memory // WORKER_BYTES, MOST_WORKERS))
 
 
+SHARED = pytest.StashKey[Path]()
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Have workers write to memory, where it has room: the tests copy whole projects."""
-    memory = Path("/dev/shm")
-    if not config.getoption("numprocesses", None) or "TMPDIR" in os.environ:
+    """Have workers write to memory, where it has room: the tests copy whole projects.
+
+    They are forks of one process, which imports libraries and tests once for all of them.
+    """
+    if not config.getoption("numprocesses", None) or config.option.collectonly:
         return
-    if memory.is_dir() and shutil.disk_usage(memory).free > NEEDED_BYTES:
-        folder = tempfile.TemporaryDirectory(dir=memory, ignore_cleanup_errors=True)
-        config.add_cleanup(folder.cleanup)
-        os.environ["TMPDIR"] = folder.name
+    memory = Path("/dev/shm")
+    has_room = memory.is_dir() and shutil.disk_usage(memory).free > NEEDED_BYTES
+    if has_room and "TMPDIR" not in os.environ:
+        written = tempfile.TemporaryDirectory(dir=memory, ignore_cleanup_errors=True)
+        config.add_cleanup(written.cleanup)
+        os.environ["TMPDIR"] = written.name
         tempfile.tempdir = None  # to be looked up again
+    kept = ExitStack()
+    config.add_cleanup(kept.close)
+    folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="z")))
+    config.stash[SHARED] = kept.enter_context(serving_forks(folder, config.args))
+    worker = folder / "worker"
+    write_script(worker, f"{calling(f'{config.stash[SHARED]}{WORKERS_SUFFIX}', sys.executable)}\n")
+    config.option.tx = [f"popen//python={worker}"] * len(config.option.tx)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -172,24 +194,32 @@ def run(shape: Shape) -> Run:
 @pytest.fixture(scope="session")
 def record_of() -> Callable[..., Record]:
     """Builds the record of a run (`planted.records.record_of`)."""
+    from planted import records  # what it imports is not for the process that only waits
+
     return records.record_of
 
 
 @pytest.fixture
 def counters_of() -> Callable[..., Record]:
     """Builds the record of a run's counters (`planted.records.counters_of`)."""
+    from planted import records
+
     return records.counters_of
 
 
 @pytest.fixture
 def planned(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Writes records under `tmp_path` and builds their plan (`planted.records.plan_of`)."""
+    from planted import records
+
     return partial(records.plan_of, tmp_path)
 
 
 @pytest.fixture
 def planter(tmp_path: Path) -> Planter:
     """Plants experiments in the test's folder."""
+    from planted.experiments import Planter
+
     return Planter(tmp_path)
 
 
@@ -209,6 +239,14 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     else:
         subprocess.run(["umount", str(folder)], check=True)
+
+
+def elsewhere(home: Path, package: Path) -> dict[str, str]:
+    """The environment of a process in another time zone, locale and hash seed."""
+    return os.environ | {
+        **{"TZ": "Asia/Taipei", "LC_ALL": "C", "LANG": "de_DE.UTF-8", "PYTHONHASHSEED": "12345"},
+        **{"HOME": str(home), "PYTHONPATH": str(package)},
+    }
 
 
 # The whole pipeline, on tiny shapes: tests/tiny.yaml
@@ -359,12 +397,18 @@ def _workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pipeline")
 
 
+ZYGOTE = Path(__file__).parent / "zygote.py"
+
+
 @contextmanager
-def serving_forks(folder: Path) -> Iterator[Path]:
-    """A process that forks Snakemake and the stages (`zygote.py`); the socket that it serves."""
+def serving_forks(folder: Path, tests: Sequence[str] = ()) -> Iterator[Path]:
+    """A process that forks Snakemake and the stages (`zygote.py`); the socket that it serves.
+
+    Beside it there is one that has collected these tests, if any, and forks workers.
+    """
     path = folder / "socket"
     with subprocess.Popen(
-        [sys.executable, str(Path(__file__).parent / "zygote.py"), "serve", str(path)],
+        [sys.executable, str(ZYGOTE), "serve", str(path), *tests],
         env={**os.environ, **process_variables()},
         stdin=subprocess.PIPE,
     ) as server:
@@ -373,17 +417,19 @@ def serving_forks(folder: Path) -> Iterator[Path]:
         server.stdin.close()
 
 
-SHARED = pytest.StashKey[Path]()
+def calling(path: str, python: str) -> str:
+    """A line of shell that has a fork run the arguments; `python` is what it takes itself for."""
+    return f'exec {sys.executable} -I -S {ZYGOTE} "{path}" "{python}" "$@"'
+
+
+def write_script(path: Path, lines: str) -> None:
+    path.write_text(f"#!/bin/sh\n{lines}")
+    path.chmod(0o755)
 
 
 @pytest.hookimpl(optionalhook=True)  # of xdist
 def pytest_configure_node(node: Any) -> None:
     """Let all workers share one process that forks: each would import the same libraries."""
-    if SHARED not in node.config.stash:
-        kept = ExitStack()
-        folder = kept.enter_context(tempfile.TemporaryDirectory(prefix="z"))
-        node.config.stash[SHARED] = kept.enter_context(serving_forks(Path(folder)))
-        node.config.add_cleanup(kept.close)
     node.workerinput["forks"] = str(node.config.stash[SHARED])
 
 
@@ -393,7 +439,7 @@ def forking_python(
 ) -> Iterator[str]:
     """A stand-in for Python that starts Snakemake, the stages and what needs torch as forks."""
     folder = tmp_path_factory.mktemp("z")
-    python, zygote = folder / "python", Path(__file__).parent / "zygote.py"
+    python = folder / "python"
     commands = (f'"-m flashlab {command}"' for command in STAGES)
     modules = ('"-m snakemake "*', '"-S -m flashlab.stage"', '"-m flashlab.terminal"*')
     forked = " | ".join([*modules, *commands])
@@ -403,14 +449,13 @@ def forking_python(
             path = Path(shared)
         else:
             path = kept.enter_context(serving_forks(folder))
-        python.write_text(
-            "#!/bin/sh\n"
+        write_script(
+            python,
             f'case "$1 $2 $3" in {forked}) socket={path} ;;\n'
             f"{' | '.join(with_torch)}) socket={path}{TORCH_SUFFIX} ;;\n"
             f'*) exec {sys.executable} "$@" ;; esac\n'
-            f'exec {sys.executable} -I -S {zygote} "$socket" "$0" "$@"\n'
+            f"{calling('$socket', '$0')}\n",
         )
-        python.chmod(0o755)
         wait_until(path.exists, "the start of the process that forks", 120)
         yield str(python)
 

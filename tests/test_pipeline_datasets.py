@@ -214,6 +214,7 @@ def write_students_folder(folder: Path) -> None:
             path.write_text(json.dumps(document), encoding="utf-8")
 
 
+@pytest.mark.scheduled  # on less: the next test, and tests/course
 def test_a_students_folder_alone_becomes_the_labs_report(
     one_experiment: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
 ) -> None:

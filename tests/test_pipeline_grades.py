@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import LINKED
 from planted.course import course_result, write_results
 
 from flashlab import machine
@@ -25,8 +26,14 @@ NAMES = {"Pytorch": "naive.json", "Flash2": "{flash} 2.json"}
 
 @pytest.fixture(scope="module")
 def grader(copy_finished: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A folder for grading, with a finished report."""
-    return copy_finished(tmp_path_factory.mktemp("grader") / "lab", short_report=True)
+    """A folder for grading, with a finished report.
+
+    It has no recorded datasets: to read them takes most of a grading's time.
+    """
+    project = copy_finished(tmp_path_factory.mktemp("grader") / "lab", short_report=True)
+    for name in LINKED:
+        project.folder.joinpath(name).unlink()
+    return project
 
 
 def rows(project: Any, name: str = "grades.csv") -> list[dict[str, str]]:
@@ -118,6 +125,7 @@ def write_submission(folder: Path, seconds: dict[str, tuple[float, ...]], device
     write_results(folder, results, device)
 
 
+@pytest.mark.scheduled  # the parts: grading/test_reproduction.py
 def test_declared_runs_are_measured_again_here(grader: Any, tmp_path: Path) -> None:
     """The measurements are kept: submissions are then made to agree with them, or not."""
     folder = tmp_path / "class"

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.scheduled  # on less: test_pipeline_terminal.py, report/test_failures.py
+
 KERNEL = '''
 """A kernel of a user's own."""
 

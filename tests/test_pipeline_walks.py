@@ -21,6 +21,8 @@ from typing import Any
 import pytest
 import yaml
 
+pytestmark = pytest.mark.scheduled
+
 WALKS = int(os.environ.get("FLASHLAB_WALKS", "1"))
 SEED = int(os.environ.get("FLASHLAB_SEED", "354"))
 """By default a walk in which no change that draws all figures anew hides another of them."""

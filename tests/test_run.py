@@ -457,12 +457,15 @@ def test_system_torch_that_does_not_serve(
     assert done.returncode == 0 and why in done.stderr
 
 
+DEV = "-r .venv/requirements.d.txt"
+
+
 def test_only_tests_and_linters_bring_the_development_packages(checkout: Checkout) -> None:
     checkout.run("check", "Flash2")
-    assert not checkout.calls("envs/dev")
+    assert not checkout.calls(DEV)
     checkout.run("test")
-    assert len(checkout.calls("-r envs/dev/requirements.txt")) == 1
-    assert checkout.run("lint").returncode and not checkout.calls("envs/dev")
+    assert len(checkout.calls(DEV)) == 1
+    assert checkout.run("lint").returncode and not checkout.calls(DEV)
 
 
 def test_mac_looks_where_homebrew_puts_its_libraries(checkout: Checkout) -> None:

@@ -11,6 +11,9 @@ parses those again that have changed.
 does. What needs torch, such as the warm parent of a call's measuring processes or the process that
 checks a kernel, is a fork of a process beside it, which imports torch when the first one is wanted;
 it listens at the socket with TORCH_SUFFIX.
+
+The workers that run tests side by side are forks, too, where `serve SOCKET TESTS` names tests: of
+a process that has collected these, and so imported all that they import (WORKERS_SUFFIX).
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
+import types
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,6 +50,9 @@ IMPORTED = (
 )
 TORCH = ("torch", "torch._dynamo")
 TORCH_SUFFIX = ".torch"
+WORKERS_SUFFIX = ".workers"
+PATIENCE = 300
+"""The seconds in which a process must listen."""
 MOST_DESCRIPTORS = 100
 STAGES = (
     *("import", "freeze", "grade", "verify"),
@@ -78,17 +86,21 @@ def _measure_ceilings_on_little() -> None:
 
 
 def _run(request: dict[str, Any]) -> int:
-    """Run a module as `python -m` would, in this process; its exit status."""
+    """Run what `python -m` or `python -c` would, in this process; its exit status."""
     if request["leads"]:
         os.setsid()
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"])
     os.environ.pop("FLASHLAB_STAGES", None)  # it is a fork already
+    given = request["arguments"]
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+    if given[:2] == ["-u", "-c"]:  # a worker, as execnet starts it
+        sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(given[2], vars(sys.modules["__main__"]))
+        return 0
     sys.path[:0] = [request["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(":"))]
     sys.executable = request["python"]
-    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
-    given = request["arguments"]
     _, module, *arguments = given[given.index("-m") :]
     sys.argv = [module, *arguments]
     for folder in sys.path:
@@ -141,10 +153,23 @@ def _keep(connection: socket.socket, request: dict[str, Any], streams: list[int]
         connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
 
 
-def serve(path: str) -> None:
+def _collect(tests: Sequence[str]) -> None:
+    """Import tests as pytest does. What cannot be imported, a worker tells."""
+    pytest = importlib.import_module("pytest")
+    options = ("--collect-only", "-qq", "-n", "0", "-p", "no:cacheprovider")
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        pytest.main([*options, *tests])
+
+
+def serve(path: str, tests: Sequence[str]) -> None:
     """Serve until standard input, which the tests keep open, is closed."""
     for name in IMPORTED:
         importlib.import_module(name)
+    if tests and os.fork() == 0:
+        _collect(tests)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        _listen(path + WORKERS_SUFFIX, ())
+        return
     _parse_in_advance(path for folder in PARSED for path in (ROOT / folder).rglob("*.py"))
     os.fsync = lambda descriptor: None  # the files need not survive a power cut
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped automatically
@@ -189,6 +214,18 @@ def _is_passed(fd: int) -> bool:
         return False
 
 
+def _connect(connection: socket.socket, path: str) -> None:
+    """Connect to a process that may still be importing."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return connection.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+
+
 def call(path: str, python: str, arguments: list[str]) -> int:
     """Have a fork run these arguments, and wait for its status."""
     passed = [fd for fd in map(int, os.listdir("/proc/self/fd")) if fd > 2 and _is_passed(fd)]
@@ -201,7 +238,7 @@ def call(path: str, python: str, arguments: list[str]) -> int:
         "leads": os.getsid(0) == os.getpid(),
     }
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(path)
+        _connect(connection, path)
         text = json.dumps(request).encode() + b"\n"
         sent = socket.send_fds(connection, [text], request["descriptors"])
         connection.sendall(text[sent:])
@@ -221,6 +258,6 @@ def call(path: str, python: str, arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
-        serve(sys.argv[2])
+        serve(sys.argv[2], sys.argv[3:])
     else:
         sys.exit(call(sys.argv[1], sys.argv[2], sys.argv[3:]))

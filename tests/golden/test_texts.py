@@ -9,7 +9,16 @@ import difflib
 from collections.abc import Mapping
 
 import pytest
-from golden.texts import COMMAND, GOLDEN, OTHER_RECORDED, Made, golden_file, planted_files
+from golden.texts import (
+    COMMAND,
+    GOLDEN,
+    OTHER_RECORDED,
+    Made,
+    Planted,
+    Recorded,
+    golden_file,
+    planted_files,
+)
 from pages import assert_well_laid_out
 
 MOST_LINES = 200
@@ -21,7 +30,10 @@ MOST_PAGES = {
     # Five seeds are a chapter that no other training has.
     **{"h100-attention": 12, "h100-ladder": 7, "h100-training": 5},
 }
-"""The reports whose pages are laid out with their figures, and how many there may be."""
+"""The reports whose pages are laid out, and how many there may be."""
+
+DRAWN = ("lab5", "ladder", "training")
+"""Those that the gate lays out, with their figures."""
 
 
 def assert_unchanged(name: str, files: Mapping[str, str]) -> None:
@@ -38,19 +50,33 @@ def assert_unchanged(name: str, files: Mapping[str, str]) -> None:
         pytest.fail(f"{shown}\n\nIf it is meant to be so: {COMMAND} {name}", pytrace=False)
 
 
-@pytest.fixture(scope="module", params=[*GOLDEN, *OTHER_RECORDED], ids=lambda golden: golden.name)
-def golden(request: pytest.FixtureRequest) -> tuple[str, Made]:
-    """Each report, made anew."""
-    name = request.param.name
-    return name, request.param.make(**{"with_pages": True} if name in MOST_PAGES else {})
+def assert_full_pages(name: str, made: Made) -> None:
+    assert made.pages is not None
+    assert_well_laid_out(made.pages, MOST_PAGES[name])
 
 
-def test_a_report_says_and_decides_what_it_did(golden: tuple[str, Made]) -> None:
-    name, made = golden
-    in_words = name in {each.name for each in GOLDEN}
-    assert_unchanged(name, made.files() if in_words else made.verdicts())
-    if made.pages is not None:
-        assert_well_laid_out(made.pages, MOST_PAGES[name])
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden.name)
+def test_a_report_says_and_decides_what_it_did(golden: Recorded | Planted) -> None:
+    if isinstance(golden, Recorded) and golden.name in DRAWN:
+        made = golden.make("drawn")
+        assert_full_pages(golden.name, made)
+    else:
+        made = golden.make()
+    assert_unchanged(golden.name, made.files())
+
+
+LARGE = [golden for golden in GOLDEN if golden.name in MOST_PAGES and golden.name not in DRAWN]
+
+
+@pytest.mark.scheduled
+@pytest.mark.parametrize("golden", [*LARGE, *OTHER_RECORDED], ids=lambda golden: golden.name)
+def test_the_other_recorded_reports_have_full_pages_and_decide_what_they_did(
+    golden: Recorded,
+) -> None:
+    """Those with all implementations with their figures, the others with boxes of their size."""
+    made = golden.make("drawn" if golden.name == "attention" else "boxes")
+    assert_full_pages(golden.name, made)
+    assert_unchanged(golden.name, made.verdicts())
 
 
 def test_what_is_decided_of_planted_data_is_what_was() -> None:

@@ -19,7 +19,7 @@ from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from golden.planted_verdicts import planted_verdicts
 from golden.verdicts import verdicts_of
@@ -95,31 +95,23 @@ class Recorded:
     data: Path = ROOT / "data"
     remark: str = ""
 
-    def make(self, *, with_pages: bool = False) -> Made:
-        """The report by the stages from the records on; `with_pages` its figures are drawn too."""
+    def make(self, pages: Literal["", "boxes", "drawn"] = "") -> Made:
+        """The report by the stages from the records on, without its pages by default.
+
+        They are laid out with the experiments' figures drawn, or with empty boxes in their place.
+        """
         with self._prepared() as (prepared, home, ceilings):
             report = _composed(home, ceilings)
             made = _made(report, home)
-            if not with_pages:
+            if not pages:
                 return made
             _draw_across(prepared, home)
             write_layout(config_file(home), home, ceilings, home / LAYOUT)
-            _draw(prepared, home, ceilings)
+            if pages == "drawn":
+                _draw(prepared, home, ceilings)
+            else:
+                _draw_boxes(report, home)
             return replace(made, pages=measure(home))
-
-    def lay_out(self) -> Pages:
-        """Its pages, with empty boxes in place of the experiments' figures."""
-        with self._prepared() as (prepared, home, ceilings):
-            _draw_across(prepared, home)
-            write_layout(config_file(home), home, ceilings, home / LAYOUT)
-            heights = read_json(home / HEIGHTS)
-            for section in _composed(home, ceilings).sections:
-                for figure in section.figures:
-                    height = heights[figure.path.parent.name][figure.path.stem]
-                    box = f'width="{figure.width_mm:g}mm" height="{height:g}mm"'
-                    figure.path.parent.mkdir(parents=True, exist_ok=True)
-                    figure.path.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" {box}/>')
-            return measure(home)
 
     @contextmanager
     def _prepared(self) -> Iterator[tuple[Prepared, Path, Path | None]]:
@@ -146,9 +138,8 @@ class Planted:
     report: PlantedReport
     drawn: Sequence[str] = ()
 
-    def make(self, *, with_pages: bool = False) -> Made:
+    def make(self) -> Made:
         """The report by the stages from the records on; its pages are not laid out."""
-        assert not with_pages
         with tempfile.TemporaryDirectory() as folder, chdir(folder), self.report.declared():
             home = self.report.write(Path("results", "local"), self.drawn)
             return _made(self.report.compose(home), home)
@@ -227,6 +218,17 @@ def _draw(prepared: Prepared, home: Path, ceilings: Path | None) -> None:
     languages, tables = home / "plan" / "languages.json", home / "tables"
     plans = [experiment_file(home, name) for name in prepared.experiments]
     draw_figures(plans, tables, ceilings, languages, home / HEIGHTS, 1, home / FIGURES)
+
+
+def _draw_boxes(report: Report, home: Path) -> None:
+    """Draw an empty box in place of each figure of the experiments, as high as it is laid out."""
+    heights = read_json(home / HEIGHTS)
+    for section in report.sections:
+        for figure in section.figures:
+            height = heights[figure.path.parent.name][figure.path.stem]
+            box = f'width="{figure.width_mm:g}mm" height="{height:g}mm"'
+            figure.path.parent.mkdir(parents=True, exist_ok=True)
+            figure.path.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" {box}/>')
 
 
 def _made(report: Report, home: Path) -> Made:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.files import canonical
+from flashlab.files import canonical, write_json
 from flashlab.records import COUNTERS, Measurement, Record, write_record
 from flashlab.runs import Run
 
@@ -121,9 +121,10 @@ def plan_of(
     entries: dict[Run, dict[str, Any]] = {}
     for record in records:
         run = record.run
-        digest = hashlib.sha256(canonical(record.to_json()).encode()).hexdigest()[:12]
+        document = record.to_json()
+        digest = hashlib.sha256(canonical(document).encode()).hexdigest()[:12]
         path = folder / "records" / f"{run.slug}-{digest}.json"
-        write_record(path, record)
+        write_json(path, document)  # whoever reads it checks it by the schema
         file = {"path": str(path), "sha256": None}
         if run in entries:
             entries[run].setdefault("replicates", []).append(file)

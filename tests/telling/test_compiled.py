@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -26,6 +27,8 @@ def test_a_template_is_compiled_once_and_again_where_its_text_changes(
     assert said(tmp_path) == "one"
     monkeypatch.setattr(jinja2.Environment, "_compile", lambda *_: pytest.fail("compiled again"))
     assert said(tmp_path) == "one"
+    shutil.copytree(tmp_path, tmp_path / "copy")
+    assert said(tmp_path / "copy") == "one"
     monkeypatch.undo()
     template.write_text("two")
     assert said(tmp_path) == "two"

@@ -17,7 +17,7 @@ from analysis.study.identical import (
 )
 
 ONE_PROCESS = [name for name in NOISES if not name.startswith(("process", "states"))]
-RUNS, PAIRS, RECORDINGS = 60, 500, 50
+RUNS, PAIRS, RECORDINGS = 40, 500, 25
 
 
 @pytest.mark.parametrize("noise", ONE_PROCESS)
@@ -68,6 +68,7 @@ def test_added_processes_find_what_three_miss_and_state_no_difference_of_identic
     assert score.missed <= 0.05 * score.ratios
 
 
+@pytest.mark.scheduled
 @pytest.mark.parametrize("offsets", OFFSETS)
 @pytest.mark.parametrize("processes", FEW)
 def test_few_processes_of_which_some_are_off_hold_the_truth(offsets: str, processes: int) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from analysis.study.scores import score
+
+pytestmark = pytest.mark.scheduled
 
 DATASETS = 24
 
