@@ -20,6 +20,10 @@ TIMES, COURSE = "69c2733", "2080c3e"
 """The commits of its sittings of times: protocol `sampled`, and protocol `lab5`, whose commit has
 counters of long sequences besides."""
 
+WIDER = "51e2f28"
+"""The commit of the sitting with heads of 128, shared keys, and counters of the ends of experiments
+3 to 5 for FlashAttention-3 and -4."""
+
 LAB, LONG, ENDS = "2db3ae5", "0de3a7b", "85b95a5"
 """The commits of its other sittings of counters: experiments 1 and 2; long sequences; the ends of
 the other experiments, and all of the kernel as it was timed."""
@@ -85,7 +89,7 @@ def test_the_courses_protocol_is_of_one_sitting() -> None:
 
 def test_counters_of_long_sequences_are_whole() -> None:
     """Four implementations at two lengths, without and with the mask; nothing is of no sitting."""
-    sittings = [read_sitting(commit) for commit in (TIMES, LAB, COURSE, LONG, ENDS)]
+    sittings = [read_sitting(commit) for commit in (TIMES, LAB, COURSE, LONG, ENDS, WIDER)]
     assert sum(map(len, sittings)) == len(H100.entries)
     long = [r for sitting in sittings[2:4] for r in sitting if r.has_counters]
     assert not any(record.environment["dirty"] for record in long)
@@ -105,6 +109,24 @@ def test_the_ends_of_the_other_sweeps_were_counted_in_one_boot() -> None:
         record.run["seq_len"] for record in there if record.run.implementation == "FlashLab"
     )
     assert whole == {128: 2, 512: 6, 1024: 2, 16384: 2}
+
+
+def test_heads_of_128_and_shared_keys_are_whole_blocks_of_one_boot() -> None:
+    """Two processes or three of each block of seven; Pytorch fails at N 16384."""
+    there = read_sitting(WIDER)
+    assert len({record.environment["boot"] for record in there}) == 1
+    assert not any(record.environment["dirty"] for record in there)
+    timed = [record for record in there if not record.has_counters]
+    blocks = Counter((record.process, record.run.parameters) for record in timed)
+    cards = {(r.process, r.run.parameters, r.environment["gpu_uuid"]) for r in timed}
+    assert len(cards) == len(blocks)
+    assert sorted(Counter(blocks.values())) == [6, 7]
+    assert Counter(blocks.values())[6] == 1  # the driver failed a process of SdpaCudnn
+    assert {*Counter(shape for _, shape in blocks).values()} == {2, 3}
+    failed = {(r.run.implementation, r.run["seq_len"]) for r in timed if r.status != "ok"}
+    assert failed == {("Pytorch", 16384)}
+    counted = Counter(record.run.implementation for record in there if record.has_counters)
+    assert counted == {"Flash3": 6, "Flash4": 6}
 
 
 def test_flashlab_leads_in_total_time_at_every_shape(of_the_lab: list[Record]) -> None:
