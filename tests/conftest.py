@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
-import pdf
 import psutil
 import pytest
 import yaml
@@ -560,12 +559,16 @@ def clone(tmp_path: Path, files: Sequence[Path], abridged: Project) -> Callable[
 @pytest.fixture(scope="session")
 def squeezed() -> Callable[[str], str]:
     """`pdf.squeezed`."""
+    import pdf  # of packages that a GPU host may lack
+
     return pdf.squeezed
 
 
 @pytest.fixture(scope="session")
 def text_of(squeezed: Callable[[str], str]) -> Callable[[Path], str]:
     """The text of a PDF, in reading order, squeezed."""
+    import pdf
+
     return lambda path: squeezed("".join(pdf.pages(path)))
 
 
