@@ -33,6 +33,7 @@ PATIENCE = 300
 
 pytestmark = [
     pytest.mark.slurm,
+    pytest.mark.scheduled,
     pytest.mark.skipif(
         bool(lacking("Slurm")) or not (PLUGINS.is_dir() or importlib.util.find_spec(PLUGIN)),
         reason=reason("Slurm"),

@@ -204,6 +204,7 @@ pdf.with_name("again.pdf").write_bytes(rebuild(attachments_of(pdf.read_bytes()),
 """
 
 
+@pytest.mark.scheduled  # the page alone: report/test_render.py
 def test_the_same_data_give_the_same_bytes_anywhere_and_at_any_time_on_another_processor(
     report: Report, tmp_path: Path
 ) -> None:

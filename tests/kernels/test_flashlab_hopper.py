@@ -270,6 +270,7 @@ def test_tensors_that_were_saved_as_copies_give_the_same_gradient(operator: Modu
     assert torch.equal(*grads)
 
 
+@pytest.mark.scheduled  # that the simulation shows what is wrong; the kernels as they are: above
 @pytest.mark.parametrize(
     ("kernel", "head_dim", "deterministic", "before", "after", "processors"),
     [
