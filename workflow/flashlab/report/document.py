@@ -210,6 +210,10 @@ class HeatBlock:
     rows: Sequence[tuple[str, Sequence[Sequence[HeatCell]]]]
 
 
+MOST_USUAL_ROWS = 36
+"""The most rows of a heat map in its usual type: below more, the implementations have no room."""
+
+
 @dataclass(frozen=True)
 class HeatMap:
     """Shares of the best by size, metric and implementation; `printed` are the blocks on paper."""
@@ -220,6 +224,11 @@ class HeatMap:
     metrics: Mapping[str, Tellable]
     blocks: Sequence[HeatBlock]
     printed: Sequence[HeatBlock]
+
+    @property
+    def is_close(self) -> bool:
+        """True of one with many rows on paper, which are in smaller type."""
+        return sum(len(block.rows) for block in self.printed) > MOST_USUAL_ROWS
 
 
 @dataclass(frozen=True)
