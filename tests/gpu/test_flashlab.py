@@ -146,6 +146,25 @@ def test_separate_tensors_and_heads_that_share_keys(
                 assert error <= 1e-3, (seq_len, causal, deterministic)
 
 
+def assert_right_launched_either_way(
+    operator: ModuleType, size: tuple[int, int, int, int], kv_heads: int, causal: bool
+) -> None:
+    """Both passes of (B, N, H, D), launched from Python and then from C++."""
+    batch_size, seq_len, num_heads, head_dim = size
+    q, k, v, grad = (
+        torch.randn(batch_size, seq_len, heads, head_dim, device="cuda", dtype=torch.float16)
+        for heads in (num_heads, kv_heads, kv_heads, num_heads)
+    )
+    expected = grouped_reference(q, k, v, grad, causal)
+    inputs = [x.requires_grad_() for x in (q, k, v)]
+    for _ in range(2):
+        leave_nan_in_free_memory()
+        out = operator.separate_attention(*inputs, causal, False)
+        found = [out, *torch.autograd.grad(out, inputs, grad)]
+        for mine, right in zip(found, expected, strict=True):
+            assert relative_error(mine, right) <= 1e-3, (size, kv_heads)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("head_dim", [64, 80, 128])
 @pytest.mark.parametrize(
@@ -156,18 +175,8 @@ def test_tiles_are_shared_out_or_come_out_even(
     operator: ModuleType, seq_len: int, kv_heads: int, head_dim: int, causal: bool
 ) -> None:
     for group in (1, 2):
-        q, k, v, grad = (
-            torch.randn(1, seq_len, heads, head_dim, device="cuda", dtype=torch.float16)
-            for heads in (kv_heads * group, kv_heads, kv_heads, kv_heads * group)
-        )
-        expected = grouped_reference(q, k, v, grad, causal)
-        inputs = [x.requires_grad_() for x in (q, k, v)]
-        for _ in range(2):  # launched from Python, then from C++
-            leave_nan_in_free_memory()
-            out = operator.separate_attention(*inputs, causal, False)
-            found = [out, *torch.autograd.grad(out, inputs, grad)]
-            for mine, right in zip(found, expected, strict=True):
-                assert relative_error(mine, right) <= 1e-3, group
+        size = 1, seq_len, kv_heads * group, head_dim
+        assert_right_launched_either_way(operator, size, kv_heads, causal)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -180,18 +189,7 @@ def test_both_ways_over_head_dim_128(
 
     monkeypatch.setattr(choices, "wide_adds", lambda *_: adds)
     for seq_len in (79, 700, 1111) if adds else (81, 701, 1113):  # problems are prepared once
-        q, k, v, grad = (
-            torch.randn(2, seq_len, heads, head_dim, device="cuda", dtype=torch.float16)
-            for heads in (6, 3, 3, 6)
-        )
-        expected = grouped_reference(q, k, v, grad, causal)
-        inputs = [x.requires_grad_() for x in (q, k, v)]
-        for _ in range(2):  # launched from Python, then from C++
-            leave_nan_in_free_memory()
-            out = operator.separate_attention(*inputs, causal, False)
-            found = [out, *torch.autograd.grad(out, inputs, grad)]
-            for mine, right in zip(found, expected, strict=True):
-                assert relative_error(mine, right) <= 1e-3, seq_len
+        assert_right_launched_either_way(operator, (2, seq_len, 6, head_dim), 3, causal)
 
 
 def random_view(choose: random.Random, *size: int, dtype: torch.dtype) -> torch.Tensor:
