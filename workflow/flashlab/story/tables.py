@@ -189,11 +189,14 @@ class Tables:
 
     @cached_property
     def usual(self) -> pd.DataFrame:
-        """The comparisons at settings whose parameters with a default all have it.
+        """The comparisons at usual settings.
 
         What is chosen by other parameters alone is chosen from these.
         """
-        table = self.comparisons
+        return self.at_usual(self.comparisons)
+
+    def at_usual(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The rows at settings whose parameters with a default all have it."""
         for parameter in self.benchmark.given:
             if parameter.default is not None:
                 usual: Any = parameter.default

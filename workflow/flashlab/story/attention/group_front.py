@@ -217,14 +217,13 @@ def answer_own(tables: Tables, groups: Groups) -> Observation | None:
         return None
     uses, sharing, rows = {}, {}, list[Speed]()
     for use, metric in USES.items():
-        found = _against_best(tables, tables.comparisons, mine, groups.others, metric)
-        usual = _against_best(tables, tables.usual, mine, groups.others, metric)
+        found = _against_best(tables, mine, groups.others, metric)
+        usual = tables.at_usual(found)
         if usual.empty:
             return None
         rows += [*found.speed]
         uses[use] = _own_facts(usual)
-        sizes = choices.sizes_of(tables.comparisons)
-        shared = found[~found.set_index(sizes).index.isin(usual.set_index(sizes).index)]
+        shared = found.drop(usual.index)
         worse = _of_verdict(shared, SLOWER)
         if len(worse):
             sharing[use] = {"slower": len(worse), "of": len(shared), "x": speed_span(worse.speed)}
@@ -240,11 +239,9 @@ def _device_name(tables: Tables) -> str | None:
     return next((name for name in names if name), None)
 
 
-def _against_best(
-    tables: Tables, compared: pd.DataFrame, mine: str, others: Sequence[str], metric: str
-) -> pd.DataFrame:
-    """The speed of one over the best of the others at each setting compared, and who that is."""
-    ranked = choices.ranking(compared, metric, others)
+def _against_best(tables: Tables, mine: str, others: Sequence[str], metric: str) -> pd.DataFrame:
+    """The speed of one over the best of the others at each setting, and who that is."""
+    ranked = choices.ranking(tables.comparisons, metric, others)
     found = pd.concat([tables.against(mine, other, metric).assign(best=other) for other in others])
     sizes = choices.sizes_of(tables.comparisons)
     best = ranked[ranked.verdict == choices.BEST][[*sizes, "best"]]
@@ -436,8 +433,7 @@ def footnote_groups_doubts(tables: Tables, groups: Groups) -> Observation | None
     ]
     if groups.mine and groups.others:
         for metric in USES.values():
-            compared = tables.comparisons
-            every += [*_against_best(tables, compared, groups.mine, groups.others, metric).speed]
+            every += [*_against_best(tables, groups.mine, groups.others, metric).speed]
     return doubts(tables, every)
 
 
