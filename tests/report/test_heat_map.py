@@ -9,7 +9,7 @@ from figures.drawn import experiment_of
 
 from flashlab.analysis.comparison_rows import between_implementations, read_comparisons
 from flashlab.report.data import ReportData
-from flashlab.report.document import MOST_USUAL_ROWS, HeatBlock
+from flashlab.report.document import HeatBlock
 from flashlab.report.heat_map import ROWS_OF_MANY, blocks_of, printed_blocks, render_heat_map, shade
 
 ADDED = ["Flex", "SdpaMath"]
@@ -83,12 +83,3 @@ def test_on_paper_many_runs_leave_the_first_blocks() -> None:
     block = HeatBlock([], [("N = 1", [])] * 25)
     assert len(printed_blocks([block] * 5)) == ROWS_OF_MANY // 25
     assert printed_blocks([HeatBlock([], [("N = 1", [])] * 99)])
-
-
-def test_many_rows_on_paper_are_in_smaller_type(results: Any) -> None:
-    results.add_implementations(ADDED)
-    heat = results.compose().heat_map
-    assert not heat.is_close
-    rows = [("N = 1", [])] * MOST_USUAL_ROWS
-    assert not replace(heat, printed=[HeatBlock([], rows)]).is_close
-    assert replace(heat, printed=[HeatBlock([], rows), *heat.printed]).is_close

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from flashlab.report.layout import (
     Galley,
     PageOfBlocks,
     grown,
+    laid_out,
     pages_of,
 )
 from flashlab.report.render import HEIGHTS, LAYOUT
@@ -114,3 +116,14 @@ def test_a_remark_that_has_no_room_on_its_experiments_page_comes_after_all_of_th
     brief.lay_out()
     html = (brief.local / LAYOUT).read_text(encoding="utf-8")
     assert html.index("A sentence of a remark") < html.index('id="chapter-causal"')
+
+
+def test_an_overview_is_in_smaller_type_where_that_saves_a_page(results: Any) -> None:
+    results.add_implementations(["Flex", "SdpaMath"])
+    report = results.compose()
+    usual, _ = laid_out(report, results.local)
+    assert not usual.has_close_overview
+    (block, *_) = report.heat_map.printed
+    many = replace(report.heat_map, printed=[block] * (50 // len(block.rows)))
+    close, _ = laid_out(replace(report, heat_map=many), results.local)
+    assert close.has_close_overview

@@ -210,10 +210,6 @@ class HeatBlock:
     rows: Sequence[tuple[str, Sequence[Sequence[HeatCell]]]]
 
 
-MOST_USUAL_ROWS = 36
-"""The most rows of a heat map in its usual type: below more, the implementations have no room."""
-
-
 @dataclass(frozen=True)
 class HeatMap:
     """Shares of the best by size, metric and implementation; `printed` are the blocks on paper."""
@@ -224,11 +220,6 @@ class HeatMap:
     metrics: Mapping[str, Tellable]
     blocks: Sequence[HeatBlock]
     printed: Sequence[HeatBlock]
-
-    @property
-    def is_close(self) -> bool:
-        """True of one with many rows on paper, which are in smaller type."""
-        return sum(len(block.rows) for block in self.printed) > MOST_USUAL_ROWS
 
 
 @dataclass(frozen=True)
@@ -334,7 +325,8 @@ class Report:
     """The whole report: in no language, but with those that it is to be told in.
 
     Where page one has room, the layout decides that the implementations are `introduced` there:
-    their table, or all of their section.
+    their table, or all of their section. And it decides that the heat map and the implementations
+    below it are in smaller type, where that saves a page (`has_close_overview`).
     """
 
     languages: tuple[str, ...]
@@ -356,3 +348,4 @@ class Report:
     created: str
     exploration: Exploration
     introduced: Literal["", "table", "whole"] = ""
+    has_close_overview: bool = False

@@ -355,6 +355,22 @@ def _left_on(page: Any) -> float:
     return float(box.content_box_y() + box.height - _in_order(_blocks(box, begins=True))[-1].bottom)
 
 
+def _with_overview(report: Report, set_again: Callable[[Report], Galley]) -> tuple[Report, Galley]:
+    """The report with its heat map and the implementations in smaller type if that saves a page."""
+
+    def pages(galley: Galley) -> int:
+        """The pages before the one on which the chapters begin."""
+        return galley.page_at(galley.plates[report.chapters[0].id][0])
+
+    galley = set_again(report)
+    if report.heat_map and pages(galley) > 1:
+        close = replace(report, has_close_overview=True)
+        closer = set_again(close)
+        if pages(closer) < pages(galley):
+            return close, closer
+    return report, galley
+
+
 def _mended(chapter: Chapter, galley: Galley) -> Chapter:
     """A chapter in its smallest type where it is higher than a page.
 
@@ -406,13 +422,18 @@ def laid_out(report: Report, results: Path) -> tuple[Report, dict[str, dict[str,
     with rendering():
         style = styled()
         report = on_one_page(report, results, *style)
+
+        def set_again(report: Report) -> Galley:
+            return _galley(report, results, *style)
+
+        report, galley = _with_overview(report, set_again)
         while True:
-            galley = _galley(report, results, *style)
             chapters = [_mended(chapter, galley) for chapter in report.chapters]
             if chapters == [*report.chapters]:
                 break
             report = replace(report, chapters=chapters)
-        report, galley = _closed_up(report, galley, lambda report: _galley(report, results, *style))
+            galley = set_again(report)
+        report, galley = _closed_up(report, galley, set_again)
     tops = [page.top for page in galley.pages]
     begun = [replace(c, begins_page=galley.plates[c.id][0] in tops) for c in report.chapters]
     return replace(report, chapters=begun), heights_of(report, grown(galley))
