@@ -245,11 +245,6 @@ __device__ inline void store_rows(const TensorMap& map, const float (&x)[D / 2],
   if (threadIdx.x % 128 == 0) store_tile(map, stage, b, head, n);
 }
 
-__device__ inline void keep(Four* to, const float (&x)[D / 2]) {
-#pragma unroll
-  for (int i = 0; i < D / 8; i++) to[128 * i] = {x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3]};
-}
-
 // Warpgroup c: keys 64 c to 64 c + 63 of each block.
 __device__ inline void keep_keys(const Arguments& a, int c) {
   const Sizes& z = a.sizes;
@@ -376,8 +371,7 @@ __device__ inline void add_dq(const Arguments& a, float (&dq)[32], int part, con
     }
     store_dq<SWAPPED>(a.dq, dq, shared_memory() + DQ_STAGE + part * 64 * 128, part, tile.b, h, q.m * ROWS);
   } else if (begins) {
-#pragma unroll
-    for (int x = 0; x < 8; x++) sum[128 * x] = {dq[4 * x], dq[4 * x + 1], dq[4 * x + 2], dq[4 * x + 3]};
+    keep(sum, dq);
   } else {
     add_part(sum, dq);
   }

@@ -382,6 +382,13 @@ __device__ inline void load_kept(float (&x)[R], const Four* from) {
   }
 }
 
+// Leaves them there.
+template <int R>
+__device__ inline void keep(Four* to, const float (&x)[R]) {
+#pragma unroll
+  for (int i = 0; i < R; i += 4) to[32 * i] = {x[i], x[i + 1], x[i + 2], x[i + 3]};
+}
+
 // Adds a part from one block of keys.
 __device__ inline void add_part(Four* sum, const float (&dq)[32]) {
 #pragma unroll
