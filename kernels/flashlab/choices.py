@@ -223,6 +223,43 @@ def backward(
     return Backward.OWN_HEADS if gain > 1 else added
 
 
+def in_cache(seq_len: int, heads: int, head_dim: int, cache_bytes: int, times: int) -> bool:
+    """True if Q, dO and dQ as a sum of B·H heads take at most so many times the L2 cache.
+
+    Of 67 MB programs may read at different places, of 134 they took 1.8 to 2 times as long as side
+    by side (an H100, whose cache has 50).
+    """
+    return 8 * heads * seq_len * head_dim <= times * cache_bytes
+
+
+def splits(
+    head_dim: int, seq_len: int, causal: bool, heads: int, kv_heads: int, processors: int,
+    cache_bytes: int,
+) -> bool:  # fmt: skip
+    """True if heads of Q that share one of K and V go by apart, and add up its dK and dV in memory.
+
+    There are more tiles then, and shorter ones, and programs read the queries of a few heads at a
+    time: with a mask, on an H100 at 22 shapes of 1 to 8 heads of keys, up to 3.1 times as fast, at
+    worst 3% slower. Without one each tile takes as long, and the additions 2 to 20%: it is only
+    worth it where many multiprocessors would have none.
+
+    Args:
+        head_dim: D.
+        seq_len: N.
+        causal: with a mask.
+        heads: B·H.
+        kv_heads: B times the heads of K and V.
+        processors: multiprocessors of the GPU.
+        cache_bytes: size of its L2 cache.
+    """
+    if causal:
+        return seq_len > 256 and not in_cache(seq_len, heads, head_dim, cache_bytes, 1)
+    if in_cache(seq_len, heads, head_dim, cache_bytes, 2):
+        return False
+    tiles = kv_heads * -(-seq_len // 128)
+    return processors * -(-tiles // processors) > tiles * (1.05 + 100 / seq_len)
+
+
 @dataclass(frozen=True)
 class BackwardTile:
     """The Hopper backward's queries in a block, and when loads and products start in one.
@@ -245,22 +282,6 @@ def backward_tile(head_dim: int, mode: Backward) -> BackwardTile:
     return BackwardTile(rows=64, ahead=2, before_dp=0)
 
 
-@dataclass(frozen=True)
-class WideTile:
-    """The Hopper backward's keys in a block over head_dim 128, and its buffers for dO."""
-
-    keys: int
-    stages: int
-
-
-def wide_tile(head_dim: int) -> WideTile:
-    """The tile of cuda/wide.cu: as many keys as registers hold, and what then fits in memory.
-
-    Each block of keys adds to all of dQ, so that fewer keys are more additions.
-    """
-    return WideTile(keys=80, stages=1) if head_dim > 192 else WideTile(keys=96, stages=2)
-
-
 def _keys_in_turn(seq_len: int, causal: bool, heads: int, rows: int, processors: int) -> float:
     """The products of so many rows and keys that a multiprocessor computes one after the other."""
     tiles = -(-seq_len // rows) * heads
@@ -268,15 +289,46 @@ def _keys_in_turn(seq_len: int, causal: bool, heads: int, rows: int, processors:
     return rounds * rows * seq_len
 
 
-def wide_adds(
-    head_dim: int, seq_len: int, causal: bool, heads: int, kv_heads: int, processors: int
-) -> bool:
-    """True if the backward over head_dim 128 adds up dQ in memory, with five products.
+@dataclass(frozen=True)
+class Wide:
+    """A way of the Hopper backward over head_dim 128.
+
+    Attributes:
+        keys: in a block, as many as registers hold.
+        stages: buffers for dO, as many as then fit in memory.
+        takes: the time for so many products of a row and a key, to the same of cuda/queries.cu.
+        adds: dQ is added up in memory, with five products in place of seven.
+        splits: heads of Q that share keys go by apart from each other, and add up dK and dV too.
+    """
+
+    keys: int
+    stages: int
+    takes: float
+    adds: bool = False
+    splits: bool = False
+
+
+WIDE = {192: (Wide(96, 2, 1.4), Wide(96, 2, 2.21, adds=True)),
+        256: (Wide(64, 2, 1.45), Wide(80, 1, 2.48, adds=True))}  # fmt: skip
+"""By head_dim up to so much, the way after a kernel for dQ, and with additions to dQ: each block of
+keys adds to all of it, so that fewer keys are more additions."""
+
+ADDS, SPLITS = 4, 4.5
+"""The time for zeros in a row of dQ, and for rounding it, as for so many products of a row and a
+key; and the time to add up a row's part of dK and dV."""
+
+
+def wide(
+    head_dim: int, seq_len: int, causal: bool, heads: int, kv_heads: int, processors: int,
+    deterministic: bool,
+) -> Wide:  # fmt: skip
+    """The way that takes the least time.
 
     The L2 cache adds about as fast as products are computed, so that two more products, in a kernel
     of their own for dQ, often take less time: up to 26% (d 256, N 512). They take more where that
-    kernel has few tiles, up to 22%. By what a row of keys takes in each kernel, on an H100 0.1%
-    slower on average than the faster of both at each of 41 shapes (worst 3%).
+    kernel has few tiles, up to 22%. Heads of Q that share keys, 8 with one of K and V, take up to
+    67% less time apart (d 256, N 2048), and 9% more at N 512. By what a row of keys takes in each
+    kernel, on an H100 0.1% slower on average than the faster at each of 41 shapes (worst 3%).
 
     Args:
         head_dim: D.
@@ -285,12 +337,22 @@ def wide_adds(
         heads: B·H.
         kv_heads: B times the heads of K and V.
         processors: multiprocessors of the GPU.
+        deterministic: the same bits at each call.
     """
-    keys, group = wide_tile(head_dim).keys, heads // kv_heads
-    queries = _keys_in_turn(seq_len, causal, heads, 128, processors)
-    adding = group * _keys_in_turn(seq_len, causal, kv_heads, keys, processors)
-    more = 1.08 if head_dim > 192 else 0.81
-    return queries > more * adding + 4 * heads * seq_len
+    alone, added = WIDE[192 if head_dim <= 192 else 256]
+    if deterministic:
+        return alone
+
+    def time(way: Wide) -> float:
+        each = heads if way.splits else kv_heads
+        keys = heads // each * _keys_in_turn(seq_len, causal, each, way.keys, processors)
+        if way.adds:
+            rows = heads * seq_len
+            return way.takes * keys + (ADDS + SPLITS * way.splits) * rows
+        return way.takes * keys + _keys_in_turn(seq_len, causal, heads, 128, processors)
+
+    ways = [alone, added] if heads == kv_heads else [alone, added, replace(added, splits=True)]
+    return min(ways, key=time)
 
 
 PART = 1.5

@@ -14,7 +14,10 @@ FOLDER = Path(__file__).parent / "cuda"
 OLDEST = (12, 1)
 """The first NVRTC with vectors of float32 in `red`, which adds to memory."""
 
-OPTIONS = (b"--gpu-architecture=sm_90a", b"--std=c++17", b"--use_fast_math", b"--fmad=true")
+OPTIONS = (
+    b"--gpu-architecture=sm_90a", b"--std=c++17", b"--use_fast_math", b"--fmad=true",
+    b"--device-as-default-execution-space",  # of functions without a name that take any type
+)  # fmt: skip
 
 
 class CompilationError(RuntimeError):

@@ -48,6 +48,11 @@ class Problem(NamedTuple):
         return -(-self.D // 64)
 
     @property
+    def last(self) -> int:
+        """Columns of the last chunk."""
+        return self.width - 64 * (self.chunks - 1)
+
+    @property
     def gpu(self) -> Any:
         """The GPU's properties."""
         return torch.cuda.get_device_properties(self.device)
@@ -85,7 +90,7 @@ class Problem(NamedTuple):
     def module(self, name: str, constants: dict[str, int], sums: Sequence[int]) -> Module:
         """The kernels of cuda/NAME.cu, with the registers of the accumulators that they use."""
         given = {"D": self.width, "HEAD_DIM": self.D, "CAUSAL": self.causal,
-                 "GROUPED": self.group > 1, **constants}  # fmt: skip
+                 "GROUPED": self.group > 1, "SPLIT": False, **constants}  # fmt: skip
         bfloat16 = self.dtype == torch.bfloat16
         return _module(name, tuple(given.items()), bfloat16, tuple(sums), self.device)
 
@@ -229,29 +234,36 @@ def packed_forward(qkv: torch.Tensor, causal: bool, out: torch.Tensor, lse: torc
 def _keys_pass(problem: Problem, deterministic: bool) -> Pass:
     """The pass of cuda/backward.cu, after that for dQ where it does not compute dQ."""
     B, N, H, kv_heads, D, causal = problem[:6]
-    heads, group = B * kv_heads, problem.group
     processors = problem.gpu.multi_processor_count
-    mode = choices.backward(D, N, causal, heads, processors, deterministic)
+    mode = choices.backward(D, N, causal, B * kv_heads, processors, deterministic)
     shared = _keys_shared(problem, mode)
     if shared > choices.SHARED_BYTES:  # lse and Δ of so many heads
         mode = Backward.ALONE if deterministic else Backward.ADDED
         shared = _keys_shared(problem, mode)
+    cache_bytes = problem.gpu.L2_cache_size
+    split = mode == Backward.ADDED and problem.group > 1 and choices.splits(
+        D, N, causal, B * H, B * kv_heads, processors, cache_bytes
+    )  # fmt: skip
+    heads, group = (B * H, 1) if split else (B * kv_heads, problem.group)
     tile = choices.backward_tile(D, mode)
     blocks = problem.blocks(tile.rows)
     own = mode == Backward.OWN_HEADS
     tiles = heads if own else heads * problem.blocks(128)
-    together = problem.together(tiles, kv_heads)
+    together = problem.together(tiles, heads // B)
     # Cut tiles lie in the order of all heads side by side: with a mask, only where that is theirs.
     cuts = mode == Backward.ADDED and (not problem.causal or together == heads)
-    shares = _shares(problem, tile.rows) if cuts else None
+    # Those of several heads of Q are cut so that programs are at different ones.
+    cuts = cuts and (group == 1 or choices.in_cache(N, B * H, D, cache_bytes, 2))
+    shares = _shares(problem, tile.rows, heads, group) if cuts else None
     taken = shares.whole + shares.number if shares else tiles
     registers = (240, 24, 24) if mode == Backward.ALONE else (208, 64, 32)
     module = problem.module(
         "backward",
         {"ROWS": tile.rows, "MODE": mode, "SHARED": shares is not None, "RAGGED": N % 128 != 0,
+         "GROUPED": group > 1, "SPLIT": split,
          "AHEAD": tile.ahead, "BEFORE_DP": tile.before_dp, "KEYS_REGISTERS": registers[0],
          "DQ_REGISTERS": registers[1], "PRODUCER_REGISTERS": registers[2]},
-        [tile.rows // 2, 32],
+        [tile.rows // 2, 32, problem.last // 2],
     )  # fmt: skip
     programs = min(taken, processors)
     parts = tile.rows // 64 if D <= 64 else problem.chunks
@@ -259,8 +271,9 @@ def _keys_pass(problem: Problem, deterministic: bool) -> Pass:
     function, threads = module.function("backward", shared), 384 if mode == Backward.ALONE else 512
     launches = [Launch(function, programs, threads, shared, starts_early=not own)]
     if mode == Backward.ADDED:
-        summed = 4 * (tiles - shares.whole) if shares else 0
-        launches = _with_sums(module, launches, B * H * blocks, parts, summed)
+        cut = tiles - shares.whole if shares else 0
+        summed = B * kv_heads * problem.blocks(128) if split else cut
+        launches = _with_sums(module, launches, B * H * blocks, parts, 4 * summed)
     q, k, v, dq, dk, dv = problem.strides
     run = Run(
         {"q": problem.boxes(H, q, tile.rows), "k": problem.boxes(kv_heads, k, 128),
@@ -273,10 +286,12 @@ def _keys_pass(problem: Problem, deterministic: bool) -> Pass:
         launches,
     )  # fmt: skip
     sums = {Backward.ALONE: 0, Backward.OWN_HEADS: programs * group, Backward.ADDED: B * H}[mode]
-    parts_of_shares = 2 * shares.number * 2 * 128 * problem.width if shares else 0
+    kept = 2 * shares.number if shares else 0
+    if split:
+        kept = B * kv_heads * problem.blocks(128)
     return Pass(
         (_queries_run(problem), run) if mode == Backward.ALONE else (run,),
-        sums=sums * blocks * parts * 64 * 64 + parts_of_shares,
+        sums=sums * blocks * parts * 64 * 64 + kept * 2 * 128 * problem.width,
         delta=0 if own else B * H * padded(N),
         queued=not own and not shares,
     )
@@ -300,12 +315,14 @@ def _with_sums(
     return [before, *launches, after]
 
 
-def _shares(problem: Problem, rows: int) -> choices.Shares | None:
-    """The shares of cuda/backward.cu where it adds to one dQ, with blocks of so many queries."""
+def _shares(problem: Problem, rows: int, heads: int, group: int) -> choices.Shares | None:
+    """The shares of cuda/backward.cu where it adds to one dQ, with blocks of so many queries.
+
+    The tiles are those of so many heads of all sequences, each with a group of heads of queries.
+    """
     hidden = 128 // rows if problem.causal else 0  # from a tile, more than from the one before it
     works = [problem.blocks(rows) - n * hidden for n in range(problem.blocks(128))]
-    tiles = [problem.group * work for work in works]
-    heads = problem.B * problem.kv_heads
+    tiles = [group * work for work in works]
     return choices.shares(tiles, heads, problem.D, problem.gpu.multi_processor_count)
 
 
@@ -350,37 +367,40 @@ def _queries_run(problem: Problem) -> Run:
 def _wide_pass(problem: Problem, deterministic: bool) -> Pass:
     """The pass of cuda/wide.cu, after that for dQ where it does not compute dQ."""
     B, N, H, kv_heads, D, causal = problem[:6]
-    tile, processors = choices.wide_tile(D), problem.gpu.multi_processor_count
-    adds = not deterministic and choices.wide_adds(D, N, causal, B * H, B * kv_heads, processors)
+    processors = problem.gpu.multi_processor_count
+    way = choices.wide(D, N, causal, B * H, B * kv_heads, processors, deterministic)
+    heads = B * H if way.splits else B * kv_heads
     module = problem.module(
         "wide",
-        {"KEYS": tile.keys, "DO_STAGES": tile.stages, "ADDED": adds},
-        [tile.keys // 2, 32],
-    )
+        {"KEYS": way.keys, "DO_STAGES": way.stages, "ADDED": way.adds,
+         "GROUPED": heads < B * H, "SPLIT": way.splits},
+        [way.keys // 2, 32, problem.last // 2],
+    )  # fmt: skip
     blocks = problem.blocks(64)
-    tiles = B * kv_heads * problem.blocks(tile.keys)
+    tiles = heads * problem.blocks(way.keys)
+    kept = B * kv_heads * problem.blocks(way.keys) * 2 * problem.chunks if way.splits else 0
     programs = min(tiles, processors)
-    lines = 2 * tile.keys + (2 + tile.stages) * 64  # K, V; Q, dO
-    shared = 128 * (problem.chunks * lines + 4 * tile.keys) + 4 * 64 * 4 + 256
+    lines = 2 * way.keys + (2 + way.stages) * 64  # K, V; Q, dO
+    shared = 128 * (problem.chunks * lines + 4 * way.keys) + 4 * 64 * 4 + 256
     launches = [Launch(module.function("wide", shared), programs, 384, shared, starts_early=True)]
-    if adds:
-        launches = _with_sums(module, launches, B * H * blocks, problem.chunks)
+    if way.adds:
+        launches = _with_sums(module, launches, B * H * blocks, problem.chunks, kept)
     q, k, v, dq, dk, dv = problem.strides
     # Each head's Q and dO are read for every block of keys: two at N 4096 took 7% less time than
     # four.
     run = Run(
-        {"q": problem.boxes(H, q, 64), "k": problem.boxes(kv_heads, k, tile.keys),
-         "v": problem.boxes(kv_heads, v, tile.keys), "do": problem.boxes(H, problem.like_q, 64),
-         "dq": problem.boxes(H, dq, 64), "dk": problem.boxes(kv_heads, dk, tile.keys),
-         "dv": problem.boxes(kv_heads, dv, tile.keys)},
-        problem.sizes(blocks, tiles, problem.together(tiles, kv_heads, least=1)),
+        {"q": problem.boxes(H, q, 64), "k": problem.boxes(kv_heads, k, way.keys),
+         "v": problem.boxes(kv_heads, v, way.keys), "do": problem.boxes(H, problem.like_q, 64),
+         "dq": problem.boxes(H, dq, 64), "dk": problem.boxes(kv_heads, dk, way.keys),
+         "dv": problem.boxes(kv_heads, dv, way.keys)},
+        problem.sizes(blocks, tiles, problem.together(tiles, heads // B, least=1)),
         ("o", "do", "lse", "delta", "sums", "counter"),
         problem.device,
         launches,
     )  # fmt: skip
     return Pass(
-        (run,) if adds else (_queries_run(problem), run),
-        sums=B * H * blocks * problem.chunks * 64 * 64 if adds else 0,
+        (run,) if way.adds else (_queries_run(problem), run),
+        sums=(B * H * blocks * problem.chunks * 64 * way.adds + kept * way.keys) * 64,
         delta=B * H * padded(N),
         queued=True,
     )

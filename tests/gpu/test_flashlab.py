@@ -10,8 +10,10 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -180,16 +182,33 @@ def test_tiles_are_shared_out_or_come_out_even(
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("head_dim", [136, 192, 224, 256])
-@pytest.mark.parametrize("adds", [False, True])
-def test_both_ways_over_head_dim_128(
-    operator: ModuleType, monkeypatch: pytest.MonkeyPatch, adds: bool, head_dim: int, causal: bool
+@pytest.mark.parametrize("head_dim", [64, 80, 128])
+@pytest.mark.parametrize("splits", [False, True])
+def test_heads_that_share_keys_side_by_side_and_apart(
+    operator: ModuleType, monkeypatch: pytest.MonkeyPatch, splits: bool, head_dim: int, causal: bool
 ) -> None:
     from kernels.flashlab import choices
 
-    monkeypatch.setattr(choices, "wide_adds", lambda *_: adds)
-    for seq_len in (79, 700, 1111) if adds else (81, 701, 1113):  # problems are prepared once
-        assert_right_launched_either_way(operator, (2, seq_len, 6, head_dim), 3, causal)
+    monkeypatch.setattr(choices, "splits", lambda *_: splits)
+    for seq_len, kv_heads in ((131, 1), (700, 3), (1500, 1), (2050, 2)):
+        size = (2, seq_len + splits, 6, head_dim)  # problems are prepared once
+        assert_right_launched_either_way(operator, size, kv_heads, causal)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("head_dim", [136, 192, 224, 256])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_all_ways_over_head_dim_128(
+    operator: ModuleType, monkeypatch: pytest.MonkeyPatch, number: int, head_dim: int, causal: bool
+) -> None:
+    from kernels.flashlab import choices
+
+    alone, added = choices.WIDE[192 if head_dim <= 192 else 256]
+    way = (alone, added, replace(added, splits=True))[number]
+    monkeypatch.setattr(choices, "wide", lambda *_: way)
+    for seq_len, kv_heads in ((79, 3), (700, 3), (1111, 1)):
+        size = (2, seq_len + number, 6, head_dim)  # problems are prepared once
+        assert_right_launched_either_way(operator, size, kv_heads, causal)
 
 
 def random_view(choose: random.Random, *size: int, dtype: torch.dtype) -> torch.Tensor:
@@ -203,9 +222,20 @@ def random_view(choose: random.Random, *size: int, dtype: torch.dtype) -> torch.
 
 
 @pytest.mark.parametrize("seed", range(36))
-def test_random_problems(operator: ModuleType, seed: int) -> None:
+def test_random_problems(operator: ModuleType, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Where heads share keys, in either way."""
+    from kernels.flashlab import choices
+
     choose = random.Random(seed)
     torch.manual_seed(seed)
+    chosen = choices.wide
+
+    def wide(*given: Any) -> choices.Wide:
+        way = chosen(*given)
+        return replace(way, splits=way.adds and choose.random() < 0.5)
+
+    monkeypatch.setattr(choices, "splits", lambda *_: choose.random() < 0.5)
+    monkeypatch.setattr(choices, "wide", wide)
     for _ in range(8):
         B, kv_heads, group = choose.randint(1, 4), choose.randint(1, 5), choose.choice((1, 1, 2, 3))
         N, D = (

@@ -135,9 +135,26 @@ def test_the_way_to_compute_dq_depends_on_how_many_multiprocessors_would_be_idle
 def test_over_128_dq_is_added_up_where_seven_products_would_have_an_emptier_last_round() -> None:
     from kernels.flashlab import choices
 
-    assert choices.wide_adds(192, 8000, False, 3, 3, 132)
-    assert not choices.wide_adds(192, 1024, True, 80, 80, 132)
-    assert not choices.wide_adds(256, 4096, False, 32, 32, 132)
+    def way(head_dim: int, seq_len: int, causal: bool, heads: int, kv_heads: int) -> choices.Wide:
+        return choices.wide(head_dim, seq_len, causal, heads, kv_heads, 132, deterministic=False)
+
+    assert way(192, 8000, False, 3, 3).adds
+    assert not way(192, 1024, True, 80, 80).adds
+    assert not way(256, 4096, False, 32, 32).adds
+    assert way(256, 4096, True, 16, 2).splits and not way(256, 4096, True, 16, 16).splits
+    assert not choices.wide(256, 4096, True, 16, 2, 132, deterministic=True).adds
+
+
+def test_heads_that_share_keys_go_by_apart_where_tiles_would_be_few_and_long() -> None:
+    from kernels.flashlab import choices
+
+    def splits(seq_len: int, causal: bool, heads: int, kv_heads: int) -> bool:
+        return choices.splits(64, seq_len, causal, heads, kv_heads, 132, 50 * 2**20)
+
+    assert splits(16384, True, 32, 1) and not splits(256, True, 32, 1)
+    assert splits(4096, False, 64, 2)  # 64 tiles
+    assert not splits(4096, False, 128, 4)  # 128 tiles
+    assert not splits(2048, False, 32, 4)  # 64 tiles, which are shared out within the L2 cache
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,7 +45,8 @@ def driver(folder: Path, monkeypatch: pytest.MonkeyPatch) -> simulated_hopper.Dr
     load_kernel(KERNELS / "flash_lab.py")
     from kernels.flashlab import choices
 
-    monkeypatch.setattr(choices, "wide_adds", lambda *_: True)
+    ways = {d: (replace(alone, takes=1e9), added) for d, (alone, added) in choices.WIDE.items()}
+    monkeypatch.setattr(choices, "WIDE", ways)
     monkeypatch.setattr(choices, "SUMS", dict.fromkeys(choices.SUMS, 2.0))
     monkeypatch.setattr(choices, "WORTH", dict.fromkeys(choices.WORTH, 1.0))
     return simulated_hopper.install(monkeypatch, folder)
@@ -107,6 +109,7 @@ def random_qkv(*size: int, dtype: torch.dtype = torch.float16) -> torch.Tensor:
         (64, 130, True, False, torch.float16, "forward backward"),
         (64, 600, True, False, torch.float16, "forward prepare backward finish"),
         (8, 300, False, True, torch.bfloat16, "forward backward"),
+        (96, 100, True, False, torch.float16, "forward backward"),
         (80, 530, False, False, torch.bfloat16, "forward prepare backward finish"),
         (128, 520, True, True, torch.float16, "forward queries backward"),
         (256, 100, False, False, torch.float16, "forward prepare wide finish"),
@@ -166,12 +169,25 @@ def test_tiles_that_do_not_come_out_even_are_shared_out(
 
 
 @pytest.mark.parametrize(
-    ("head_dim", "seq_len", "processors"), [(64, 200, 2), (64, 600, 2), (64, 600, 9), (160, 150, 2)]
+    ("head_dim", "seq_len", "processors", "splits"),
+    [
+        (64, 200, 2, False),
+        (64, 600, 2, True),
+        (64, 600, 9, False),
+        (80, 300, 9, True),
+        (160, 150, 2, False),
+        (200, 150, 2, True),
+    ],
 )
 def test_separate_tensors_and_heads_that_share_keys(
-    driver: simulated_hopper.Driver, operator: ModuleType, head_dim: int, seq_len: int,
-    processors: int,
+    driver: simulated_hopper.Driver, operator: ModuleType, monkeypatch: pytest.MonkeyPatch,
+    head_dim: int, seq_len: int, processors: int, splits: bool,
 ) -> None:  # fmt: skip
+    from kernels.flashlab import choices
+
+    added = choices.WIDE[256][1]
+    monkeypatch.setattr(choices, "splits", lambda *_: splits)
+    monkeypatch.setattr(choices, "wide", lambda *_: replace(added, splits=splits))
     driver.processors = processors
     q = torch.randn(1, 4, seq_len, head_dim, dtype=torch.float16).transpose(1, 2)
     k, v = torch.randn(1, seq_len, 2, 2, head_dim, dtype=torch.float16).unbind(3)

@@ -14,7 +14,8 @@
 // - ADDED: a program has one block of keys at a time, and all add to one dQ in memory, in whatever
 //   order. `prepare` computes Δ and writes the zeros, `finish` rounds dQ. Where SHARED, the last
 //   blocks of keys, or all, are cut by their queries so that each program has as much; their parts
-//   leave dK and dV in memory in float32, and `finish` sums them up.
+//   leave dK and dV in memory in float32, and `finish` sums them up. Where SPLIT, the heads of Q that
+//   share one of K and V go by apart from each other, and add to one dK and dV in memory too.
 // - ALONE: no dQ; queries.cu has computed it, and Δ.
 //
 // B batch_size, N seq_len, H num_heads, D head_dim; G heads of Q share one of K and V.
@@ -26,6 +27,7 @@ constexpr int K_STAGES = D <= 64 ? 2 : 1;
 constexpr bool SWAPPED = ROWS == 128;  // dQᵀ = Kᵀ dSᵀ in place of dQ = dS K
 constexpr int DQ_PARTS = SWAPPED ? ROWS / 64 : CHUNKS;  // of 64 queries (SWAPPED) or columns
 static_assert(!SWAPPED || D <= 64, "the columns of dQ are the rows of one product");
+static_assert(!SPLIT || MODE == ADDED && !GROUPED, "heads of Q are alone");
 
 struct Arguments {
   TensorMap q, k, v, out, dout, dq, dk, dv;
@@ -36,7 +38,7 @@ struct Arguments {
   const Half* do_at;  // (B, N, H, D), where ADDED
   const float* lse;   // (B, H, padded) by `place_of`, of base 2
   float* delta;       // so too, unless OWN
-  Four* sums;         // dQ so far, as threads hold it; after it dV and dK of parts
+  Four* sums;         // dQ so far, as threads hold it; after it dV and dK of parts, or so far where SPLIT
   int* counter;       // of tiles, unless OWN or SHARED
 };
 
@@ -89,7 +91,7 @@ __device__ inline Shared shared_at(int at, const Arguments& a) {
 struct Task {
   int at, end;        // blocks of keys, or of the work in a row
   int b, head, keys;  // the block of keys at hand
-  int part;           // the number of what is left of it in memory; else -1
+  int part;           // the number of what is left of it in memory; else -1. Where SPLIT, it has one
 
   __device__ Task(int number, const Arguments& a) {
     const Sizes& z = a.sizes;
@@ -108,13 +110,19 @@ struct Task {
   // The queries of the next block of keys.
   __device__ Walk next(int number, const Arguments& a) {
     const Sizes& z = a.sizes;
-    if (!SHARED) return Walk(keys = at++, APART, z);
+    if (!SHARED) {
+      keys = at++;
+      if (SPLIT) part = split_part({b, head, keys}, key_blocks(z), z);
+      return Walk(keys, APART, z);
+    }
     auto [place, begin] = number < a.whole ? Shared{number, 0} : shared_at(at, a);
     Keys k = keys_at(place, key_blocks(z), z);
     b = k.b, head = k.head, keys = k.block;
     Walk q(keys, APART, z);
     int first = at - begin, all = q.left, left = all - first < end - at ? all - first : end - at;
-    part = left == all ? -1 : at / a.share * 2 + (at % a.share > 0);  // of a share, the first or the last
+    part = SPLIT         ? split_part(k, key_blocks(z), z)
+           : left == all ? -1
+                         : at / a.share * 2 + (at % a.share > 0);  // of a share, the first or the last
     q.keep(first, left, z);
     at += left;
     return q;
@@ -153,14 +161,14 @@ __device__ inline void produce(const Arguments& a) {
         long stats = (long)(tile.b * z.H + h) * z.padded + n;
         if (first) {
           k.expect<K>();
-          k.load<K>(a.k, tile.b, tile.head, tile.keys * KEYS);
+          k.load<K>(a.k, tile.b, head_of_keys(tile.head, z), tile.keys * KEYS);
         }
         i.expect<Q>(MORE);
         i.load<Q>(a.q, tile.b, h, n);
         if (!OWN) load_values(a.lse + stats, i.full<Q>(), i.buffer<LSE>(), STATS_BYTES);
         if (first) {
           v.expect<V>();
-          v.load<V>(a.v, tile.b, tile.head, tile.keys * KEYS);
+          v.load<V>(a.v, tile.b, head_of_keys(tile.head, z), tile.keys * KEYS);
         }
         d.expect<DO>(MORE);
         d.load<DO>(a.dout, tile.b, h, n);
@@ -338,7 +346,10 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
       hold(dk);
       ring_v.release<V>();
       ring_k.release<K>();
-      if (SHARED && tile.part >= 0) {
+      if (SPLIT) {
+        add_part(part_of(a, tile.part, false, c), dv);
+        add_part(part_of(a, tile.part, true, c), dk);
+      } else if (SHARED && tile.part >= 0) {
         keep(part_of(a, tile.part, false, c), dv);
         keep(part_of(a, tile.part, true, c), dk);
       } else {
@@ -356,23 +367,25 @@ __device__ inline void keep_keys(const Arguments& a, int c) {
 
 // --- A warpgroup: dQ ----------------------------------------------------------------------------
 
-// A part of dQ from one block of keys goes to the others.
-__device__ inline void add_dq(const Arguments& a, float (&dq)[32], int part, const Task& tile, const Walk& q) {
+// A part of dQ from one block of keys goes to the others. Where SWAPPED, warps have columns: none past D.
+template <int R>
+__device__ inline void add_dq(const Arguments& a, float (&dq)[R], int part, const Task& tile, const Walk& q) {
   const Sizes& z = a.sizes;
   int h = tile.head * group_of(z) + q.g;
   long head = OWN ? (long)blockIdx.x * group_of(z) + q.g : (long)tile.b * z.H + h;
   Four* sum = sum_of(a.sums, (head * z.blocks + q.m) * DQ_PARTS + part);
   bool begins = OWN && tile.keys == 0, ends = OWN && tile.keys == (CAUSAL ? q.m * ROWS / KEYS : key_blocks(z) - 1);
+  bool past = SWAPPED && D < 64 && threadIdx.x % 128 / 32 * 16 >= D;
   if (ends) {
 #pragma unroll
-    for (int x = 0; x < 8 && !begins; x++) {
+    for (int x = 0; x < R / 4 && !begins && !past; x++) {
       Four f = load_past_l1(sum + 128 * x);
       dq[4 * x] += f.x, dq[4 * x + 1] += f.y, dq[4 * x + 2] += f.z, dq[4 * x + 3] += f.w;
     }
     store_dq<SWAPPED>(a.dq, dq, shared_memory() + DQ_STAGE + part * 64 * 128, part, tile.b, h, q.m * ROWS);
-  } else if (begins) {
+  } else if (begins && !past) {
     keep(sum, dq);
-  } else {
+  } else if (!past) {
     add_part(sum, dq);
   }
 }
@@ -389,10 +402,8 @@ __device__ inline void sum_dq(const Arguments& a) {
       ring_k.wait_full<K>();
       for (Walk q = tile.next(number, a); q.left > 0; q.next(z), d.next()) {
         d.wait_full<DS>();
-#pragma unroll 1
-        for (int part = 0; part < DQ_PARTS; part++) {
+        for_parts<SWAPPED, DQ_PARTS, 1>([&](auto& dq, int part) {
           u32 ds = d.buffer<DS>(), k = ring_k.buffer<K>(), apart = part * CHUNK_OF_KEYS;
-          float dq[32];
           begin_products();
           multiply_lines<KEYS>(dq, SWAPPED ? k : ds, (SWAPPED ? ds : k) + apart);
           commit_products();
@@ -403,7 +414,7 @@ __device__ inline void sum_dq(const Arguments& a) {
             d.release<DS>();
           }
           add_dq(a, dq, part, tile, q);
-        }
+        });
       }
     }
   }
@@ -428,7 +439,17 @@ extern "C" __global__ void __launch_bounds__(MODE == ALONE ? 384 : 512, 1) backw
 }
 
 extern "C" __global__ void __launch_bounds__(128) prepare(const __grid_constant__ Arguments a) {
-  prepare_sums<ROWS, DQ_PARTS>(a);
+  prepare_sums<ROWS, DQ_PARTS, SWAPPED>(a);
+  if (SPLIT) write_zeros(part_of(a, 0, false, 0), part_of(a, split_parts(key_blocks(a.sizes), a.sizes), false, 0));
+}
+
+// Where SPLIT: dV or dK of 64 of the keys of a part.
+__device__ inline void finish_part(const Arguments& a, int part, bool dk, int c) {
+  const Sizes& z = a.sizes;
+  auto [b, head, keys] = keys_of_part(part, key_blocks(z), z);
+  float sum[D / 2];
+  load_kept(sum, part_of(a, part, dk, c));
+  store_rows(dk ? a.dk : a.dv, sum, dk ? SCALE : 1, shared_memory(), 0, b, head, keys * KEYS + 64 * c);
 }
 
 // Where SHARED: dV or dK of 64 of the keys at a place, if their block was cut.
@@ -447,12 +468,15 @@ __device__ inline void sum_parts(const Arguments& a, int at, bool dk, int c) {
   store_rows(dk ? a.dk : a.dv, sum, dk ? SCALE : 1, shared_memory(), 0, b, head, keys * KEYS + 64 * c);
 }
 
-// Where ADDED. Where SHARED, four programs for a block of keys come before those for dQ: they take longer.
+// Where ADDED. Where there are parts, four programs for a block of keys come before those for dQ: they
+// take longer.
 extern "C" __global__ void __launch_bounds__(128) finish(const __grid_constant__ Arguments a) {
   wait_for_kernel_before();
   const Sizes& z = a.sizes;
-  int cut = SHARED ? gridDim.x - z.B * z.H * z.blocks : 0, n = blockIdx.x;
-  if (n < cut) {
+  int cut = SHARED || SPLIT ? gridDim.x - z.B * z.H * z.blocks : 0, n = blockIdx.x;
+  if (SPLIT && n < cut) {
+    finish_part(a, n / 4, n / 2 % 2, n % 2);
+  } else if (n < cut) {
     sum_parts(a, (n / 4 + 1) / 2 * a.pair - n / 4 % 2, n / 2 % 2, n % 2);
   } else {
     finish_sums<ROWS, DQ_PARTS, SWAPPED>(a, n - cut);

@@ -3,6 +3,7 @@
 using Half = unsigned short;
 
 constexpr int CHUNKS = (D + 63) / 64;  // of 64 columns, zeros past D
+constexpr int LAST = D - (CHUNKS - 1) * 64;  // columns of the last chunk
 constexpr float SCALE_LOG2 = SCALE * 1.4426950408889634f;
 
 struct Sizes {
@@ -179,6 +180,23 @@ __device__ inline Keys keys_at(int tile, int blocks, const Sizes& z) {
   return {bh / heads, bh % heads, block};
 }
 
+// Where SPLIT, each head of Q has its own tiles, GROUPED or not, and adds to the dK and dV of a head of K
+// and V. That head:
+__device__ inline int head_of_keys(int head, const Sizes& z) { return SPLIT ? head / z.group : head; }
+
+// The number of what is added up for a block of keys of a head of Q, and how many there are.
+__device__ inline int split_part(const Keys& k, int blocks, const Sizes& z) {
+  return (k.b * (z.H / z.group) + k.head / z.group) * blocks + k.block;
+}
+
+__device__ inline int split_parts(int blocks, const Sizes& z) { return z.B * (z.H / z.group) * blocks; }
+
+// The block of keys, of a head of K and V.
+__device__ inline Keys keys_of_part(int part, int blocks, const Sizes& z) {
+  int heads = z.H / z.group, head = part / blocks;
+  return {head / heads, head % heads, part % blocks};
+}
+
 // The blocks of ROWS queries that see a block of KEYS keys: for each head of the group, one after the
 // other.
 template <int KEYS, int ROWS>
@@ -337,6 +355,23 @@ __device__ inline float sum_of_eight_lanes(float x) {
 
 // --- dQ as a sum in memory: parts of 64 queries and 64 columns, transposed where SWAPPED -----------
 
+// What is done with each part from `first` on, so many at once, with a thread's accumulators and the
+// part's number. The last one has LAST columns.
+template <bool SWAPPED, int PARTS, int AT_ONCE, class Does>
+__device__ inline void for_parts(Does does, int first = 0, int step = 1) {
+  constexpr int WHOLE = SWAPPED || LAST == 64 ? PARTS : PARTS - 1;
+#pragma unroll AT_ONCE
+  for (int part = first; part < PARTS; part += step) {
+    if (part < WHOLE) {
+      float dq[32];
+      does(dq, part);
+    } else {
+      float dq[LAST / 2];
+      does(dq, part);
+    }
+  }
+}
+
 // A part of dQ from one block of keys, dS K or Kᵀ dSᵀ: Aᵀ B over N rows of two tiles.
 template <int N, int R>
 __device__ inline void multiply_lines(float (&x)[R], u32 a, u32 b) {
@@ -352,8 +387,8 @@ __device__ inline void multiply_lines(float (&x)[R], u32 a, u32 b) {
 }
 
 // A part of a finished dQ in 16 bits, by way of shared memory.
-template <bool SWAPPED>
-__device__ inline void store_dq(const TensorMap& map, const float (&dq)[32], u32 stage, int part, int b, int h, int n) {
+template <bool SWAPPED, int R>
+__device__ inline void store_dq(const TensorMap& map, const float (&dq)[R], u32 stage, int part, int b, int h, int n) {
   if (threadIdx.x % 128 == 0) wait_stores_read();
   sync_warpgroup(3);
   if (SWAPPED) {
@@ -389,15 +424,20 @@ __device__ inline void keep(Four* to, const float (&x)[R]) {
   for (int i = 0; i < R; i += 4) to[32 * i] = {x[i], x[i + 1], x[i + 2], x[i + 3]};
 }
 
-// Adds a part from one block of keys.
-__device__ inline void add_part(Four* sum, const float (&dq)[32]) {
+// Adds them to what is there.
+template <int R>
+__device__ inline void add_part(Four* sum, const float (&x)[R]) {
 #pragma unroll
-  for (int x = 0; x < 8; x++)
-    add_in_memory(sum + 128 * x, {dq[4 * x], dq[4 * x + 1], dq[4 * x + 2], dq[4 * x + 3]});
+  for (int i = 0; i < R; i += 4) add_in_memory(sum + 32 * i, {x[i], x[i + 1], x[i + 2], x[i + 3]});
+}
+
+// Zeros, by all programs of a kernel.
+__device__ inline void write_zeros(Four* at, const Four* end) {
+  for (at += blockIdx.x * 128L; at < end; at += gridDim.x * 128L) *at = {0, 0, 0, 0};
 }
 
 // Before any is added: Δ, and zeros in dQ. A program for a block.
-template <int ROWS, int PARTS, class Arguments>
+template <int ROWS, int PARTS, bool SWAPPED, class Arguments>
 __device__ inline void prepare_sums(const Arguments& a) {
   let_next_kernel_start();
   const Sizes& z = a.sizes;
@@ -413,8 +453,10 @@ __device__ inline void prepare_sums(const Arguments& a) {
     sum = sum_of_eight_lanes(sum);
     if (column == 0) a.delta[place_of(bh, n, z.padded)] = sum;
   }
-  for (int part = 0; part < PARTS; part++)
-    for (int x = 0; x < 8; x++) sum_of(a.sums, (long)blockIdx.x * PARTS + part)[128 * x] = {0, 0, 0, 0};
+  for_parts<SWAPPED, PARTS, PARTS>([&](auto& dq, int part) {
+    for (float& x : dq) x = 0;
+    keep(sum_of(a.sums, (long)blockIdx.x * PARTS + part), dq);
+  });
 }
 
 // After all are added: dQ / √D of a block in 16 bits.
@@ -422,10 +464,8 @@ template <int ROWS, int PARTS, bool SWAPPED, class Arguments>
 __device__ inline void finish_sums(const Arguments& a, int block) {
   const Sizes& z = a.sizes;
   int bh = block / z.blocks, m = block % z.blocks;
-#pragma unroll
-  for (int part = 0; part < PARTS; part++) {
-    float dq[32];
+  for_parts<SWAPPED, PARTS, PARTS>([&](auto& dq, int part) {
     load_kept(dq, sum_of(a.sums, (long)block * PARTS + part));
     store_dq<SWAPPED>(a.dq, dq, shared_memory() + part * 64 * 128, part, bh / z.H, bh % z.H, m * ROWS);
-  }
+  });
 }

@@ -7,11 +7,13 @@
 // keys as registers hold need not be a multiple of 64. Where programs are to compute dQ too, ADDED,
 // each warpgroup adds half of it to the sum in memory, in whatever order: the more keys, the fewer
 // additions. `prepare` computes Δ and writes the zeros, `finish` rounds dQ. Else queries.cu has
-// computed dQ and Δ, and the same bits come at each call.
+// computed dQ and Δ, and the same bits come at each call. Where SPLIT, the heads of Q that share one of K
+// and V go by apart from each other, and add to one dK and dV in memory too.
 //
 // B batch_size, N seq_len, H num_heads, D head_dim; G heads of Q share one of K and V.
 
 constexpr int ROWS = 64;
+static_assert(!SPLIT || ADDED && !GROUPED, "heads of Q are alone");
 
 struct Arguments {
   TensorMap q, k, v, dout, dq, dk, dv;
@@ -20,7 +22,7 @@ struct Arguments {
   const Half* do_at;  // so too
   const float* lse;   // (B, H, padded) by `place_of`, of base 2
   float* delta;       // so too
-  Four* sums;         // dQ so far, where ADDED: 64 columns after 64, as threads hold them
+  Four* sums;         // dQ so far, where ADDED: 64 columns after 64, as threads hold them; so dV and dK
   int* counter;       // of tiles
 };
 
@@ -45,7 +47,9 @@ using Tiles = Numbers<DS::END, 8>;
 
 using Walk = Queries<KEYS, ROWS>;
 
-__device__ inline Keys tile_at(int number, const Sizes& z) { return keys_at(number, (z.N + KEYS - 1) / KEYS, z); }
+__device__ inline int key_blocks(const Sizes& z) { return (z.N + KEYS - 1) / KEYS; }
+
+__device__ inline Keys tile_at(int number, const Sizes& z) { return keys_at(number, key_blocks(z), z); }
 
 // --- Loads: one thread --------------------------------------------------------------------------
 
@@ -72,9 +76,9 @@ __device__ inline void produce(const Arguments& a) {
     };
     load_queries();
     kv.expect<K>();
-    kv.load<K>(a.k, tile.b, tile.head, tile.block * KEYS);
+    kv.load<K>(a.k, tile.b, head_of_keys(tile.head, z), tile.block * KEYS);
     kv.expect<V>();
-    kv.load<V>(a.v, tile.b, tile.head, tile.block * KEYS);
+    kv.load<V>(a.v, tile.b, head_of_keys(tile.head, z), tile.block * KEYS);
 #pragma unroll 1
     while (t.left > 0) load_queries();
   }
@@ -127,16 +131,30 @@ __device__ inline Four* sum_at(const Arguments& a, const Keys& tile, const Walk&
 // Warpgroup c's parts of dQ, of every other 64 columns: the warpgroups take turns at the first.
 __device__ inline void add_dq(Four* sum, const Turn<2>& i, u32 k, int c) {
   i.wait_full<DS>();
-#pragma unroll 1
-  for (int part = i.slot ^ c; part < CHUNKS; part += 2) {
-    float dq[32];
+  auto add = [&](auto& dq, int part) {
     begin_products();
     multiply_lines<KEYS>(dq, i.buffer<DS>(), k + part * CHUNK_OF_KEYS);
     commit_products();
     wait_products<0>();
     hold(dq);
     add_part(sum + part * (8 * 128), dq);
-  }
+  };
+  for_parts<false, CHUNKS, 1>(add, i.slot ^ c, 2);
+}
+
+// Where SPLIT: a chunk of dV or dK of a block of keys in memory.
+__device__ inline Four* part_of(const Arguments& a, int part, bool dk, int chunk) {
+  const Sizes& z = a.sizes;
+  long at = (long)z.B * z.H * z.blocks * CHUNKS * (8 * 128) + ((part * 2L + dk) * CHUNKS + chunk) * (KEYS / 8 * 128);
+  return a.sums + at + threadIdx.x % 128;
+}
+
+__device__ inline void add_keys(const Arguments& a, const Result& x, bool dk, u32 empty, const Keys& t) {
+  sync_warpgroup(1 + dk);
+  if (threadIdx.x % 128 == 0) arrive(empty);
+  int part = split_part(t, key_blocks(a.sizes), a.sizes);
+#pragma unroll
+  for (int chunk = 0; chunk < CHUNKS; chunk++) add_part(part_of(a, part, dk, chunk), x[chunk]);
 }
 
 // A result takes the place of K or V, which all warps of one warpgroup have read when the last P or dS
@@ -219,7 +237,11 @@ __device__ inline void sum_dv(const Arguments& a) {
       d.next(), o.next();
     }
     if (ADDED) sync_turns(3, 256);  // K has been read by both
-    store_keys(a.dv, dv, 1, k, kv.empty<K>(), 0, tile);
+    if (SPLIT) {
+      add_keys(a, dv, false, kv.empty<K>(), tile);
+    } else {
+      store_keys(a.dv, dv, 1, k, kv.empty<K>(), 0, tile);
+    }
   }
 }
 
@@ -267,7 +289,11 @@ __device__ inline void sum_dk(const Arguments& a) {
       i.release<Q>();
     }
     if (ADDED) arrive_turns(3, 256);
-    store_keys(a.dk, dk, SCALE, v, kv.empty<V>(), 1, tile);
+    if (SPLIT) {
+      add_keys(a, dk, true, kv.empty<V>(), tile);
+    } else {
+      store_keys(a.dk, dk, SCALE, v, kv.empty<V>(), 1, tile);
+    }
   }
 }
 
@@ -289,11 +315,31 @@ extern "C" __global__ void __launch_bounds__(384, 1) wide(const __grid_constant_
 }
 
 extern "C" __global__ void __launch_bounds__(128) prepare(const __grid_constant__ Arguments a) {
-  prepare_sums<ROWS, CHUNKS>(a);
+  prepare_sums<ROWS, CHUNKS, false>(a);
+  if (SPLIT) write_zeros(part_of(a, 0, false, 0), part_of(a, split_parts(key_blocks(a.sizes), a.sizes), false, 0));
+}
+
+// Where SPLIT: 64 columns of dV or dK of a part.
+__device__ inline void finish_part(const Arguments& a, int part, bool dk, int chunk) {
+  auto [b, head, block] = keys_of_part(part, key_blocks(a.sizes), a.sizes);
+  float x[KEYS / 2];
+  load_kept(x, part_of(a, part, dk, chunk));
+  stage_columns(shared_memory(), x, dk ? SCALE : 1);
+  fence_shared();
+  sync_warpgroup(3);
+  if (threadIdx.x == 0) {
+    store_box(dk ? &a.dk : &a.dv, shared_memory(), 64 * chunk, head, block * KEYS, b);
+    commit_stores();
+  }
 }
 
 extern "C" __global__ void __launch_bounds__(128) finish(const __grid_constant__ Arguments a) {
   wait_for_kernel_before();
-  finish_sums<ROWS, CHUNKS, false>(a, blockIdx.x);
+  int parts = SPLIT ? split_parts(key_blocks(a.sizes), a.sizes) * 2 * CHUNKS : 0, n = blockIdx.x;
+  if (n < parts) {
+    finish_part(a, n / (2 * CHUNKS), n / CHUNKS % 2, n % CHUNKS);
+  } else {
+    finish_sums<ROWS, CHUNKS, false>(a, n - parts);
+  }
   if (threadIdx.x == 0) wait_stores_read();
 }
