@@ -102,13 +102,21 @@ class Forward:
     def rows_in_turn(self, seq_len: int, causal: bool, heads: int, processors: int) -> float:
         """The rows of queries of B·H heads that a multiprocessor computes one after the other.
 
-        With a mask these see half of the keys, and tiles even out but for a quarter of one.
+        With a mask these see half of the keys, and tiles even out but for a quarter of one, unless
+        the longest takes longer than all do on average. Where a multiprocessor has fewer programs
+        than it could have, each takes less time, but more than its part.
         """
         rows = 64 * self.consumers
-        if causal:
-            return seq_len * heads / (2 * processors) + rows * self.programs / 4
         tiles = -(-seq_len // rows) * heads
-        return rows * self.programs * -(-tiles // (self.programs * processors))
+
+        def at_once(tiles: int) -> float:
+            programs = min(self.programs, -(-tiles // processors))
+            return rows * (self.programs + programs) / 2 if tiles else 0
+
+        if causal:
+            return max(at_once(tiles), seq_len * heads / (2 * processors) + rows / 4)
+        rounds, rest = divmod(tiles, self.programs * processors)
+        return rows * self.programs * rounds + at_once(rest)
 
 
 def forward(head_dim: int, seq_len: int, causal: bool, heads: int, processors: int) -> Forward:
@@ -124,20 +132,30 @@ def forward(head_dim: int, seq_len: int, causal: bool, heads: int, processors: i
     if head_dim > 64:
         large = Forward(consumers=2, keys=128, stages=2)
         if head_dim > 112:
+            if -(-seq_len // 64) * heads <= processors:  # 12% less time
+                return Forward(consumers=1, keys=64, stages=2, programs=2)
             costs = {large: 1, Forward(consumers=3, keys=64, stages=3): 0.99}
         else:
             more = Forward(consumers=3, keys=96, stages=2)
             costs = {large: 1, more: 0.91 if head_dim <= 96 else 0.94}
     else:
         # Three programs fill each other's gaps, where a tile is done so soon that its beginning and
-        # end count: 13 to 19% less time. Taking turns is 3% faster where it is on.
+        # end count: 13 to 19% less time. Two with more keys take up to 31% less where there are
+        # few tiles, about as many as programs, and the longest of them is the whole time. Taking
+        # turns is 3% faster where it is on.
         small = Forward(consumers=1, keys=64, stages=3, programs=3)
+        few = Forward(consumers=1, keys=128, stages=2, programs=2)
+        tiles = -(-seq_len // 64) * heads
         if causal and seq_len <= 1024:
-            return small
+            return few if tiles <= 2 * processors else small
         turns = not causal and seq_len <= 2048
         large = Forward(consumers=3, keys=128, stages=3, takes_turns=turns)
-        costs = {large: 1, replace(large, consumers=2): 1.2, small: 1.2}
-    if causal and not 64 < head_dim <= 112:
+        costs = {large: 1, replace(large, consumers=2): 1.2}
+        if not causal:
+            costs[small] = 1.2
+        if tiles <= 8 * processors:
+            costs[few] = 1.17
+    if causal and head_dim > 112:
         return large
 
     def time(tile: Forward) -> float:
