@@ -42,7 +42,8 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         yaml.safe_dump({**config, "device": "cuda", "counters": "no", "replicates": 3})
     )
     snakemake = [sys.executable, "-m", "snakemake", "records", "--cores", str(os.cpu_count())]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
+    path = os.pathsep.join([str(ROOT / "workflow"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
     several = ["--resources", f"gpu={len(GPUS)}"]
     subprocess.run([*snakemake, *several], cwd=folder, env=environment, check=True)
     found = [
