@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
@@ -104,11 +105,16 @@ def marks_of(figure: Figure) -> list[float]:
 
 
 def drawn(
-    experiment: Experiment, quantity: str, *names: str, languages: Sequence[str] = BOTH
+    experiment: Experiment,
+    quantity: str,
+    *names: str,
+    languages: Sequence[str] = BOTH,
+    compared: pd.DataFrame | None = None,
 ) -> Figure:
     """The figure of a quantity of these implementations, by default of all."""
     chosen = {"quantity": quantity, "implementations": names or experiment.implementations}
-    return draw(experiment, languages, chosen, size_of(experiment, chosen).least)
+    height = size_of(experiment, chosen).least
+    return draw(experiment, languages, chosen, height, comparisons=compared)
 
 
 def experiment_of(

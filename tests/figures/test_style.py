@@ -17,6 +17,7 @@ from figures.drawn import BOTH, drawn, experiment_of, height_mm
 from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 
+from flashlab.analysis.experiment import COMPARISONS
 from flashlab.analysis.stage import tabulate
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures.kept import draw_figures
@@ -116,6 +117,7 @@ def draw(tmp_path: Path, planned: Callable[..., Any]) -> Callable[..., dict[str,
         write_json(plan, {key: value for key, value in document.items() if key != "records"})
         write_json(languages, BOTH)
         tabulate(measured, measured, tmp_path / "tables")
+        tmp_path.joinpath(COMPARISONS).write_text("experiment,subject\n", encoding="utf-8")
         of_figures = {figure["id"]: heights.get(figure["id"], 60) for figure in figures}
         write_json(tmp_path / "heights.json", {document["name"]: of_figures})
         draw_figures(

@@ -14,6 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from flashlab.analysis.experiment import COMPARISONS
 from flashlab.files import canonical, read_json
 from flashlab.sources import sources_of
 from flashlab.telling.catalogs import catalog_files
@@ -89,6 +90,8 @@ def _digests(
     data.update(canonical({key: value for key, value in plan.items() if key != "figures"}).encode())
     for file in sorted((tables / name).glob("*.csv")):
         data.update(file.read_bytes())
+    with tables.with_name(COMPARISONS).open("rb") as compared:
+        data.update(b"".join(line for line in compared if line.startswith(f"{name},".encode())))
     for figure in plan["figures"]:
         of_figure = data.copy()
         of_figure.update(canonical([figure, heights[name][figure["id"]]]).encode())

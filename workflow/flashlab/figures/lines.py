@@ -31,6 +31,7 @@ from flashlab.figures.panel import (
     value_limits,
     write_symbols,
 )
+from flashlab.figures.speedups import speeds_over_baseline
 from flashlab.figures.style import (
     GREY,
     LINE_POINTS,
@@ -80,6 +81,7 @@ def _draw_along(
     data: pd.DataFrame,
     titles: Mapping[str, Sequence[str]],
     product: Ceiling | None,
+    comparisons: pd.DataFrame | None,
     height: float,
     whole: float,
     **panel: Any,
@@ -90,7 +92,7 @@ def _draw_along(
     shown = set(data["implementation"])
     entries = [entry for entry in experiment.plan["implementations"] if entry["name"] in shown]
     looks = looks_of(entries, experiment.plan["emphasised"])
-    ratios = _ratios_below(experiment, data) if is_valued else {}
+    ratios = _ratios_below(experiment, data, comparisons) if is_valued else {}
     ticks = ticks_of(experiment)
     numbers: list[Annotation] = []
     if is_valued:
@@ -112,7 +114,7 @@ def _draw_along(
             numbers += print_values(axes, of_metric, looks)
         if axes is every[-1] or is_valued:
             left = write_symbols(axes, experiment)
-        if ratios:
+        if metric in ratios:
             below = -3.8 - len(sizes_of(experiment)) * LINE_POINTS
             numbers += _write_ratios(axes, ratios[metric], below, left)
     if not is_valued:
@@ -165,29 +167,33 @@ def print_values(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> l
     return numbers
 
 
-def _ratios_below(experiment: Experiment, data: pd.DataFrame) -> dict[str, dict[float, str]]:
+def _ratios_below(
+    experiment: Experiment, data: pd.DataFrame, comparisons: pd.DataFrame | None
+) -> dict[str, dict[float, str]]:
     """The ratios below the axis of each metric, by place: how the second line compares.
 
-    With another implementation: the speed of the second over the first, or its share of the
-    memory; with a variant: the second's share of the first.
+    With the baseline: the speed over it, as the comparisons have it, or the share of its memory;
+    with a variant: the second's share of the first.
     """
     lines = data.drop_duplicates(LINE)[LINE].to_records(index=False).tolist()
     if len(lines) != FEW:
         return {}
-    (base, _), (other, _) = lines
+    (base, _), (other, variant) = lines
     texts: dict[str, dict[float, str]] = {}
-    for name, of_metric in data.groupby("metric", sort=False):
-        metric = experiment.benchmark.metric(str(name))
+    for name in map(str, data["metric"].unique()):
+        of_metric = data[data["metric"] == name]
         values = of_metric.pivot_table(index="place", columns=LINE, values="value")
-        if values.shape[1] != FEW:
-            return {}
-        ratio = (values[lines[1]] / values[lines[0]]).dropna()
-        if base == other or metric.exact:
-            texts[str(name)] = {at: f"{100 * x:.0f}%" for at, x in ratio.items()}
-        else:
-            speed = ratio if metric.higher_is_better else 1 / ratio
-            texts[str(name)] = {at: f"{three_digits(x)}×" for at, x in speed.items()}
-    return texts
+        if values.shape[1] == FEW and (base == other or experiment.benchmark.metric(name).exact):
+            ratio = (values[lines[1]] / values[lines[0]]).dropna()
+            texts[name] = {at: f"{100 * x:.0f}%" for at, x in ratio.items()}
+        elif base == experiment.baseline and comparisons is not None:
+            of = (comparisons, other, experiment.variants[variant])
+            speeds = speeds_over_baseline(experiment, *of).get(name, {})
+            places = dict(zip(of_metric["size"], of_metric["place"], strict=True))
+            texts[name] = {
+                places[value]: f"{three_digits(speed)}×" for value, (speed, *_) in speeds.items()
+            }
+    return {name: each for name, each in texts.items() if each}
 
 
 def _write_ratios(
@@ -218,13 +224,15 @@ def draw_lines(
     names: Sequence[str],
     metrics: Sequence[Metric],
     product: Ceiling | None,
+    comparisons: pd.DataFrame | None,
     panel: float,
     whole: float,
 ) -> Figure:
     """A line for each implementation and variant, in a panel for each metric of a quantity.
 
     Where lines of an exact quantity coincide, its values are multiples of the least. `product` is
-    the ceiling of rates, if it was measured. The figure is `whole` inches high, a panel `panel`.
+    the ceiling of rates, if it was measured, and the speed-ups below the axes are from the frame of
+    `comparisons`. The figure is `whole` inches high, a panel `panel`.
     """
     quantity = metrics[0].quantity
     data = line_frame(experiment, names, metrics, languages)
@@ -240,6 +248,7 @@ def draw_lines(
             for metric in metrics
         },
         product,
+        comparisons,
         panel,
         whole,
         logarithmic=quantity.logarithmic,

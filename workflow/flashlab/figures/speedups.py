@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from flashlab import statistics
-from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
-from flashlab.analysis.experiment import Experiment, chosen_metrics, metrics_of
+from flashlab.analysis.comparison_rows import IMPLEMENTATIONS, variant_words
+from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics, metrics_of
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import said
 from flashlab.figures.style import GREY, RATIO, SMALL_POINTS, Style, name_artists, three_digits
@@ -40,12 +40,16 @@ TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 ROOM = 1.15
 
 
+SpeedUp = tuple[float, float | None, float | None, bool]
+"""An estimate with its interval, and True if it is decided."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """A row: its label, the speed-up by each metric, and the share of the memory, if known."""
 
     label: str
-    speeds: Mapping[str, tuple[float, float | None, float | None, bool]]
+    speeds: Mapping[str, SpeedUp]
     share: float | None
 
 
@@ -60,10 +64,28 @@ def _share(experiment: Experiment, other: str, value: int, variant: Any) -> floa
     return values[0] / values[1] if len(values) == 2 else None
 
 
-def _speed(row: Mapping[Any, Any]) -> tuple[float, float | None, float | None, bool]:
+def _speed(row: Mapping[Any, Any]) -> SpeedUp:
     """The inverse of a row's ratio of times, its interval, and True if it is decided."""
     low, high = (None if pd.isna(row[end]) else 1 / float(row[end]) for end in ("high", "low"))
     return 1 / float(row["ratio"]), low, high, row["verdict"] in ("above", "below")
+
+
+def speeds_over_baseline(
+    experiment: Experiment, table: pd.DataFrame, other: str, variant: Variant
+) -> dict[str, dict[int, SpeedUp]]:
+    """The speed-ups of an implementation by metric and value, of the frame of comparisons.csv."""
+    mine = table[
+        (table.experiment == experiment.name)
+        & (table.compared == IMPLEMENTATIONS)
+        & (table.subject == other)
+        & (table.reference == experiment.baseline)
+        & (table.variant.fillna("") == variant_words(variant))
+        & table.value.notna()
+    ]
+    found: dict[str, dict[int, SpeedUp]] = {}
+    for _, row in mine.iterrows():
+        found.setdefault(str(row["metric"]), {})[int(row["value"])] = _speed(row.to_dict())
+    return found
 
 
 def settings_of(experiment: Experiment, table: pd.DataFrame) -> list[Setting]:
@@ -79,18 +101,11 @@ def settings_of(experiment: Experiment, table: pd.DataFrame) -> list[Setting]:
     if len(names) != 2 or experiment.baseline not in names:
         return []
     (other,) = (name for name in names if name != experiment.baseline)
-    mine = table[
-        (table.experiment == experiment.name)
-        & (table.compared == IMPLEMENTATIONS)
-        & table.value.notna()
-    ]
     rows = []
     for variant in experiment.variants[-1:]:
-        words = " ".join(f"{name}={str(value).lower()}" for name, value in variant)
-        of_variant = mine[mine.variant.fillna("") == words]
+        found = speeds_over_baseline(experiment, table, other, variant)
         for value in experiment.values:
-            at = of_variant[of_variant.value == value]
-            speeds = {str(row["metric"]): _speed(row.to_dict()) for _, row in at.iterrows()}
+            speeds = {metric: each[value] for metric, each in found.items() if value in each}
             if speeds:
                 share = _share(experiment, other, value, variant)
                 rows.append(Setting(str(value), speeds, share))

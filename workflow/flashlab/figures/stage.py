@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from flashlab.analysis.ceilings import Ceiling, read_ceilings
 from flashlab.analysis.comparisons import read_comparisons
-from flashlab.analysis.experiment import Experiment, ladder_of, read_experiment
+from flashlab.analysis.experiment import COMPARISONS, Experiment, ladder_of, read_experiment
 from flashlab.figures.bars import draw_bars
 from flashlab.figures.curves import draw_curves
 from flashlab.figures.effects import draw_effects
@@ -34,12 +35,13 @@ def draw(
     figure: Mapping[str, Any],
     height: float,
     product: Ceiling | None = None,
+    comparisons: pd.DataFrame | None = None,
 ) -> Figure:
     """One figure of an experiment, so many inches high: of a curve, or a panel for each metric.
 
     The panels hold bars where the runs are alternatives at one setting, lines, or of many
     implementations what `figures.many` has. `product` is the ceiling of rates in the runs' number
-    format, if it was measured.
+    format, if it was measured, `comparisons` the frame that speed-ups are from.
 
     Raises:
         UnknownNameError: the benchmark has no such quantity.
@@ -53,7 +55,9 @@ def draw(
     if experiment.has_alternatives:
         return draw_bars(experiment, languages, names, metrics, panel, height)
     if not is_of_many(experiment, names):
-        return draw_lines(experiment, languages, names, metrics, product, panel, height)
+        return draw_lines(
+            experiment, languages, names, metrics, product, comparisons, panel, height
+        )
     quantity = metrics[0].quantity
     if quantity.exact:
         return draw_bands(experiment, languages, names, metrics[0], panel, height)
@@ -80,9 +84,10 @@ def draw_missing(
     plan, figures = missing
     experiment = read_experiment(plan, tables)
     product = product_of(experiment, ceilings_file)
+    comparisons = read_comparisons(tables.with_name(COMPARISONS))
     with drawing():
         for path, (figure, height) in figures.items():
-            save(draw(experiment, languages, figure, height / MM, product), path)
+            save(draw(experiment, languages, figure, height / MM, product, comparisons), path)
 
 
 def draw_overview(
