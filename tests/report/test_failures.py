@@ -8,6 +8,8 @@ from typing import Any
 from pdf import pages
 from report.reading import en
 
+from flashlab.report.document import Cell
+
 
 def pages_after(results: Any, squeezed: Callable[[str], str], failed: set[str]) -> list[str]:
     """The text of the report's pages, which are made whatever failed, and say so on the first."""
@@ -18,7 +20,10 @@ def pages_after(results: Any, squeezed: Callable[[str], str], failed: set[str]) 
     assert found[1].startswith(squeezed("實驗 1"))
     assert squeezed("執行錯誤") in found[0]
     assert report.environment.failures is not None
-    assert len(report.environment.failures.rows) == 4 * len(failed)
+    messages = [row.cells[-1] for row in report.environment.failures.rows]
+    assert len(messages) == 4 * len(failed)
+    assert isinstance(messages[0], Cell)
+    assert all(en(message).startswith("The same as of run 1,") for message in messages[1:])
     assert report.front.map is None
     return found
 

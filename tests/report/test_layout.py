@@ -83,6 +83,8 @@ def test_a_figure_neither_grows_nor_shrinks_without_limit() -> None:
     limits = {200: MOST_MM, 1: 0, -4: -4 - SPARE / MM, -50: -LESS_MM}
     for left, more in limits.items():
         assert grown(galley(left, row))["a"] == pytest.approx(more)
+    beside = FigureRow(10, [(["a"], 0.0), (["b"], 60 * MM)])  # but one grows as high as its row
+    assert grown(galley(200, beside)) == pytest.approx({"a": MOST_MM, "b": 60 + MOST_MM})
 
 
 def test_the_text_stands_by_itself_and_a_figures_height_changes_with_what_is_beside_it(

@@ -70,7 +70,7 @@ def is_wide(experiment: Experiment, names: Sequence[str], metrics: Sequence[Metr
         if quantity.exact:
             return False
         if quantity.logarithmic:
-            return len(experiment.values) > FEW
+            return len(experiment.values) > FEW or bool(experiment.steps)
         return len(names) * len(experiment.values) > MOST_BARS_OF_HALF
     few = len(names) * len(experiment.variants) <= FEW
     return few and len(metrics) > 1 and not experiment.is_of_problems
@@ -150,6 +150,21 @@ def _lines(
             if rows:
                 statuses[name, said if is_exact else variant] = [row["status"] for row in rows]
     return statuses
+
+
+def ratio_below(
+    experiment: Experiment, names: Sequence[str], metrics: Sequence[Metric]
+) -> str | None:
+    """What the ratios below the axes of two lines are: ``speed``, or ``share`` of the first.
+
+    None where there are none.
+    """
+    if experiment.is_of_problems or len(_lines(experiment, names, metrics)) != FEW:
+        return None
+    if len(names) == 1 or metrics[0].exact:
+        return "share"
+    is_of_time = experiment.baseline in names and not metrics[0].higher_is_better
+    return "speed" if is_of_time else None
 
 
 def size_of(experiment: Experiment, figure: Mapping[str, Any]) -> Size:

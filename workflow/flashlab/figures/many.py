@@ -225,7 +225,7 @@ def _draw_mark(
     if row["high"] > row["low"]:
         drawn.append(axes.hlines(y, row["low"], row["high"], color=INK, linewidth=0.8, zorder=3))
     text: Style = {"ha": "right" if is_left else "left", "va": "center_baseline", "bbox": GROUND}
-    text |= {"fontweight": "bold" if row["is_best"] else "normal", "zorder": 1.5}
+    text |= {"fontweight": "bold" if row["is_best"] else "normal", "zorder": 3.5}
     offset = (-3.5 if is_left else 3.5, 0)
     drawn.append(write(axes, three_digits(row["value"]), (row["value"], y), offset, **text))
     return drawn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from unicodedata import east_asian_width
 
@@ -106,6 +106,7 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
     """The chapters, of the sections on the experiments in their order."""
     chapters: list[Chapter] = []
     numbers: dict[frozenset[str], int] = {}
+    captions: list[tuple[Tellable, int]] = []
     first = 1
     for number, group in data.chapters:
         members = sections[first - 1 : first - 1 + len(group)]
@@ -114,6 +115,7 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
         beside = sum(not figure.wide for figure in figures) == 1 and not is_single
         story = section_story(data, group)
         table = compact_table(data, group, numbers, narrow=beside)
+        caption = _table_caption(data, group, table, numbers, captions) if table else None
         chapters.append(
             Chapter(
                 id=f"chapter-{group[0].name}",
@@ -124,12 +126,14 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
                 figures=figures,
                 table=table and replace(table, caption=None),
                 table_label=say("table", number=number),
-                table_caption=_table_caption(data, group, table, numbers) if table else None,
+                table_caption=caption,
                 sections=members,
                 beside=beside and table is not None,
                 density=_density(data, story, len(group)),
             )
         )
+        if table and table.caption:
+            captions.append((table.caption, number))
         for experiment in group if table else ():
             for variant in experiment.variants:
                 numbers.setdefault(records_of(experiment, variant), number)
@@ -153,17 +157,26 @@ def _density(data: ReportData, story: Sequence[Sentence], experiments: int) -> i
 
 
 def _table_caption(
-    data: ReportData, group: Sequence[Experiment], table: Table, numbers: dict[frozenset[str], int]
+    data: ReportData,
+    group: Sequence[Experiment],
+    table: Table,
+    numbers: Mapping[frozenset[str], int],
+    captions: Sequence[tuple[Tellable, int]],
 ) -> Tellable:
-    """A table's caption, with the number of the table that has the variants it leaves out."""
+    """A table's caption, with the number of the table that has the variants it leaves out.
+
+    One that an earlier table has is not repeated.
+    """
     assert table.caption is not None
+    before = next((number for said, number in captions if said == table.caption), None)
+    caption = table.caption if before is None else say("table.as", number=before)
     elsewhere = [
         say("table.elsewhere", variant=Heading(data.variant(variant)), number=number)
         for experiment in group
         for variant in experiment.variants
         if (number := numbers.get(records_of(experiment, variant))) and len(experiment.variants) > 1
     ]
-    return in_turn([table.caption, *elsewhere])
+    return in_turn([caption, *elsewhere])
 
 
 def _settings(data: ReportData, group: Sequence[Experiment]) -> Tellable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,8 @@ from flashlab.report.document import Cell, Environment, Row, Table, grouped, run
 from flashlab.telling.codes import WARNINGS, by_code
 from flashlab.telling.glyphs import legible
 from flashlab.telling.values import Listed, Tellable, say
+
+_NUMBER = re.compile(r"[\d.]+")
 
 FACTS = {
     **{"device_name": "device", "driver": "environment.driver", "torch": "environment.torch"},
@@ -346,11 +349,18 @@ def _warnings(data: ReportData) -> Table | None:
 
 
 def _failures(data: ReportData) -> Table | None:
-    """Every run without numbers: its status, and its message."""
-    rows = []
+    """Every run without numbers: its status, and its message, where no run before has the same.
+
+    Those that differ in their numbers alone are the same.
+    """
+    rows, first = [], dict[str, int]()
     for run in data.runs:
         if run["status"] != "ok":
-            cells = [*_run_cells(data, run), data.status(run), Cell(run["message"] or "–")]
+            message: Tellable | Cell = Cell(run["message"] or "–")
+            number = first.setdefault(_NUMBER.sub("", run["message"] or ""), data.number_of(run))
+            if number != data.number_of(run) and run["message"]:
+                message = say("environment.failed.as", number=number)
+            cells = [*_run_cells(data, run), data.status(run), message]
             rows.append(Row(cells, implementation=run["implementation"]))
     caption = say("environment.failed", count=len(rows), total=len(data.runs))
     keys = ("column.run", "column.shape", "column.status", "column.message")

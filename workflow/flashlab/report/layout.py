@@ -39,7 +39,7 @@ SPARE = 2.5 * MM
 """The room that stays empty at least, since some text may be a little higher in the end."""
 
 MOST_MM, LESS_MM = 45, 7
-"""The most that a figure grows by, and shrinks by where a chapter is a little too high."""
+"""The most that a figure grows by beyond the one beside it, and that it shrinks by."""
 
 TOO_HIGH = 2 * LESS_MM * MM
 """The most that a chapter may be higher than a page for its figures to shrink."""
@@ -298,8 +298,9 @@ def grown(galley: Galley) -> dict[str, float]:
         free = 0.0 if 0 <= page.left <= SPARE else page.left - SPARE
         for row in rows:
             for ids, empty in row.columns:
-                more = empty + free / stacked * row.stacked / len(ids)
-                by_id |= dict.fromkeys(ids, max(-LESS_MM, min(MOST_MM, more / MM)))
+                more = free / stacked * row.stacked / len(ids) / MM
+                height = empty / MM + max(-LESS_MM, min(MOST_MM, more))
+                by_id |= dict.fromkeys(ids, height)
     return by_id
 
 

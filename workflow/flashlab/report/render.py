@@ -138,8 +138,8 @@ def templates(folder: Path) -> jinja2.Environment:
     return environment
 
 
-_LEAD = re.compile(r"^([^:：]{1,120}?[:：](?:</span>)?)")
-"""Up to the first colon, and the end of the pair that it may be one of (）：)."""
+_LEAD = re.compile(r"^((?:(?!\. |。)[^:：]){1,160}?[:：](?:</span>)?)")
+"""Up to the first sentence's colon, and the end of the pair that it may be one of (）：)."""
 
 
 def _led(text: Markup) -> Markup:

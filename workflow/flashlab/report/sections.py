@@ -17,6 +17,7 @@ from flashlab.figures.forms import (
     has_room,
     is_of_many,
     is_wide,
+    ratio_below,
     size_of,
 )
 from flashlab.remarks import Remark
@@ -203,6 +204,10 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
             ),
             *_see(data, experiment, figure),
         ]
+        if below := ratio_below(experiment, names, panels):
+            base, other = names if len(names) > 1 else map(data.variant, experiment.variants)
+            key = "caption.below.speed" if below == "speed" else "caption.below.share"
+            notes.append(say(key, base=base, other=other))
         if has_guides(experiment, names, panels[0]):
             notes.append(say("caption.guides"))
         if is_of_many(experiment, names) and quantity.logarithmic and not quantity.exact:
