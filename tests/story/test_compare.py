@@ -426,13 +426,13 @@ def test_single_processes_say_what_they_cannot_show() -> None:
 
 
 def test_what_is_not_compared_is_counted() -> None:
-    only = [[{"implementation": "Lost", "shapes": ["B1", "B2"]}], []]
+    only = [[{"implementation": name, "shapes": ["B1", "B2"]} for name in ("Lost", "Gone")], []]
     both = [ended(512, "incorrect", "incorrect", "Wrong")]
     assert told(compared(FUSED, SAME, ended=both, only=only))["footnote_missing"] == (
         "Not compared: Wrong at B16 N512 H32 E2048 full, without a result on either side (wrong "
-        "results); 2 runs of Lost that only old has.",
+        "results); 2 runs each of Lost and Gone that only old has.",
         "未比較的：Wrong 在 B16 N512 H32 E2048 full 兩邊都沒有結果（結果錯誤）；"
-        "只有 old 量過 Lost 的 2 項。",
+        "只有 old 量過 Lost 與 Gone 的各 2 項。",
     )
 
 

@@ -470,7 +470,12 @@ def section_surprise(section: Section) -> Observation | None:
 
 
 def section_curves(section: Section) -> Observation | None:
-    """The attentions whose loss differs from the naive one's by more than a seed makes it."""
+    """The attentions whose loss differs from the naive one's by more than a seed makes it.
+
+    It is told of the experiment on seeds, where that has a section.
+    """
+    of_seeds = [each for each in section.tables.sections if each is not section]
+    seeds = (each.name for each in of_seeds if each.experiment.parameter.name == "seed")
     for curve in section.benchmark.curves:
         judged = [
             each
@@ -486,7 +491,7 @@ def section_curves(section: Section) -> Observation | None:
             "differs": sorted({each.run["implementation"] for each in differing}),
             **{"distance": farthest.distance, "spread": farthest.spread},
         }
-        return Observation("section_curves", section.name, facts)
+        return Observation("section_curves", next(seeds, section.name), facts)
     return None
 
 

@@ -208,11 +208,11 @@ def footnote_missing(compared: Compared) -> Observation | None:
     for run in compared.about["ended"]:
         if "ok" not in (run["one"], run["other"]):
             failing.setdefault(run["implementation"], []).append(run)
-    only = [
-        {"side": name, "name": each["implementation"], "count": len(each["shapes"])}
-        for name, groups in zip(compared.names.values(), compared.about["only"], strict=True)
-        for each in groups
-    ]
+    alone: dict[tuple[str, int], list[str]] = {}
+    for side, groups in zip(compared.names.values(), compared.about["only"], strict=True):
+        for each in groups:
+            alone.setdefault((side, len(each["shapes"])), []).append(each["implementation"])
+    only = [{"side": side, "count": n, "names": names} for (side, n), names in alone.items()]
     if not failing and not only:
         return None
     failed = [
