@@ -141,7 +141,7 @@ def test_what_depends_on_the_reading_is_counted_by_how(
 
 def test_of_another_device_none_is_judged() -> None:
     found = told(row("a", "other_device"), row("b", "other_device"))
-    assert found["en"].endswith("none of which is judged: they are about other devices.")
+    assert found["en"].endswith("2 claims, all about other devices, so none is judged here.")
     assert found["zh_TW"].endswith("都是別的裝置的說法，這裡不判定。")
     some = told(row("a", "other_device"), row("b", "confirmed"))
     assert "1 is a figure of another device and not judged" in some["en"]

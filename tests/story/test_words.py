@@ -74,6 +74,7 @@ def test_growth_without_an_interval_or_to_an_odd_run_is_not_decided() -> None:
         ((100.0, 101.0, 101.9), "constant"),
         ((164.0, 228.0, 356.0), "adds"),
         ((200.0, 464.0, 1376.0), "quadratic"),
+        ((1.26, 2.52, 6.03), "other"),
         ((200.0, 500.0, 700.0), "other"),
     ],
 )

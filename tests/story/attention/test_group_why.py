@@ -106,7 +106,7 @@ def test_activity_at_both_ends_is_told_with_its_common_trend(planter: Planter) -
     [
         (((20, 30), (30, 40)), "more of the time"),
         (((20, 21), (30, 29)), "as much of the time at both ends (20–30%)"),
-        (((20, 30), (30, 29)), "changes by implementation"),
+        (((20, 30), (30, 29)), "changes most with Flash2 20% → 30%, Flash3 30% → 29%"),
     ],
     ids=["more", "steady", "mixed"],
 )
@@ -129,7 +129,10 @@ def test_few_launches_are_a_reason_only_without_one_that_has_as_few(on_gpu: Chap
         Flash4=moving(1, 0.05),
     )
     said = told(group_why.why_launches(on_gpu(**runs)))
-    assert "Flash4 is 1 kernel and moves 50 MB; Flash2 and Flash3 are 3 each" in said["en"]
+    assert said["en"] == (
+        "Why Flash4 is fast backward at N = 512 (counters): it is 1 kernel and moves 50 MB; "
+        "Flash2 and Flash3 are 3 each and move 100."
+    )
     assert "not the whole reason" not in said["en"]
     slow = told(group_why.why_launches(on_gpu(**runs, Flex=moving(4, 0.07))))
     assert "That is not the whole reason: Flex, too, is 1 (70 MB) and is slower." in slow["en"]
@@ -165,6 +168,28 @@ def test_products_off_the_tensor_cores_are_why_one_is_slow(
         assert "its 1 product kernel runs off the Tensor Cores (0.5% active)" in said["en"]
         assert "takes 25% of the forward; the rest goes to 3 kernels" in said["en"]
         assert "SdpaMath 為什麼慢" in said["zh_TW"]
+
+
+def test_the_work_that_the_mask_leaves_is_told_at_both_ends(planter: Planter) -> None:
+    """Half of 8 and 16 ms without the mask; with it as much as that, and then half as much."""
+
+    def ends(first: float, last: float) -> Any:
+        return (with_kernels(first, 50)[0], with_kernels(last, 50)[0])
+
+    full = {"Pytorch": ends(90, 180), "Flash2": ends(8, 16), "Flash3": ends(8, 16)}
+    masked = {"Pytorch": ends(99, 200), "Flash2": ends(8, 8), "Flash3": ends(7.2, 9.6)}
+    runs = {(name, mask): row for mask, of in enumerate((full, masked)) for name, row in of.items()}
+    runs = {(name, bool(mask)): row for (name, mask), row in runs.items()}
+    chapter = chapter_of(tables_of(declared(planter.experiment(runs, **ON_GPU))))
+    said = told(group_why.groups_masked_work(chapter))
+    assert (
+        "are busy for 90–100% of the time without it at N = 512, for 50–60% at 1024" in said["en"]
+    )
+    assert "the longer the sequence, the more of what is masked they skip" in said["en"]
+    assert "在 N = 512 是無遮罩時的 90–100%，1024 是 50–60%：" in said["zh_TW"]
+    uncounted = {**runs, ("Flash3", True): (8, 9)}
+    chapter = chapter_of(tables_of(declared(planter.experiment(uncounted, **ON_GPU))))
+    assert group_why.groups_masked_work(chapter) is None
 
 
 @pytest.mark.parametrize(("gigabytes", "is_told"), [(0.8, True), (0.5, False)])

@@ -10,7 +10,7 @@ from story.reading import tables_of, told
 from flashlab.story.attention import group_front, group_sections, groups
 from flashlab.story.attention.front import footnote_doubts
 from flashlab.story.attention.gaps import gaps, odd_points
-from flashlab.story.attention.sweep import time_lead
+from flashlab.story.attention.sweep import TOTAL, time_lead
 from flashlab.story.tables import Tables
 
 
@@ -116,12 +116,36 @@ def test_time_is_told_by_group_with_the_odd_one_apart(planter: Planter) -> None:
     assert "Flex ×27，其餘 ×8.0" in said["zh_TW"]
 
 
+@pytest.mark.parametrize(("second", "is_told"), [(9.43, True), (10.4, False)])
+def test_less_work_that_takes_no_less_time_is_told_if_that_is_shown(
+    planter: Planter, second: float, is_told: bool
+) -> None:
+    """At N = 256 Flash2 takes 6% less time, by more than 5% or not, or 4% more, undecided too."""
+    apart = [[0.99 * time, time, 1.01 * time] for time in (10, second, 20, 40)]
+    chapter = chapter_of(many(planter, along_n(Flash2=apart)))
+    step = chapter.first.step(TOTAL, "Flash2", chapter.main.variant, 256)
+    assert step is not None and step.verdict == "undecided"
+    said = told(group_sections.groups_time(chapter))
+    assert ("Flash2 is no faster at N = 128 than at 256" in said["en"]) is is_told
+
+
+def test_where_the_naive_one_ends_before_the_others_is_told(planter: Planter) -> None:
+    ending = (300, 600, 1200, "oom")
+    tables = many(planter, along_n(Pytorch=ending, SdpaMath=ending))
+    said = told(group_sections.groups_time(chapter_of(tables)))
+    assert said["en"].startswith(
+        "Time: Pytorch gets no further than N = 512, with 24.0 ms in total against 0.800–1.60 "
+        "of the fused; at N = 1024"
+    )
+    assert "Pytorch 只到 N = 512，合計 24.0 ms，融合實作 0.800–1.60 ms；" in said["zh_TW"]
+
+
 def test_growth_that_all_share_is_told_as_one(planter: Planter) -> None:
     observation = group_sections.groups_time(chapter_of(many(planter, along_n())))
     assert observation is not None
     assert observation.facts["alike"] and observation.facts["turns"] == []
     said = told(observation)
-    assert said["en"].startswith("Time: all 5 take ×8.0 from N = 128 to 1024")
+    assert said["en"].startswith("Time: from N = 128 to 1024 all 5 take 8.0 times as long")
     assert "no two of the fused are shown to change places" in said["en"]
 
 
@@ -172,7 +196,7 @@ def test_the_mask_is_told_by_group(planter: Planter) -> None:
     }
     chapter = chapter_of(many(planter, {**along_n(), **masked}))
     said = told(group_sections.groups_switch(chapter))
-    assert "at N = 1024 the fused run at 1.60–1.82 times the speed, Flash4 gains most" in said["en"]
+    assert "N = 1024, the fused run at 1.60–1.82 times the speed, Flash4 gains most" in said["en"]
     assert "at N = 128 none is shown faster" in said["en"]
     assert "Those that store the scores get slower: Pytorch runs at 0.77 times" in said["en"]
     assert "N = 128 時沒有一種判定變快" in said["zh_TW"]
@@ -216,7 +240,7 @@ def test_the_head_dimension_at_equal_operations(planter: Planter) -> None:
     said = told(group_sections.groups_head_dim(chapter))
     assert "2 of the 3 fused have their lowest median at d = 16, Flash4 at d = 8" in said["en"]
     assert "takes 1.6–2.2 times as long, least with Flash2 and most with Flash3" in said["en"]
-    assert "Pytorch takes ×5.0 from H = 2 to 16" in said["en"]
+    assert "Pytorch takes 5.0 times as long at H = 16 as at 2." in said["en"]
     assert group_sections.groups_growth(chapter) is None
     take = told(group_sections.groups_take(chapter))
     assert "take d = 8 or 16 (by the medians within 21% of each one's best)" in take["en"]
@@ -258,6 +282,24 @@ def test_what_has_no_numbers_is_told_with_why(planter: Planter) -> None:
     )
     assert "Pytorch 在 N = 1024 沒有數據：記憶體不足。" in said["zh_TW"]
     assert gaps(many(planter, along_n()).sections) is None
+
+
+def test_tensors_that_would_fit_are_told_of_what_ran_out_of_memory(planter: Planter) -> None:
+    """By the exact model: float16 on an H100, where one sequence of 16384 takes 64.4 GiB."""
+    run = {"status": "oom", "environment": {"device_name": "NVIDIA H100 80GB HBM3", "packages": {}}}
+    sizes = {"batch_size": 1, "num_heads": 32, "emb_dim": 2048}
+    tables = many(
+        planter,
+        along_n(Pytorch=(300, 600, 1200, run)),
+        **{"values": (2048, 4096, 8192, 16384), "dtype": "float16", "device": "cuda"},
+        sizes=lambda n: {"seq_len": n, **sizes},
+    )
+    said = told(gaps(tables.sections))
+    assert said["en"] == (
+        "Pytorch has no numbers at N = 16384: out of memory, though by the exact model its tensors "
+        "take 64 GiB of 79.2."
+    )
+    assert "但依精確模型，它的張量只要 64 GiB（本裝置 79.2 GiB）。" in said["zh_TW"]
 
 
 def test_what_fails_with_one_mask_alone_is_told_with_it(planter: Planter) -> None:
@@ -308,13 +350,13 @@ def test_the_half_with_the_mask_is_told_after_the_one_without(planter: Planter) 
     masked = {(name, True): row for name, row in along_n(Flash3=(8, 16, 32, 64)).items()}
     (half,) = chapter_of(many(planter, along_n(), masked)).halves
     growth = told(group_sections.groups_growth(half))
-    assert growth["en"].startswith("Time with the mask: all 5 take ×8.0")
+    assert growth["en"].startswith("Time with the mask: from N = 128 to 1024 all 5 take 8.0")
     assert growth["zh_TW"].startswith("加上遮罩的時間：")
     leaders = told(group_sections.leaders_section(half))
     assert leaders["en"].startswith("Leaders with the mask: forward Flash3 at every N (25% ahead")
     alone = chapter_of(many(planter, along_n()))
     assert alone.halves == []
-    assert told(group_sections.groups_growth(alone))["en"].startswith("Time: all 5 take")
+    assert told(group_sections.groups_growth(alone))["en"].startswith("Time: from N = 128")
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_every_stretch_holds_what_it_says() -> None:
     every = settings((16, 512), (64, 128), (64, 512), (128, 512))
     for words, inside in stretches(every):
         low, high = words["d"]["low"], words["d"]["high"]
-        assert inside.head_dim.between(low, high).all()
+        assert inside.head_dim.min() == low and inside.head_dim.max() == high
         assert len(inside) > 0
 
 
@@ -78,7 +78,7 @@ def test_what_is_undecided_is_not_told_apart(planter: Planter) -> None:
 def test_a_tie_names_both(planter: Planter) -> None:
     tables = many(planter, along_n(Flash3=[1.01 * t for t in FAST]))
     said = told(observed(group_front.answer_leaders, tables))
-    assert "Flash4 at every setting (Flash3 is within 5% or not told apart)" in said["en"]
+    assert "Flash4 at every setting (not shown faster than Flash3)" in said["en"]
 
 
 def test_what_departs_decidedly_is_told_beside_two_stretches(planter: Planter) -> None:
@@ -88,9 +88,9 @@ def test_what_departs_decidedly_is_told_beside_two_stretches(planter: Planter) -
     assert (
         "For training (forward plus backward): Flash3 at N = 256 (18% ahead of the next); "
         "Flash2 at N = 512 (11% ahead of the next); Flash3 at N = 1024 (11% ahead of the next); "
-        "others at the other setting."
+        "1 other setting is left out here."
     ) in said["en"]
-    assert "；其餘 1 組各不相同。" in said["zh_TW"]
+    assert "；其餘 1 組從略。" in said["zh_TW"]
     alike = told(
         observed(group_front.answer_leaders, many(planter, along_n(Flash3=(8, 16, 48, 96))))
     )
@@ -109,7 +109,7 @@ def test_the_own_kernel_is_told_apart_from_the_others(planter: Planter) -> None:
     assert leaders["en"].startswith("Which of the fused (FlashLab apart)")
     assert "FlashLab at" not in leaders["en"]
     said = told(observed(group_front.answer_own, tables))
-    assert "for training it is faster than the best of the others at all 4 settings" in said["en"]
+    assert "for training it is faster than all others at all 4 settings" in said["en"]
     assert "Nowhere does it lose by more than 5%." in said["en"]
     assert "measurements on NVIDIA H200 and NVIDIA H100 80GB HBM3, not on this device" in said["en"]
     assert "不是在這個裝置上" in said["zh_TW"]

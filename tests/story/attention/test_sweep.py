@@ -47,8 +47,8 @@ def test_of_the_mask_what_is_necessary_is_said_by_its_lengths(planted: Planted) 
 def test_growth_names_both_ends_and_the_operations(planted: Planted) -> None:
     said = told(sweep.time_growth(planted((10, 20, 40, 80))))
     assert "from N = 128 to 1024 the forward pass takes 8.0 times as long (Pytorch)" in said["en"]
-    assert "The last step costs both ×2.0 (operations ×4)." in said["en"]
-    assert "stays below the ×64 of the operations" in said["en"]
+    assert "The last step takes 2.0× the time in both (operations 4×)." in said["en"]
+    assert "stays below the 64× of the operations" in said["en"]
     assert "整段不到運算量的 ×64" in said["zh_TW"]
 
 
@@ -59,7 +59,7 @@ def test_what_is_known_coarsely_is_below_the_operations_with_its_interval(
     """Processes from 0.8 to 1.25 of their mean: ×50 may be ×64, ×13 may not."""
     coarse = tuple([0.8 * t, t, 1.25 * t] for t in (30, 60, 120, last))
     said = told(sweep.time_growth(planted(coarse, coarse)))["en"]
-    assert ("stays below the ×64 of the operations" in said) is is_below
+    assert ("stays below the 64× of the operations" in said) is is_below
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_passes_that_go_opposite_ways_are_told_apart(planted: Planted) -> None:
     assert sweep.time_lead(section) is None
     said = told(sweep.time_passes(section))
     assert "forward faster at every N (3.0); backward slower at every N (0.50)" in said["en"]
-    assert "前向每個 N 較快（3.0 倍）；反向每個 N 較慢（0.50 倍）" in said["zh_TW"]
+    assert "前向在每個 N 都較快（3.0 倍）；反向在每個 N 都較慢（0.50 倍）" in said["zh_TW"]
 
 
 def test_passes_that_go_the_same_way_are_not(planted: Planted) -> None:

@@ -74,8 +74,8 @@ def memory_growth(values: Sequence[int], sizes: Sequence[float]) -> str:
     """The word for the change of an exact size along a sweep.
 
     ``constant`` (within 2%), ``proportional`` (the factor of the sweep, to 1%), ``adds`` (the same
-    for each unit, to the byte of MiB), ``quadratic`` (three values, and the last step is more than
-    that of the sweep by a tenth and than the step before: towards it), else ``other``.
+    for each unit, to the byte of MiB), ``quadratic`` (three values, and the last step is nearer to
+    the square of the sweep's than to that, and more than the step before), else ``other``.
     """
     factor, sweep = sizes[-1] / sizes[0], values[-1] / values[0]
     if max(sizes) / min(sizes) < 1.02:
@@ -92,5 +92,5 @@ def memory_growth(values: Sequence[int], sizes: Sequence[float]) -> str:
         return "adds"
     ratios = [after / before for before, after in itertools.pairwise(sizes)]
     last = values[-1] / values[-2]
-    rising = len(values) >= 3 and ratios[-1] > ratios[-2] and ratios[-1] > 1.1 * last
+    rising = len(values) >= 3 and ratios[-1] > ratios[-2] and ratios[-1] > last**1.5
     return "quadratic" if rising else "other"

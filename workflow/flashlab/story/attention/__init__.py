@@ -21,12 +21,19 @@ from flashlab.story.attention.group_sections import (
 )
 from flashlab.story.attention.group_why import (
     groups_activity,
+    groups_masked_work,
     groups_traffic,
     why_launches,
     why_no_matrix_units,
 )
 from flashlab.story.attention.groups import Chapter, groups_of
-from flashlab.story.attention.shared import is_shared, shared_bytes, shared_memory, shared_time
+from flashlab.story.attention.shared import (
+    is_shared,
+    shared_bytes,
+    shared_memory,
+    shared_take,
+    shared_time,
+)
 from flashlab.story.attention.surprises import surprise
 from flashlab.story.attention.sweep import (
     memory_equal,
@@ -75,8 +82,8 @@ CHAPTER: tuple[Telling, ...] = (
     *(groups_varies, groups_growth, groups_head_dim, groups_switch, leaders_section, surprise),
     *(groups_rate, groups_rate_definition, groups_memory, _of_first(memory_equal)),
     *(_of_first(why_memory_model), groups_traffic, groups_activity),
-    *(_of_first(why_kernel_class), _of_first(why_score_line), why_no_matrix_units, why_launches),
-    groups_take,
+    *(_of_first(why_kernel_class), groups_masked_work, _of_first(why_score_line)),
+    *(why_no_matrix_units, why_launches, groups_take),
 )
 """The observations of a chapter on three or more implementations, in its order."""
 
@@ -115,7 +122,7 @@ def _section(section: Section) -> Iterator[Observation]:
     """A section on two implementations; what it draws as a lesson comes last."""
     if is_shared(section):
         told_of = (*(observe(section) for observe in SHARED), gaps([section]))
-        yield from (each for each in told_of if each is not None)
+        yield from (each for each in (*told_of, shared_take(section)) if each is not None)
         return
     *told, last = (observe(section) for observe in SECTION)
     yield from (

@@ -147,18 +147,29 @@ def answer_use(tables: Tables) -> Observation | None:
         "x": {key: speed_span(each) for key, each in speeds.items()},
         "memory": span(shares),
         "passes": None,
-        "by_pass": _by_pass(speeds) if found[UNDECIDED] else None,
         "pooled": pooled.facts if pooled and is_open and new == names[1] else None,
-        "together": {
-            key: speed.facts
-            for key, metric in PASSES.items()
-            if found[UNDECIDED] and (speed := dataset_pooled(tables, new, metric))
-        },
     }
     if passes is not None:
         faster = "forward" if passes["forward"].x > 1 else "backward"
         facts["passes"] = {"use": "inference" if faster == "forward" else "training"}
     return Observation("answer_use", None, facts, evidence(speeds["total"]))
+
+
+def answer_by_pass(tables: Tables) -> Observation | None:
+    """Each pass alone, and all settings together, where the total is undecided at some."""
+    use = answer_use(tables)
+    if use is None or use.facts["passes"] or not use.facts["counts"][UNDECIDED]:
+        return None
+    new, base, pooled = (use.facts[key] for key in ("new", "base", "pooled"))
+    speeds = {key: tables.over(new, base, metric) for key, metric in PASSES.items()}
+    found = {key: dataset_pooled(tables, new, metric) for key, metric in PASSES.items()}
+    facts = {
+        **{"by_pass": _by_pass(speeds), "of": use.facts["of"]},
+        "pooled": pooled if use.facts["choice"] == "faster" else None,
+        "together": {key: speed.facts for key, speed in found.items() if speed},
+    }
+    rows = [speed for each in speeds.values() for speed in each]
+    return Observation("answer_by_pass", None, facts, evidence(rows))
 
 
 def _by_pass(speeds: dict[str, list[Speed]]) -> dict[str, Any]:
@@ -313,20 +324,6 @@ def _small_heads(tables: Tables, name: str) -> dict[str, Any] | None:
     return None
 
 
-def answer_scope(tables: Tables) -> Observation | None:
-    """That nothing of a CPU carries over to a GPU."""
-    names = two_of(tables)
-    if tables.device != "cpu" or names is None:
-        return None
-    labels = next(
-        entry["label"]
-        for each in tables.experiments
-        for entry in each.plan["implementations"]
-        if entry["name"] == names[1]
-    )
-    return Observation("answer_scope", None, {"new": names[1], "label": labels})
-
-
 # A line a sweep
 
 
@@ -399,7 +396,7 @@ def doubts(tables: Tables, every: Sequence[Speed]) -> Observation | None:
     return Observation("footnote_doubts", None, facts, evidence(told))
 
 
-FRONT = (answer_passes, answer_use, answer_where, answer_why, answer_cost, answer_scope)
+FRONT = (answer_passes, answer_use, answer_by_pass, answer_where, answer_why, answer_cost)
 """The answer, in its order."""
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from flashlab.analysis.doubts import DIPS
 from flashlab.analysis.experiment import Experiment, Row
+from flashlab.runs import Run
+from flashlab.story.attention.sweep import MEMORY
 from flashlab.story.observation import Observation
 from flashlab.story.tables import Section, Tables
 
@@ -80,7 +82,8 @@ def failures(sections: Sequence[Section]) -> list[dict[str, Any]]:
             mask = masks[name, status, experiment.value_of(run)]
             about = {"name": name, "status": status, "p": section.symbol, "mask": mask}
             entry = found.setdefault(
-                tuple(about.values()), {**about, "at": [], "d": [], **_gate(run)}
+                tuple(about.values()),
+                {**about, "at": [], "d": [], **_gate(run), **_needs(section, run)},
             )
             entry["at"] = sorted({*entry["at"], experiment.value_of(run)})
             entry["d"] = sorted({*entry["d"], run["head_dim"]}) if varies else []
@@ -102,6 +105,18 @@ def _failing_masks(experiment: Experiment) -> dict[tuple[str, str, int], bool | 
         (name, status, value): None if masks == planned[name, value] else min(masks)
         for (name, status, value), masks in having.items()
     }
+
+
+def _needs(section: Section, run: Row) -> dict[str, Any]:
+    """The GiB that the tensors of a run out of memory take by the exact model, and the device's."""
+    metric = section.benchmark.metric(MEMORY)
+    needs = capacity = None
+    if run["status"] == "oom" and metric.account is not None:
+        given = Run.of(section.benchmark, run)
+        parts = metric.account.parts(given, run["provider"], run["device_name"])
+        capacity = metric.account.capacity(run["device_name"])
+        needs = sum(parts.values()) / 1024 if parts and capacity else None
+    return {"needs": needs, "capacity": capacity and capacity / 1024}
 
 
 def _gate(run: Row) -> dict[str, Any]:

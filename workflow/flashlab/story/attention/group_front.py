@@ -138,7 +138,8 @@ def _by_setting(ranked: pd.DataFrame) -> pd.DataFrame:
 def _clause(words_: dict[str, Any], inside: pd.DataFrame) -> dict[str, Any] | None:
     """The leader of a stretch: one that is best, or within the margin of it, at all its settings.
 
-    Else those that are not told apart from the best at any of them; None where there are not two.
+    ``rival`` is the one than which it is not shown faster at most of them, at half or more. Else
+    those that are not told apart from the best at any of them; None where there are not two.
     """
     fine, possible = (set.intersection(*inside[column]) for column in ("fine", "possible"))
     bests = inside.best.value_counts()
@@ -152,14 +153,13 @@ def _clause(words_: dict[str, Any], inside: pd.DataFrame) -> dict[str, Any] | No
         alone = inside[[row == {name} for row in inside.possible]]
         others = inside.possible.drop(alone.index).explode().value_counts()
         rivals = others.drop(name) if name in others else others
+        often_not = [str(each) for each in rivals[2 * rivals >= len(inside)].index]
+        rival = min(often_not, key=lambda each: (-int(rivals[each]), each), default=None)
         return {
             **facts,
             **{"kind": "one", "names": [name], "alone": len(alone)},
             "lead": span([*alone.lead]) if len(alone) else None,
-            "rivals": [
-                {"name": each, "at": int(rivals[each])}
-                for each in sorted(rivals.index, key=lambda each: (-rivals[each], each))
-            ],
+            "rival": {"name": rival, "at": int(rivals[rival])} if rival else None,
         }
     if len(possible) > 1:
         return {**facts, "kind": "undecided", "names": sorted(possible, key=often)}

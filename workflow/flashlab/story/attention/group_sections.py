@@ -110,6 +110,7 @@ def groups_time(chapter: Chapter) -> Observation | None:
         "turns": turning(chapter, fused),
         "no_faster": _no_faster(section, variant, fused, swept),
         "without": [name for name in chapter.fused if name not in fused],
+        "reached": None if naive in stored else _reached(section, variant, naive, fused),
     }
     apart = facts["growth"]["apart"]
     if apart:  # and what it comes to, beside the others
@@ -117,6 +118,18 @@ def groups_time(chapter: Chapter) -> Observation | None:
         rest = [times[name][last] for name in fused if name != apart["name"]]
         facts["total"] = {"count": len(rest), "range": span(rest), "apart": None}
     return Observation("groups_time", chapter.name, facts, evidence(grown.values()))
+
+
+def _reached(
+    section: Section, variant: str, naive: str, fused: Sequence[str]
+) -> dict[str, Any] | None:
+    """The naive one's total at the last value that it has, and those of the fused there."""
+    times = section.medians(TOTAL, naive, variant)
+    if not times:
+        return None
+    at = max(times)
+    others = span([section.medians(TOTAL, name, variant)[at] for name in fused])
+    return {"name": naive, "at": at, "total": times[at], "fused": others}
 
 
 def _at_both(
@@ -140,7 +153,7 @@ def turning(chapter: Chapter, names: Sequence[str]) -> list[list[str]]:
 def _no_faster(
     section: Section, variant: str, names: Sequence[str], values: Sequence[int]
 ) -> dict[str, Any] | None:
-    """Those that take no less time at the first value than at the next, with less work: decided."""
+    """Those that at the first value, with less work, are shown no faster than at the next."""
     if len(values) < 2:
         return None
     first, second = values[:2]
@@ -150,7 +163,7 @@ def _no_faster(
     found = []
     for name in names:
         step = section.step(TOTAL, name, variant, second)
-        if step is not None and step.verdict in (EQUAL, FASTER):
+        if step is not None and step.low is not None and step.low > 1 / words.margins(1):
             times = section.medians(TOTAL, name, variant)
             found.append({"name": name, "times": [times[first], times[second]]})
     share = work[first] / work[second]

@@ -7,12 +7,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from flashlab.analysis.launched import Launched, read_kernels
 from flashlab.story.attention.groups import Chapter
-from flashlab.story.attention.sweep import BACKWARD, FORWARD
+from flashlab.story.attention.sweep import BACKWARD, FORWARD, OFF, ON
 from flashlab.story.attention.why import (
     counted,
     counters_evidence,
+    launched,
+    matrix_work,
     traffic_of,
 )
 from flashlab.story.observation import Observation
@@ -151,11 +152,41 @@ def _order(section: Section, variant: str, at: int, fused: dict[str, Any]) -> di
     }
 
 
-def _launched(section: Section, name: str, variant: str, value: int, metric: str) -> list[Launched]:
-    run = section.run(name, variant, value)
-    if run is None or run["status"] != "ok" or not run["kernels"] or metric not in run["kernels"]:
-        return []
-    return read_kernels(run["kernels"], metric)
+def groups_masked_work(chapter: Chapter) -> Observation | None:
+    """The Tensor Cores' busy time in the fused forwards with the mask, by that without it.
+
+    At the first and the last length at which two or more were counted with and without it.
+    """
+    section = chapter.first
+    if not chapter.switch:
+        return None
+    work = {
+        value: {
+            name: on / off
+            for name in chapter.fused
+            if (off := matrix_work(launched(section, name, OFF, value)))
+            and (on := matrix_work(launched(section, name, ON, value)))
+        }
+        for value in section.experiment.values
+    }
+    at = [value for value, each in work.items() if len(each) > 1]
+    if len(at) < 2:
+        return None
+    first, last = work[at[0]], work[at[-1]]
+    names = [name for name in first if name in last]
+    if len(names) < 2:
+        return None
+    facts = {
+        **{"p": section.symbol, "first": at[0], "last": at[-1], "count": len(names)},
+        "work": [
+            [pick(each[name] for name in names) for pick in (min, max)] for each in (first, last)
+        ],
+        "falls": all(last[name] < first[name] for name in names),
+    }
+    rows = [
+        (name, variant, at_) for name in names for variant in (OFF, ON) for at_ in at[:1] + at[-1:]
+    ]
+    return Observation("groups_masked_work", chapter.name, facts, counters_evidence(section, rows))
 
 
 def why_no_matrix_units(chapter: Chapter) -> Observation | None:
@@ -165,7 +196,7 @@ def why_no_matrix_units(chapter: Chapter) -> Observation | None:
         return None
     for value in reversed(section.experiment.values):
         for name in [*chapter.stored[1:], *chapter.fused] if chapter.naive else ():
-            kernels = _launched(section, name, variant, value, FORWARD)
+            kernels = launched(section, name, variant, value)
             products = [kernel for kernel in kernels if kernel.kind == "product"]
             time = sum(kernel.milliseconds for kernel in products)
             if not products or not time:

@@ -197,7 +197,7 @@ def _interval(low: int, high: int, known: Sequence[int]) -> dict[str, Any]:
 
 
 def stretches(settings: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Every stretch of d and N: in words, as facts, and the settings within it.
+    """Every stretch of d and N: in words, as facts, and the settings within it, at both ends too.
 
     Args:
         settings: a row for each, with the columns of `PLACE`.
@@ -208,6 +208,8 @@ def stretches(settings: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataF
         lengths = sorted(these.seq_len.unique())
         for first, last in itertools.combinations_with_replacement(lengths, 2):
             inside = these[these.seq_len.between(first, last)]
+            if not {low, high} <= {*inside.head_dim}:
+                continue
             every = settings.seq_len.between(first, last).sum()
             d = _interval(low, high, dims)
             if first == lengths[0] and last == lengths[-1] and d["how"] != "all":

@@ -20,6 +20,7 @@ from flashlab.story.tables import (
     Speed,
     evidence,
     span,
+    speed_span,
 )
 
 SHARING = "num_kv_heads"
@@ -27,6 +28,9 @@ REPEATS = "repeated"
 """The word in a kernel's file for taking fewer heads of keys by repeating them first."""
 
 MEBI = 2**20
+
+MOST_NAMED = 2
+"""Most implementations without a decided change that are named."""
 
 
 def is_shared(section: Section) -> bool:
@@ -77,20 +81,21 @@ def repeating(section: Section) -> list[str]:
 
 
 def shared_memory(section: Section) -> Observation | None:
-    """The exact peak memory of each one at both ends, those that repeat the keys apart."""
+    """The exact peak memory of each one at both ends, those that repeat the keys apart.
+
+    Of the others that of which the least is left comes first.
+    """
     peaks = _peaks(section)
     if not peaks:
         return None
     repeats = [name for name in repeating(section) if name in peaks]
+    every: dict[str, dict[str, Any]] = {
+        n: {"name": n, "peak": peaks[n], "share": peaks[n][1] / peaks[n][0]} for n in peaks
+    }
+    reads = [each for name, each in every.items() if name not in repeats]
     facts = {
-        **_ends(section),
-        **{
-            kind: [{"name": n, "peak": peaks[n], "share": peaks[n][1] / peaks[n][0]} for n in names]
-            for kind, names in (
-                ("reads", [name for name in peaks if name not in repeats]),
-                ("repeats", repeats),
-            )
-        },
+        **{**_ends(section), "reads": sorted(reads, key=lambda each: each["share"])},
+        "repeats": [every[name] for name in repeats],
     }
     return Observation("shared_memory", section.name, facts)
 
@@ -106,14 +111,19 @@ def _speeds(section: Section, metric: str) -> dict[str, Speed]:
 
 
 def _by_verdict(speeds: dict[str, Speed]) -> dict[str, Any]:
-    """By each verdict that occurs: who has it, and the speeds, the fastest first."""
+    """By each verdict that occurs: who has it, and the speeds, the fastest first.
+
+    ``named``: they are named, as who is faster or slower always is.
+    """
     ordered = sorted(speeds, key=lambda name: -speeds[name].x)
     found: dict[str, Any] = {}
     for verdict in (FASTER, SLOWER, EQUAL, UNDECIDED):
         mine = [name for name in ordered if speeds[name].verdict == verdict]
         if mine:
             each = [{"name": name, "x": speeds[name].x} for name in mine]
-            found[verdict] = {"of": each, "x": span([speeds[name].x for name in mine])}
+            is_named = verdict in (FASTER, SLOWER) or len(mine) <= MOST_NAMED
+            x = speed_span(speeds[name] for name in mine)
+            found[verdict] = {"of": each, "x": x, "named": is_named}
     return found
 
 
@@ -125,6 +135,16 @@ def shared_time(section: Section) -> Observation | None:
     facts = {**_ends(section), "passes": {key: _by_verdict(each) for key, each in by_pass.items()}}
     rows = [speed for each in by_pass.values() for speed in each.values()]
     return Observation("shared_time", section.name, facts, evidence(rows))
+
+
+def shared_take(section: Section) -> Observation | None:
+    """What sharing saves of the peak where the keys are read as they are, and what in time."""
+    line, memory = line_shared(section), shared_memory(section)
+    if line is None or memory is None or not memory.facts["reads"]:
+        return None
+    shares = span([each["share"] for each in memory.facts["reads"]])
+    facts = {**_ends(section), "memory": shares, "passes": line.facts["passes"]}
+    return Observation("shared_take", section.name, facts, line.evidence)
 
 
 # Page one

@@ -219,7 +219,7 @@ def rate_backward(section: Section) -> Observation | None:
     if names is None or is_switch(section) or section.experiment.parameter.name != "seq_len":
         return None
     for value in reversed(section.experiment.values):
-        kernels = _kernels(section, names[0], variant, value, BACKWARD)
+        kernels = launched(section, names[0], variant, value, BACKWARD)
         products = sum(kernel.kind == "product" for kernel in kernels)
         rate = section.medians("backward_rate", names[0], variant).get(value)
         if 0 < products < PRODUCTS and rate is not None:
@@ -236,11 +236,12 @@ def rate_backward(section: Section) -> Observation | None:
 # The mask
 
 
-def _kernels(
+def launched(
     section: Section, name: str, variant: str, value: int, metric: str = FORWARD
 ) -> list[Launched]:
+    """The kernels that were counted in a pass of a run; none where it was not counted."""
     run = section.run(name, variant, value)
-    if run is None or not run["kernels"] or metric not in run["kernels"]:
+    if run is None or run["status"] != "ok" or metric not in (run["kernels"] or ()):
         return []
     return read_kernels(run["kernels"], metric)
 
@@ -252,7 +253,7 @@ def _by_class(kernels: Sequence[Launched]) -> dict[str, float]:
     return found
 
 
-def _matrix_work(kernels: Sequence[Launched]) -> float:
+def matrix_work(kernels: Sequence[Launched]) -> float:
     """The work of Tensor Cores, as their busy time: that of a kernel times their activity in it."""
     return sum(kernel.milliseconds * kernel.tensor for kernel in kernels)
 
@@ -269,19 +270,19 @@ def why_kernel_class(section: Section) -> Observation | None:
     values = [
         value
         for value in section.experiment.values
-        if all(_kernels(section, n, v, value) for n in names for v in (OFF, ON))
+        if all(launched(section, n, v, value) for n in names for v in (OFF, ON))
     ]
     if not values:
         return None
     first, last = values[0], values[-1]
-    off, on = (_kernels(section, base, variant, last) for variant in (OFF, ON))
+    off, on = (launched(section, base, variant, last) for variant in (OFF, ON))
     before, after = _by_class(off), _by_class(on)
     more = {kind: time - before.get(kind, 0.0) for kind, time in after.items()}
     products = [
-        _matrix_work([kernel for kernel in each if kernel.kind == "product"]) for each in (off, on)
+        matrix_work([kernel for kernel in each if kernel.kind == "product"]) for each in (off, on)
     ]
     work = {
-        value: [_matrix_work(_kernels(section, new, v, value)) for v in (OFF, ON)]
+        value: [matrix_work(launched(section, new, v, value)) for v in (OFF, ON)]
         for value in {first, last}
         if new is not None
     }
