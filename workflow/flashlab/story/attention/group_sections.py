@@ -110,7 +110,9 @@ def groups_time(chapter: Chapter) -> Observation | None:
         "turns": turning(chapter, fused),
         "no_faster": _no_faster(section, variant, fused, swept),
         "without": [name for name in chapter.fused if name not in fused],
-        "reached": None if naive in stored else _reached(section, variant, naive, fused),
+        "reached": None
+        if naive in stored or chapter.is_half
+        else _reached(section, variant, naive, fused),
     }
     apart = facts["growth"]["apart"]
     if apart:  # and what it comes to, beside the others
