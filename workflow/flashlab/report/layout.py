@@ -296,11 +296,11 @@ def grown(galley: Galley) -> dict[str, float]:
         rows = galley.rows_on(number)
         stacked = stacked_in(rows)
         free = 0.0 if 0 <= page.left <= SPARE else page.left - SPARE
+        each = max(-LESS_MM, min(MOST_MM, free / MM / stacked)) if stacked else 0.0
         for row in rows:
             for ids, empty in row.columns:
-                more = free / stacked * row.stacked / len(ids) / MM
-                height = empty / MM + max(-LESS_MM, min(MOST_MM, more))
-                by_id |= dict.fromkeys(ids, height)
+                more = empty / MM + each * row.stacked / len(ids)
+                by_id |= dict.fromkeys(ids, more)
     return by_id
 
 
