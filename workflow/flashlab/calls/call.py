@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,8 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
     files.write(prepared.documents)
     if prepared.remade:  # what must be made again has an input that is newer than all others
         remade = files.root / prepared.home / "plan" / "remade.json"
-        write_json(remade, dict(sorted(prepared.remade.items())))
+        # With the time, since to Snakemake a newer file of the same bytes is an unchanged one.
+        write_json(remade, {"at": datetime.now(UTC).isoformat(), "files": prepared.remade})
     if claim.held:
         keep_call(prepared)
     for notice in prepared.notices:
