@@ -20,6 +20,7 @@ from flashlab.plan.planning import PlannedExperiment, PlannedRun
 from flashlab.records import Measurement, write_record
 from flashlab.runs import Run
 from flashlab.terminal.progress import (
+    LONGEST_LINE,
     MEASURE,
     STAGES,
     UNPLANNED,
@@ -160,6 +161,11 @@ def test_a_run_that_failed_says_why_in_the_first_line_of_its_message(lab: Lab, s
     call = lab.call(measure=1)
     line = lab.measure(call, RUNS[0], status, message="\n no memory\x1b[2J for this\nmore")[-1]
     assert line.endswith(f"full {status}: no memory [2J for this")
+
+
+def test_a_message_of_one_long_line_is_cut(lab: Lab) -> None:
+    line = lab.measure(lab.call(measure=1), RUNS[0], "error", message="x" * 20_000)[-1]
+    assert line.endswith("full error: " + "x" * (LONGEST_LINE - 1) + "…")
 
 
 def test_nothing_is_estimated_from_the_first_run_which_imports_torch(lab: Lab) -> None:

@@ -25,6 +25,7 @@ from flashlab.plan.datasets import dataset_folder
 from flashlab.plan.plan_files import planned_documents, process_files, results_of
 from flashlab.plan.source import DATA, LOCAL
 from flashlab.runs import Run
+from flashlab.telling.glyphs import cut
 from flashlab.terminal.outcomes import (
     UNMEASURED,
     Outcome,
@@ -101,9 +102,14 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text).rstrip()
 
 
+LONGEST_LINE = 300
+"""Characters of a record's message that a line shows; the record has all of it."""
+
+
 def first_line(message: str) -> str:
-    """The first line of a message that is not blank."""
-    return next((printable(line).strip() for line in message.splitlines() if line.strip()), "")
+    """The first line of a message that is not blank, at most `LONGEST_LINE` of it."""
+    lines = (printable(line).strip() for line in message.splitlines() if line.strip())
+    return cut(next(lines, ""), LONGEST_LINE)
 
 
 def quantity(value: float, unit: str) -> str:
