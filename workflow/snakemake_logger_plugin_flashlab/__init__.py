@@ -20,6 +20,7 @@ BEFORE_WORK = ("Config file ", "Assuming unrestricted shared filesystem", "Build
 NOTHING_TO_DO = "Nothing to be done"
 INTERRUPTED = "Terminating processes on user request"
 ENDS_SOON = "Will exit after finishing currently running jobs"
+"""Said, maybe twice, once SIGTERM has come."""
 JOB_FAILED = ("Exiting because a job execution failed", "WorkflowError:\nAt least one job did not")
 COMMAND_FAILED = "CalledProcessError in file"
 REFUSED = re.compile(r'WorkflowError in file ".*", line \d+:\n((?:.|\n)*?)(?:\n  File ".*)*\n?')
@@ -114,10 +115,14 @@ class LogHandler(LogHandlerBase):
             self._call.nothing_to_do = True
         elif text.startswith(INTERRUPTED):
             self._call.interrupted = True
+        elif text.startswith(ENDS_SOON):
+            lines = [] if self._call.interrupted else [text]
+            self._call.interrupted = True
+            return lines
         elif text.startswith(JOB_FAILED) or COMMAND_FAILED in text:
             self._withheld += text.splitlines()
             self._call.stopped = True
-        elif level > logging.INFO or text.startswith(ENDS_SOON):
+        elif level > logging.INFO:
             self._call.stopped |= event == LogEvent.ERROR
             refused = REFUSED.fullmatch(text)
             return (f"error: {refused[1]}" if refused else text).splitlines()
