@@ -34,10 +34,11 @@ class LogHandler(LogHandlerBase):
     writes_to_file = has_filter = has_formatter = needs_rulegraph = False
 
     def __post_init__(self) -> None:
+        from flashlab.measuring.devices import is_claimed
         from flashlab.terminal.display import Display
         from flashlab.terminal.progress import CallProgress
 
-        self._call = CallProgress(Path(), self.common_settings.dryrun)
+        self._call = CallProgress(Path(), is_claimed, self.common_settings.dryrun)
         stream = sys.stdout if self.common_settings.stdout else sys.stderr
         self._display = Display(stream, self.common_settings.nocolor)
         self._withheld: list[str] = []
