@@ -70,4 +70,4 @@ def test_a_dry_run_says_what_is_to_be_made_again(
     begun.claim.release()
     assert f"{said}{observations} {CHANGED}\n" in capsys.readouterr().err
     remade = json.loads((begun.files.root / "results/local/plan/remade.json").read_text())
-    assert remade[observations.as_posix()] == CHANGED
+    assert remade["files"][observations.as_posix()] == CHANGED

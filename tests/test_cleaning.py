@@ -6,7 +6,8 @@ import pytest
 from planted.calls import another_call
 
 from flashlab.calls import exclusive
-from flashlab.calls.cleaning import CleaningError, clean
+from flashlab.calls.cleaning import clean
+from flashlab.calls.exclusive import BusyError
 from flashlab.cli import main
 
 WRITTEN = [
@@ -91,7 +92,7 @@ def test_what_a_link_leads_to_stays(folder: Path, tmp_path_factory: pytest.TempP
 def test_nothing_is_deleted_under_a_call_that_works_in_the_folder(folder: Path) -> None:
     with (
         another_call(folder / ".snakemake"),
-        pytest.raises(CleaningError, match="nothing was deleted"),
+        pytest.raises(BusyError, match="nothing was changed"),
     ):
         clean(folder, yes=True, records=True)
     assert there(folder) == {*WRITTEN, *MEASURED, *CHEAP}

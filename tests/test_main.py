@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import get_type_hints
 
 import pytest
@@ -44,6 +48,20 @@ def test_an_interrupted_command_ends_quietly_with_the_status_of_sigint(
     names = ("results", "claims", "output")
     assert cli.main(["tables", *(f"--{name}={name}" for name in names)]) == 130
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_command_whose_reader_has_left_ends_quietly(tmp_path: Path, root: Path) -> None:
+    tmp_path.joinpath("Snakefile").touch()
+    call = subprocess.Popen(
+        [sys.executable, "-m", "flashlab", "clean"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(root / "workflow")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert call.stdout and call.stderr
+    call.stdout.close()  # as `head` does
+    assert (call.wait(), call.stderr.read()) == (141, b"")
 
 
 def test_a_file_that_cannot_be_opened_is_named_first(capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,14 +102,15 @@ def test_what_is_made_again_is_as_it_was_and_nothing_is_left_to_do(project: Any)
     assert project.plan() == set()
 
 
-def test_runs_that_are_asked_for_are_measured_again_once(project: Any) -> None:
-    before = project.records
+def test_runs_that_are_asked_for_are_measured_again_once_in_each_call(project: Any) -> None:
     asked_for = "flash2-b1-n64-h2-e32-full"
-    project.make("records", "--config", f"again={asked_for}")
-    after = project.records
-    again = {name for name in before if before[name] != after[name]}
-    assert len(again) == 2  # the run and its counters
-    assert again == {name for name in before if asked_for in name}
+    for _ in range(2):
+        before = project.records
+        project.make("records", "--config", f"again={asked_for}")
+        after = project.records
+        again = {name for name in before if before[name] != after[name]}
+        assert len(again) == 2  # the run and its counters
+        assert again == {name for name in before if asked_for in name}
     left = project.plan()
     assert "Rendering the report" in left
     assert not [job for job in left if job.startswith("Measuring")]
@@ -137,7 +138,7 @@ def test_a_dry_run_or_a_refused_call_changes_nothing_of_the_call_at_work(held: A
     for other in OTHER_CALLS:
         done = held.project.snakemake(*other, config=())
         assert (done.returncode == 0) == ("--dry-run" in other), done.stdout
-        assert "Traceback" not in done.stdout
+        assert "Traceback" not in done.stdout and "LockException" not in done.stdout
         named = r"Another snakemake call \(process \d+\) is working in this folder"
         assert "--dry-run" in other or re.search(named, done.stdout)
         assert plan_of(folder) == before, other

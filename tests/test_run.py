@@ -147,6 +147,12 @@ def test_arguments_go_through_unaltered(checkout: Checkout, verb: str, before: l
     assert done.stdout.splitlines() == [*before, *(f"<{arg}>" for arg in args)], done.stderr
 
 
+@pytest.mark.parametrize("word", ["ladder", "ladder.pdf"])
+def test_a_report_is_asked_for_by_its_name(checkout: Checkout, word: str) -> None:
+    done = checkout.run("report", word, "-n")
+    assert done.stdout.splitlines()[-2:] == ["<report/ladder.pdf>", "<-n>"], done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "after"),
     [

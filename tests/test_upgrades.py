@@ -68,6 +68,14 @@ def test_what_has_changed_since_runs_were_measured_is_said(tmp_path: Path) -> No
     assert notices(tmp_path, EDITED, name="lab5") == [], "those were by another protocol"
 
 
+def test_a_record_that_is_a_link_to_nowhere_is_none(tmp_path: Path) -> None:
+    measured(tmp_path)
+    for record in (tmp_path / "records").iterdir():
+        record.unlink()
+        record.symlink_to(tmp_path / "unmounted" / record.name)
+    assert notices(tmp_path) == []
+
+
 def test_the_newest_record_of_a_run_is_what_it_was(tmp_path: Path) -> None:
     measured(tmp_path)
     for old in [*(tmp_path / "records").iterdir()]:

@@ -73,10 +73,7 @@ CEILINGS = f"--ceilings {shlex.quote(PREPARED.ceilings)}" if PREPARED.ceilings e
 
 onstart:
     if workflow.is_main_process:
-        try:
-            CALL.start()
-        except call.BusyError as error:
-            raise WorkflowError(str(error)) from None
+        CALL.start()
         if workflow.local_exec:
             # The limit's timer runs for a second from the last job on, and Snakemake waits for it.
             workflow.scheduler.job_rate_limiter = None

@@ -13,11 +13,11 @@ import pytest
 from planted.calls import another_process
 
 from flashlab import machine
-from flashlab.measuring.devices import claimed
+from flashlab.measuring.devices import claimed, is_claimed
 
 CODE = """
 import sys, time
-from flashlab.measuring.devices import claimed
+from flashlab.measuring.devices import claimed, is_claimed
 with claimed("cpu"):
     print("claimed", flush=True)
     sys.stdin.read()
@@ -87,10 +87,23 @@ def test_a_run_waits_for_the_card_of_its_block(monkeypatch: pytest.MonkeyPatch) 
     assert order == ["GPU-c", "GPU-d"]
 
 
+def test_a_device_is_claimed_while_every_card_of_its_kind_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gpus = [machine.Gpu("GPU-e", "H200"), machine.Gpu("GPU-f", "H200")]
+    monkeypatch.setattr(machine, "gpus", lambda: gpus)
+    with claimed("cuda"):
+        assert not is_claimed("cuda")
+        with claimed("cuda"):
+            assert is_claimed("cuda")
+    assert not is_claimed("cuda")
+
+
 def test_without_a_gpu_there_is_nothing_to_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "gpus", list)
     with pytest.raises(machine.MachineError, match="no NVIDIA GPU is visible"), claimed("cuda"):
         pass
+    assert not is_claimed("cuda")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")

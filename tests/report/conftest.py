@@ -187,13 +187,18 @@ class Results:
             **({"replicates": others} if others else {}),
         }
 
-    def fail(self, implementations: Collection[str], status: str = "error") -> None:
+    def fail(
+        self,
+        implementations: Collection[str],
+        status: str = "error",
+        message: str = "it failed",
+    ) -> None:
         """Make every run of these implementations fail, and all that follows from the records."""
 
         def failed(record: Record) -> Record:
             if record.run.implementation not in implementations:
                 return record
-            failure = {"status": status, "message": "it failed", "metrics": {}, "gate": None}
+            failure = {"status": status, "message": message, "metrics": {}, "gate": None}
             return replace(record, **failure, warnings=(), environment={})
 
         self.change_records(failed)

@@ -8,6 +8,7 @@ from typing import Any
 from pdf import pages
 from report.reading import en
 
+from flashlab.report.data import LONGEST_TEXT
 from flashlab.report.document import Cell
 
 
@@ -44,3 +45,11 @@ def test_an_experiment_without_any_number_says_so_once(
         assert "None of the" in en(section.silent)
     assert squeezed("None of the 8 runs gave numbers") in first
     assert others
+
+
+def test_a_message_of_any_length_is_typeset(brief: Any) -> None:
+    brief.fail({"Flash2"}, message="x" * 20_000)
+    failures = brief.compose().environment.failures
+    assert failures is not None
+    assert {row.cells[-1].text for row in failures.rows} == {"x" * (LONGEST_TEXT - 1) + "…"}
+    assert pages(brief.write())

@@ -150,6 +150,23 @@ def test_an_interrupt_before_any_job_leaves_no_traceback(
     assert said.startswith("\nInterrupted") and "Traceback" not in said
 
 
+def test_a_call_that_is_terminated_says_so_once_and_what_is_kept(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    handler = Handler()
+    handler.start()
+    for _ in range(2):
+        handler.log("Will exit after finishing currently running jobs (scheduler).")
+    handler.error(
+        "WorkflowError:\nAt least one job did not complete successfully.", "WorkflowError"
+    )
+    handler.handler.close()
+    assert capsys.readouterr().err == (
+        "Will exit after finishing currently running jobs (scheduler).\n\n"
+        "Interrupted. What is finished is kept; the same call goes on from there.\n"
+    )
+
+
 def test_finding_the_plugin_costs_other_calls_nothing(root: Path) -> None:
     code = (
         "import sys, snakemake_logger_plugin_flashlab\n"

@@ -20,9 +20,11 @@ from flashlab.plan.planning import PlannedExperiment, PlannedRun
 from flashlab.records import Measurement, write_record
 from flashlab.runs import Run
 from flashlab.terminal.progress import (
+    LONGEST_LINE,
     MEASURE,
     STAGES,
     UNPLANNED,
+    WAITING,
     CallProgress,
     Job,
     duration,
@@ -45,17 +47,21 @@ class Lab:
     def __init__(self, root: Path, record_of: Callable[..., dict[str, Any]], dataset: str) -> None:
         self.root, self.record_of, self.dataset = root, record_of, dataset
         self.seconds = 0.0
+        self.claimed: set[str] = set()
         self.planned = [{"run": run.to_json(), "path": self.path(run)} for run in RUNS]
         home = f"results/{dataset}"
         records = {"benchmark": "attention", "records": self.planned}
         documents = {f"{home}/plan/records/summary.json": records}
         self.prepared = replace(UNPLANNED, dataset=dataset, home=home, documents=documents)
 
+    def is_claimed(self, device: str) -> bool:
+        return device in self.claimed
+
     def path(self, run: Run) -> str:
         return f"results/{self.dataset}/records/{run.slug}-0123456789ab.json"
 
     def call(self, dry_run: bool = False, command: str = COMMAND, **counts: int) -> CallProgress:
-        call = CallProgress(self.root, dry_run, clock=lambda: self.seconds)
+        call = CallProgress(self.root, self.is_claimed, dry_run, lambda: self.seconds)
         call.begins(command, self.prepared)
         call.plans({**counts, "total": sum(counts.values())})
         return call
@@ -162,6 +168,21 @@ def test_a_run_that_failed_says_why_in_the_first_line_of_its_message(lab: Lab, s
     assert line.endswith(f"full {status}: no memory [2J for this")
 
 
+def test_a_call_that_waits_for_the_device_says_so_once(lab: Lab) -> None:
+    lab.claimed.add("cpu")
+    call = lab.call(ceilings=1, measure=2)
+    assert call.starts(Job(9, "ceilings", "")) == [WAITING]
+    call.finishes(9)
+    assert WAITING not in lab.measure(call, RUNS[0])
+    lab.claimed.clear()
+    assert lab.call(ceilings=1).starts(Job(9, "ceilings", "")) == []
+
+
+def test_a_message_of_one_long_line_is_cut(lab: Lab) -> None:
+    line = lab.measure(lab.call(measure=1), RUNS[0], "error", message="x" * 20_000)[-1]
+    assert line.endswith("full error: " + "x" * (LONGEST_LINE - 1) + "…")
+
+
 def test_nothing_is_estimated_from_the_first_run_which_imports_torch(lab: Lab) -> None:
     call = lab.call(measure=4)
     lab.measure(call, RUNS[0])
@@ -245,7 +266,7 @@ def test_nothing_to_do_still_names_what_is_not_ok(lab: Lab) -> None:
     for run in RUNS:
         lab.record(run, "oom" if run is RUNS[0] else "ok")
     lab.report()
-    call = CallProgress(lab.root)
+    call = CallProgress(lab.root, lab.is_claimed)
     call.begins(COMMAND, lab.prepared)
     call.nothing_to_do = True
     said = text(call.ends())
@@ -352,7 +373,7 @@ def test_every_rule_that_is_silent_has_a_title(root: Path) -> None:
 
 
 def test_a_call_without_a_plan_loses_no_line(tmp_path: Path, lab: Lab) -> None:
-    call = CallProgress(tmp_path / "empty")
+    call = CallProgress(tmp_path / "empty", lab.is_claimed)
     call.begins(COMMAND, None)
     call.plans({"measure": 1, "total": 1})
     assert call.starts(lab.job(RUNS[0]))[1] == "Measuring 1 run."

@@ -8,6 +8,7 @@ import importlib
 import json
 import logging
 import os
+import select
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -390,12 +391,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 when it did its work, 1 with one message when it could not.
 
     2 where the command line is wrong; 130, and no message, when it is interrupted from the
-    keyboard.
+    keyboard, and 141 when what reads its output, such as ``head``, has closed the pipe.
     """
     gc.set_threshold(ALLOCATIONS)
     try:
         options = vars(make_parser().parse_args(argv))  # in the order in which they were added
-        return _run(options.pop("command"), options)
+        status = _run(options.pop("command"), options)
+        sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         return 130
     except ModuleNotFoundError as error:
@@ -409,6 +412,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 1
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and _is_unread():
+            os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)  # for what Python flushes at its end
+            return 141
         said = f"{error.filename}: {error.strerror}" if error.filename else error
         print(f"error: {said}", file=sys.stderr)
         return 1
@@ -417,6 +423,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
+
+
+STDOUT = 1
+
+
+def _is_unread() -> bool:
+    """True if the reader of standard output has closed the pipe."""
+    state = select.poll()
+    state.register(STDOUT, 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in state.poll(0))
 
 
 def _imported(name: str) -> Callable[..., int | None]:

@@ -20,6 +20,7 @@ BEFORE_WORK = ("Config file ", "Assuming unrestricted shared filesystem", "Build
 NOTHING_TO_DO = "Nothing to be done"
 INTERRUPTED = "Terminating processes on user request"
 ENDS_SOON = "Will exit after finishing currently running jobs"
+"""Said, maybe twice, once SIGTERM has come."""
 JOB_FAILED = ("Exiting because a job execution failed", "WorkflowError:\nAt least one job did not")
 COMMAND_FAILED = "CalledProcessError in file"
 REFUSED = re.compile(r'WorkflowError in file ".*", line \d+:\n((?:.|\n)*?)(?:\n  File ".*)*\n?')
@@ -33,10 +34,11 @@ class LogHandler(LogHandlerBase):
     writes_to_file = has_filter = has_formatter = needs_rulegraph = False
 
     def __post_init__(self) -> None:
+        from flashlab.measuring.devices import is_claimed
         from flashlab.terminal.display import Display
         from flashlab.terminal.progress import CallProgress
 
-        self._call = CallProgress(Path(), self.common_settings.dryrun)
+        self._call = CallProgress(Path(), is_claimed, self.common_settings.dryrun)
         stream = sys.stdout if self.common_settings.stdout else sys.stderr
         self._display = Display(stream, self.common_settings.nocolor)
         self._withheld: list[str] = []
@@ -114,10 +116,14 @@ class LogHandler(LogHandlerBase):
             self._call.nothing_to_do = True
         elif text.startswith(INTERRUPTED):
             self._call.interrupted = True
+        elif text.startswith(ENDS_SOON):
+            lines = [] if self._call.interrupted else [text]
+            self._call.interrupted = True
+            return lines
         elif text.startswith(JOB_FAILED) or COMMAND_FAILED in text:
             self._withheld += text.splitlines()
             self._call.stopped = True
-        elif level > logging.INFO or text.startswith(ENDS_SOON):
+        elif level > logging.INFO:
             self._call.stopped |= event == LogEvent.ERROR
             refused = REFUSED.fullmatch(text)
             return (f"error: {refused[1]}" if refused else text).splitlines()

@@ -64,6 +64,9 @@ OneOrEach = Annotated[
 """One value or several, of these types; an error is about the form that was meant."""
 
 Text = Annotated[str, AfterValidator(_not_blank)]
+Line = Annotated[str, Field(max_length=200)]
+"""A name on the page; one of thousands of characters would take minutes to typeset."""
+Title = Annotated[Line, AfterValidator(_not_blank)]
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), WrapValidator(_as_written)]
 Precision = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), WrapValidator(_as_written)]

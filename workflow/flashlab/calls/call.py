@@ -1,10 +1,9 @@
-"""One Snakemake call: its claim on the folder and its plan, written only where the claim is held.
+"""One Snakemake call: its claim on the folder, and its plan.
 
 Rules decide by modification time, so the plan's files are in the folder and are written only when
-they change. A call that runs no job, such as a dry run, or one that is refused because another one
-is running, must not touch them: its plan goes to a temporary folder, where each unchanged file
-keeps its modification time. A job that reads the rules again, such as on a cluster node, gets the
-call's preparation.
+they change. A call that runs no job, such as a dry run, must not touch them: its plan goes to a
+temporary folder, where each unchanged file keeps its modification time. A job that reads the rules
+again, such as on a cluster node, gets the call's preparation.
 """
 
 from __future__ import annotations
@@ -17,12 +16,13 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from flashlab.benchmarks.implementations import ImplementationError
 from flashlab.calls.digests import MISSING
-from flashlab.calls.exclusive import FolderClaim
+from flashlab.calls.exclusive import BusyError, FolderClaim
 from flashlab.calls.prepare import Prepared, prepare, prepare_description
 from flashlab.calls.remaking import ASKED_FOR
 from flashlab.config import ConfigError, Layer
@@ -91,10 +91,6 @@ def read_call() -> Prepared:
     return Prepared(**json.loads(PREPARED.read_text(encoding="utf-8")))
 
 
-class BusyError(Exception):
-    """The folder cannot be worked in: one message with the remedy."""
-
-
 @dataclass(frozen=True)
 class BegunCall:
     """A call that has begun: its preparation, its plan's files, and its claim on the folder."""
@@ -104,15 +100,7 @@ class BegunCall:
     claim: FolderClaim
 
     def start(self) -> None:
-        """Note that jobs are about to run; BusyError where another call holds the folder.
-
-        From here on jobs may be forks of a server of this call.
-        """
-        if not self.claim.held:
-            raise BusyError(
-                "Another snakemake call was working in this folder when this one began. "
-                "Nothing was changed; wait for that one to end, then call again."
-            )
+        """Let jobs be forks of a server of this call."""
         os.environ[SERVER_ADDRESS] = call_address()
 
 
@@ -124,7 +112,7 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
     """Claim the folder unless no job is to run, prepare the call, and write its plan's files.
 
     Raises:
-        BusyError: results cannot be written in the folder.
+        BusyError: results cannot be written in the folder, or another call is working in it.
         PREPARATION_ERRORS: the call cannot be prepared.
     """
     global begun
@@ -147,12 +135,13 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
             with open_atomically(question.path) as file:
                 file.write(question.table)
         raise
-    files = PlanFiles(in_place=claim.held)
+    files = PlanFiles(in_place=not dry)
     files.write(prepared.documents)
     if prepared.remade:  # what must be made again has an input that is newer than all others
         remade = files.root / prepared.home / "plan" / "remade.json"
-        write_json(remade, dict(sorted(prepared.remade.items())))
-    if claim.held:
+        # With the time, since to Snakemake a newer file of the same bytes is an unchanged one.
+        write_json(remade, {"at": datetime.now(UTC).isoformat(), "files": prepared.remade})
+    if not dry:
         keep_call(prepared)
     for notice in prepared.notices:
         print(f"Imported: {notice}", file=sys.stderr)

@@ -16,7 +16,6 @@ import fcntl
 import os
 import shutil
 import socket
-import sys
 import time
 from pathlib import Path
 
@@ -30,6 +29,17 @@ def _clear_killed_call(snakemake: Path) -> None:
     for record in Path("results").glob("*/records/*.json"):
         marker = base64.urlsafe_b64encode(str(record).encode()).decode()
         (snakemake / "incomplete" / marker).unlink(missing_ok=True)
+
+
+class BusyError(Exception):
+    """The folder cannot be worked in: one message with the remedy."""
+
+
+def _busy(which: str, remedy: str) -> BusyError:
+    return BusyError(
+        f"Another snakemake call ({which}) is working in this folder, so nothing was changed. "
+        f"{remedy}; then call again."
+    )
 
 
 class FolderClaim:
@@ -80,34 +90,26 @@ class FolderClaim:
             self._file.close()
 
     def take(self) -> None:
-        """Claim the folder if it is free, and clear the locks of a killed call.
+        """Claim the folder, and clear the locks of a killed call.
 
-        If another call holds it, Snakemake's lock is not touched, and decides.
+        Raises:
+            BusyError: another call holds the folder.
         """
         deadline = time.monotonic() + WAIT_SECONDS
         while not self._lock():
             if time.monotonic() > deadline:
                 self._file.seek(0)
                 process = self._file.read().removesuffix(f" on the host {self._host}")
-                self._refuse(f"process {process}", "wait for that one to end")
-                return
+                raise _busy(f"process {process}", "Wait for that one to end")
             time.sleep(0.1)
         if host := self._other_host():
             if self._has_lock:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
-            remedy = f"wait for that one to end; if it was killed, remove {self._claim}"
-            self._refuse(f"on the host {host}", remedy)
-            return
+            remedy = f"Wait for that one to end, or if it was killed, remove {self._claim}"
+            raise _busy(f"on the host {host}", remedy)
         self._file.truncate(0)
         self._file.write(f"{os.getpid()} on the host {self._host}")
         self._file.flush()
         self.held = True
         atexit.register(self.release)
         _clear_killed_call(self._snakemake)
-
-    def _refuse(self, which: str, remedy: str) -> None:
-        print(
-            f"Another snakemake call ({which}) is working in this folder; if this one is refused, "
-            f"{remedy}.",
-            file=sys.stderr,
-        )

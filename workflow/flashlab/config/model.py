@@ -19,12 +19,14 @@ from flashlab.benchmarks.settings import (
     ABSENT,
     Count,
     Keys,
+    Line,
     NotNegative,
     OneOrEach,
     OneOrMany,
     Positive,
     Precision,
     Text,
+    Title,
 )
 from flashlab.config.parameters import is_linked
 
@@ -65,8 +67,8 @@ Chosen = OneOrMany[str | int, Annotated[list[str | int], Field(min_length=1)]]
 class Localized(Keys):
     """A text in each language."""
 
-    zh_TW: Text
-    en: Text
+    zh_TW: Title
+    en: Title
 
 
 class Seconds(Keys):
@@ -116,9 +118,9 @@ class Replicates(Keys):
 class Author(Keys):
     """The name on the cover."""
 
-    name: str = ABSENT
-    id: str = ABSENT
-    course: str = ABSENT
+    name: Line = ABSENT
+    id: Line = ABSENT
+    course: Line = ABSENT
 
 
 class Remarks(Keys):
@@ -252,9 +254,7 @@ class Configuration(Keys):
         False,
     )
     alone: bool = _unreported("whether nothing else is measured on the host meanwhile", False)
-    nonce: Annotated[Text, Field(max_length=200)] = _key(
-        "a word that proves when records were measured", None
-    )
+    nonce: Title = _key("a word that proves when records were measured", None)
     import_: Text = _key("a folder of the course's JSON files to report", None, alias="import")
     device_name: Text = _unreported("the GPU that imported files are of, where they name none")
     compare: Annotated[list[Text], Field(min_length=2, max_length=2)] = _unreported(

@@ -33,6 +33,22 @@ def _try_lock(name: str) -> int | None:
     return descriptor
 
 
+def _devices(device: str) -> dict[str, str]:
+    """CUDA_VISIBLE_DEVICES for the CPU, or for each visible GPU, by the name of its lock."""
+    return {"cpu": ""} if device == "cpu" else {gpu.uuid: gpu.uuid for gpu in machine.gpus()}
+
+
+def is_claimed(device: str) -> bool:
+    """True if processes hold the CPU, or every visible GPU; False where no GPU is visible."""
+    names = _devices(device)
+    for name in names:
+        descriptor = _try_lock(name)
+        if descriptor is not None:
+            os.close(descriptor)
+            return False
+    return bool(names)
+
+
 @contextmanager
 def claimed(device: str, card: int | None = None) -> Iterator[dict[str, str]]:
     """Claim the CPU, or a visible GPU, for the block.
@@ -42,7 +58,7 @@ def claimed(device: str, card: int | None = None) -> Iterator[dict[str, str]]:
 
     Yields the environment variables that confine a child process to the claimed device.
     """
-    names = {"cpu": ""} if device == "cpu" else {gpu.uuid: gpu.uuid for gpu in machine.gpus()}
+    names = _devices(device)
     if not names:
         raise machine.MachineError("no NVIDIA GPU is visible any more; check nvidia-smi")
     if card is not None:

@@ -19,7 +19,8 @@ from flashlab.plan.planning import PlannedRun
 def _older(folder: Path) -> dict[str, Path]:
     """The newest record in a folder by the words of its name: the run and the process."""
     name = re.compile(rf"(.+)-[0-9a-f]{{{DIGITS}}}\.json")
-    paths = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
+    files = [path for path in folder.glob("*.json") if path.exists()]  # a link may lead nowhere
+    paths = sorted(files, key=lambda path: path.stat().st_mtime)
     return {match[1]: path for path in paths if (match := name.fullmatch(path.name))}
 
 

@@ -45,7 +45,7 @@ from flashlab.plan.plan_files import (
 from flashlab.report.document import Cell
 from flashlab.story.tables import Tables
 from flashlab.telling.codes import STATUSES
-from flashlab.telling.glyphs import legible, legible_plan
+from flashlab.telling.glyphs import cut, legible, legible_plan
 from flashlab.telling.stretches import neighbours
 from flashlab.telling.teller import Teller
 from flashlab.telling.values import (
@@ -71,6 +71,9 @@ BETTER = {"lower": "better.lower", "higher": "better.higher"}
 
 WRITTEN_BY_OTHERS = ("device_name", "driver", "torch", "provider", "message", "commit")
 """Columns of the run table whose text comes from records, and may hold any character."""
+
+LONGEST_TEXT = 500
+"""Characters of such a text that a report shows; a word of 20,000 would take minutes to typeset."""
 
 
 class ReportData:
@@ -108,7 +111,7 @@ class ReportData:
         self.records_of_runs = [records for _, records in found.values()]
 
     def _read(self, name: str) -> Experiment:
-        """An experiment, all of its text legible."""
+        """An experiment, all of its text legible and cut to `LONGEST_TEXT`."""
         results = self.results
         experiment = read_planned_experiment(experiment_file(results, name), results / "tables")
         known: dict[tuple[str, str], str] = {}  # what many records share is warned of once
@@ -118,7 +121,8 @@ class ReportData:
             for column in WRITTEN_BY_OTHERS:
                 if text := row[column]:
                     if (column, text) not in known:
-                        known[column, text] = legible(text, f"{Path(row['record']).name}: {column}")
+                        place = f"{Path(row['record']).name}: {column}"
+                        known[column, text] = cut(legible(text, place), LONGEST_TEXT)
                     cells[column] = known[column, text]
             return cells
 

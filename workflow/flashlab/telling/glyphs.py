@@ -78,6 +78,11 @@ def legible(text: str, place: str) -> str:
     return "".join(shown)
 
 
+def cut(text: str, longest: int) -> str:
+    """`text`, or its first characters and …, `longest` in all."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
 def legible_plan(
     plan: Mapping[str, Any], titles: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 ) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from flashlab.plan.datasets import dataset_folder
 from flashlab.plan.plan_files import planned_documents, process_files, results_of
 from flashlab.plan.source import DATA, LOCAL
 from flashlab.runs import Run
+from flashlab.telling.glyphs import cut
 from flashlab.terminal.outcomes import (
     UNMEASURED,
     Outcome,
@@ -39,6 +40,9 @@ SO_FAR_SECONDS = 50.0
 """Seconds after which a call that is still measuring prints its first ratios."""
 
 MEASURE = "measure"
+MEASURING = ("ceilings", MEASURE, "measure_counters")
+"""The rules whose jobs wait for the device."""
+
 VERIFY = "verify"
 
 STAGES = {
@@ -72,6 +76,7 @@ RESULT_IN_LOG = ("freeze", "freeze_counters", "grades")
 FAULTS = ("incorrect", "error")
 """Statuses that call for a repair; out of memory and unsupported are properties of the run."""
 
+WAITING = "Waiting: another measurement runs on the device."
 UP_TO_DATE = "Nothing to do: all of it is up to date."
 MEASURED_WIDTH = 11
 TAIL_LINES = 12
@@ -101,9 +106,14 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text).rstrip()
 
 
+LONGEST_LINE = 300
+"""Characters of a record's message that a line shows; the record has all of it."""
+
+
 def first_line(message: str) -> str:
-    """The first line of a message that is not blank."""
-    return next((printable(line).strip() for line in message.splitlines() if line.strip()), "")
+    """The first line of a message that is not blank, at most `LONGEST_LINE` of it."""
+    lines = (printable(line).strip() for line in message.splitlines() if line.strip())
+    return cut(next(lines, ""), LONGEST_LINE)
 
 
 def quantity(value: float, unit: str) -> str:
@@ -147,14 +157,21 @@ def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
 class CallProgress:
     """The state of one call in the pipeline's folder; `clock` gives seconds.
 
+    `is_claimed` is True for a kind of device on which other processes measure.
+
     The caller sets `steps` (done, total), and the flags `interrupted` (by the user), `stopped` (by
     an error other than a failed job) and `nothing_to_do`.
     """
 
     def __init__(
-        self, root: Path, dry_run: bool = False, clock: Callable[[], float] = time.monotonic
+        self,
+        root: Path,
+        is_claimed: Callable[[str], bool],
+        dry_run: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._root, self._dry_run, self._clock = root, dry_run, clock
+        self._is_claimed = is_claimed
         self._since = clock()
         self.plans({"total": 0})
         self.began = self.interrupted = self.stopped = self.nothing_to_do = False
@@ -182,6 +199,7 @@ class CallProgress:
 
     def _learn(self, prepared: Prepared) -> None:
         self._dataset, self._home = prepared.dataset, Path(prepared.home)
+        self._device = prepared.device
         self._documents = prepared.documents
         self._benchmark = next(b for b in BENCHMARKS.values() if b.report == prepared.report)
         self._report = f"report/{prepared.report}.pdf"
@@ -201,11 +219,15 @@ class CallProgress:
 
     def starts(self, job: Job) -> list[str]:
         """The lines to print when a job starts, or would start."""
+        is_first = not any(other.rule in MEASURING for other in self._jobs.values())
         self._jobs[job.id] = self._running[job.id] = job
-        if job.rule != MEASURE or self._dry_run or self._headed:
+        if job.rule not in MEASURING or self._dry_run:
             return []
-        self._headed = True
-        return self._heading()
+        lines = [WAITING] if is_first and self._is_claimed(self._device) else []
+        if job.rule == MEASURE and not self._headed:
+            self._headed = True
+            lines += self._heading()
+        return lines
 
     def finishes(self, job_id: int) -> list[str]:
         """The lines to print when a job is done."""
