@@ -21,8 +21,11 @@ TIMES, COURSE = "69c2733", "2080c3e"
 counters of long sequences besides."""
 
 WIDER = "51e2f28"
-"""The commit of the sitting with heads of 128, shared keys, and counters of the ends of experiments
-3 to 5 for FlashAttention-3 and -4."""
+"""The commit of the sitting with heads of 128, and counters of the ends of experiments 3 to 5 for
+FlashAttention-3 and -4."""
+
+SHARED = "ab19950"
+"""The commit of the sitting with shared keys."""
 
 LAB, LONG, ENDS = "2db3ae5", "0de3a7b", "85b95a5"
 """The commits of its other sittings of counters: experiments 1 and 2; long sequences; the ends of
@@ -89,7 +92,7 @@ def test_the_courses_protocol_is_of_one_sitting() -> None:
 
 def test_counters_of_long_sequences_are_whole() -> None:
     """Four implementations at two lengths, without and with the mask; nothing is of no sitting."""
-    sittings = [read_sitting(commit) for commit in (TIMES, LAB, COURSE, LONG, ENDS, WIDER)]
+    sittings = [read_sitting(commit) for commit in (TIMES, LAB, COURSE, LONG, ENDS, WIDER, SHARED)]
     assert sum(map(len, sittings)) == len(H100.entries)
     long = [r for sitting in sittings[2:4] for r in sitting if r.has_counters]
     assert not any(record.environment["dirty"] for record in long)
@@ -111,8 +114,8 @@ def test_the_ends_of_the_other_sweeps_were_counted_in_one_boot() -> None:
     assert whole == {128: 2, 512: 6, 1024: 2, 16384: 2}
 
 
-def test_heads_of_128_and_shared_keys_are_whole_blocks_of_one_boot() -> None:
-    """Two processes or three of each block of seven; Pytorch fails at N 16384."""
+def test_heads_of_128_are_whole_blocks_of_one_boot() -> None:
+    """Two processes or three of each block of seven."""
     there = read_sitting(WIDER)
     assert len({record.environment["boot"] for record in there}) == 1
     assert not any(record.environment["dirty"] for record in there)
@@ -123,10 +126,22 @@ def test_heads_of_128_and_shared_keys_are_whole_blocks_of_one_boot() -> None:
     assert sorted(Counter(blocks.values())) == [6, 7]
     assert Counter(blocks.values())[6] == 1  # the driver failed a process of SdpaCudnn
     assert {*Counter(shape for _, shape in blocks).values()} == {2, 3}
-    failed = {(r.run.implementation, r.run["seq_len"]) for r in timed if r.status != "ok"}
-    assert failed == {("Pytorch", 16384)}
+    assert {record.status for record in timed} == {"ok"}
     counted = Counter(record.run.implementation for record in there if record.has_counters)
     assert counted == {"Flash3": 6, "Flash4": 6}
+
+
+def test_shared_keys_are_whole_blocks_of_one_boot() -> None:
+    """Three processes of seven at three numbers of heads of keys and two lengths; Pytorch fails at
+    the longer."""
+    there = read_sitting(SHARED)
+    assert len({record.environment["boot"] for record in there}) == 1
+    assert not any(record.environment["dirty"] or record.has_counters for record in there)
+    blocks = Counter((record.process, record.run.parameters) for record in there)
+    cards = {(r.process, r.run.parameters, r.environment["gpu_uuid"]) for r in there}
+    assert len(cards) == len(blocks) == 3 * 6 and set(blocks.values()) == {7}
+    failed = {(r.run.implementation, r.run["seq_len"]) for r in there if r.status != "ok"}
+    assert failed == {("Pytorch", 16384)}
 
 
 def test_flashlab_leads_in_total_time_at_every_shape(of_the_lab: list[Record]) -> None:
