@@ -51,5 +51,5 @@ def test_a_message_of_any_length_is_typeset(brief: Any) -> None:
     brief.fail({"Flash2"}, message="x" * 20_000)
     failures = brief.compose().environment.failures
     assert failures is not None
-    assert {row.cells[-1].text for row in failures.rows} == {"x" * (LONGEST_TEXT - 1) + "…"}
+    assert failures.rows[0].cells[-1] == Cell("x" * (LONGEST_TEXT - 1) + "…")
     assert pages(brief.write())
