@@ -120,6 +120,7 @@ def test_a_remark_that_has_no_room_on_its_experiments_page_comes_after_all_of_th
     assert html.index("A sentence of a remark") < html.index('id="chapter-causal"')
 
 
+@pytest.mark.scheduled  # the page without it: the tests before
 def test_an_overview_is_in_smaller_type_where_that_saves_a_page(results: Any) -> None:
     results.add_implementations(["Flex", "SdpaMath"])
     report = results.compose()

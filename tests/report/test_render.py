@@ -247,6 +247,7 @@ def test_a_report_in_english_has_no_chinese(brief: Any, text_of: Callable[[Path]
     assert CHINESE.findall(text_of(written(brief, "en"))) == []
 
 
+@pytest.mark.scheduled  # a report in one language: the test before
 def test_a_report_in_chinese_has_no_english_sentence(
     brief: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
 ) -> None:
