@@ -20,7 +20,7 @@ TIMES, COURSE = "615c755", "2080c3e"
 """The commits of its sittings of times: protocol `sampled`, with three counters of the ends of
 experiments 3 to 5, and protocol `lab5`, whose commit has counters of long sequences besides."""
 
-LAB, LONG, ENDS, NEWER = "2db3ae5", "0de3a7b", "85b95a5", "51e2f28"
+LAB, LONG, ENDS, PEERS = "2db3ae5", "0de3a7b", "85b95a5", "51e2f28"
 """The commits of its other sittings of counters: experiments 1 and 2; long sequences; the ends of
 the other experiments, and all of the kernel; those ends for FlashAttention-3 and -4."""
 
@@ -49,10 +49,7 @@ def records() -> list[Record]:
 
 @pytest.fixture(scope="module")
 def of_the_lab(records: list[Record]) -> list[Record]:
-    """Those at the lab's 17 shapes, which alone were measured with nine implementations.
-
-    So were shared keys at N 1024, where the lab has none.
-    """
+    """Those at the lab's 17 shapes: with SdpaMath, which elsewhere has shared keys alone."""
     shapes = {
         record.run.parameters
         for record in records
@@ -70,6 +67,9 @@ def test_the_times_are_of_one_sitting_each_block_on_one_card(records: list[Recor
     blocks = {(r.process, r.run.parameters) for r in records}
     cards = {(r.process, r.run.parameters, r.environment["gpu_uuid"]) for r in records}
     assert len(cards) == len(blocks)
+    sizes = Counter((r.process, r.run.parameters) for r in records)
+    whole = {9: 57, 7: 40, 9 + 3: 3, 7 + 3: 3}  # three have packed inputs besides
+    assert Counter(sizes.values()) == {**whole, 6: 1, 3: 1}
     assert len({record.environment["boot"] for record in records}) == 1
     assert not any(record.environment["dirty"] for record in records)
     failed = {record.run: record.status for record in records if record.status != "ok"}
@@ -99,7 +99,7 @@ def test_the_courses_protocol_is_of_one_sitting() -> None:
 
 def test_counters_of_long_sequences_are_whole() -> None:
     """Four implementations at two lengths, without and with the mask; nothing is of no sitting."""
-    sittings = [read_sitting(commit) for commit in (TIMES, LAB, COURSE, LONG, ENDS, NEWER)]
+    sittings = [read_sitting(commit) for commit in (TIMES, LAB, COURSE, LONG, ENDS, PEERS)]
     assert sum(map(len, sittings)) == len(H100.entries)
     long = [r for sitting in sittings[2:4] for r in sitting if r.has_counters]
     assert not any(record.environment["dirty"] for record in long)
@@ -122,10 +122,18 @@ def test_the_ends_of_the_other_sweeps_were_counted_in_one_boot() -> None:
 
 
 def test_the_ends_that_were_missing_were_counted_later() -> None:
-    newer = Counter(record.run.implementation for record in read_sitting(NEWER))
-    assert newer == {"Flash3": 6, "Flash4": 6}
-    last = {r.run.implementation for r in read_sitting(TIMES) if r.has_counters}
-    assert last == {"Flash2", "SdpaCudnn", "SdpaMath"}
+    """Of FlashAttention-3 and -4 in one boot, and the last three on the host of the times."""
+    peers = read_sitting(PEERS)
+    assert all(record.has_counters and record.status == "ok" for record in peers)
+    assert not any(record.environment["dirty"] for record in peers)
+    assert len({record.environment["boot"] for record in peers}) == 1
+    assert Counter(r.run.implementation for r in peers) == {"Flash3": 6, "Flash4": 6}
+    last = [record for record in read_sitting(TIMES) if record.has_counters]
+    assert {(r.run.implementation, r.status) for r in last} == {
+        ("Flash2", "ok"),
+        ("SdpaCudnn", "ok"),
+        ("SdpaMath", "ok"),
+    }
 
 
 def test_flashlab_leads_in_total_time_at_every_shape(of_the_lab: list[Record]) -> None:
