@@ -1,0 +1,288 @@
+"""From a folder's results to runs: by what is said, by their numbers, and by the folder as a whole.
+
+FLOPs and memory leave a few runs of each file (`possible`): mostly, how B·H splits is open. What
+names and tables do not say, the folder does: its files are sweeps of one parameter at a time from
+a base point, and both implementations were measured at the same shapes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+from itertools import combinations
+from typing import Any
+
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.lab5.words import FLASH2, NAIVE, SIZES
+from flashlab.devices import find_device
+
+from flashlab.lab5.possible import Option, has_flops, known_workspaces, possible_runs, workspaces_of
+from flashlab.lab5.results import FolderError, Result, is_on_gpu
+from flashlab.lab5.said import ATTRIBUTES, Said, described
+
+SCRIPT_DEFAULTS = {"batch_size": 32, "num_heads": 32, "emb_dim": 2048}
+"""The sizes that the course's script measures where a flag is not given."""
+
+
+@dataclass
+class File:
+    """A result on its way to a run: the `options` that are left, and remarks for its reader.
+
+    `possible` are the runs that its numbers allow with its device's cuBLAS `workspaces`.
+    `unassumed` are the options that were left before the script's defaults were assumed of any.
+    """
+
+    result: Result
+    possible: list[Option]
+    workspaces: frozenset[int] = frozenset()
+    options: list[Option] = field(default_factory=list)
+    unassumed: list[Option] | None = None
+    remarks: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+
+
+# A file by itself
+
+
+def describe(option: Option) -> str:
+    """A run's family in one line: ``Flash2 B·H=512 N=1024 d=64 full``."""
+    who, s = option
+    mask = "causal" if s.causal else "full"
+    return f"{who} B·H={s.batch_size * s.num_heads} N={s.seq_len} d={s.head_dim} {mask}"
+
+
+def _values(option: Option) -> dict[str, Any]:
+    return {"implementation": option[0], **option[1].parameters}
+
+
+def matching(options: Iterable[Option], said: Said) -> list[Option]:
+    """The options of which a statement is true."""
+    wanted = {name: said[name] for name in ATTRIBUTES if name in said}
+    return [option for option in options if wanted.items() <= _values(option).items()]
+
+
+def stated(said: Said) -> Option | None:
+    """The run that a statement is of, None if it leaves a part open."""
+    whole = all(name in said for name in ATTRIBUTES)
+    return (said["implementation"], Shape.of(said)) if whole else None
+
+
+def _memories(file: File, option: Option) -> list[int]:
+    """The bytes that a run on the file's GPU can take; none where the model is not exact."""
+    who, shape = option
+    if who == FLASH2 and costs.flash2_memory_is_exact(shape):
+        return [costs.flash2_peak_memory(shape)]
+    if who == NAIVE and costs.naive_memory_is_exact(shape):
+        return [costs.naive_peak_memory(shape, size) for size in file.workspaces]
+    return []
+
+
+def contradiction(file: File, option: Option) -> tuple[str, str] | None:
+    """The code and the text of why a result cannot be of a run: its FLOPs, or its memory."""
+    result, (who, shape) = file.result, option
+    if not has_flops(result, shape):
+        return "identity.flops", (
+            f"time and rate make {result.forward_flops:.9g} FLOPs forward, and that run takes "
+            f"{costs.forward_flops(shape):.9g}"
+        )
+    last = Decimal(repr(result.peak_mib)).normalize().as_tuple().exponent
+    errors = [abs(size / costs.MIB - result.peak_mib) for size in _memories(file, option)]
+    if not is_on_gpu(result) or not errors or min(errors) <= 0.5 * 10.0 ** min(int(last), 0):
+        return None
+    makers = {maker for maker, _ in file.possible}
+    is_elsewhere = who == NAIVE and option in possible_runs(result)
+    code = "workspace" if is_elsewhere else "shape" if who in makers else "implementation"
+    made = " or ".join(sorted({*map(describe, file.possible)})) or "no run that is known"
+    text = f"its FLOPs and memory are those of {made}"
+    return f"identity.{code if makers or is_elsewhere else 'memory'}", text
+
+
+def _choose_options(file: File) -> None:
+    """Leave a file the runs that its numbers and statements allow, without the fewest of its hints.
+
+    FolderError where what is said, not only hinted, contradicts the numbers.
+    """
+    result = file.result
+    problem = None
+    option, hinted = stated(result.said), stated({**result.hinted, **result.said})
+    if option:
+        problem = (contradiction(file, option) or ("", None))[1]
+        file.options = [option]
+    elif hinted and has_flops(result, hinted[1]) and not _memories(file, hinted):
+        file.options = [hinted]
+    hints = [name for name in ATTRIBUTES if name in result.hinted]
+    drops = (d for n in range(len(hints) + 1) for d in combinations(reversed(hints), n))
+    for dropped in drops if not file.options else ():
+        said = {**{n: v for n, v in result.hinted.items() if n not in dropped}, **result.said}
+        file.options = matching(file.possible, said)
+        if file.options:
+            if dropped:
+                named = described({name: result.hinted[name] for name in dropped})
+                file.remarks.append(("form.name_refuted", {"named": named}))
+            break
+    if (
+        not file.options
+        and result.said.keys() & {*ATTRIBUTES}
+        and file.possible
+        and is_on_gpu(result)
+    ):
+        problem = f"its FLOPs and memory are those of {describe(file.possible[0])}"
+    if problem:
+        raise FolderError(
+            f"{result.name}: {result.source} says {described(result.said)}, but {problem}; correct "
+            "the row, or leave the file out"
+        )
+
+
+def _agree_on_workspaces(files: Sequence[File]) -> None:
+    """Leave files the options with the cuBLAS workspaces that the device, or most files, have."""
+
+    def sizes_of(file: File) -> set[int]:
+        memory = int(file.result.peak_mib * costs.MIB)
+        return {workspaces_of(shape, memory) for who, shape in file.possible if who == NAIVE}
+
+    often = Counter(size for file in files for size in sizes_of(file))
+    most = max(often.values(), default=0)
+    device = find_device(files[0].result.said.get("device")) if files else None
+    named = device.cublas_workspaces if device else None
+    agreed = {named} if named else {size for size, count in often.items() if count == most}
+    for file in files:
+        file.workspaces = frozenset(agreed or known_workspaces())
+        memory = int(file.result.peak_mib * costs.MIB)
+        file.possible = [
+            (who, shape)
+            for who, shape in file.possible
+            if who != NAIVE or workspaces_of(shape, memory) in agreed
+        ]
+
+
+# The folder as a whole
+
+Base = tuple[int, ...]
+"""A point from which one parameter at a time is swept: B, N, H and E."""
+
+
+def _base_of(shape: Shape) -> Base:
+    return tuple(getattr(shape, name) for name in SIZES)
+
+
+def _near(bases: Iterable[Base], file: File) -> list[Option]:
+    """The options of a file that differ in at most one size from one of these bases."""
+    sizes = [(option, _base_of(option[1])) for option in file.options]
+    return [o for o, own in sizes if any(sum(map(int.__ne__, b, own)) <= 1 for b in bases)]
+
+
+def _best_bases(files: Sequence[File]) -> list[Base]:
+    """The base points that most files are near; several where they are level."""
+    every = {_base_of(shape) for file in files for _, shape in file.options}
+    near = {base: sum(bool(_near([base], file)) for file in files) for base in every}
+    return sorted(base for base, count in near.items() if count == max(near.values()))
+
+
+def _family(option: Option) -> Hashable:
+    """What remains of a run if B and H are not told apart."""
+    return describe((option[0], option[1]))
+
+
+def _agree_in_pairs(files: Sequence[File], what: Callable[[Option], Hashable]) -> None:
+    """Leave open files what the other implementation can be too, where that is one thing."""
+    changed = True
+    while changed:
+        changed = False
+        possible = [{(o[0], what((NAIVE, o[1]))) for o in file.options} for file in files]
+        often = Counter(each for options in possible for each in options)
+        names = {who for who, _ in often}
+        for file, options in zip(files, possible, strict=True):
+            paired = {
+                (w, t) for w, t in options if any(often[o, t] >= often[w, t] for o in names - {w})
+            }
+            if len(paired) == 1 < len(options):
+                file.options = [o for o in file.options if (o[0], what((NAIVE, o[1]))) in paired]
+                changed = True
+
+
+def settle(files: Sequence[File]) -> None:
+    """Leave each file the options that the folder allows: near the base that most files are near.
+
+    What is near none has another base. Of bases that are level because B·H can split in several
+    ways, the one with the most of the script's defaults is assumed, and said.
+    """
+    left, settled = [file for file in files if file.options], list[File]()
+    while left:
+        level = _best_bases(left)
+        defaults = {
+            b: sum(SCRIPT_DEFAULTS.get(n) == v for n, v in zip(SIZES, b, strict=True))
+            for b in level
+        }
+        chosen = [base for base in level if defaults[base] == max(defaults.values())]
+        others = list[File]()
+        for file in left:
+            here, every = _near(chosen, file), _near(level, file)
+            (settled if here and len(chosen) == 1 else [] if here else others).append(file)
+            if here and len(here) < len(every):
+                families = {*map(_family, here)}
+                here += [option for option in every if _family(option) not in families]
+            file.options = here or file.options
+            file.unassumed = every or None if len(chosen) < len(level) else file.unassumed
+        left = others if len(others) < len(left) else []
+    _agree_in_pairs(settled, lambda option: option[1])
+    for file in files:
+        alike = Counter(map(_family, file.unassumed or ()))
+        if len(file.options) == 1 and alike[_family(file.options[0])] > 1:
+            file.remarks.append(("form.assumed", {}))
+    bases = _best_bases(known) if (known := [file for file in files if file.options]) else []
+    for file in files:
+        if not file.options:
+            file.options = [o for base in bases for o in _by_flops(file.result, base)]
+
+
+def _by_flops(result: Result, base: Base) -> list[Option]:
+    """The runs with a result's FLOPs, of the sizes of a base point where none are said."""
+    said = {**dict(zip(SIZES, base, strict=True)), **result.hinted, **result.said}
+    if "implementation" not in said or said["emb_dim"] % said["num_heads"]:
+        return []
+    masks = [said["causal"]] if "causal" in said else [False, True]
+    shapes = (Shape.of({**said, "causal": mask}) for mask in masks)
+    return [(said["implementation"], shape) for shape in shapes if has_flops(result, shape)]
+
+
+def read_numbers(results: Iterable[Result]) -> list[File]:
+    """Each result with the runs that its numbers allow, those of a device with its workspaces."""
+    files = [File(r, possible_runs(r) if is_on_gpu(r) else []) for r in results]
+    by_device: dict[str | None, list[File]] = {}
+    for file in files:
+        by_device.setdefault(file.result.said.get("device"), []).append(file)
+    for those in by_device.values():
+        _agree_on_workspaces(those)
+    return files
+
+
+def assign(results: Iterable[Result]) -> list[File]:
+    """The files of a folder, each with the runs that it can be; FolderError for a contradiction."""
+    files = read_numbers(results)
+    for file in files:
+        _choose_options(file)
+    settle(files)
+    return files
+
+
+def missing_ends(runs: Collection[Option]) -> list[Shape]:
+    """The shapes that another implementation has beyond the end of a sweep of the naive one."""
+    naive = {shape for who, shape in runs if who == NAIVE}
+    sweeps: dict[tuple[Any, ...], list[int]] = {}
+    for shape in naive:
+        for name in SIZES:
+            key = (name, *{**asdict(shape), name: 0}.values())
+            sweeps.setdefault(key, []).append(costs.naive_peak_memory(shape, 0))
+    return sorted(
+        shape
+        for shape in {shape for _, shape in runs} - naive
+        for peak in [costs.naive_peak_memory(shape, 0)]
+        if any(
+            len(own := sweeps.get((name, *{**asdict(shape), name: 0}.values()), [])) > 1
+            and max(own) < peak
+            for name in SIZES
+        )
+    )

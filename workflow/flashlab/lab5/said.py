@@ -1,0 +1,166 @@
+"""What is said of a file's run: by a row of ``runs.csv``, by its own record, or by its name.
+
+A statement is a mapping from `ATTRIBUTES` to values; what is not said is not in it.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from flashlab.lab5.words import CAUSAL, IMPLEMENTATIONS, MAX_SIZE, SIZES, column_of
+from flashlab.untrusted import UnsoundFileError, decoded
+
+ATTRIBUTES = ("implementation", *SIZES, "causal")
+RUNS_CSV = "runs.csv"
+OUT_OF_MEMORY = "oom"
+"""The word in place of a file in ``runs.csv`` for a run that ran out of memory."""
+
+Said = Mapping[str, Any]
+
+
+def described(said: Said) -> str:
+    """A statement in one line: ``Flash2 B16 N1024 full``."""
+    sizes = [
+        f"{symbol}{said[name]}" for symbol, name in zip("BNHE", SIZES, strict=True) if name in said
+    ]
+    mask = ["causal" if said["causal"] else "full"] if "causal" in said else []
+    names = [said[name] for name in ("implementation", "device") if name in said]
+    return " ".join([*names[:1], *sizes, *mask, *names[1:]])
+
+
+# A row of runs.csv
+
+
+def _cell(column: str, text: str) -> Any:
+    """The value in a cell; UnsoundFileError for none of its column."""
+    if column == "causal" and text.lower() in CAUSAL:
+        return CAUSAL[text.lower()]
+    if column == "impl":
+        return IMPLEMENTATIONS.get(text.lower(), text)
+    is_size = column in SIZES and re.fullmatch(r"[0-9]{1,8}(\.0+)?", text)  # spreadsheets: 16.0
+    if is_size and 0 < (size := int(text.partition(".")[0])) <= MAX_SIZE:
+        return size
+    if column in (*SIZES, "causal"):
+        code = "form.row_causal" if column == "causal" else "form.row_size"
+        raise UnsoundFileError(code, column=column, value=text[:40], most=str(MAX_SIZE))
+    return text
+
+
+def said_in_cells(cells: Mapping[str, str]) -> dict[str, Any]:
+    """The statement in cells by their columns' headings; an empty one, or ``?``, says nothing."""
+    named = {column_of(heading): text.strip() for heading, text in cells.items() if heading}
+    said = {c: _cell(c, t) for c, t in named.items() if t not in ("", "?")}
+    if said.get("emb_dim", 0) % said.get("num_heads", 1):
+        raise UnsoundFileError(
+            "form.row_shape", **{n: str(said[n]) for n in ("num_heads", "emb_dim")}
+        )
+    names = {"impl": "implementation"}
+    return {
+        names.get(c, c): v
+        for c, v in said.items()
+        if c in (*SIZES, "impl", "causal", "device", "file")
+    }
+
+
+def _path(text: str) -> str:
+    """A path below the folder, with slashes."""
+    path = PurePosixPath(text.replace("\\", "/"))
+    if path.is_absolute() or not path.parts or any(part[0] == "." for part in path.parts):
+        raise UnsoundFileError("form.row_file", value=text[:200])
+    return str(path)
+
+
+def read_runs_csv(content: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The line and the statement of each row, with its ``file``; UnsoundFileError for a bad one."""
+    text = decoded(content, "cp950")
+    if "\0" in text:
+        raise UnsoundFileError("form.csv", reason="it contains a NUL character")
+    lines = text.splitlines()
+    delimiter = max(",;\t", key=lines[0].count) if lines else ","
+    table = csv.DictReader(lines, delimiter=delimiter, restkey="", restval=None)
+    columns = [column_of(name) for name in table.fieldnames or ()]
+    if {"record", "sha256"} <= {*columns}:  # the pipeline's own table of runs
+        return
+    if "file" not in columns or len(columns) < 2:
+        raise UnsoundFileError("form.csv_lacking", columns="file")
+    if twice := {name for name in columns if name and columns.count(name) > 1}:
+        raise UnsoundFileError("form.csv_twice", columns=", ".join(twice)[:200])
+    for row in table:
+        try:
+            if "" in row or None in row.values():
+                raise UnsoundFileError("form.row_fields")
+            if said := said_in_cells(row):
+                yield table.line_num, {**said, "file": _path(said.get("file", ""))}
+        except UnsoundFileError as problem:
+            raise UnsoundFileError(
+                problem.code, line=str(table.line_num), **problem.params
+            ) from None
+
+
+# A name
+
+
+_SIZES = {
+    **dict.fromkeys(("bs", "batch", "batchsize"), "batch_size"),
+    **dict.fromkeys(("sl", "seq", "seqlen", "sequence", "seqlength"), "seq_len"),
+    **dict.fromkeys(("nh", "head", "heads", "numheads"), "num_heads"),
+    **dict.fromkeys(("ed", "emb", "embdim", "embedding"), "emb_dim"),
+}
+_LETTERS = {"b": "batch_size", "n": "seq_len", "s": "seq_len", "h": "num_heads", "e": "emb_dim"}
+_MASKS = {"causal": True, "full": False, "noncausal": False, "nocausal": False}
+_TWO_WORDS = re.compile(
+    r"(batch|num|seq|emb|flash)[^a-z0-9]+(size|heads|len(?:gth)?|dim|att(?:entio)?n)(?![a-z])"
+)
+
+
+def _said_in_part(part: str, is_file: bool) -> tuple[dict[str, set[Any]], list[int], set[str]]:
+    """The values of each attribute in a part of a path; its other numbers; sizes without one."""
+    text = _TWO_WORDS.sub(r"\1\2", re.sub("([a-z])([A-Z])", r"\1_\2", part).lower())
+    words = re.findall("([a-z]+)[^a-z0-9]*([0-9]*)", text)
+    values: dict[str, set[Any]] = {}
+    letters: dict[str, set[Any]] = {}
+    bare, numbers = set[str](), Counter(re.findall("[0-9]+", part))
+    for i, (word, number) in enumerate(words):
+        kind, size = _SIZES.get(word), int(number or 0) if len(number) <= 8 else 0
+        if who := IMPLEMENTATIONS.get(word + number) or IMPLEMENTATIONS.get(word):
+            values.setdefault("implementation", set()).add(who)
+            numbers[number] -= word + number in IMPLEMENTATIONS
+        elif kind and not number:
+            bare.add(kind)
+        elif size and (kind or word in _LETTERS):
+            (values if kind else letters).setdefault(kind or _LETTERS[word], set()).add(size)
+            numbers[number] -= 1
+        elif word in _MASKS and number in ("", "0", "1"):
+            numbers[number] -= 1
+            near = {w for w, _ in words[max(i - 1, 0) : i]} & {"no", "non", "not", "without"}
+            after = number or next((w + n for w, n in words[i + 1 : i + 2]), "")
+            is_on = _MASKS[word] and not near and CAUSAL.get(after, True)
+            if is_file:  # a folder named causal is the experiment, which has both masks
+                values.setdefault("causal", set()).add(is_on)
+    left = [int(number) for number in numbers.elements() if number and len(number) <= 8]
+    return ({**letters, **values} if len(letters) >= 3 else values), left, bare
+
+
+def said_in_name(path: str) -> dict[str, Any]:
+    """What a file's name seems to say and, where it is silent, its folders': hints, no more.
+
+    Single letters count only if three of the four are there, and a number by itself only if the
+    path names just one parameter without one (``seq_len/128.json``). Two values count as none.
+    """
+    said: dict[str, Any] = {}
+    parts = [
+        _said_in_part(re.sub(r"\.json\Z", "", part, flags=re.IGNORECASE), is_file=depth == 0)
+        for depth, part in enumerate(reversed(PurePosixPath(path).parts))
+    ]
+    for values, _, _ in parts:
+        for name, those in values.items():
+            said.setdefault(name, those.pop() if len(those) == 1 else None)
+    bare = {name for *_, names in parts for name in names} - said.keys()
+    if parts and len(bare) == len(parts[0][1]) == 1 and parts[0][1][0]:
+        said[bare.pop()] = parts[0][1][0]
+    return {name: value for name, value in said.items() if value is not None}
