@@ -1,4 +1,4 @@
-"""A report checked against its own data: rebuilt from its attachments, and compared byte by byte.
+"""A report checked against its own data: rebuilt from its attachments, and compared with that.
 
 This proves that a report and its data belong together, not where the data came from. So the data
 are checked as a submission's are, which is a second answer.
@@ -6,34 +6,32 @@ are checked as a submission's are, which is a second answer.
 
 from __future__ import annotations
 
-import csv
 import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from flashlab.course.results import agree
 from flashlab.files import open_atomically, read_json
-from flashlab.report.attached import CEILINGS, AttachmentError, parsed, read_config
-from flashlab.report.rebuild import other_software, rebuild, stated_software
+from flashlab.report.attached import CEILINGS, CONFIG, attachment, parsed
+from flashlab.report.rebuild import other_software, rebuild
 from flashlab_grading.apart import Apart, LimitError
 from flashlab_grading.causes import cause_sentence, causes_of
 from flashlab_grading.grade import check_alone
 from flashlab_grading.model import Submission
+from flashlab_grading.pdf_objects import differences
 from flashlab_grading.report_pdf import (
     UnsoundPdfError,
     attachments_of,
     first_difference,
-    page_differences,
+    one_message,
+    page_text,
     read_pdf,
 )
 from flashlab_grading.shown import escaped
 from flashlab_grading.submissions import read_report
-
-RELEASES = Path(__file__).parents[2] / "data" / "releases.csv"
-"""Version, commit and digest of the code of each release that states its software."""
 
 MAX_SECONDS = 900.0
 """Longest time for one report."""
@@ -45,43 +43,20 @@ BELONG, DIFFER, OTHER_SOFTWARE, OTHER_BYTES = 0, 1, 3, 4
 """Exit statuses; 2 is that of a wrong command line."""
 
 
-@contextmanager
-def _one_message(what: str) -> Iterator[None]:
-    """UnsoundPdfError in place of whatever data that somebody has altered makes a stage raise."""
-    try:
-        yield
-    except (UnsoundPdfError, ModuleNotFoundError):  # a missing library is no fault of the data
-        raise
-    except AttachmentError as error:
-        raise UnsoundPdfError(str(error)) from error
-    except Exception as error:
-        raise UnsoundPdfError(f"{what}: {type(error).__name__}: {str(error)[:300]}") from error
-
-
-def _attachment_differences(found: Mapping[str, bytes], made: Mapping[str, bytes]) -> Iterator[str]:
-    """The attachments that the records do not give, each with the first line that differs."""
-    for name in sorted(found.keys() | made.keys()):
-        if name not in made:
-            yield f"{name} is attached but is not part of a report's data"
-        elif name not in found:
-            yield f"{name} is not attached"
-        elif found[name] != made[name]:
-            lines = (own[name].decode(errors="replace").split("\n") for own in (found, made))
-            number, says, gives = first_difference(*lines) or (0, "other bytes", "others")
-            yield f"{name}: line {number}: {says} … but the records give {gives}"
-
-
-def _remedy(attachments: Mapping[str, bytes], other: Sequence[str]) -> str | None:
-    """The way to the software that a report states; None if it is this, or no release had it."""
-    stated = stated_software(attachments)
-    if not stated or not other:
-        return None
-    if not {"code", "flashlab"} & set(other):
-        return "install these versions"
-    with RELEASES.open(encoding="utf-8", newline="") as file:
-        commits = {row["code"]: row["commit"] for row in csv.DictReader(file)}
-    commit = commits.get(stated["code"])
-    return f"check out {commit}, install its requirements" if commit else None
+def _explained(found: Sequence[tuple[str, str]], content: bytes, made: bytes) -> Iterator[str]:
+    """The differences; of the first page and of each attached file with a line that differs."""
+    files = [attachments_of(pdf) for pdf in (content, made)]
+    pages = [part for part, _ in found if part.startswith("page ")]
+    for part, said in found:
+        kind, _, name = part.partition(" ")
+        texts: list[list[str]] = [[], []]
+        if part in pages[:1]:
+            texts = [page_text(pdf, int(name)) for pdf in (content, made)]
+        elif kind == "attachment" and all(name in file for file in files):
+            texts = [file[name].decode(errors="replace").split("\n") for file in files]
+        line = first_difference(*texts)
+        words = line and f": line {line[0]}: it says “{line[1]}”, and its data give “{line[2]}”"
+        yield f"{part}: {said}{words or ''}"
 
 
 Compared = tuple[int, str, Sequence[str], bytes]
@@ -90,33 +65,37 @@ Compared = tuple[int, str, Sequence[str], bytes]
 
 def _compare(content: bytes, attachments: Mapping[str, bytes]) -> Compared:
     """A report compared with that which its attachments give; UnsoundPdfError if they give none."""
-    with (
-        tempfile.TemporaryDirectory(prefix="flashlab-") as folder,
-        _one_message("the report cannot be rebuilt from its data"),
-    ):
-        made = rebuild(attachments, Path(folder))
+    with one_message("what rendered the report cannot be read"):
+        other = other_software(attachments)
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="flashlab-") as folder,
+            one_message("the report cannot be rebuilt from its data"),
+        ):
+            made = rebuild(attachments, Path(folder))
+    except UnsoundPdfError:
+        if not other:  # else what it states may render it all the same
+            raise
+        made = b""
     if made == content:
         return BELONG, "consistent: its data give this file, byte for byte", (), b""
-    with _one_message("the report cannot be compared with its data"):
-        other = other_software(attachments)
-        found = list(_attachment_differences(attachments, attachments_of(made)))
-        found += page_differences(content, made)
-        remedy = _remedy(attachments, other)
-    versions = f"versions of {', '.join(other)}"
-    if remedy:
-        said = f"not verified here: it was rendered by other {versions}; {remedy}, and verify it so"
-        return OTHER_SOFTWARE, said, found, made
-    if not found:
-        said = "not our file: its pages and attachments are those that its data give, but scripts "
-        said += "and all else that pages do not show may differ; keep the rebuilt one"
-        return OTHER_BYTES, said, found, made
-    said = "inconsistent: it is not the report that its data give"
     if other:
-        said += f", and modified or unreleased {versions} rendered it, which vouch for nothing"
-    return DIFFER, said, found, made
+        said = f"not verified here: it states other software: {', '.join(other)}; verify it by that"
+        return OTHER_SOFTWARE, said, (), made
+    found = differences(content, made)
+    if not found:
+        said = "saved by another program: its data give all that it shows; keep the rebuilt one"
+        return OTHER_BYTES, said, (), made
+    said = "inconsistent: it is not the report that its data give"
+    return DIFFER, said, list(_explained(found, content, made)), made
 
 
 # The second answer
+
+
+def _config(attachments: Mapping[str, bytes]) -> Any:
+    """The attached configuration, which other software may have written."""
+    return parsed(attachment(attachments, CONFIG), CONFIG)
 
 
 def _ceiling_lines(attachments: Mapping[str, bytes]) -> Iterator[str]:
@@ -139,7 +118,7 @@ def _ceiling_lines(attachments: Mapping[str, bytes]) -> Iterator[str]:
 
 def check_data(submission: Submission, attachments: Mapping[str, bytes]) -> tuple[bool, list[str]]:
     """False if grading's own checks fail any of the attached records, and the lines to print."""
-    if read_config(attachments)["benchmark"] != "attention":
+    if _config(attachments).get("benchmark", "attention") != "attention":
         return True, ["data: not checked, because grading knows the records of attention alone"]
     lines = [line for line in check_alone(submission).lines if line.check != "coverage"]
     faults = [
@@ -154,7 +133,7 @@ def check_data(submission: Submission, attachments: Mapping[str, bytes]) -> tupl
 
 def _unverified(attachments: Mapping[str, bytes]) -> str:
     """The names of texts that the author wrote: name, titles, remarks and their images."""
-    author = [f"author.{key}" for key in read_config(attachments).get("author", {})]
+    author = [f"author.{key}" for key in _config(attachments).get("author", {})]
     remarks = [name for name in sorted(attachments) if name.startswith("remark-")]
     return escaped(", ".join([*author, "the experiments' titles", *remarks]))
 
@@ -178,14 +157,15 @@ def verified(pdf: Path) -> tuple[int, list[str]]:
         status, verdict, differences, made = _compare(content, attachments)
     except UnsoundPdfError as error:
         raise UnsoundPdfError(f"{pdf}: {error}") from error
-    with _one_message("the report's data cannot be checked"):
+    with one_message("the report's data cannot be checked"):
         is_plausible, lines = check_data(read_report(content), attachments)
+        unverified = _unverified(attachments)
     lines += [f"difference: {escaped(text)}" for text in differences[:SHOWN]]
     if len(differences) > SHOWN:
         lines.append(f"and {len(differences) - SHOWN} more differences")
     if made:
         lines.append(_keep(made, pdf))
-    lines.append(f"the author's own, not verified: {_unverified(attachments)}")
+    lines.append(f"the author's own, not verified: {unverified}")
     doubt = "" if is_plausible else "; but no measurement gives its data"
     lines.append(f"verdict: {escaped(verdict)}{doubt}")
     lines.append("Only the report and its own data are compared: invented data agree, too.")

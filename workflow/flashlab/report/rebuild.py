@@ -145,14 +145,15 @@ def _run_stages(
 
 def stated_software(attachments: Mapping[str, bytes]) -> Mapping[str, Any] | None:
     """The software that the manifest says rendered the report; None where it does not say so."""
-    manifest = parsed(attachment(attachments, MANIFEST), MANIFEST)
+    manifest = parsed(attachments.get(MANIFEST, b"null"), MANIFEST)
     stated = manifest.get("software") if isinstance(manifest, dict) else None
     return stated if is_software(stated) else None
 
 
 def other_software(attachments: Mapping[str, bytes]) -> list[str]:
-    """The names of stated software that differs from that here, such as ``weasyprint``."""
-    return differing_parts(stated_software(attachments))
+    """What the report states of its software that differs from that here (`differing_parts`)."""
+    stated = stated_software(attachments)
+    return differing_parts(stated) if stated else []
 
 
 def rebuild(attachments: Mapping[str, bytes], folder: Path) -> bytes:
@@ -163,11 +164,10 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> bytes:
             together.
     """
     config = read_config(attachments)
-    rendered_by = stated_software(attachments) if MANIFEST in attachments else None
     given = Given(
         read_remarks(attachments, config),
         attachment(attachments, RECORDS),
-        rendered_by or software(),
+        stated_software(attachments) or software(),
     )
     dataset, benchmark = config["dataset"], find_benchmark(config["benchmark"])
     records, results = read_records(attachments), results_of(dataset, benchmark)

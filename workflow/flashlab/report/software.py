@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 from typing import Any, TypeGuard
@@ -74,20 +75,20 @@ def software() -> dict[str, Any]:
     }
 
 
-def differing_parts(stated: Any) -> list[str]:
-    """The names in `software` that are stated to differ from here, such as ``weasyprint``.
+def differing_parts(stated: Mapping[str, Any]) -> list[str]:
+    """What is stated in the form of `software`, and differs here: ``weasyprint 66.0 (here 67.0)``.
 
-    ``flashlab`` where nothing is stated, or in another form.
+    Of digests the first digits.
     """
-    here = software()
-    if not is_software(stated):
-        return ["flashlab"]
-    differing = [key for key in ("flashlab", "code") if stated[key] != here[key]]
-    for key in ("fonts", "libraries"):
-        own, theirs = here[key], stated[key]
-        names = sorted(own.keys() | theirs.keys())
-        differing += [name for name in names if own.get(name) != theirs.get(name)]
-    return differing
+    theirs, here = (
+        {**of["fonts"], **of["libraries"], "flashlab": of["flashlab"], "code": of["code"]}
+        for of in (stated, software())
+    )
+    return [
+        f"{name} {theirs.get(name, 'missing')[:12]} (here {here.get(name, 'missing')[:12]})"
+        for name in sorted(theirs.keys() | here.keys())
+        if theirs.get(name) != here.get(name)
+    ]
 
 
 def is_software(stated: Any) -> TypeGuard[dict[str, Any]]:
