@@ -9,7 +9,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -98,12 +98,13 @@ def attachments_of(content: bytes) -> dict[str, bytes]:
 
 
 def page_text(content: bytes, number: int) -> list[str]:
-    """The lines of a page, from 1, as PDFium reads them."""
+    """The lines of a page, from 1, as PDFium reads them; none where it is no page to PDFium."""
     import pypdfium2
 
-    with one_message("its text cannot be read"):
+    with suppress(pypdfium2.PdfiumError):
         page = pypdfium2.PdfDocument(content)[number - 1]
         return str(page.get_textpage().get_text_range()).splitlines()
+    return []
 
 
 def first_difference(found: Sequence[str], made: Sequence[str]) -> tuple[int, str, str] | None:

@@ -1,0 +1,169 @@
+"""Two PDFs compared as graphs: all that a reader can reach from the trailer, side by side.
+
+Object numbers, cross-references, object streams, compression, /ID and what `OF_WRITER` names may
+differ, as in a file that another program has saved. The file that is checked is not trusted: it is
+walked only as far as the one that its data give.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+from xml.etree import ElementTree
+
+import pikepdf
+import pypdfium2
+from pikepdf import Array, Dictionary, Name, Pdf, Stream, String
+
+from flashlab_grading.report_pdf import UnsoundPdfError, leaves, one_message
+
+MAX_STREAM, MAX_ROW, MAX_XMP = 2**26, 2**20, 2**15
+"""Most bytes of a stream, of a row of a picture, and of XMP that is read."""
+ROUNDING = Decimal(2) ** -22
+"""Largest relative difference of equal reals, which some programs keep as single precision."""
+PACKED = (None, Name.FlateDecode, Array([Name.FlateDecode]))
+"""The filters that are undone; what is packed otherwise must have the same bytes as it is."""
+PACKING, OF_WRITER = {"/Length", "/Filter", "/DecodeParms"}, {"/ModDate", "/Producer"}
+XMP, INFO = ("the document", "/Metadata"), ("the document", "/Info")
+XMP_WRAPPING = rb'^<\?xpacket begin="[^"]{0,3}" id="\w+"\?>\s*|\s*<\?xpacket end="[rw]"\?>\s*$'
+MEANINGS = {
+    **{"/Contents": "its text or drawing", "/Annots": "a link, note or form field"},
+    **{"/XObject": "a figure", "/ToUnicode": "the text that is copied", "/EF": "its content"},
+    **{"/Outlines": "the bookmarks", "/OCProperties": "the layers", "/AA": "an action"},
+    **{"/StructTreeRoot": "what screen readers say", "/UserUnit": "its size"},
+}
+"""What a key means for a reader, where its name does not say it."""
+
+Place = tuple[str, ...]
+"""A part, such as ``page 3``, and the keys and positions that lead to what is within."""
+
+
+def _content(stream: Any, place: Place) -> tuple[str, bytes]:
+    """How the bytes of a stream still are packed, and the bytes."""
+    is_open = stream.get("/Filter") in PACKED
+    data = bytes(stream.read_bytes() if is_open else stream.read_raw_bytes())
+    is_xmp = place == XMP and len(data) < MAX_XMP and b"<!" not in data  # no entities of its own
+    if is_xmp and data.startswith((b"<?xpacket", b"<x:xmpmeta")):
+        data = ElementTree.canonicalize(re.sub(XMP_WRAPPING, b"", data).decode()).encode()
+    return "" if is_open else f"{stream.Filter!r} {stream.get('/DecodeParms')!r}", data
+
+
+def _parts(pdf: Pdf) -> dict[Place, Any]:
+    """The pages, attachments and other parts."""
+    root: Any = pdf.Root
+    attached = leaves(root.get("/Names", {}).get("/EmbeddedFiles", {}), "/Names")
+    return {
+        ("the list of pages",): root.Pages,
+        **{(f"page {i}",): page for i, (_, page) in enumerate(leaves(root.Pages, ""), start=1)},
+        **{(f"attachment {name}",): file for name, file in attached},
+        **{("the document", key): root[key] for key in root if key != "/Pages"},
+        INFO: pdf.trailer.get("/Info", Dictionary()),
+    }
+
+
+def _walk(place: Place, part: Any, reached: dict[Any, Place]) -> Iterator[tuple[Place, Any]]:
+    """The place and value of all within a part, by depth and in order.
+
+    Of what is reached again the value is the place where it was reached first, so circles end.
+    """
+    waiting = [(place, part)]
+    while waiting:
+        place, value = waiting.pop()
+        if not isinstance(value, Array | Dictionary | Stream):
+            is_text = isinstance(value, String)
+            plain = value if type(value) in (int, Decimal) else str(value)
+            yield place, f"“{value}”\0{bytes(value).hex()}" if is_text else plain
+        elif value.is_indirect and (first := reached.setdefault(value.objgen, place)) != place:
+            yield place, " ".join(first)
+        elif isinstance(value, Array):
+            yield place, f"a list of {len(value)}"
+            entries = [((*place, f"{i:07}"), entry) for i, entry in enumerate(value, start=1)]
+            waiting += reversed(entries)
+        else:
+            is_stream = isinstance(value, Stream)
+            yield place, "a stream" if is_stream else "a dictionary"
+            if is_stream:
+                yield place, _content(value, place)
+            leave = PACKING if is_stream else OF_WRITER if place == INFO else set()
+            keys = sorted(set(value.keys()) - leave, reverse=True)
+            waiting += [((*place, key), value[key]) for key in keys]
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if Decimal in (type(one), type(other)) and not {type(one), type(other)} - {int, Decimal}:
+        return bool(abs(one - other) <= ROUNDING * max(abs(one), abs(other)))
+    return bool(one == other)
+
+
+def _compared(found: Pdf, made: Pdf) -> Iterator[tuple[str, str]]:
+    """Each part that differs, and how: what differs first in it."""
+    parts = [_parts(pdf) for pdf in (found, made)]
+    reached: list[dict[Any, Place]] = [{}, {}]
+    for known, own in zip(reached, parts, strict=True):  # none is taken for a part of another
+        for place, part in own.items():
+            if isinstance(part, Array | Dictionary | Stream) and part.is_indirect:
+                known.setdefault(part.objgen, place)
+    for start in {**parts[1], **parts[0]}:
+        walks = [
+            _walk(start, own[start], known) if start in own else iter(())
+            for known, own in zip(reached, parts, strict=True)
+        ]
+        for (place, one), (at, other) in itertools.zip_longest(*walks, fillvalue=(("~",), "")):
+            if place != at:
+                said = "it is added" if place < at else "it is missing"
+            elif _is_same(one, other):
+                continue
+            elif isinstance(one, tuple):
+                said = "its bytes differ"
+            else:
+                says, gives = (str(value).partition("\0")[0][:80] for value in (one, other))
+                said = f"it is {says}, and the data give {gives}"
+            keys = min(place, at)[1:]
+            words = dict.fromkeys(MEANINGS[key] for key in keys if key in MEANINGS)
+            shown = " ".join(key.lstrip("/0") for key in keys[:2] + keys[2:][-4:])
+            yield start[0], ", ".join([*words, said]) + (f" ({shown})" if shown else "")
+            break
+
+
+def _differences(found: bytes, made: bytes) -> list[tuple[str, str]]:
+    pikepdf.settings.set_qpdf_limits(  # for the whole process
+        flate_max_memory=MAX_STREAM, png_max_memory=MAX_ROW, tiff_max_memory=MAX_ROW
+    )
+    files = [
+        pikepdf.open(io.BytesIO(content), suppress_warnings=True, attempt_recovery=False)
+        for content in (found, made)
+    ]
+    if any(file.is_encrypted for file in files):
+        raise UnsoundPdfError("it is encrypted")
+    for packed in (x for x in files[0].objects if isinstance(x, Stream)):
+        if packed.get("/Type") == Name.ObjStm:
+            numbers = packed.read_bytes()[: int(packed.First)].split()[::2]
+            if len(numbers) != len(set(numbers)):  # programs take the first, or the last
+                raise UnsoundPdfError("it has an object twice")
+    said = list(_compared(*files))
+    if warnings := [str(text) for file in files for text in file.get_warnings()]:
+        raise pikepdf.PdfError(warnings[0])
+    return said
+
+
+def differences(found: bytes, made: bytes) -> list[tuple[str, str]]:
+    """The parts of a report's PDF that differ from the one that its data give, each with how.
+
+    By qpdf; if none does, as PDFium reads and writes it: a file can be made that shows a page in
+    readers and another one to qpdf. UnsoundPdfError for one that is encrypted, damaged, or larger
+    than any report. To be called in a process with bounds on memory and time.
+    """
+    with one_message("it cannot be read as a PDF"):
+        if said := _differences(found, made):
+            return said
+        written = io.BytesIO()
+        pypdfium2.PdfDocument(found).save(written, flags=pypdfium2.raw.FPDF_NO_INCREMENTAL)
+        # PDFium writes packed XMP as it is, but without its filter; qpdf's has been compared.
+        of_xmp = ("the document", "(Metadata)")
+        again = _differences(written.getvalue(), made)
+        again = [(part, text) for part, text in again if (part, text[-10:]) != of_xmp]
+        return [(part, f"as other programs read it, {text}") for part, text in again]
