@@ -26,6 +26,7 @@ from flashlab.benchmarks.model import Benchmark, Metric, UnknownNameError
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json, write_json
 from flashlab.runs import Run
+from flashlab.untrusted import UnsoundFileError, read_file
 
 if TYPE_CHECKING:
     import jsonschema
@@ -325,11 +326,9 @@ def read_record(path: Path, expected: Run | None = None, sha256: str | None = No
     """
     whose = f" of {expected}" if expected else ""
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise RecordError(
-            f"{path}: the record{whose} cannot be read ({error.strerror}); {REMEDY}"
-        ) from error
+        content = read_file(path)
+    except UnsoundFileError as error:
+        raise RecordError(f"{path}: the record{whose}: {error} {REMEDY}") from error
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
         raise RecordError(
             f"{path}: the file differs from its dataset's manifest (sha256). "

@@ -17,6 +17,7 @@ from markdown_it.token import Token
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from flashlab.pictures import SUFFIXES, Picture, PictureError, picture_of, suffix_of
+from flashlab.untrusted import UnsoundFileError, read_file
 
 
 class RemarkError(Exception):
@@ -180,18 +181,20 @@ def read_remarks(config: Mapping[str, Any]) -> list[Remark]:
         def picture(address: str, remark: Path = path) -> Picture:
             image = _contained(address, remark, Path.cwd())
             try:
-                return picture_of(image.read_bytes())
-            except OSError as error:
-                raise PictureError(f"it cannot be read: {error.strerror}") from error
+                return picture_of(read_file(image))
+            except UnsoundFileError as error:
+                raise PictureError(str(error)) from error
 
         if not path.is_file():
             problems.append(f"config: remarks.{experiment}.{language}: there is no file {path}")
             continue
         try:
-            content = path.read_bytes()
+            content = read_file(path)
             remarks.append(remark_of(experiment, language, str(path), content, picture))
         except RemarkError as error:
             problems.append(str(error))
+        except UnsoundFileError as error:
+            problems.append(f"{path}: {error}")
     if problems:
         raise RemarkError("The remarks cannot be shown:\n  " + "\n  ".join(problems))
     return remarks

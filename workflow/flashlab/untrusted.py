@@ -20,6 +20,9 @@ from typing import Any, NoReturn
 MAX_FILE_BYTES = 4 * 1024**2
 """Largest file that is read; a record with all its samples takes about 0.15 MiB."""
 
+MAX_READ_BYTES = 2**26
+"""Largest file that is read where one of the user's own may be large, such as a record."""
+
 MAX_JSON_DEPTH = 16
 MAX_DIGITS = 40
 """Most characters of a number; the shortest text of a double has 24 at most."""
@@ -99,6 +102,14 @@ def read_bounded(name: str, folder: int | None = None, most: int = MAX_FILE_BYTE
         if changed or len(content) != before.st_size:
             raise UnsoundFileError("form.changed")
         return bytes(content)
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of the regular file that a path leads to, also by links.
+
+    UnsoundFileError as of `read_bounded`, with `MAX_READ_BYTES`.
+    """
+    return read_bounded(os.path.realpath(path), most=MAX_READ_BYTES)
 
 
 def read_within(folder: Path, path: str) -> bytes:

@@ -17,11 +17,10 @@ from flashlab.benchmarks.implementations import find_implementations
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.revisions import RevisionError, find_commit, unpack_folder
-from flashlab.files import read_json
 from flashlab.plan.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names
 from flashlab.plan.plan_files import planned_records, process_files, results_of
 from flashlab.plan.source import BUNDLED, DATA, LOCAL
-from flashlab.records import Record, RecordError, parse_record, read_record
+from flashlab.records import Record, RecordError, read_record
 from flashlab.runs import Run
 
 Records = Mapping[Run, Sequence[Record]]
@@ -105,8 +104,8 @@ def read_records(folder: Path) -> Iterator[tuple[Path, Record]]:
     """The records of runs in a folder, without those of counters and files that are no records."""
     for path in sorted(folder.glob("*.json")):
         try:
-            record = parse_record(read_json(path), str(path))
-        except (RecordError, ValueError):
+            record = read_record(path)
+        except RecordError:
             continue
         if not record.has_counters:
             yield path, record

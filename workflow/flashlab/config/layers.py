@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,13 @@ from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
 from flashlab.benchmarks.settings import EACH
 from flashlab.config.messages import KeyPath, key_text, mistyped, nearest, shown
 from flashlab.config.parameters import superseded_parameters
+from flashlab.untrusted import UnsoundFileError, read_file
 
 BUILT_IN = Path(__file__).parents[3]
 """The folder of the configuration files whose experiments can be used where no layer has any."""
+
+MAX_SIZE = 10**6
+"""Most characters, keys and items of a text in YAML, with what its aliases stand for."""
 
 _QUOTE = "put text that holds : # * & ! or quotation marks in quotes, or check the indentation"
 
@@ -50,6 +55,15 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def _size(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
+    """The characters, keys and items of a node, those of an alias each time that it stands."""
+    if node not in known:
+        inner = node.value if isinstance(node, yaml.CollectionNode) else ()
+        pairs = chain.from_iterable(inner) if isinstance(node, yaml.MappingNode) else inner
+        known[node] = len(node.value) + sum(_size(each, known) for each in pairs)
+    return known[node]
+
+
 def _lines(node: yaml.Node | None, path: tuple[str, ...] = ()) -> Iterator[tuple[Any, int]]:
     """The line of each key and item below a node, by its path."""
     for i, item in enumerate(node.value if isinstance(node, yaml.CollectionNode) else ()):
@@ -68,6 +82,9 @@ def parse_yaml(content: str | bytes, origin: str) -> tuple[Any, dict[tuple[str, 
     try:
         loader = _StrictLoader(content if isinstance(content, str) else content.decode())
         node = loader.get_single_node()
+        if node and _size(node, {}) > MAX_SIZE:
+            message = f"with its aliases it has more than {MAX_SIZE:,} characters"
+            raise yaml.MarkedYAMLError(None, None, message, node.start_mark, "use fewer of them")
         return node and loader.construct_document(node), dict(_lines(node))
     except yaml.MarkedYAMLError as error:
         at, begun = error.problem_mark or error.context_mark, error.context_mark
@@ -114,9 +131,9 @@ def read_layer(file: Path) -> Layer:
         ConfigError: there is no such file, or it is not a mapping in YAML.
     """
     try:
-        keys, lines = parse_yaml(file.read_bytes(), str(file))
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
+        keys, lines = parse_yaml(read_file(file), str(file))
+    except UnsoundFileError as error:
+        raise ConfigError(f"{file}: {error}") from error
     if not isinstance(keys, dict):
         given = "nothing" if keys is None else shown(keys)
         raise ConfigError(f"{file}: must hold keys with values, such as device: cpu; found {given}")

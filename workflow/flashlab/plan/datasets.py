@@ -9,6 +9,8 @@ globbed.
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,12 +30,14 @@ from flashlab.records import (
     read_record,
 )
 from flashlab.runs import Run
+from flashlab.untrusted import UnsoundFileError, read_file
 
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 2
 CEILINGS = "ceilings.json"
 CONFIG_KEYS = ("baseline", "summary", "experiments")
-"""The keys of the configuration that a dataset keeps."""
+"""The keys of the configuration that a dataset keeps; none of them names a file."""
+NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 class DatasetError(Exception):
@@ -118,36 +122,57 @@ def read_recorded(data: Path, name: str, benchmark: Benchmark) -> Dataset:
     return read_dataset(folder)
 
 
+def _inside(folder: Path, file: str) -> Path:
+    """A file of a dataset; DatasetError for one that is not in its folder, also by links."""
+    if not Path(os.path.realpath(folder / file)).is_relative_to(os.path.realpath(folder)):
+        raise DatasetError(
+            f"{folder / MANIFEST}: file: {file} is not in the dataset's folder; put it there"
+        )
+    return folder / file
+
+
 def read_dataset(folder: Path) -> Dataset:
-    """Read ``folder/manifest.json``; DatasetError if it is missing or cannot be read."""
+    """Read ``folder/manifest.json``; DatasetError if it is missing or cannot be read.
+
+    It may come from a stranger, and names no files of the reader's.
+    """
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json.loads(read_file(path))
         if (version := manifest["version"]) != MANIFEST_VERSION:
             raise DatasetError(f"{path}: is {of_version(version, MANIFEST_VERSION)}")
         entries = tuple(
             Entry(
                 run_of(entry),
                 entry["protocol"],
-                folder / entry["file"],
+                _inside(folder, entry["file"]),
                 entry["sha256"],
                 entry.get("process", 0),
             )
             for entry in manifest["records"]
         )
-        ceilings = manifest["ceilings"]
+        if others := sorted(manifest["config"].keys() - {*CONFIG_KEYS, "languages"}):
+            raise DatasetError(
+                f"{path}: config: {others[0]}: a dataset says what was measured, and nothing of "
+                "the call; remove the key, and give it in a configuration of your own"
+            )
+        if not NAME.fullmatch(manifest["name"]):
+            raise DatasetError(f"{path}: name: must be letters, digits, - and _; correct it")
+        ceilings = manifest["ceilings"] and _inside(folder, manifest["ceilings"]["file"])
+        if ceilings:
+            read_file(ceilings)  # those who read it later take it as it is
         return Dataset(
             name=manifest["name"],
             device=manifest["device"],
             dtype=manifest["dtype"],
             protocol=manifest["protocol"],
             config=manifest["config"],
-            ceilings=folder / ceilings["file"] if ceilings else None,
+            ceilings=ceilings or None,
             entries=entries,
         )
-    except OSError as error:
-        raise DatasetError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except UnsoundFileError as error:
+        raise DatasetError(f"{path}: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DatasetError(f"{path}: not a manifest: {error!r}") from error
 
 

@@ -25,7 +25,6 @@ BUNDLED = Path(__file__).parents[3] / "data"
 """The recorded datasets of the project, also where the pipeline runs in a folder of its own."""
 
 LOCAL = "local"
-NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ def source_of(base: Layer, own: Sequence[Layer]) -> Source:
     notices: list[str] = []
     recorded: datasets.Dataset | None = None
     named = _last(layers, "dataset")
-    dataset = named if isinstance(named, str) and NAME.fullmatch(named) else LOCAL
+    dataset = named if isinstance(named, str) and datasets.NAME.fullmatch(named) else LOCAL
     if any("import" in layer.keys for layer in layers):
         if benchmark != DEFAULT:
             raise ConfigError(

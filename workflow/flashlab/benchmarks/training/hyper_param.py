@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flashlab.untrusted import UnsoundFileError, read_file
+
 SIZES = (
     *("n_layer", "n_head", "n_embd", "block_size", "batch_size"),
     "gradient_accumulation_steps",
@@ -37,9 +39,9 @@ class HyperParamError(ValueError):
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise HyperParamError(f"{path}: cannot be read: {error.strerror}") from error
+        document = json.loads(read_file(path))
+    except UnsoundFileError as error:
+        raise HyperParamError(f"{path}: {error}") from error
     except ValueError as error:
         raise HyperParamError(f"{path}: not JSON: {error}") from error
     if not isinstance(document, dict):
