@@ -242,13 +242,23 @@ def test_the_default_file_says_what_the_model_defaults_to() -> None:
 # Files and the command line
 
 
+LAUGHS = b"a: &a [x, x]\n" + b"".join(
+    b"%c: &%c {<<: {x: *%c}, y: *%c}\n" % (key, key, key - 1, key - 1)
+    for key in b"bcdefghijklmnopq"
+)
+"""Half a kilobyte whose aliases stand for a hundred thousand lists."""
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         (b"a: [", "line 1, column 5: "),
         ("author:\n  name: 王".encode() + b"\xff\n", "line 2, column 10: not UTF-8 text; save "),
         (b"[" * 5000, "lists or mappings are nested too deeply"),
-        (None, "cannot be read: No such file"),
+        (None, "It cannot be read: No such file"),
+        (LAUGHS, "line 1, column 1: with its aliases it has more than 1,000,000 characters; use"),
+        (b"a: &a " + b"x" * 9999 + b"\nb: [" + b"*a, " * 101 + b"]", "line 1, column 1: with"),
+        (b"a: &a [*a, *a]", "lists or mappings are nested too deeply, or within themselves"),
     ],
 )
 def test_a_file_that_holds_no_keys_is_named(

@@ -198,6 +198,44 @@ def test_each_benchmark_has_a_folder_of_its_own_in_a_dataset(
         read_recorded(tmp_path / "data", "mine", other)
 
 
+STRANGE: dict[str, tuple[str, Any]] = {
+    "config: remarks: is no key of a dataset": (
+        "config",
+        {"remarks": {"aa": {"en": "/etc/passwd"}}},
+    ),
+    "config: import: is no key": ("config", {"import": "/home", "experiments": []}),
+    "config: hyper_param: is no key": ("config", {"hyper_param": "/home/x.json"}),
+    "name: must be letters": ("name", "../../home"),
+    "file: /etc/passwd is outside": ("ceilings", {"file": "/etc/passwd"}),
+    "file: ../ceilings.json is outside": ("ceilings", {"file": "../ceilings.json"}),
+    "file: zero.json is outside": ("ceilings", {"file": "zero.json"}),
+    "The file has 1099511627776 bytes": ("ceilings", {"file": "huge.json"}),
+}
+
+
+@pytest.mark.parametrize("expected", STRANGE)
+def test_a_strangers_dataset_names_no_file_of_the_readers_and_is_read_within_bounds(
+    expected: str, frozen: Frozen, run: Run
+) -> None:
+    folder = frozen(record_of(run))
+    (folder / "zero.json").symlink_to("/dev/zero")
+    with (folder / "huge.json").open("wb") as file:
+        file.truncate(2**40)  # takes no room on the disk
+    path, (key, value) = folder / "manifest.json", STRANGE[expected]
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({**manifest, key: value}))
+    with pytest.raises(DatasetError) as caught:
+        read_dataset(folder)
+    assert f"manifest.json: {expected}" in str(caught.value)
+    path.write_text(json.dumps({**manifest, "config": {"languages": ["en"], "experiments": []}}))
+    assert read_dataset(folder).config["languages"] == ["en"]
+    for file in ("/etc/passwd", "../ceilings.json", "zero.json"):
+        entry = {**manifest["records"][0], "file": file}
+        path.write_text(json.dumps({**manifest, "records": [entry]}))
+        with pytest.raises(DatasetError, match=f"file: {file} is outside"):
+            read_dataset(folder)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"records": [3]}', '{"records": 3}'])
 def test_what_is_no_manifest_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_text(text)

@@ -175,6 +175,16 @@ def test_a_reader_refuses_a_time_that_is_not_a_number(
         read_record(tmp_path / "r.json", run)
 
 
+def test_a_record_without_an_end_is_refused(tmp_path: Path, run: Run) -> None:
+    endless, huge = tmp_path / "endless.json", tmp_path / "huge.json"
+    endless.symlink_to("/dev/zero")
+    with huge.open("wb") as file:
+        file.truncate(2**40)
+    for path, why in ((endless, "not a regular file"), (huge, "has 1099511627776 bytes")):
+        with pytest.raises(RecordError, match=rf"{path.name}: the record of Flash2 .*{why}"):
+            read_record(path, run)
+
+
 def test_a_missing_record_is_an_error_that_names_the_run(tmp_path: Path, run: Run) -> None:
     with pytest.raises(RecordError, match="Flash2 B2 N64"):
         read_record(tmp_path / "nowhere.json", run)

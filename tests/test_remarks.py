@@ -58,6 +58,8 @@ def test_everything_that_cannot_be_shown_is_one_message(folder: Path) -> None:
     folder.joinpath("remarks/link.png").symlink_to(folder.parent / "outside.png")
     folder.joinpath("remarks/broken.jpg").write_bytes(b"\xff\xd8\xff broken")
     folder.joinpath("remarks/large.png").write_bytes(b"\0" * (MAX_BYTES + 1))
+    with folder.joinpath("remarks/huge.png").open("wb") as file:
+        file.truncate(2**40)
     folder.joinpath("remarks/folder.png").mkdir()
     folder.joinpath("remarks/a.gif").write_bytes(b"GIF89a")
     addresses = {
@@ -67,6 +69,7 @@ def test_everything_that_cannot_be_shown_is_one_message(folder: Path) -> None:
         str(folder.parent / "outside.png"): "outside the project's folder",
         "broken.jpg": "it is neither PNG nor JPEG",
         "large.png": "5.0 MiB, and the most is 5 MiB; scale it down",
+        "huge.png": "The file has 1099511627776 bytes; the limit is 67108864",
         "folder.png": "is not a file",
         "a.gif": "only .png, .jpg, .jpeg can be shown",
         "https://example.org/a.png": "it is no file beside the remark",
@@ -94,6 +97,14 @@ def test_a_remark_in_another_encoding_is_named_with_the_line(folder: Path) -> No
 def test_a_byte_order_mark_is_no_text(folder: Path) -> None:
     (found,) = read_remarks(remark(b"\xef\xbb\xbf# Heading"))
     assert found.text == "# Heading"
+
+
+def test_a_remark_without_an_end_is_named(folder: Path) -> None:
+    config = remark("")
+    with folder.joinpath("remarks/seq_len.en.md").open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(RemarkError, match=r"remarks/seq_len\.en\.md: The file has 1099511627776"):
+        read_remarks(config)
 
 
 def test_a_remark_that_is_missing_is_named(folder: Path) -> None:

@@ -17,11 +17,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
-MAX_FILE_BYTES = 4 * 1024**2
-"""Largest file that is read; a record with all its samples takes about 0.15 MiB."""
-
-MAX_READ_BYTES = 2**26
-"""Largest file that is read where one of the user's own may be large, such as a record."""
+MAX_FILE_BYTES, MAX_READ_BYTES = 4 * 1024**2, 64 * 1024**2
+"""Largest file of a submission (a record with all samples takes about 0.15 MiB); of any other."""
 
 MAX_JSON_DEPTH = 16
 MAX_DIGITS = 40
@@ -105,10 +102,7 @@ def read_bounded(name: str, folder: int | None = None, most: int = MAX_FILE_BYTE
 
 
 def read_file(path: Path) -> bytes:
-    """The bytes of the regular file that a path leads to, also by links.
-
-    UnsoundFileError as of `read_bounded`, with `MAX_READ_BYTES`.
-    """
+    """The bytes of the regular file that a path leads to, also by links; as `read_bounded`."""
     return read_bounded(os.path.realpath(path), most=MAX_READ_BYTES)
 
 

@@ -125,9 +125,7 @@ def read_recorded(data: Path, name: str, benchmark: Benchmark) -> Dataset:
 def _inside(folder: Path, file: str) -> Path:
     """A file of a dataset; DatasetError for one that is not in its folder, also by links."""
     if not Path(os.path.realpath(folder / file)).is_relative_to(os.path.realpath(folder)):
-        raise DatasetError(
-            f"{folder / MANIFEST}: file: {file} is not in the dataset's folder; put it there"
-        )
+        raise DatasetError(f"{folder / MANIFEST}: file: {file} is outside {folder}; put it there")
     return folder / file
 
 
@@ -152,10 +150,8 @@ def read_dataset(folder: Path) -> Dataset:
             for entry in manifest["records"]
         )
         if others := sorted(manifest["config"].keys() - {*CONFIG_KEYS, "languages"}):
-            raise DatasetError(
-                f"{path}: config: {others[0]}: a dataset says what was measured, and nothing of "
-                "the call; remove the key, and give it in a configuration of your own"
-            )
+            said = f"{path}: config: {others[0]}: is no key of a dataset; remove it there"
+            raise DatasetError(f"{said}, and put it into a configuration of your own")
         if not NAME.fullmatch(manifest["name"]):
             raise DatasetError(f"{path}: name: must be letters, digits, - and _; correct it")
         ceilings = manifest["ceilings"] and _inside(folder, manifest["ceilings"]["file"])
