@@ -75,8 +75,8 @@ def _walk(place: Place, part: Any, reached: dict[Any, Place]) -> Iterator[tuple[
         place, value = waiting.pop()
         if not isinstance(value, Array | Dictionary | Stream):
             is_text = isinstance(value, String)
-            plain = value if type(value) in (int, Decimal) else str(value)
-            yield place, f"“{value}”\0{bytes(value).hex()}" if is_text else plain
+            other = value if type(value) in (int, Decimal) else str(value)
+            yield place, f"“{value}”\0{bytes(value).hex()}" if is_text else other
         elif value.is_indirect and (first := reached.setdefault(value.objgen, place)) != place:
             yield place, " ".join(first)
         elif isinstance(value, Array):
@@ -94,7 +94,7 @@ def _walk(place: Place, part: Any, reached: dict[Any, Place]) -> Iterator[tuple[
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    if Decimal in (type(one), type(other)) and not {type(one), type(other)} - {int, Decimal}:
+    if {Decimal} <= {type(one), type(other)} <= {Decimal, int}:
         return bool(abs(one - other) <= ROUNDING * max(abs(one), abs(other)))
     return bool(one == other)
 
@@ -102,15 +102,14 @@ def _is_same(one: Any, other: Any) -> bool:
 def _compared(found: Pdf, made: Pdf) -> Iterator[tuple[str, str]]:
     """Each part that differs, and how: what differs first in it."""
     parts = [_parts(pdf) for pdf in (found, made)]
-    reached: list[dict[Any, Place]] = [{}, {}]
-    for known, own in zip(reached, parts, strict=True):  # none is taken for a part of another
-        for place, part in own.items():
-            if isinstance(part, Array | Dictionary | Stream) and part.is_indirect:
-                known.setdefault(part.objgen, place)
+    known = [  # so that none is taken for what is in another; of two places of one, the first
+        {part.objgen: at for at, part in reversed(own.items()) if getattr(part, "is_indirect", 0)}
+        for own in parts
+    ]
     for start in {**parts[1], **parts[0]}:
         walks = [
-            _walk(start, own[start], known) if start in own else iter(())
-            for known, own in zip(reached, parts, strict=True)
+            _walk(start, own[start], reached) if start in own else iter(())
+            for own, reached in zip(parts, known, strict=True)
         ]
         for (place, one), (at, other) in itertools.zip_longest(*walks, fillvalue=(("~",), "")):
             if place != at:

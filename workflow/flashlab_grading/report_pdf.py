@@ -20,9 +20,7 @@ from flashlab_grading.model import GradingError
 
 MAX_PDF_BYTES, MAX_ATTACHMENT_BYTES, MAX_ATTACHED_BYTES = 2**25, 2**26, 2**27
 MAX_ATTACHED, MAX_LISTED = 5_000, 20_000
-
-MAX_SHOWN = 120
-"""Most characters that are shown of a line that differs."""
+MAX_SHOWN = 120  # characters of a line that differs
 
 
 class UnsoundPdfError(GradingError):

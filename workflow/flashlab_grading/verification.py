@@ -10,10 +10,9 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from math import isclose
 from pathlib import Path
-from typing import Any
 
-from flashlab.course.results import agree
 from flashlab.files import open_atomically, read_json
 from flashlab.report.attached import CEILINGS, CONFIG, attachment, parsed
 from flashlab.report.rebuild import other_software, rebuild
@@ -36,8 +35,7 @@ from flashlab_grading.submissions import read_report
 MAX_SECONDS = 900.0
 """Longest time for one report."""
 
-SHOWN = 40
-"""Most differences that are listed."""
+SHOWN = 40  # differences that are listed
 
 BELONG, DIFFER, OTHER_SOFTWARE, OTHER_BYTES = 0, 1, 3, 4
 """Exit statuses; 2 is that of a wrong command line."""
@@ -59,12 +57,13 @@ def _explained(found: Sequence[tuple[str, str]], content: bytes, made: bytes) ->
         yield f"{part}: {said}{words or ''}"
 
 
-Compared = tuple[int, str, Sequence[str], bytes]
-"""The exit status and the answer in words, the differences, and the rebuilt report."""
+def _compare(
+    content: bytes, attachments: Mapping[str, bytes]
+) -> tuple[int, str, Sequence[str], bytes]:
+    """The exit status, the answer in words, the differences, and the report that the data give.
 
-
-def _compare(content: bytes, attachments: Mapping[str, bytes]) -> Compared:
-    """A report compared with that which its attachments give; UnsoundPdfError if they give none."""
+    UnsoundPdfError if they give none.
+    """
     with one_message("what rendered the report cannot be read"):
         other = other_software(attachments)
     try:
@@ -93,11 +92,6 @@ def _compare(content: bytes, attachments: Mapping[str, bytes]) -> Compared:
 # The second answer
 
 
-def _config(attachments: Mapping[str, bytes]) -> Any:
-    """The attached configuration, which other software may have written."""
-    return parsed(attachment(attachments, CONFIG), CONFIG)
-
-
 def _ceiling_lines(attachments: Mapping[str, bytes]) -> Iterator[str]:
     """The attached ceilings that do not follow from their samples."""
     if CEILINGS not in attachments:
@@ -109,33 +103,19 @@ def _ceiling_lines(attachments: Mapping[str, bytes]) -> Iterator[str]:
         work = 2 * own["size"] ** 3 / 1e12
         known.append((f"matrix_product.{dtype}", own, "rate(TFLOPs/s)", work))
     for name, own, key, work in known:
-        where, seconds = f"{CEILINGS}: {name}", own["time(s)"]
-        if own["samples"] and not agree(seconds, statistics.median(own["samples"])):
+        where, seconds = f"  {CEILINGS}: {name}", own["time(s)"]
+        if own["samples"] and not isclose(seconds, statistics.median(own["samples"])):
             yield f"{where}: time(s) is not the median of the samples"
-        if not agree(own[key], work / seconds):
+        if not isclose(own[key], work / seconds):
             yield f"{where}: {key}: it says {own[key]}, and the time gives {work / seconds:.9g}"
 
 
-def check_data(submission: Submission, attachments: Mapping[str, bytes]) -> tuple[bool, list[str]]:
-    """False if grading's own checks fail any of the attached records, and the lines to print."""
-    if _config(attachments).get("benchmark", "attention") != "attention":
-        return True, ["data: not checked, because grading knows the records of attention alone"]
+def _faults(submission: Submission, attachments: Mapping[str, bytes]) -> Iterator[str]:
+    """What grading's own checks fail of the attached records and ceilings."""
     lines = [line for line in check_alone(submission).lines if line.check != "coverage"]
-    faults = [
-        f"{cause.line.check}: {cause_sentence(cause, 'en', escaped)}"
-        for cause in causes_of(lines, len(submission.results), ("fail",))
-    ]
-    faults += _ceiling_lines(attachments)
-    if not faults:
-        return True, ["data: grading's checks of the records fail nothing"]
-    return False, ["data: no measurement gives these records", *(f"  {text}" for text in faults)]
-
-
-def _unverified(attachments: Mapping[str, bytes]) -> str:
-    """The names of texts that the author wrote: name, titles, remarks and their images."""
-    author = [f"author.{key}" for key in _config(attachments).get("author", {})]
-    remarks = [name for name in sorted(attachments) if name.startswith("remark-")]
-    return escaped(", ".join([*author, "the experiments' titles", *remarks]))
+    for cause in causes_of(lines, len(submission.results), ("fail",)):
+        yield f"  {cause.line.check}: {cause_sentence(cause, 'en', escaped)}"
+    yield from _ceiling_lines(attachments)
 
 
 def _keep(made: bytes, pdf: Path) -> str:
@@ -154,22 +134,29 @@ def verified(pdf: Path) -> tuple[int, list[str]]:
     try:
         content = read_pdf(pdf)
         attachments = attachments_of(content)
-        status, verdict, differences, made = _compare(content, attachments)
+        status, verdict, found, made = _compare(content, attachments)
     except UnsoundPdfError as error:
         raise UnsoundPdfError(f"{pdf}: {error}") from error
     with one_message("the report's data cannot be checked"):
-        is_plausible, lines = check_data(read_report(content), attachments)
-        unverified = _unverified(attachments)
-    lines += [f"difference: {escaped(text)}" for text in differences[:SHOWN]]
-    if len(differences) > SHOWN:
-        lines.append(f"and {len(differences) - SHOWN} more differences")
+        config = parsed(attachment(attachments, CONFIG), CONFIG)  # of other software, perhaps
+        own = [f"author.{key}" for key in config.get("author", {})] + ["the experiments' titles"]
+        own += [name for name in sorted(attachments) if name.startswith("remark-")]
+        is_known = config.get("benchmark", "attention") == "attention"
+        faults = list(_faults(read_report(content), attachments)) if is_known else []
+    checked = "not checked, because grading knows the records of attention alone"
+    if is_known:
+        checked = "grading's checks of the records fail nothing"
+    lines = ["data: no measurement gives these records" if faults else f"data: {checked}", *faults]
+    lines += [f"difference: {escaped(text)}" for text in found[:SHOWN]]
+    if len(found) > SHOWN:
+        lines.append(f"and {len(found) - SHOWN} more differences")
     if made:
         lines.append(_keep(made, pdf))
-    lines.append(f"the author's own, not verified: {unverified}")
-    doubt = "" if is_plausible else "; but no measurement gives its data"
+    lines.append(f"the author's own, not verified: {escaped(', '.join(own))}")
+    doubt = "; but no measurement gives its data" if faults else ""
     lines.append(f"verdict: {escaped(verdict)}{doubt}")
     lines.append("Only the report and its own data are compared: invented data agree, too.")
-    return (status if is_plausible else status or DIFFER), lines
+    return (status or DIFFER if faults else status), lines
 
 
 def verify(pdf: Path | None, order_file: Path | None) -> int:
