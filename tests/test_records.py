@@ -180,7 +180,7 @@ def test_a_record_without_an_end_is_refused(tmp_path: Path, run: Run) -> None:
     endless.symlink_to("/dev/zero")
     with huge.open("wb") as file:
         file.truncate(2**40)
-    for path, why in ((endless, "not a regular file"), (huge, "has 1099511627776 bytes")):
+    for path, why in ((huge, "has 1099511627776 bytes"), (endless, "not a regular file")):
         with pytest.raises(RecordError, match=rf"{path.name}: the record of Flash2 .*{why}"):
             read_record(path, run)
 

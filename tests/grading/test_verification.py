@@ -383,7 +383,8 @@ def test_what_is_no_report_is_one_message(files: Files, verify: Verified, tmp_pa
     records = attached.read_records(files)
     some = packed({x: record for x, record in records.items() if "flash2-b1-n64" not in x})
     one, mine = next(iter(records.values())), gzip.decompress(data).replace(b"Flash2", b"Mine")
-    secret = {**small_config(), "baseline": "Secret"}
+    secret, fewer = {**small_config(), "baseline": "Secret"}, small_config()
+    del fewer["experiments"][0]["cpu"]["seq_len"][0]
     wrong: list[tuple[str, str, bytes | None]] = [
         (name, "it is truncated, or has more than", data[:-9]),
         (name, "something follows the packed records", data + some),
@@ -392,7 +393,7 @@ def test_what_is_no_report_is_one_message(files: Files, verify: Verified, tmp_pa
         (name, "config.json asks for; they differ in Flash2 B1 N64", some),
         (name, "kernels/ has no Mine; put the author's files there", gzip.compress(mine)),
         (name, "half of a surrogate", packed({"\ud800.json": one})),
-        ("config.json", "they differ in", json_text(small_config()).replace("64", "32").encode()),
+        ("config.json", "they differ in Flash2 B1 N16", json_text(fewer).encode()),
         ("config.json", "kernels or settings that are not here", json_text(secret).encode()),
         ("config.json", "config.json is not attached", None),
         ("ceilings.json", "cannot be rebuilt from its data", b"[]"),
