@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import tomllib
 from pathlib import Path
@@ -20,15 +19,6 @@ def test_package_project_citation_and_changelog_name_the_same_version(root: Path
     assert released, "CHANGELOG.md names no version"
     assert released[0] == (citation["version"], citation["date-released"])
     assert project["version"] == __version__ == citation["version"]
-
-
-def test_a_release_is_listed_by_its_commit_and_the_digest_of_its_code(root: Path) -> None:
-    with (root / "data" / "releases.csv").open(encoding="utf-8", newline="") as file:
-        table = csv.DictReader(file)
-        assert table.fieldnames == ["version", "commit", "code"]
-        for row in table:
-            assert re.fullmatch("[0-9a-f]{40}", row["commit"])
-            assert re.fullmatch("[0-9a-f]{64}", row["code"])
 
 
 def test_pre_commit_runs_every_tool_of_lint(root: Path) -> None:

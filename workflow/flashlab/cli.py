@@ -362,7 +362,7 @@ def make_parser() -> argparse.ArgumentParser:
         "Check a report against the data attached to it.",
         "Exit status: 0 if its data give the report byte for byte, 1 if they do not or it is "
         "no report, 2 if the command line is wrong, 3 if it takes other software to tell, 4 if "
-        "pages and attachments are those that its data give, but the file is not.",
+        "another program saved it and its data give all that it shows.",
         one_of=True,
     )
     option("--pdf", type=Path, metavar="PATH", help="the report")
