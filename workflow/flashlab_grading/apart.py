@@ -88,16 +88,16 @@ class Apart(Generic[T]):
         return found
 
 
-def _check(folder: str, name: str, device: str | None, nonce: str | None) -> CheckedSubmission:
-    return check_alone(read_submission(folder, name, device), nonce)
+def _check(folder: str, name: str, device: str | None) -> CheckedSubmission:
+    return check_alone(read_submission(folder, name, device))
 
 
 def check_apart(
-    folder: str, names: Iterable[str], device: str | None, nonce: str | None = None
+    folder: str, names: Iterable[str], device: str | None
 ) -> Iterator[CheckedSubmission]:
     """Each submission of a folder, read and checked in a process of its own, in their order.
 
-    `device` is the class's device, `nonce` the grader's word, where there are any.
+    `device` is the class's device, where there is one.
     """
     running: dict[str, Apart[CheckedSubmission]] = {}
     slots = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
@@ -108,11 +108,11 @@ def check_apart(
             return running.pop(name).result(running.values())
         except LimitError as error:
             line = Line("fail", "form.budget", params={"limit": str(error)}, submission=name)
-            return check_alone(Submission(name, (), (line,)))
+            return check_alone(Submission(name, lines=(line,)))
 
     for name in names:
         if len(running) == slots:
             yield first()
-        running[name] = Apart(MAX_SECONDS, _check, folder, name, device, nonce)
+        running[name] = Apart(MAX_SECONDS, _check, folder, name, device)
     while running:
         yield first()

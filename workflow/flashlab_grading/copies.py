@@ -1,41 +1,39 @@
 """Check 7, copies: times that agree more closely than independent measurements do.
 
-The ratios between two submissions' times scatter. Copied times share one ratio, also once a
-constant that was added is taken off or a power is undone.
-
-- **certain** (`fail`): so many ratios are equal that even measurements at locked clocks, which
-  scatter by `LEAST_SCATTER`, would not give it once in 1,000 classes; or the times are weighted
-  means of others'.
-- **likely** (`warn`): a pair at one level agrees more closely than two recordings of one GPU do,
-  far more closely than either agrees with anybody else on that GPU, and deviates from these in the
-  same way.
+The ratios between two submissions' times scatter; copied times share one ratio. Rounded times are
+equal as far as they are rounded. So many agree that measurements at locked clocks, which scatter by
+`LEAST_SCATTER`, would not do so once in 1,000 classes (**certain**); or that only measurements
+quieter than any two known recordings would (**likely**). Within a submission, no two runs' times
+follow from one another. Times by a clock that is coarser than they are show nothing of this.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import combinations
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from itertools import combinations, pairwise
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from scipy.optimize import nnls
-from scipy.special import bdtrc, erf
+from scipy.special import bdtrc, erf, gammaln
 
-from flashlab.course.declaration import kind_of_device
-from flashlab.course.identity import family_of
-from flashlab_grading.model import PASSES, Line, Result, Verdict
+from flashlab.lab5.assigning import File, stated
+from flashlab.lab5.checks import Line, Verdict
+from flashlab.lab5.results import Result
+from flashlab.lab5.said import ATTRIBUTES, described
+from flashlab_grading.model import PASSES, Submission, family
+from flashlab_grading.plausibility import Point, sweeps_of
 
 Floats = NDArray[np.float64]
-Submissions = Mapping[str, Sequence[Result]]
 
-LEAST_SCATTER = 1e-4
+LEAST_SCATTER, QUIET_SCATTER = 1e-4, 1e-3
 """Assumed least relative scatter between measurements of one run: half of the least that was seen,
-0.024% in 17 recordings of one run on one H200."""
+0.024% in 17 recordings of one run on one H200; and what whole recordings exceed, of which the
+closest of 136 pairs scatter by 0.33%."""
 
 WIDTHS = np.array([1e-7, 1e-6, 1e-5, 3e-5, 1e-4, 2e-4])
 """Relative widths within which ratios count as equal; a wider one holds too many by chance."""
@@ -43,354 +41,415 @@ WIDTHS = np.array([1e-7, 1e-6, 1e-5, 3e-5, 1e-4, 2e-4])
 CHANCE = 1e-9
 """Probability, for a pair and a width, below which agreement is no coincidence."""
 
-CLOCK, EVENT_CLOCK = 1e-9 / 30, 1e-6
-"""Seconds that a time is resolved to: by the course's timer, a nanosecond of 30 calls together; by
-single calls, whose median repeats."""
+CALLS = 30
+"""Calls that the course's script times together."""
 
-COARSE = 1e-3
+CLOCK, EVENT_CLOCK = 1e-9 / CALLS, 1e-6
+"""Seconds that a time is resolved to: by the course's timer; by calls, whose median repeats."""
+
+STEPS = (1e-3, 20e-3)
+"""Seconds of the steps of coarse clocks: 1 to 16 ms on Windows."""
+
+COARSE = 2e-2
 """Relative resolution of a time above which its agreement with another shows nothing."""
-
-LEAST_COMMON, LEAST_GROUP = 24, 8
-"""Fewest common times from which a pair's scatter is known (half as many runs), and submissions of
-one device from which the usual times on it are."""
-
-CLOSE = 1e-3
-"""Scatter of a pair's ratios that independent measurements do not have: of 17 recordings on one
-H200, the closest of 136 pairs scatter by 0.33%; calls of the same processes by 0.15 to 0.22%."""
-
-SAME_LEVEL = 3e-4
-"""Greatest distance of a likely pair's median ratio from 1; two cards of a kind differ by more."""
-
-APART = 3.0
-"""Least ratio of a likely pair's scatter with anybody else to that with each other: three who are
-alike have a machine in common, and are not accused."""
-
-ALIKE = 0.8
-"""Least rank correlation of a likely pair's deviations from the usual times of each run."""
-
-MEAN_WIDTH, MEAN_SHARE = 1e-5, 0.8
-"""Relative deviation of a time from a mean of others', and the share of times that must be such."""
 
 EQUAL_FILES = 3
 """Fewest files with equal times that are a copy, whatever they are declared as."""
 
+MOST = 0.5
+"""Share of a submission's files that agree with others' from which it fails. Of fewer, one of the
+two has copied, and which one is unknown."""
 
-def _resolution(result: Result, name: str) -> float:
-    """The relative step in which the time of a pass can differ from another."""
-    seconds = result.numbers.seconds[name]
-    clock = EVENT_CLOCK if result.is_sampled else CLOCK
-    return max(clock / seconds, 2 * result.numbers.time_rounding.relative_error(seconds))
+MEAN_WIDTH, MEAN_SHARE = 1e-6, 0.8
+"""Relative deviation of a time from the mean of others', and the share of times that must be so."""
+
+TELLING = 12
+"""Fewest different samples of a pass that two records do not share by chance."""
+
+EXACT, PROPORTIONAL, FINE = 1e-7, 1e-10, 1e-8
+"""Relative difference below which numbers are computed from one another: two measurements differ by
+1e-4 at least, so both passes do by chance once in a million pairs; the same for the ratio of both
+passes alone, of which a submission has 630 pairs; rounding above which numbers are too coarse."""
 
 
-def _flops_key(result: Result) -> str:
-    return f"{result.numbers.forward_flops:.6g}"
+@dataclass(frozen=True)
+class Compared:
+    """A submission, or a published dataset, as it is compared with others.
 
-
-def _keys(results: Sequence[Result]) -> list[str]:
-    """The run of each file: its declared family, or that of a declared file with its numbers.
-
-    Failing both, its FLOPs and memory.
+    Attributes:
+        results: its results.
+        runs: the run of each by file, in any text that is the same for the same run.
+        step: the seconds of its clock's step in a call, 0 if that is finer than its times.
+        prints: by file, of sampled records, a digest of the samples; empty if they may repeat.
     """
-    numbers = [f"{_flops_key(result)} {result.numbers.peak_mib:.9g}" for result in results]
-    runs = [result.declaration.run for result in results]
-    declared = [
-        family_of(*run).describe() if run and run[1].emb_dim % run[1].num_heads == 0 else None
-        for run in runs
-    ]
-    families = {number: key for number, key in zip(numbers, declared, strict=True) if key}
-    return [
-        key or families.get(number, number) for number, key in zip(numbers, declared, strict=True)
-    ]
+
+    results: Sequence[Result]
+    runs: Mapping[str, str]
+    step: float = 0.0
+    prints: Mapping[str, str] = field(default_factory=dict)
 
 
-def _device_of(results: Sequence[Result]) -> str | None:
-    """The one kind of device that a submission's files name."""
-    named = {result.declaration.device_name for result in results}
-    return kind_of_device(named.pop()) if len(named) == 1 else None
+def clock_step(results: Sequence[Result]) -> float:
+    """The seconds of a clock's step in the mean of `CALLS` calls, where all times are multiples.
 
-
-def _times(everyone: Submissions) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The logarithms of all times and their resolutions.
-
-    A row for each submission in its order, a column for each (run, pass), all of them numbers. Of a
-    run that was handed in twice, the first counts.
+    0 where they are multiples of none in the range of `STEPS`, or too few to tell.
     """
-    owners = [(row, result) for row, own in enumerate(everyone.values()) for result in own]
-    keys = _keys([result for _, result in owners])
-    runs = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    cells = [
-        (row, runs[key], k, math.log(result.numbers.seconds[name]), _resolution(result, name))
-        for (row, result), key in zip(owners, keys, strict=True)
-        for k, name in enumerate(PASSES)
-    ]
-    table = pd.DataFrame(cells, columns=["row", "run", "pass", "log", "step"])
-    table = table.drop_duplicates(["row", "run", "pass"])
-    rows, columns = range(len(everyone)), ["run", "pass"]
-    logs = table.pivot(index="row", columns=columns, values="log").reindex(rows)
-    return logs, table.pivot(index="row", columns=columns, values="step").reindex(rows)
+    totals = CALLS * np.array([r.seconds[name] for r in results for name in PASSES])
+    if len({*totals}) < 6 and len(totals) < 24:
+        return 0.0
+    low, high = STEPS
+    longest = float(totals.max())
+    steps = longest / np.arange(
+        max(1, math.floor(longest / high)), math.floor(longest / low * 1.001) + 1
+    )
+    for step in map(float, steps):  # the largest first, within 2% of which few are by chance
+        if np.abs(totals / step - np.round(totals / step)).max() <= 0.02:
+            return step / CALLS
+    return 0.0
 
 
-def _pair(verdict: Verdict, code: str, one: str, other: str, **params: str) -> Iterator[Line]:
-    """The lines for the two submissions that agree."""
-    for name, partner in (one, other), (other, one):
-        yield Line(verdict, code, params={"other": partner, **params}, submission=name)
+def _roundings(result: Result) -> list[float]:
+    """The relative steps in which somebody has rounded the times of both passes; 0 for nobody."""
+    seconds = [result.seconds[name] for name in PASSES]
+    texts = [Decimal(repr(value)).normalize().as_tuple() for value in seconds]
+    decimals = max(-int(text.exponent) for text in texts)
+    digits = max(len(text.digits) for text in texts)
+    by_decimals = 10.0**-decimals if decimals <= 9 else 0.0
+    powers = [1 + math.floor(math.log10(value)) - digits for value in seconds]
+    by_digits = [10.0**power if digits <= 9 else 0.0 for power in powers]
+    return [max(by_decimals, own) / value for own, value in zip(by_digits, seconds, strict=True)]
 
 
-# Certain copies
+def _resolutions(result: Result, is_sampled: bool) -> list[float]:
+    """The relative steps in which the times of both passes can differ from others."""
+    clock = EVENT_CLOCK if is_sampled else CLOCK
+    pairs = zip(PASSES, _roundings(result), strict=True)
+    return [max(clock / result.seconds[name], rounding) for name, rounding in pairs]
 
 
-def _slope(x: Floats, y: Floats) -> float:
-    """The median slope between points of the lower and the upper half of `x`."""
-    order = np.argsort(x, kind="stable")
-    low, high = order[: len(x) // 2], order[-(len(x) // 2) :]
-    apart = x[high] > x[low]
-    return float(np.median((y[high] - y[low])[apart] / (x[high] - x[low])[apart]))
+def compared_of(submission: Submission, files: Iterable[File] = ()) -> Compared:
+    """What of a submission is compared with others.
 
-
-def _laws(one: Floats, other: Floats) -> Iterator[tuple[str, Floats]]:
-    """Each kind of formula that gives `other` from `one`, and the ratios that it leaves.
-
-    All are logarithms. The formula has a place for its factor.
+    The run of each result is that of `files`, or the stated one, or its numbers.
     """
-    yield "{:.6g} · t", other - one
-    if len(one) < LEAST_COMMON or not np.ptp(one) > 0:
-        return
-    power = _slope(one, other)
-    if power > 0:
-        yield f"{{:.6g}} · t^{power:.6g}", other - power * one
-    seconds, theirs = np.exp(one), np.exp(other)
-    constant = float(np.median(theirs - _slope(seconds, theirs) * seconds))
-    above = theirs > constant
-    sign = "-" if constant < 0 else "+"
-    text = f"{{:.6g}} · t {sign} {abs(constant) * 1e6:.4g} µs"
-    yield text, np.log((theirs - constant)[above]) - one[above]
+    runs, prints = dict[str, str](), dict[str, str]()
+    options = {file.result.name: file.options for file in files}
+    for result in submission.results:
+        option = stated({**result.hinted, **result.said})
+        known = {family(each) for each in options.get(result.name) or [option] if each}
+        numbers = f"{result.forward_flops:.6g} {result.peak_mib:.9g}"
+        runs[result.name] = str(*known) if len(known) == 1 else numbers
+        samples = submission.samples.get(result.name)
+        if samples:
+            telling = all(len({*values}) >= TELLING for values in samples.values())
+            digest = hashlib.sha256(repr([*samples.values()]).encode()).hexdigest()
+            prints[result.name] = digest if telling else ""
+    unsampled = [result for result in submission.results if result.name not in prints]
+    step = clock_step(unsampled) if unsampled else 0.0
+    results = [replace(result, document={}) for result in submission.results]
+    return Compared(results, runs, step, prints)
 
 
-def _certain(one: Floats, other: Floats, steps: Floats) -> tuple[str, dict[str, str]] | None:
-    """Code and parameters of an agreement that no independent measurements have; else None.
+@dataclass(frozen=True)
+class _Table:
+    """The logarithms of all times and their resolutions: a row an owner, two columns a run.
 
-    Ratios scatter by √2 `LEAST_SCATTER` at least, so a width holds at most a certain share of them.
-    A time in coarser steps agrees as often as its steps allow; the mean share bounds the tail,
-    because the count varies most when all shares are equal (Hoeffding 1956).
+    NaN where an owner has no such run; of one that was handed in twice, the first counts, whose
+    name is in `files`.
     """
-    total = len(one)
-    shares = erf(np.maximum(steps[:, None], WIDTHS) / (4 * LEAST_SCATTER)).mean(axis=0)
-    for formula, ratios in _laws(one, other):
-        ordered = np.sort(ratios)
-        inside = np.searchsorted(ordered, ordered[:, None] + WIDTHS, side="right")
-        inside -= np.arange(len(ordered))[:, None]
-        counts = inside.max(axis=0, initial=0)
-        # Any of the ratios can begin the window; the others must fall into it. Any two points can
-        # lie on the edges, of four kinds, of a window along a formula of two parameters.
-        free = 1 if formula == "{:.6g} · t" else 2
-        ways = total if free == 1 else 4 * total**2
-        tails = bdtrc(np.maximum(counts - free - 1, 0), max(total - free, 1), shares)
-        chances = np.where(counts > free, ways * tails, 1.0)
-        best = int(np.argmin(chances))
-        if chances[best] >= CHANCE:
-            continue
-        start, count = int(inside[:, best].argmax()), int(counts[best])
-        middle = float(np.median(ordered[start : start + count]))
-        is_same = free == 1 and abs(middle) < 1e-3
-        return "copies.same" if is_same else "copies.computed", {
-            "count": str(count),
-            "total": str(total),
-            "law": formula.format(math.exp(middle)),
-            "width": f"{WIDTHS[best]:.1g}",
-            "chance": f"{min(99.0, -math.log10(max(chances[best], 1e-99))):.0f}",
-        }
+
+    names: Sequence[str]
+    logs: Floats
+    steps: Floats
+    files: Sequence[Mapping[int, str]]
+
+
+def _table(everyone: Mapping[str, Compared]) -> _Table:
+    keys = {run: i for i, run in enumerate({r for c in everyone.values() for r in c.runs.values()})}
+    logs = np.full((len(everyone), 2 * len(keys)), np.nan)
+    steps, files = logs.copy(), list[dict[int, str]]()
+    for row, own in enumerate(everyone.values()):
+        files.append({})
+        for result in own.results:
+            column = 2 * keys[own.runs[result.name]]
+            if column not in files[row]:
+                files[row] |= dict.fromkeys((column, column + 1), result.name)
+                times = [math.log(result.seconds[name]) for name in PASSES]
+                logs[row, column : column + 2] = times
+                steps[row, column : column + 2] = _resolutions(result, result.name in own.prints)
+    return _Table([*everyone], logs, steps, files)
+
+
+# Two submissions
+
+
+@dataclass(frozen=True)
+class _Agreement:
+    """An agreement of two owners that no independent measurements have."""
+
+    code: str
+    inside: NDArray[np.bool_]
+    ratio: float
+    width: float
+    chance: float
+
+
+def _chances(ways: float, counts: Floats, shares: Floats, free: int) -> Floats:
+    """The probability that so many of the times fall within each width, an upper bound of it.
+
+    Each time falls into it with a share of its own. The mean share bounds the tail, because the
+    count varies most when all are equal (Hoeffding 1956); so do the largest of the shares, times
+    the ways to choose them.
+    """
+    total = len(shares)
+    means = bdtrc(np.maximum(counts - free - 1, 0), max(total - free, 1), shares.mean(axis=0))
+    largest = np.cumsum(np.log(-np.sort(-shares, axis=0)), axis=0)
+    taken = np.maximum(counts - free, 1).astype(int)
+    choose = gammaln(total + 1) - gammaln(taken + 1) - gammaln(total - taken + 1)
+    products = np.exp(choose + largest[taken - 1, np.arange(shares.shape[1])])
+    return np.where(counts > free, ways * np.minimum(means, products), 1.0)
+
+
+def _of_ratios(ratios: Floats, steps: Floats) -> _Agreement | None:
+    """The ratios of times, in logarithms, of which most are one number."""
+    shares = erf(np.maximum(steps[:, None], WIDTHS) / (4 * LEAST_SCATTER))
+    ordered = np.sort(ratios)
+    within = np.searchsorted(ordered, ordered[:, None] + WIDTHS, side="right")
+    within -= np.arange(len(ordered))[:, None]
+    # Any of the ratios can begin the window; the others must fall into it.
+    chances = _chances(len(ratios), within.max(axis=0), shares, 1)
+    best = int(np.argmin(chances))
+    if chances[best] >= CHANCE:
+        return None
+    low = ordered[int(within[:, best].argmax())]
+    inside = (ratios >= low) & (ratios <= low + WIDTHS[best])
+    middle = float(np.median(ratios[inside]))
+    code = "same" if abs(middle) < 1e-3 else "computed"
+    return _Agreement(code, inside, math.exp(middle), WIDTHS[best], chances[best])
+
+
+def _of_rounded(ratios: Floats, steps: Floats) -> _Agreement | None:
+    """Times that are equal as far as one of the two has rounded them, in ratios of logarithms."""
+    inside = np.abs(ratios) <= 0.501 * steps + 1e-9
+    for code, scatter in ("same", LEAST_SCATTER), ("likely", QUIET_SCATTER):
+        shares = erf(steps[:, None] / (4 * scatter))
+        (chance,) = _chances(1.0, np.array([float(inside.sum())]), np.maximum(shares, 1e-12), 0)
+        if chance < CHANCE:
+            return _Agreement(code, inside, 1.0, float(np.median(steps)), float(chance))
     return None
 
 
-# Likely copies
-
-
-def _scatter(logs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Scatter and level of the ratios between any two rows; NaN where they share too few times.
-
-    The level is their median, the scatter the median deviation from it, as of a normal one.
-    """
-    levels, scatters = {}, {}
-    for row, own in logs.iterrows():
-        ratios = logs - own
-        shared = (ratios.count(axis=1) >= LEAST_COMMON) & (ratios.index != row)
-        levels[row] = ratios.median(axis=1).where(shared)
-        scatters[row] = 1.4826 * ratios.sub(levels[row], axis=0).abs().median(axis=1)
-    return pd.DataFrame(scatters), pd.DataFrame(levels)
-
-
-def _deviations(group: pd.DataFrame, one: int, other: int) -> pd.DataFrame:
-    """Deviations of two rows from what is usual in a group: a row for each run, a column for each.
-
-    What is usual is the median of the others of the group, of a different half of them for each of
-    the two: otherwise its own error would make them alike. A run counts once, because its passes
-    are not independent.
-    """
-    others = group.drop(index=[one, other])
-    deviations = {}
-    for row, half in ((one, others[::2]), (other, others[1::2])):
-        levelled = half.sub((half - group.loc[row]).median(axis=1), axis=0)
-        deviations[row] = group.loc[row] - levelled.median()
-    runs = pd.DataFrame(deviations).dropna().groupby(level="run").mean()
-    return runs - runs.median()
-
-
-def _likely(
-    logs: pd.DataFrame, scatter: pd.DataFrame, level: pd.DataFrame, devices: Sequence[str | None]
-) -> Iterator[tuple[int, int, dict[str, str]]]:
-    """The pairs that agree more closely than machines of their kind do, with parameters."""
-    for _, group in logs.groupby(np.array(devices, dtype=object)):  # without those of no device
-        if len(group) < LEAST_GROUP:
+def _pairs(table: _Table) -> Iterator[tuple[int, int, _Agreement]]:
+    """Any two owners whose times agree."""
+    present = ~np.isnan(table.logs)
+    for one, other in combinations(range(len(table.names)), 2):
+        both = present[one] & present[other]
+        if not both.any():
             continue
-        of_pairs, levels = (table.loc[group.index, group.index] for table in (scatter, level))
-        close = np.triu((of_pairs < CLOSE) & (levels.abs() < SAME_LEVEL))
-        for one, other in group.index.to_numpy()[np.argwhere(close)]:
-            own = of_pairs.loc[one, other]
-            others = group.index.drop([one, other])
-            if scatter.loc[others, [one, other]].min(axis=None) < APART * own:
-                continue
-            runs = _deviations(group, one, other)
-            ranks = runs.rank().to_numpy().T
-            if len(runs) < LEAST_COMMON // 2 or not np.corrcoef(ranks)[0, 1] >= ALIKE:
-                continue
-            count = int((np.sign(runs[one]) == np.sign(runs[other])).sum())
-            params = {"count": str(count), "total": str(len(runs)), "width": f"{own:.1g}"}
-            yield one, other, params
+        ratios = table.logs[one, both] - table.logs[other, both]
+        steps = np.maximum(table.steps[one, both], table.steps[other, both])
+        found = _of_ratios(ratios, steps)
+        if found is None and np.median(steps) > WIDTHS[1]:
+            found = _of_rounded(ratios, steps)
+        if found:
+            inside = both.copy()
+            inside[both] = found.inside
+            yield one, other, _Agreement(**{**vars(found), "inside": inside})
+
+
+def _same_files(
+    everyone: Mapping[str, Compared],
+) -> tuple[dict[tuple[str, str], dict[str, str]], list[Line]]:
+    """The files whose times equal those of another's file, by owner and other; and equal samples.
+
+    The median of single calls repeats, so only their samples are compared.
+    """
+    found: dict[object, list[tuple[str, str]]] = defaultdict(list)
+    for owner, own in everyone.items():
+        for result in own.results:
+            is_sampled = result.name in own.prints
+            if max(_resolutions(result, is_sampled)) <= LEAST_SCATTER and not is_sampled:
+                seconds = [result.seconds[name] for name in PASSES]
+                found[f"{result.forward_flops:.6g}", *seconds].append((owner, result.name))
+            if own.prints.get(result.name):
+                found[own.prints[result.name]].append((owner, result.name))
+    files, lines = defaultdict[tuple[str, str], dict[str, str]](dict), list[Line]()
+    for key, owners in found.items():
+        for owner, file in owners:
+            other = next((name for name, _ in owners if name != owner), None)
+            if other and isinstance(key, str):
+                lines.append(Line("fail", "copies.samples", file, {"other": other}, "", "", owner))
+            elif other:
+                for name in {name for name, _ in owners} - {owner}:
+                    files[owner, name][file] = other
+    return files, lines
 
 
 # Means of others
 
 
-def _sources(logs: Floats, scatter: Floats, row: int) -> list[int]:
-    """The rows of which a row's times are weighted means; none if they are not.
+def _means(table: _Table, row: int) -> tuple[int, ...]:
+    """The two or three rows of which a row's times are plain means; none if they are not.
 
-    A mean of times is a sum with weights that are not negative, and so is, of logarithms, a
-    geometric one. `scatter` is that with the rows which may be sources, NaN for the others.
+    Some times may be original, so that several columns are tried.
     """
-    present = ~np.isnan(logs[row])
-    usable = ~np.isnan(scatter) & ~np.isnan(logs[:, present]).any(axis=1)
-    nearest = [other for other in np.argsort(scatter, kind="stable") if usable[other]]
-    nearest = nearest[: int(present.sum()) // 2]  # fewer than there are times
-    if len(nearest) < 2:
-        return []
-    own, theirs = logs[row, present], logs[np.ix_(nearest, present)]
-    ones = np.ones(len(own))
-    for table, wanted in (
-        (np.exp(theirs - own), ones),
-        (np.vstack([theirs, ones, -ones]), own),  # logarithms of any scale
-    ):
-        weights = _weights(table.T, wanted)[: len(nearest)]
-        found = np.flatnonzero(weights > 1e-3 * max(weights.max(), 1e-3))
-        if len(found) > 1:
-            return [int(nearest[place]) for place in found]
-    return []
+    own = table.logs[row]
+    columns = np.flatnonzero(~np.isnan(own))
+    others = [
+        i for i in range(len(table.logs)) if i != row and not np.isnan(table.logs[i, columns]).any()
+    ]
+    if len(columns) < 8 or len(others) < 2:
+        return ()
+    theirs, mine = np.exp(table.logs[np.ix_(others, columns)]), np.exp(own[columns])
+    first, second = np.triu_indices(len(others), 1)
+    for column in range(0, len(columns), max(1, len(columns) // 4)):
+        values = theirs[:, column]
+        order = np.argsort(values)
+        sums, wanted = values[first] + values[second], mine[column]
+        tolerance = 3 * MEAN_WIDTH * wanted
+        pairs = np.flatnonzero(np.abs(sums - 2 * wanted) < tolerance)
+        places = [(first[p], second[p]) for p in pairs]
+        low, high = (
+            np.searchsorted(values[order], 3 * wanted - sums + d) for d in (-tolerance, tolerance)
+        )
+        for p in np.flatnonzero(high > low):
+            places += [(first[p], second[p], order[k]) for k in range(low[p], high[p])]
+        for place in places:
+            off = np.abs(theirs[[*place]].mean(axis=0) / mine - 1)
+            if len({*place}) == len(place) and (off < MEAN_WIDTH).mean() >= MEAN_SHARE:
+                return tuple(others[i] for i in sorted(place))
+    return ()
 
 
-def _weights(table: Floats, wanted: Floats) -> Floats:
-    """The weights with which columns give nearly all that is wanted, zero if there are none.
+# One's own times
 
-    Fitted again and again to the share that fits best, because some times may be original.
+
+def check_own_copies(points: Sequence[Point], results: Sequence[Result]) -> list[Line]:
+    """Lines for files whose times follow from others of the submission, each file once.
+
+    A file handed in twice as two runs, files of which one is the other times a constant (a constant
+    rate, or causal runs made from full ones), and points on the line between their neighbours:
+    measurements are never any of these to seven digits. `points` are those whose run is known.
     """
-    kept = np.arange(len(wanted))
-    for _ in range(3):
-        try:
-            weights, _ = nnls(table[kept], wanted[kept])
-        except RuntimeError:  # it found none within its number of steps
-            return np.zeros(table.shape[1])
-        off = np.abs(table @ weights - wanted)
-        kept = np.argsort(off)[: math.ceil(MEAN_SHARE * len(wanted))]
-    fits = math.sqrt(float((off[kept] ** 2).mean())) < MEAN_WIDTH
-    return np.asarray(weights) * fits
+    fine = [result for result in results if max(_roundings(result)) <= 2 * FINE]
+    ratio = {r.name: r.seconds["backward"] / r.seconds["forward"] for r in fine}
+    found: dict[str, Line] = {}
+    for one, other in pairwise(sorted(fine, key=lambda result: ratio[result.name])):
+        names = [{**result.hinted, **result.said} for result in (one, other)]
+        differ, stated = (
+            any(k in a and k in b and a[k] != b[k] for k in ATTRIBUTES)
+            for a, b in (names, (one.said, other.said))
+        )
+        if not differ and math.isclose(one.forward_flops, other.forward_flops, rel_tol=EXACT):
+            continue
+        times = [result.seconds["forward"] for result in (one, other)]
+        ratios = ratio[one.name], ratio[other.name]
+        verdict: Verdict = "fail"
+        if math.isclose(*times, rel_tol=EXACT) and math.isclose(*ratios, rel_tol=EXACT):
+            code = "copies.within"
+            verdict = "fail" if stated else "warn"  # only their names make them different runs
+        elif math.isclose(*ratios, rel_tol=PROPORTIONAL):
+            code = "copies.proportional"
+        else:
+            continue
+        params = {"other": one.name, "ratio": f"{times[1] / times[0]:.6g}"}
+        found.setdefault(
+            other.name, Line(verdict, code, other.name, params, *map(described, names))
+        )
+    for sweep in sweeps_of([point for point in points if point[0].name in ratio]):
+        for three in zip(sweep, sweep[1:], sweep[2:], strict=False):
+            own = [those[0][0] for _, those in three]
+            sizes = [size for size, _ in three]
+            if all(_lies_between(sizes, [r.seconds[name] for r in own]) for name in PASSES):
+                one, middle, other = own
+                params = {"one": one.name, "other": other.name}
+                line = Line("fail", "copies.interpolated", middle.name, params)
+                found.setdefault(middle.name, line)
+    return [*found.values()]
+
+
+def _lies_between(sizes: Sequence[float], seconds: Sequence[float]) -> bool:
+    """True for a value on the line between its neighbours, straight or on logarithmic axes."""
+    (low, middle, high), (a, found, b) = sizes, seconds
+    share, portion = (middle - low) / (high - low), math.log(middle / low) / math.log(high / low)
+    wanted = a + share * (b - a), a * (b / a) ** portion
+    return any(math.isclose(each, found, rel_tol=EXACT) for each in wanted)
 
 
 # Lines
 
 
-def _same_files(everyone: Submissions) -> Iterator[Line]:
-    """Lines for single files whose times, or samples, equal those of somebody else's file.
-
-    Equal times of one file are a warning, because a coarse clock repeats; equal samples in the same
-    order are none of chance. The median of single calls repeats, so their samples are compared.
-    """
-    found: dict[tuple[Any, ...], list[tuple[str, str]]] = defaultdict(list)
-    for owner, own in everyone.items():
-        for result in own:
-            coarse = max(_resolution(result, name) for name in PASSES) > COARSE
-            if not coarse and not result.is_sampled:
-                seconds = [result.numbers.seconds[name] for name in PASSES]
-                key = "warn", "copies.file", _flops_key(result), *seconds
-                found[key].append((owner, result.name))
-            if result.fingerprint:
-                found["fail", "copies.samples", result.fingerprint].append((owner, result.name))
-    for (verdict, code, *_), owners in found.items():
-        for owner, file in owners:
-            other = next((name for name, _ in owners if name != owner), None)
-            if other is not None:
-                yield Line(verdict, code, file, {"other": other}, submission=owner)
-
-
-def _agreements(everyone: Submissions) -> Iterator[Line]:
-    """Lines about two owners, or more, of which the published datasets are some."""
-    if not any(everyone.values()):
-        return
-    logs, steps = _times(everyone)
-    names, values = list(everyone), logs.to_numpy()
-    clocks = steps.to_numpy()
-    agreed: dict[int, set[int]] = defaultdict(set)
-    for one, other in combinations(range(len(names)), 2):
-        both = ~np.isnan(values[one] + values[other])
-        step = np.maximum(clocks[one], clocks[other])[both]
-        if both.any() and (certain := _certain(values[other][both], values[one][both], step)):
-            agreed[one].add(other)
-            agreed[other].add(one)
-            code, params = certain
-            yield from _pair("fail", code, names[one], names[other], source=names[other], **params)
-    scatter, level = _scatter(logs)
-    for row, name in enumerate(names):
-        possible = scatter[row].to_numpy(copy=True)
-        possible[list(agreed[row])] = np.nan
-        if others := _sources(values, possible, row):
-            agreed[row] |= set(others)
-            params = {"others": "\0".join(names[other] for other in others)}
-            yield Line("fail", "copies.average", params=params, submission=name)
-    devices = list(map(_device_of, everyone.values()))
-    for one, other, params in _likely(logs, scatter, level, devices):
-        if other not in agreed[one]:
-            agreed[one].add(other)
-            agreed[other].add(one)
-            yield from _pair("warn", "copies.likely", names[one], names[other], **params)
-    told = {(names[row], names[other]) for row, others in agreed.items() for other in others}
-    files: dict[tuple[str, str], list[Line]] = defaultdict(list)
-    for line in _same_files(everyone):
-        files[line.submission, line.params["other"]].append(line)
-    for (owner, source), lines in files.items():
-        if (owner, source) not in told:
-            is_copy = len(lines) >= EQUAL_FILES
-            yield from (replace(x, verdict="fail") if is_copy else x for x in lines)
+def _agreements(everyone: Mapping[str, Compared]) -> Iterator[Line]:
+    """Lines about owners whose times agree; those of a coarse clock are left out."""
+    table = _table(everyone)
+    pairs = [*_pairs(table)]
+    told = {
+        (table.names[i], table.names[j])
+        for one, other, _ in pairs
+        for i, j in ((one, other), (other, one))
+    }
+    files, samples = _same_files(everyone)
+    matched: dict[str, set[str]] = defaultdict(set)
+    for one, other, found in pairs:
+        for row in one, other:
+            columns = np.flatnonzero(found.inside)
+            matched[table.names[row]] |= {table.files[row][column] for column in columns}
+    for (owner, _), own in files.items():
+        matched[owner] |= {*own} if len(own) >= EQUAL_FILES else set()
+    shares = {name: len(own) / len(everyone[name].results) for name, own in matched.items()}
+    for one, other, found in pairs:
+        params = {
+            **{"count": str(found.inside.sum()), "width": f"{found.width:.1g}"},
+            "total": str((~np.isnan(table.logs[one] + table.logs[other])).sum()),
+            **{"law": f"{found.ratio:.6g} · t", "source": table.names[other]},
+            "chance": f"{-math.log10(max(found.chance, 1e-99)):.0f}",
+        }
+        for i, j in (one, other), (other, one):
+            is_copy = shares[table.names[i]] >= MOST
+            verdict: Verdict = "fail" if is_copy and found.code != "likely" else "warn"
+            code = f"copies.{found.code if is_copy else 'part'}"
+            more = {"other": table.names[j], **params}
+            yield Line(verdict, code, "", more, "", "", table.names[i])
+    yield from samples
+    for (owner, other), own in files.items():
+        if (owner, other) not in told:
+            is_copy = len(own) >= EQUAL_FILES and shares[owner] >= MOST
+            for file in own:
+                verdict = "fail" if is_copy else "warn"
+                yield Line(verdict, "copies.file", file, {"other": other}, "", "", owner)
+    alone = [i for i, name in enumerate(table.names) if name not in {owner for owner, _ in told}]
+    for row in alone:
+        if sources := _means(table, row):
+            params = {"others": "\0".join(table.names[source] for source in sources)}
+            yield Line("fail", "copies.average", "", params, "", "", table.names[row])
 
 
-def copies_between(results: Submissions, published: Submissions) -> Iterator[Line]:
+def copies_between(
+    submissions: Mapping[str, Compared], published: Mapping[str, Compared]
+) -> Iterator[Line]:
     """Lines for the submissions whose times agree with another's, or with a published dataset's.
 
-    A submission without any has a line that says how far it was compared. `results` are each
-    submission's files, `published` those of recorded datasets, whose names no submission has.
+    A submission without any has a line that says how far it was compared. No submission has the
+    name of a `published` dataset.
     """
-    everyone = {**published, **results}
-    lines = [line for line in _agreements(everyone) if line.submission in results]
+    everyone = {**published, **submissions}
+    comparable = {name: own for name, own in everyone.items() if own.results and not own.step}
+    lines = [line for line in _agreements(comparable) if line.submission in submissions]
     yield from lines
     accused = {line.submission for line in lines}
-    devices = Counter(map(_device_of, everyone.values()))
-    for name, own in results.items():
+    for name, own in submissions.items():
         if name in accused:
             continue
-        coarse = [_resolution(result, passed) > COARSE for result in own for passed in PASSES]
-        verdict: Verdict = "not_checked"
-        if len(everyone) < 2 or not own:
-            code = "copies.alone"
-        elif sum(coarse) > len(coarse) / 2:
+        steps = [s for result in own.results for s in _resolutions(result, name in own.prints)]
+        verdict, code, params = (
+            "not_checked",
+            "copies.alone",
+            {"step": f"{CALLS * own.step * 1e3:.3g}"},
+        )
+        if own.step:
+            code = "copies.clock"
+        elif steps and np.median(steps) > COARSE:
             code = "copies.rounded"
-        elif (device := _device_of(own)) is None or devices[device] < LEAST_GROUP:
-            code = "copies.few"
-        else:
+        elif own.results and len(everyone) > 1:
             verdict, code = "pass", "copies.pass"
-        yield Line(verdict, code, params={"count": str(LEAST_GROUP)}, submission=name)
+        yield Line(verdict, code, "", params, "", "", name)

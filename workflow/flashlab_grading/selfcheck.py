@@ -7,11 +7,10 @@ from pathlib import Path
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import implementations_of
-from flashlab.course.assembling import FolderError, assemble
-from flashlab.course.folder import read_folder
+from flashlab.lab5.importing import import_plan
+from flashlab.plan.datasets import DatasetError
 from flashlab_grading.apart import check_apart
 from flashlab_grading.causes import cause_sentence, causes_of, notes_of, word
-from flashlab_grading.files import files_of
 from flashlab_grading.grade import Grades, grade_checked
 from flashlab_grading.model import CHECKS, GradingError
 from flashlab_grading.recorded import recorded_results
@@ -49,13 +48,12 @@ def _lines(grades: Grades, language: str) -> Iterator[str]:
 
 def _importable_runs(path: Path, language: str) -> str:
     """The number of runs that a report would import from the files, or its error."""
-    known = implementations_of(ATTENTION)
     try:
-        runs, _ = assemble(read_folder(files_of(str(path))), known)
-    except FolderError as error:
+        entries, _ = import_plan(path, implementations_of(ATTENTION))
+    except DatasetError as error:
         return word("selfcheck.refused", language, reason=escaped(str(error)))
-    files, different = len(runs), len({result.run for result in runs})
-    return word("selfcheck.runs", language, files=files, runs=different)
+    different = {str(entry["run"]) for entry in entries}
+    return word("selfcheck.runs", language, files=len(entries), runs=len(different))
 
 
 def self_check(folder: Path, device: str | None, language: str) -> int:

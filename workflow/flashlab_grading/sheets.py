@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.files import open_atomically, read_json
+from flashlab.lab5.checks import Line
 from flashlab_grading.apart import check_apart
 from flashlab_grading.causes import (
     cause_sentence,
@@ -21,12 +22,12 @@ from flashlab_grading.causes import (
     urgency,
     word,
 )
-from flashlab_grading.files import find_submissions
 from flashlab_grading.grade import Grades, Summary, grade_checked
-from flashlab_grading.model import BADGES, CHECKS, Line
+from flashlab_grading.model import BADGES, CHECKS, confidence_of
 from flashlab_grading.recorded import recorded_results
 from flashlab_grading.reproduction import measured_of
 from flashlab_grading.shown import MARKS, cell, for_page
+from flashlab_grading.submissions import find_submissions
 
 COLUMNS = ("submission", "file", "check", "verdict", "expected", "found")
 SUMMARY_COLUMNS = (
@@ -110,7 +111,7 @@ def to_html(grades: Grades, order: Mapping[str, Any]) -> str:
         loose=[for_page(line.file) for line in grades.lines if line.code == "form.loose"],
         most={"causes": SHOWN, "pairs": SHOWN_PAIRS, "files": SHOWN_FILES},
         **{"checks": CHECKS, "badges": BADGES, "marks": MARKS, "tags": LANGUAGE_TAGS},
-        **{"word": word, "show": for_page},
+        **{"word": word, "show": for_page, "confidence": confidence_of},
         **{"cause_sentence": cause_sentence, "sentence": sentence},
     )
 
@@ -129,7 +130,7 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path
     """Grade what the order names, and write the two CSV files and the PDF."""
     order = read_json(order_file)
     names, others = find_submissions(order["submissions"])
-    checked = check_apart(order["submissions"], names, order["device"], order.get("nonce"))
+    checked = check_apart(order["submissions"], names, order["device"])
     grades = grade_checked(checked, measured_of(order), order["here"], recorded_results())
     loose = [Line("warn", "form.loose", name) for name in others]
     grades = replace(grades, lines=(*loose, *grades.lines))
