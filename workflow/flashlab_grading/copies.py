@@ -50,6 +50,9 @@ CLOCK, EVENT_CLOCK = 1e-9 / CALLS, 1e-6
 STEPS = (1e-3, 20e-3)
 """Seconds of the steps of coarse clocks: 1 to 16 ms on Windows."""
 
+FEW, MOST_STEPS = 6, 2000
+"""Fewest different times that show a clock's step, and most steps of the shortest of them."""
+
 COARSE = 2e-2
 """Relative resolution of a time above which its agreement with another shows nothing."""
 
@@ -94,16 +97,19 @@ def clock_step(results: Sequence[Result]) -> float:
 
     0 where they are multiples of none in the range of `STEPS`, or too few to tell.
     """
-    totals = CALLS * np.array([r.seconds[name] for r in results for name in PASSES])
-    if len({*totals}) < 6 and len(totals) < 24:
+    totals = sorted({CALLS * result.seconds[name] for result in results for name in PASSES})
+    if len(totals) < FEW or totals[0] > MOST_STEPS * STEPS[0]:
         return 0.0
     low, high = STEPS
-    longest = float(totals.max())
-    steps = longest / np.arange(
-        max(1, math.floor(longest / high)), math.floor(longest / low * 1.001) + 1
-    )
-    for step in map(float, steps):  # the largest first, within 2% of which few are by chance
-        if np.abs(totals / step - np.round(totals / step)).max() <= 0.02:
+    first = max(1, math.floor(totals[0] / high))
+    for count in range(first, math.floor(1.001 * totals[0] / low) + 1):
+        step = totals[0] / count
+        for total in totals:  # each longer one says more exactly what the step is
+            multiple = round(total / step)
+            if abs(total / step - multiple) > 0.02:
+                break
+            step = total / multiple
+        else:
             return step / CALLS
     return 0.0
 
