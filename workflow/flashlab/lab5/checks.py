@@ -12,10 +12,9 @@ from math import isclose
 from pathlib import Path
 from typing import Literal
 
-from flashlab.lab5.words import FLASH2, NAIVE
-
 from flashlab.lab5.assigning import File, contradiction, matching, read_numbers, stated
 from flashlab.lab5.results import EXACT, RATIOS, Result, is_on_gpu, read_folder
+from flashlab.lab5.words import FLASH2, NAIVE
 
 Verdict = Literal["pass", "warn", "fail", "not_checked"]
 
