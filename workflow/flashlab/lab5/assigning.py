@@ -110,10 +110,7 @@ def _with_sizes(file: File, said: Said) -> list[Option]:
     names = [said["implementation"]] if "implementation" in said else [NAIVE, FLASH2]
     masks = [said["causal"]] if "causal" in said else [False, True]
     options = [(name, Shape.of({**said, "causal": mask})) for name in names for mask in masks]
-    fitting = [o for o in matching(options, said) if contradiction(file, o) is None]
-    # Where its memory is known, FLOPs alone are not enough.
-    known = [o for o in fitting if o in file.possible or o[0] not in (NAIVE, FLASH2)]
-    return known if file.possible else fitting
+    return [o for o in matching(options, said) if contradiction(file, o) is None]
 
 
 def _options(file: File, said: Said) -> list[Option]:
@@ -124,7 +121,8 @@ def _options(file: File, said: Said) -> list[Option]:
 def _by_position(file: File, said: Said) -> list[Option] | None:
     """The runs whose B, N, H and E four bare numbers of the name are; None if it has no four.
 
-    In the order of the script's flags, else in another one if only one run comes of it.
+    In the order of the script's flags, else in another one if only one run comes of it, and its
+    memory is exact.
     """
     numbers = numbers_in_name(file.result.name)
     fours = [numbers[i : i + 4] for i in range(len(numbers) - 3)]
@@ -138,7 +136,7 @@ def _by_position(file: File, said: Said) -> list[Option] | None:
     if found := fitting(fours):
         return found
     found = fitting(order for four in fours for order in permutations(four))
-    if len(found) == 1:
+    if len(found) == 1 and found[0] in file.possible:
         return found
     is_run = len(numbers) == 4 and fours and numbers[3] % numbers[2] == 0
     return [] if is_run and not said.keys() & {*SIZES} else None

@@ -22,6 +22,9 @@ from flashlab.lab5.words import FLASH2, NAIVE
 Option = tuple[str, Shape]
 """A run that a result can be: implementation and shape."""
 
+MOST = 5000
+"""Most sequence lengths of a head's size that are tried: numbers that allow more tell nothing."""
+
 LENGTHS = np.arange(1, 2**17 + 1)
 SQUARES = LENGTHS.astype(float) ** 2
 
@@ -55,7 +58,11 @@ def _of_product(product: float, error: float, memory: int, causal: bool) -> tupl
         able = slice(2 * d - 1, isqrt(int(quotient)) + 1)
         lengths, squares = LENGTHS[able], SQUARES[able]
         many = np.rint(quotient / squares)
+        # Every run has at least q, k, v and three outputs: 12 bytes for each of B·N·E elements.
+        many[12 * product > memory * lengths.astype(float)] = 0
         fits = (many > 0) & (np.abs(many * squares - quotient) <= error * quotient)
+        if np.count_nonzero(fits) > MOST:
+            return ()
         for n, groups in zip(lengths[fits].tolist(), many[fits].astype(int).tolist(), strict=True):
             least = next((f for f in range(2, isqrt(groups) + 1) if groups % f == 0), groups)
             # How B·H splits matters only in that the naive one copies where both are above 1.
