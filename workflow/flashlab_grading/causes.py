@@ -11,9 +11,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from flashlab.lab5.checks import Line, Verdict
 from flashlab.telling.catalogs import message, messages
-from flashlab_grading.model import CHECKS, CONFIDENCES, VERDICTS, confidence_of, is_note
+from flashlab_grading.model import (
+    CHECKS,
+    CONFIDENCES,
+    VERDICTS,
+    Line,
+    Verdict,
+    confidence_of,
+    is_note,
+)
 
 PAIRWISE = ("copies.same", "copies.computed", "copies.likely", "copies.part")
 """Codes of lines about two submissions, which the table of copies shows."""

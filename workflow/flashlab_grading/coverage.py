@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from flashlab.lab5.assigning import File, stated
-from flashlab.lab5.checks import Line, Verdict
 from flashlab.lab5.possible import Option
 from flashlab.lab5.results import Result
 from flashlab.lab5.words import FLASH2, NAIVE
+from flashlab_grading.model import Line, Verdict
 
 EXPERIMENTS = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim")
 VALUES = 3

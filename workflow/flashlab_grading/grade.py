@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flashlab.lab5.assigning import File, assign, matching, stated
-from flashlab.lab5.checks import Line, Verdict, check_results
+from flashlab.lab5.checks import check_results
 from flashlab.lab5.results import FolderError, Result
 from flashlab_grading.copies import Compared, check_own_copies, compared_of, copies_between
 from flashlab_grading.coverage import check_coverage
-from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Submission, family
+from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line, Submission, Verdict, family
 from flashlab_grading.physics import check_physics
 from flashlab_grading.plausibility import (
     Point,
@@ -61,7 +61,7 @@ class CheckedSubmission:
     name: str
     lines: list[Line]
     device: str | None = None
-    compared: Compared = field(default_factory=lambda: Compared((), {}))
+    compared: Compared = field(default_factory=Compared)
     points: Sequence[Point] = ()
 
 
@@ -80,10 +80,10 @@ def _assigned(files: Sequence[File]) -> Sequence[File]:
 def check_alone(submission: Submission) -> CheckedSubmission:
     """Run every check that needs no other submission."""
     whole = [r for r in submission.results if r.name not in submission.contradicted]
-    own, files = check_results(whole, submission.samples)
+    own, files = check_results(whole)
     lines = [*submission.lines, *own]
     files = _assigned(files)
-    compared = compared_of(submission, files)
+    compared = compared_of(submission.results, files)
     physics = [check_physics(file, compared.step) for file in files]
     refuted = {line.file for line in physics if line.verdict == "fail"}
     sound = [file for file in files if file.result.name not in refuted]
@@ -91,7 +91,7 @@ def check_alone(submission: Submission) -> CheckedSubmission:
     doubted = [result for result in submission.results if result.name not in names]
     lines += physics
     lines += check_plausibility(sound, compared.step)
-    lines += check_samples(submission)
+    lines += check_samples(submission.results)
     lines += check_coverage(files, doubted)
     settled = [f for f in files if len({*map(family, f.options)}) == 1]
     points = [(f.result, f.options[0]) for f in settled]

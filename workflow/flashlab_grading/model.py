@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from flashlab.devices import find_device
-from flashlab.lab5.checks import Line, Verdict
+from flashlab.lab5.checks import Line as Line
+from flashlab.lab5.checks import Verdict as Verdict
+from flashlab.lab5.checks import samples_of as samples_of
 from flashlab.lab5.possible import Option
 from flashlab.lab5.results import Result
 
@@ -44,17 +46,15 @@ class GradingError(Exception):
 
 @dataclass(frozen=True)
 class Submission:
-    """One subfolder or archive: its results, and the lines from reading it.
+    """One subfolder or archive: its results, the lines from reading it, and its device.
 
-    `samples` are the seconds of each call of a record, by file and pass, and `contradicted` the
-    files of which two things are stated.
+    `contradicted` are the files of which two things are stated.
     """
 
     name: str
-    results: tuple[Result, ...] = ()
-    lines: tuple[Line, ...] = ()
+    results: Sequence[Result] = ()
+    lines: Sequence[Line] = ()
     device: str | None = None
-    samples: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     contradicted: Sequence[str] = ()
 
 

@@ -9,17 +9,24 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 
 from flashlab.benchmarks.attention import costs
 from flashlab.lab5.assigning import File
-from flashlab.lab5.checks import Line, Verdict
 from flashlab.lab5.possible import Option
 from flashlab.lab5.results import Result
 from flashlab.lab5.words import FLASH2, NAIVE, SIZES
-from flashlab_grading.model import LAUNCH_SECONDS, PASSES, Submission, family, kind_of_device
+from flashlab_grading.model import (
+    LAUNCH_SECONDS,
+    PASSES,
+    Line,
+    Verdict,
+    family,
+    kind_of_device,
+    samples_of,
+)
 
 STEPS = 20
 """Fewest steps of a clock in a time that is compared with another."""
@@ -199,14 +206,14 @@ def _has_odd_date(started: object) -> bool:
         return True
 
 
-def check_samples(submission: Submission) -> Iterator[Line]:
+def check_samples(results: Iterable[Result]) -> Iterator[Line]:
     """Lines for the records whose samples or date no measurement gives; none for the others."""
     seen: dict[tuple[float, ...], list[str]] = defaultdict(list)
-    for result in (result for result in submission.results if result.run):
+    for result in (result for result in results if result.run):
         record = result.document["record"]
         if _has_odd_date(started := record.get("started")):
             yield Line("warn", "plausibility.date", result.name, {"started": str(started)[:80]})
-        samples = submission.samples[result.name]
+        samples = samples_of(result)
         enough = {name: values for name, values in samples.items() if len(values) >= ENOUGH}
         is_imported = (record.get("environment") or {}).get("imported")
         if not enough and result.protocol != "lab5" and not is_imported:
@@ -216,8 +223,8 @@ def check_samples(submission: Submission) -> Iterator[Line]:
             yield Line(*(told[0] or ("warn", "")), result.name, {"pass": told[1]})
             continue
         for values in enough.values():
-            if len({*values}) >= ENOUGH:  # relative to their median, in ascending order
-                median = statistics.median(values)
+            median = statistics.median(values)
+            if len({*values}) >= ENOUGH and median > 0:  # in ascending order, relative to it
                 seen[*(float(f"{x / median:.6g}") for x in sorted(values))].append(result.name)
     for files in seen.values():
         for file in dict.fromkeys(files) if len(files) > 1 else ():

@@ -8,12 +8,10 @@ from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from flashlab.lab5.checks import samples_of
 from flashlab.lab5.results import Result, result_of
 from flashlab.plan.datasets import DatasetError, read_dataset
 from flashlab.untrusted import UnsoundFileError, parse_json
 from flashlab_grading.copies import Compared, compared_of
-from flashlab_grading.model import Submission
 
 SLIDES = "the course's slides"
 ROOT = Path(__file__).parents[2]
@@ -58,7 +56,4 @@ def recorded_results(data: Path = DATA) -> dict[str, Compared]:
             result = result_of(document, path.name, path.name, "")
             if result and result.status == "ok":
                 found[name].append(result)
-    return {
-        name: compared_of(Submission(name, (*own,), samples={r.name: samples_of(r) for r in own}))
-        for name, own in found.items()
-    }
+    return {name: compared_of(results) for name, results in found.items()}

@@ -16,13 +16,12 @@ from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.lab5.assigning import stated
-from flashlab.lab5.checks import Line, Verdict
 from flashlab.lab5.possible import Option
 from flashlab.lab5.results import Result
 from flashlab.lab5.said import described
 from flashlab.records import read_record
 from flashlab.runs import Run
-from flashlab_grading.model import LAUNCH_SECONDS, PASSES, is_same_device
+from flashlab_grading.model import LAUNCH_SECONDS, PASSES, Line, Verdict, is_same_device
 
 TOLERANCE = 0.25
 DISTURBANCES = ("cpu_load", "shared_device")

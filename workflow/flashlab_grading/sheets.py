@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.files import open_atomically, read_json
-from flashlab.lab5.checks import Line
 from flashlab_grading.apart import check_apart
 from flashlab_grading.causes import (
     cause_sentence,
@@ -23,7 +22,7 @@ from flashlab_grading.causes import (
     word,
 )
 from flashlab_grading.grade import Grades, Summary, grade_checked
-from flashlab_grading.model import BADGES, CHECKS, confidence_of
+from flashlab_grading.model import BADGES, CHECKS, Line, confidence_of
 from flashlab_grading.recorded import recorded_results
 from flashlab_grading.reproduction import measured_of
 from flashlab_grading.shown import MARKS, cell, for_page

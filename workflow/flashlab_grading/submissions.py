@@ -1,8 +1,8 @@
 """From a submission's folder or archive to its results, each with what is said of it.
 
 An archive may be a bomb, name files outside its folder, or hold links: its members are read within
-bounds, and only those that may be results are written, one by one, to a folder that is removed
-again. A report's PDF is an archive of the attached records.
+bounds, and only regular files are written, one by one, to a folder that is removed again. A
+report's PDF is an archive of the attached records.
 """
 
 from __future__ import annotations
@@ -20,25 +20,24 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from flashlab.lab5.checks import Line, samples_of
-from flashlab.lab5.results import MAX_BYTES, MAX_DEPTH, MAX_FILES, Folder, Result, read_folder
+from flashlab.lab5.documents import MAX_BYTES, MAX_ENTRIES, MAX_FILES, SPREADSHEETS
+from flashlab.lab5.results import Folder, Result, read_folder
 from flashlab.report.attached import CONFIG, RECORDS, parsed, read_records
 from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError, read_bounded, readable
-from flashlab_grading.model import GradingError, Submission, is_same_device
+from flashlab_grading.model import GradingError, Line, Submission, is_same_device
 from flashlab_grading.recorded import is_shipped
 from flashlab_grading.report_pdf import UnsoundPdfError, attachments_of
 
-MAX_SUBMISSIONS, MAX_ENTRIES, MAX_ARCHIVE_BYTES = 2_000, 100_000, 2**25
-
-ENCODINGS = ("utf-8", "cp950")
-"""Encodings in which programs in Taiwan write the names in a zip file, and do not say so."""
-
+MAX_SUBMISSIONS, MAX_ARCHIVE_BYTES = 2_000, 2**25
 ZIP, REPORT, LEFT_BY_TOOLS = ".zip", ".pdf", "__MACOSX"
 UNKNOWN = (".7z", ".rar", ".gz", ".zst", ".tar", ".tgz", ".bz2", ".tbz2", ".xz", ".txz")
 """Archives that others unpack: a submission like that is named, not looked into."""
 
 WARNED = ("form.archive_unknown", "form.archive_nested", "form.not_utf8")
 """Problems of form that are nobody's fault: a person has to open these files."""
+
+SHIPPED = ""
+"""In place of the keys of a file that is ignored: it is the project's own."""
 
 Member = tuple[str, bytes | UnsoundFileError]
 """The path in an archive of a file, and its bytes or why they were not read."""
@@ -61,74 +60,62 @@ def _damage() -> Iterator[None]:
         raise UnsoundFileError("form.archive_damaged", reason=reason) from error
 
 
-def _refuse_member(info: zipfile.ZipInfo, path: PurePosixPath) -> None:
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: PurePosixPath) -> bytes:
+    """The bytes of a member; UnsoundFileError for one that is no file of a submission's own."""
     has_drive = path.parts and re.match("[A-Za-z]:", path.parts[0])
     if path.is_absolute() or ".." in path.parts or has_drive or not path.parts:
         raise UnsoundFileError("form.archive_path", value=info.filename[:200])
     if stat.S_ISLNK(info.external_attr >> 16):
         raise UnsoundFileError("form.link")
-    if len(path.parts) > MAX_DEPTH:
-        raise UnsoundFileError("form.too_deep", most=str(MAX_DEPTH))
     if is_archive(path.name) and not path.name.lower().endswith(REPORT):
         raise UnsoundFileError("form.archive_nested")
-    if info.flag_bits & 0x1:
-        raise UnsoundFileError("form.unreadable", reason="encrypted")
-    if info.file_size > MAX_FILE_BYTES:
+    if info.file_size > MAX_FILE_BYTES:  # the size that it states is the most that is read of it
         size, most = f"> {MAX_FILE_BYTES}", str(MAX_FILE_BYTES)
         raise UnsoundFileError("form.too_large", size=size, most=most)
+    with _damage(), archive.open(info) as file:
+        return file.read(MAX_FILE_BYTES)
 
 
 def _in_zip(content: bytes) -> Iterator[Member]:
-    """The files of a zip that may be results, its names decoded as all of them can be."""
-    for encoding in ENCODINGS:
-        with _damage(), suppress(UnicodeDecodeError):
-            archive = zipfile.ZipFile(io.BytesIO(content), metadata_encoding=encoding)
-            break
-    for info in archive.infolist()[:MAX_ENTRIES]:
-        path = PurePosixPath(info.filename.replace("\\", "/"))
-        if info.is_dir() or any(
-            (p[0] == "." and p != "..") or p == LEFT_BY_TOOLS for p in path.parts
-        ):
-            continue
-        try:
-            _refuse_member(info, path)
-            if path.suffix.lower() in (".json", ".csv"):
-                with _damage(), archive.open(info) as file:
-                    yield str(path), file.read(MAX_FILE_BYTES + 1)
-        except UnsoundFileError as problem:
-            yield info.filename, problem
-
-
-def records_of(content: bytes) -> dict[str, bytes]:
-    """The records of a report on attention; none of any other PDF, which is no fault."""
+    """The files in a zip, with their names in the encoding that all of them have."""
     with _damage():
-        try:
-            attachments = attachments_of(content)
-        except UnsoundPdfError:
-            return {}
-        if not {CONFIG, RECORDS} <= attachments.keys():
-            return {}
-        config = parsed(attachments[CONFIG], CONFIG)
-        if not isinstance(config, dict) or config.get("benchmark", "attention") != "attention":
-            return {}
-        records = read_records(attachments)
-        return {name: json.dumps(record).encode() for name, record in records.items()}
+        for encoding in ("utf-8", SPREADSHEETS, "cp437"):
+            with suppress(UnicodeDecodeError):
+                archive = zipfile.ZipFile(io.BytesIO(content), metadata_encoding=encoding)
+                break
+    for info in itertools.islice(archive.infolist(), MAX_ENTRIES):
+        path = PurePosixPath(info.filename.replace("\\", "/"))
+        is_hidden = any(re.match(r"\.[^.]", part) or part == LEFT_BY_TOOLS for part in path.parts)
+        if not info.is_dir() and not is_hidden:
+            try:
+                yield str(path), _member(archive, info, path)
+            except UnsoundFileError as problem:
+                yield info.filename, problem
 
 
-def _members_of(path: Path) -> Iterator[Member]:
-    """The files in an archive that may be results; UnsoundFileError if it cannot be opened."""
+def _in_report(content: bytes) -> Iterator[Member]:
+    """The records of a report on attention; none of any other PDF, which is no fault."""
+    with _damage(), suppress(UnsoundPdfError):
+        attachments = attachments_of(content)
+        if {CONFIG, RECORDS} <= attachments.keys():
+            config = parsed(attachments[CONFIG], CONFIG)
+            if isinstance(config, dict) and config.get("benchmark", "attention") == "attention":
+                for name, record in read_records(attachments).items():
+                    yield name, json.dumps(record).encode()
+
+
+def _in_archive(path: Path) -> Iterator[Member]:
     if not path.name.lower().endswith((ZIP, REPORT)):
         raise UnsoundFileError("form.archive_unknown")
     content = read_bounded(str(path), most=MAX_ARCHIVE_BYTES)
-    yield from _in_zip(content) if path.name.lower().endswith(ZIP) else records_of(content).items()
+    yield from (_in_zip if path.name.lower().endswith(ZIP) else _in_report)(content)
 
 
-def _read_members(prefix: str, members: Iterator[Member], found: Folder) -> None:
+def _take_members(found: Folder, prefix: str, members: Iterable[Member]) -> None:
     """Add what is in an archive to `found`, under the archive's path."""
     size = 0
     with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
         for count, (path, content) in enumerate(members):
-            target = Path(folder, path)
             try:
                 if isinstance(content, UnsoundFileError):
                     raise content
@@ -136,54 +123,57 @@ def _read_members(prefix: str, members: Iterator[Member], found: Folder) -> None
                 if count >= MAX_FILES or size > MAX_BYTES:
                     raise UnsoundFileError("form.too_many", most=str(MAX_FILES))
                 with readable():
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    target.write_bytes(content)
-            except (UnsoundFileError, ValueError) as problem:
-                is_known = isinstance(problem, UnsoundFileError)
-                named = UnsoundFileError("form.archive_path", value=path[:200])
-                found.refused[f"{prefix}/{path}"] = problem if is_known else named
-        _add(found, read_folder(Path(folder)), f"{prefix}/", Path(folder))
+                    Path(folder, path).parent.mkdir(parents=True, exist_ok=True)
+                    Path(folder, path).write_bytes(content)
+            except ValueError:  # a NUL in its name
+                value = path[:200]
+                found.refused[f"{prefix}/{path}"] = UnsoundFileError(
+                    "form.archive_path", value=value
+                )
+            except UnsoundFileError as problem:
+                found.refused[f"{prefix}/{path}"] = problem
+        _take_folder(found, f"{prefix}/", Path(folder))
 
 
-def _add(found: Folder, own: Folder, prefix: str, folder: Path) -> None:
-    """Add what was read of a folder to `found`; the project's own files are left out."""
+def _take_folder(found: Folder, prefix: str, folder: Path) -> None:
+    """Add what is in a folder to `found`, without the project's own files."""
+    own = read_folder(folder)
     for name, result in own.results.items():
         path = f"{prefix}{result.path}"
         if is_shipped(path, Path(folder, result.path).read_bytes()):
-            found.ignored.append("")
+            found.ignored[prefix + name] = SHIPPED
         else:
             found.results[prefix + name] = replace(result, name=prefix + name, path=path)
     found.refused |= {prefix + name: problem for name, problem in own.refused.items()}
-    found.ignored += [prefix + name for name in own.ignored]
+    found.ignored |= {prefix + name: keys for name, keys in own.ignored.items()}
     found.contradicted |= {prefix + name: text for name, text in own.contradicted.items()}
 
 
-def _read_all(path: Path) -> Folder:
+def _read(path: Path) -> Folder:
     """Everything in a submission: a folder with the archives in it, or one archive."""
     found = Folder()
     if path.is_symlink():
-        raise UnsoundFileError("form.link")
-    if not path.is_dir():
-        _read_members(path.name, _members_of(path), found)
+        found.refused[""] = UnsoundFileError("form.link")
         return found
-    _add(found, read_folder(path), "", path)
-    for here, inner, names in os.walk(path):
-        inner[:] = sorted(n for n in inner if n[0] != "." and n != LEFT_BY_TOOLS)
-        for archive in (Path(here, name) for name in sorted(names) if is_archive(name)):
-            name = archive.relative_to(path).as_posix()
-            try:
-                _read_members(name, _members_of(archive), found)
-            except UnsoundFileError as problem:
-                # A PDF is a report with its data, or nothing that anybody asked for.
-                if not name.lower().endswith(REPORT) or problem.code == "form.archive_damaged":
-                    found.refused[name] = problem
+    archives = {path.name: path}
+    if path.is_dir():
+        _take_folder(found, "", path)
+        walked = (Path(here, name) for here, _, names in os.walk(path) for name in sorted(names))
+        archives = {own.relative_to(path).as_posix(): own for own in walked if is_archive(own.name)}
+    for name, archive in archives.items():
+        try:
+            if not any(part[0] == "." or part == LEFT_BY_TOOLS for part in Path(name).parts):
+                _take_members(found, name, _in_archive(archive))
+        except UnsoundFileError as problem:
+            # A PDF is a report with its data, or nothing that anybody asked for.
+            if not name.lower().endswith(REPORT) or problem.code == "form.archive_damaged":
+                found.refused[name] = problem
     return found
 
 
 def _once(results: Iterable[Result]) -> tuple[list[Result], list[Line]]:
     """Each measurement once, such as of a folder and its copy, with a note on each further one."""
-    first: dict[str, Result] = {}
-    lines = []
+    first, lines = dict[str, Result](), list[Line]()
     for r in results:
         key = repr((r.said, r.seconds, r.rates, r.peak_mib, r.document.get("record")))
         if (other := first.setdefault(key, r)) is not r:
@@ -193,45 +183,34 @@ def _once(results: Iterable[Result]) -> tuple[list[Result], list[Line]]:
 
 def read_submission(folder: str, name: str, device: str | None) -> Submission:
     """The submission in ``folder/name``; `device` is used where it names none itself."""
-    try:
-        return _submission(name, _read_all(Path(folder, name)), device)
-    except UnsoundFileError as problem:
-        return Submission(name, lines=(_refused("", problem),))
+    return _submission(name, _read(Path(folder, name)), device)
 
 
 def read_report(content: bytes) -> Submission:
     """The records attached to a report's PDF, as a submission."""
     found = Folder()
-    _read_members("report.pdf", iter(records_of(content).items()), found)
+    _take_members(found, "report.pdf", _in_report(content))
     return _submission("report", found, None)
 
 
-def _refused(name: str, problem: UnsoundFileError) -> Line:
-    verdict = "warn" if problem.code in WARNED else "fail"
-    return Line(verdict, problem.code, name, problem.params)
-
-
 def _submission(name: str, found: Folder, device: str | None) -> Submission:
-    lines = [_refused(file, problem) for file, problem in found.refused.items()]
-    lines += [Line("pass", "form.not_a_result", file) for file in found.ignored if file]
-    if shipped := found.ignored.count(""):
+    lines = [
+        Line("warn" if problem.code in WARNED else "fail", problem.code, file, problem.params)
+        for file, problem in found.refused.items()
+    ]
+    ignored = [file for file, keys in found.ignored.items() if keys != SHIPPED]
+    lines += [Line("pass", "form.not_a_result", file) for file in ignored]
+    if shipped := len(found.ignored) - len(ignored):
         lines.append(Line("pass", "form.shipped", params={"count": str(shipped)}))
-    measured, samples = list[Result](), dict[str, dict[str, list[float]]]()
     for file, result in found.results.items():
-        try:
-            if result.status != "ok":
-                lines.append(Line("pass", "form.not_measured", file, {"status": result.status}))
-                continue
-            samples[file] = samples_of(result)
-            measured.append(result)
-            lines.append(Line("pass", "form.pass", file))
-        except UnsoundFileError as problem:
-            lines.append(_refused(file, problem))
-    if not found.results and not lines:
+        code = "pass" if result.status == "ok" else "not_measured"
+        lines.append(Line("pass", f"form.{code}", file, {"status": result.status}))
+        if file in found.contradicted:
+            code = "record_differs" if result.run else "declared_twice"
+            lines.append(Line("fail", f"identity.{code}", file, {}, "", found.contradicted[file]))
+    measured = [result for result in found.results.values() if result.status == "ok"]
+    if not found.results and not found.refused:
         lines.append(Line("fail", "form.nothing"))
-    for file in found.contradicted:
-        code = "record_differs" if found.results[file].run else "declared_twice"
-        lines.append(Line("fail", f"identity.{code}", file, {}, "", found.contradicted[file]))
     named = {result.said.get("device") for result in measured} - {None}
     for other in sorted(map(str, named)):
         if device is not None and not is_same_device(other, device):
@@ -240,8 +219,7 @@ def _submission(name: str, found: Folder, device: str | None) -> Submission:
     device = named.pop() if len(named) == 1 else (None if named else device)
     of_device = {"device": device} if device else {}
     results, notes = _once(replace(r, said={**of_device, **r.said}) for r in measured)
-    kept = {file: samples[file] for file in (result.name for result in results)}
-    return Submission(name, (*results,), (*lines, *notes), device, kept, (*found.contradicted,))
+    return Submission(name, results, lines + notes, device, [*found.contradicted])
 
 
 def find_submissions(folder: str) -> tuple[list[str], list[str]]:
@@ -259,15 +237,9 @@ def find_submissions(folder: str) -> tuple[list[str], list[str]]:
                 for entry in itertools.islice(scanned, MAX_ENTRIES)
                 if not entry.name.startswith(".") and entry.name != LEFT_BY_TOOLS
             }
-        folders = {name for name, is_folder in found.items() if is_folder}
         # An archive beside the folder that it was unpacked to would be that folder's copy.
-        archives = {
-            name
-            for name in found.keys() - folders
-            if is_archive(name)
-            and re.sub(r"(\.tar)?\.[a-z0-9]+\Z", "", name, flags=re.I) not in folders
-        }
-        submissions = folders | archives
+        names = {name: re.sub(r"(?i)(\.tar)?\.[a-z0-9]+\Z", "", name) for name in found}
+        submissions = {n for n in found if found[n] or (is_archive(n) and not found.get(names[n]))}
         if len(submissions) > MAX_SUBMISSIONS:
             raise UnsoundFileError("form.too_many", most=str(MAX_SUBMISSIONS))
     except UnsoundFileError as problem:
@@ -278,5 +250,4 @@ def find_submissions(folder: str) -> tuple[list[str], list[str]]:
             f"{folder} has no subfolders; each submission is one. To check a single submission: "
             f"./run selfcheck {folder}"
         )
-    loose = {name for name in found.keys() - submissions if not is_archive(name)}
-    return sorted(submissions), sorted(loose)[:MAX_FILES]
+    return sorted(submissions), sorted(found.keys() - submissions)[:MAX_FILES]

@@ -14,15 +14,13 @@ from flashlab.lab5.assigning import File, contradiction, describe, matching, rea
 from flashlab.lab5.possible import Option, known_workspaces, workspaces_of
 from flashlab.lab5.results import EXACT, RATIOS, Result, is_on_gpu
 from flashlab.lab5.said import ATTRIBUTES, described
-from flashlab.lab5.words import FLASH2, NAIVE
-from flashlab.untrusted import UnsoundFileError
+from flashlab.lab5.words import FLASH2, NAIVE, PASSES
 
 Verdict = Literal["pass", "warn", "fail", "not_checked"]
 
 COARSE = 0.02
 """Relative rounding above which numbers determine no run."""
 
-MAX_SAMPLES = 20_000
 ALIKE = 3
 """Fewest naive results that show a setting of cuBLAS's workspaces."""
 
@@ -50,25 +48,16 @@ class Line:
 
 
 def samples_of(result: Result) -> dict[str, list[float]]:
-    """The seconds of each call by pass, of a record that has them; UnsoundFileError otherwise."""
-    metrics = result.document.get("record", {}).get("metrics", {})
-    found: dict[str, list[float]] = {}
-    for name in RATIOS:
-        metric = metrics.get(f"{name}_time", {}) if isinstance(metrics, dict) else None
-        samples = metric.get("samples") or [] if isinstance(metric, dict) else None
-        if not isinstance(samples, list) or any(type(x) not in (int, float) for x in samples):
-            raise UnsoundFileError("form.record", key=f"record.metrics.{name}_time")
-        if len(samples) > MAX_SAMPLES:
-            raise UnsoundFileError("form.many_samples", key=f"{name}_time", most=str(MAX_SAMPLES))
-        if samples and min(samples) <= 0:
-            raise UnsoundFileError("form.record", key=f"record.metrics.{name}_time")
-        found |= {name: [sample / 1e3 for sample in samples]} if samples else {}
-    return found
+    """The seconds of each call by pass, of a record that has them."""
+    metrics = result.document.get("record", {}).get("metrics") or {}
+    found = {name: (metrics.get(f"{name}_time") or {}).get("samples") for name in PASSES}
+    return {name: [sample / 1e3 for sample in own] for name, own in found.items() if own}
 
 
-def check_arithmetic(result: Result, samples: Mapping[str, Sequence[float]]) -> Line:
+def check_arithmetic(result: Result) -> Line:
     """Rates × times are F, 2.5 F and 3.5 F, times add up, and are the medians of their samples."""
     seconds, rates, error = result.seconds, result.rates, 2 * result.error
+    samples = samples_of(result)
 
     def failed(code: str, name: str, expected: float, found: float) -> Line:
         texts = f"{expected:.9g}", f"{found:.9g}"
@@ -133,7 +122,7 @@ def check_identity(file: File) -> Line:
         return line(
             "fail", "implementation" if is_other else "shape", listed(file.possible), **params
         )
-    if not possible and result.error > EXACT or result.peak_mib * costs.MIB % 1:
+    if (not possible and result.error > EXACT) or result.peak_mib * costs.MIB % 1:
         return line("not_checked", "rounded")
     if not possible:
         return line("not_checked", "partly_unknown" if is_said else "undeclared_unknown")
@@ -184,11 +173,11 @@ def _share_workspaces(files: Sequence[File]) -> list[Line]:
             own = file, workspaces_of(option[1], int(size))
             by_device.setdefault(file.result.said.get("device"), []).append(own)
     lines = []
-    for own in by_device.values():
-        ((size, count),) = Counter(size for _, size in own).most_common(1)
-        if size in own[0][0].workspaces or size < 0 or not ALIKE <= count == len(own):
+    for those in by_device.values():
+        ((size, count),) = Counter(size for _, size in those).most_common(1)
+        if size in those[0][0].workspaces or size < 0 or not ALIKE <= count == len(those):
             continue
-        for file, _ in own:
+        for file, _ in those:
             file.workspaces |= {size}
         is_other = size in known_workspaces()
         code = "identity.workspace_of_another" if is_other else "identity.workspace_unusual"
@@ -199,16 +188,15 @@ def _share_workspaces(files: Sequence[File]) -> list[Line]:
 
 
 def check_results(
-    results: Iterable[Result], samples: Mapping[str, Mapping[str, Sequence[float]]]
+    results: Iterable[Result],
 ) -> tuple[list[Line], list[File]]:
     """The lines on results, and those that no line refutes, with the runs that their numbers allow.
 
-    `samples` are the seconds of each call, by file and pass. A result that fails a check is in no
-    later one, so that a fault is told once.
+    A result that fails a check is in no later one, so that a fault is told once.
     """
     lines, computed = list[Line](), list[Result]()
     for result in results:
-        line = check_arithmetic(result, samples.get(result.name, {}))
+        line = check_arithmetic(result)
         lines.append(line)
         computed += [result] if line.verdict == "pass" else []
         if line.verdict != "pass":
