@@ -29,10 +29,9 @@ from planted.course import memory_of
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course.identity import family_of
-from flashlab.course.results import FLOPS_RATIOS
-from flashlab.course.words import FLASH2, NAIVE
 from flashlab.devices import Device, find_device
+from flashlab.lab5.results import RATIOS
+from flashlab.lab5.words import FLASH2, NAIVE
 from flashlab_grading.grade import check_alone, grade_checked
 from flashlab_grading.model import PASSES, Line
 from flashlab_grading.physics import bytes_moved
@@ -62,10 +61,10 @@ def pattern(kind: str, run: Run, name: str, spread: float) -> float:
 def seconds_of(run: Run, name: str, device: Device) -> float:
     """A plausible time: the roofline with usual efficiencies, and the launches."""
     implementation, shape = run
-    flops = costs.forward_flops(shape) * FLOPS_RATIOS[name] * (2 if shape.causal else 1)
+    flops = costs.forward_flops(shape) * RATIOS[name] * (2 if shape.causal else 1)
     efficiency = 0.55 if implementation == FLASH2 else 0.35
     computing = flops / (efficiency * device.peak_tflops["float16"] * 1e12)
-    moved = bytes_moved(family_of(implementation, shape), name, 0)
+    moved = bytes_moved(run, name, 0)
     moving = moved / (0.75 * device.bandwidth * 1e9)
     launches = LAUNCHES[implementation][name] * LAUNCH_SECONDS
     return pattern(device.name, run, name, 0.05) * max(computing, moving) + launches
@@ -329,7 +328,7 @@ def count_cheats(classes: int, first: int) -> None:
             chance = random.Random(seed)
             own = one_gpu(25, chance)
             source = chance.choice([*own])
-            eve = student(own[source].submission(source).device_name or "", chance)
+            eve = student(own[source].submission(source).device or "", chance)
             told: list[dict[tuple[str, str], str]] = []
             for whose in ("eve", source), ("eve",):
                 lines = alarms({**own, "eve": eve})

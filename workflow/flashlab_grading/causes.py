@@ -12,23 +12,13 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flashlab.telling.catalogs import message, messages
-from flashlab_grading.model import (
-    CHECKS,
-    CONFIDENCES,
-    VERDICTS,
-    Line,
-    Verdict,
-    confidence_of,
-    is_note,
-)
+from flashlab_grading.model import CHECKS, CONFIDENCES, VERDICTS, Line, Verdict, confidence_of
 
 PAIRWISE = ("copies.same", "copies.computed", "copies.likely", "copies.part")
 """Codes of lines about two submissions, which the table of copies shows."""
 
-EXAMPLES = 3
-
-DOMAIN = "grades"
 COVERAGE = ("coverage.missing", "coverage.few_masks")
+DOMAIN, EXAMPLES = "grades", 3
 TRANSLATED = ("pass", "experiment")
 """Parameters whose values are keys of the catalog themselves."""
 
@@ -41,10 +31,7 @@ Show = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Cause:
-    """The lines of a submission with one verdict and message.
-
-    `total` is the number of the submission's files.
-    """
+    """The lines of a submission with one verdict and message; `total` of all its files."""
 
     lines: Sequence[Line]
     total: int
@@ -74,8 +61,9 @@ def _joined(lines: Iterable[Line], total: int) -> list[Cause]:
 
 
 def notes_of(lines: Iterable[Line], total: int) -> list[Cause]:
-    """Forms of a submission that are unusual but were understood, each kind once."""
-    return _joined(filter(is_note, lines), total)
+    """What passed in an unusual form, of which a reader should know, each kind once."""
+    passed = (line for line in lines if line.verdict == "pass")
+    return _joined((x for x in passed if not x.code.startswith(f"{x.check}.pass")), total)
 
 
 def causes_of(
@@ -87,10 +75,9 @@ def causes_of(
     """
 
     def place(cause: Cause) -> tuple[int, ...]:
-        line = cause.line
-        sure = CONFIDENCES.index(confidence_of(line))
-        check = line.check == "coverage", CHECKS.index(line.check)
-        return VERDICTS.index(line.verdict), sure, *check, -cause.files
+        line, last = cause.line, cause.line.check == "coverage"
+        sure, check = CONFIDENCES.index(confidence_of(line)), CHECKS.index(line.check)
+        return VERDICTS.index(line.verdict), sure, last, check, -cause.files
 
     return sorted(_joined((x for x in lines if x.verdict in verdicts), total), key=place)
 
@@ -104,15 +91,13 @@ def urgency(causes: Sequence[Cause]) -> tuple[int, ...]:
     counts = Counter((x.check not in ("coverage", "form"), confidence_of(x)) for x in lines)
     certain, likely = counts[True, "certain"], counts[True, "likely"]
     asked = counts[True, "ask"] + counts[False, "ask"]
-    accused = -min(1, certain), -min(1, likely)
-    return (*accused, -certain, -likely, -counts[False, "certain"], -asked)
+    return (certain < 1, likely < 1, -certain, -likely, -counts[False, "certain"], -asked)
 
 
 def pairs_of(lines: Iterable[Line]) -> list[Line]:
     """A line of one of each two submissions, or datasets, that agree; the surest first."""
     pairs: dict[frozenset[str], Line] = {}
-    surest = sorted(lines, key=lambda line: CONFIDENCES.index(confidence_of(line)))
-    for line in surest:
+    for line in sorted(lines, key=lambda line: CONFIDENCES.index(confidence_of(line))):
         if line.code in PAIRWISE:
             pairs.setdefault(frozenset((line.submission, line.params["other"])), line)
     return [*pairs.values()]
@@ -122,23 +107,18 @@ def pairs_of(lines: Iterable[Line]) -> list[Line]:
 
 
 def word(key: str, language: str, /, **params: object) -> str:
-    """A message in a language, with its parameters filled in.
-
-    What reading a file finds is worded with the reader.
-    """
+    """A message in a language with its parameters; of a file's form, from the reader's catalog."""
     domain = "course" if key.startswith("form.") else DOMAIN
     return message(language, domain, key).format_map(params)
 
 
 def _shown(params: Mapping[str, str], language: str, show: Show) -> dict[str, str]:
     """Parameters made safe, their words translated and their lists written out."""
-    found = {}
+    comma, found = word("list.separator", language), {}
     for name, value in params.items():
-        if name == LISTED:
-            found[name] = word("list.separator", language).join(map(show, value.split("\0")))
-        else:
-            is_key = name in TRANSLATED and value
-            found[name] = word(f"{name}.{value}", language) if is_key else show(value)
+        found[name] = comma.join(map(show, value.split("\0"))) if name == LISTED else show(value)
+        if name in TRANSLATED and value:
+            found[name] = word(f"{name}.{value}", language)
     return found
 
 
@@ -149,15 +129,14 @@ def sentence(line: Line, language: str, show: Show) -> str:
 
 def _experiments(lines: Iterable[Line], language: str) -> str:
     """The experiments that lines name: ``sequence length (Pytorch, Flash2), batch size …``."""
-    by_experiment: dict[str, list[str]] = defaultdict(list)
+    found: dict[str, list[str]] = defaultdict(list)
     for line in lines:
-        by_experiment[line.params["experiment"]].append(line.params["implementation"])
+        found[word(f"experiment.{line.params['experiment']}", language)].append(
+            line.params["implementation"]
+        )
     comma = word("list.separator", language)
-    return comma.join(
-        word("cause.experiment", language, experiment=word(f"experiment.{name}", language),
-             implementations=comma.join(own))
-        for name, own in by_experiment.items()
-    )  # fmt: skip
+    both = [{"experiment": name, "implementations": comma.join(own)} for name, own in found.items()]
+    return comma.join(word("cause.experiment", language, **each) for each in both)
 
 
 def cause_sentence(cause: Cause, language: str, show: Show) -> str:

@@ -16,8 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import bdtrc, erf, gammaln
 
@@ -30,30 +32,27 @@ from flashlab_grading.plausibility import Point, sweeps_of
 Floats = NDArray[np.float64]
 
 LEAST_SCATTER, QUIET_SCATTER = 1e-4, 1e-3
-"""Assumed least relative scatter between measurements of one run: half of the least that was seen,
-0.024% in 17 recordings of one run on one H200; and what whole recordings exceed, of which the
-closest of 136 pairs scatter by 0.33%."""
+"""Assumed least relative scatter between measurements of one run: half of the least of 17 of them
+on one H200; and what whole recordings exceed, of which the closest of 136 pairs scatter by 0.33%"""
 
-WIDTHS = (1e-6, 2e-5, 2e-4)
-"""Relative widths within which ratios count as equal; a wider one holds too many by chance."""
+WIDTHS, CHANCE = (1e-6, 2e-5, 2e-4), 1e-9
+"""Relative widths within which ratios count as equal, of which a wider one holds too many; and the
+probability, for a pair and a width, below which agreement is no coincidence."""
 
-CHANCE = 1e-9
-"""Probability, for a pair and a width, below which agreement is no coincidence."""
-
-CALLS, CLOCK = 30, 1e-9
-"""Calls that the course's script times together, and seconds that its timer resolves."""
+CALLS, CLOCK, MEDIAN_CLOCK = 30, 1e-9 / 30, 1e-6
+"""Calls that the course's script times together; seconds that its mean of them, and the median of
+single calls, are resolved to."""
 
 STEPS, FEW, MOST_STEPS = (1e-3, 20e-3), 6, 2000
-"""Seconds of the steps of coarse clocks (1 to 16 ms on Windows), fewest different times that show
-them, and most of them in the shortest time."""
+"""Seconds of coarse clocks' steps (1 to 16 ms on Windows), fewest different times that show them,
+and most of them in the shortest time."""
 
 COARSE = 2e-2
 """Relative resolution of a time above which its agreement with another shows nothing."""
 
 EQUAL_FILES, MOST = 3, 0.5
 """Fewest files with equal times that are a copy, whatever they are declared as; and the share of a
-submission's files that agree with others' from which it fails. Of fewer, one of the two has copied,
-and which one is unknown."""
+submission's files from which it fails. Of fewer, one of the two has copied: which is unknown."""
 
 MEAN_WIDTH, MEAN_SHARE = 1e-6, 0.8
 """Relative deviation of a time from the mean of others', and the share of times that must be so."""
@@ -62,9 +61,8 @@ TELLING = 12
 """Fewest different samples of a pass that two records do not share by chance."""
 
 EXACT, PROPORTIONAL = 1e-7, 1e-10
-"""Relative difference below which numbers are computed from one another: two measurements differ by
-1e-4 at least, so both passes do by chance once in a million pairs; the same for the ratio of both
-passes alone, of which a submission has 630 pairs."""
+"""Relative difference below which numbers are computed from one another, as both passes of two
+measurements are once in a million pairs; and that of the ratio of the two passes alone."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +87,9 @@ def clock_step(results: Iterable[Result]) -> float:
 
     0 where they are multiples of none in the range of `STEPS`, or too few to tell.
     """
-    totals = sorted({CALLS * result.seconds[name] for result in results for name in PASSES})
-    (low, high), shortest = STEPS, totals[0] if totals else 0.0
-    if len(totals) < FEW or shortest > MOST_STEPS * low:
+    times = [CALLS * result.seconds[name] for result in results for name in PASSES]
+    totals, (low, high), shortest = sorted({*times}), STEPS, min(times, default=0.0)
+    if (len(totals) < FEW and len(times) < 4 * FEW) or shortest > MOST_STEPS * low:
         return 0.0
     for count in range(max(1, math.floor(shortest / high)), math.floor(1.001 * shortest / low) + 1):
         step = shortest / count
@@ -105,23 +103,19 @@ def clock_step(results: Iterable[Result]) -> float:
     return 0.0
 
 
-def _roundings(result: Result, least: float = 0.0) -> list[float]:
-    """The relative steps of both passes' times, of `least` seconds or as somebody rounded them."""
+def _roundings(result: Result, clock: float = CLOCK) -> list[float]:
+    """The relative steps of both passes' times, by the clock and as somebody has rounded them."""
     seconds = [result.seconds[name] for name in PASSES]
     texts = [Decimal(repr(value)).normalize().as_tuple() for value in seconds]
-    decimals = max(-int(text.exponent) for text in texts)
-    digits = max(len(text.digits) for text in texts)
-    steps = [least, 10.0**-decimals if decimals <= 9 else 0.0]
-    powers = [
-        10.0 ** (1 + math.floor(math.log10(s)) - digits) if digits <= 9 else 0 for s in seconds
-    ]
-    return [max(*steps, power) / value for power, value in zip(powers, seconds, strict=True)]
+    digits, decimals = max(len(t.digits) for t in texts), min(int(t.exponent) for t in texts)
+    steps = [max(clock, 10.0**decimals if decimals >= -9 else 0.0)] * 2
+    if digits <= 9:
+        steps = [max(steps[0], 10.0 ** (1 + math.floor(math.log10(s)) - digits)) for s in seconds]
+    return [step / value for step, value in zip(steps, seconds, strict=True)]
 
 
 def compared_of(results: Sequence[Result], files: Iterable[File] = ()) -> Compared:
-    """What of results is compared with others: their runs are those of `files`, or the stated ones,
-    or else told by their numbers.
-    """
+    """What of results is compared with others; their runs are those of `files`, or as stated."""
     runs, prints = dict[str, str](), dict[str, str]()
     options = {file.result.name: file.options for file in files}
     for result in results:
@@ -140,35 +134,22 @@ def compared_of(results: Sequence[Result], files: Iterable[File] = ()) -> Compar
 # Two submissions
 
 
-@dataclass(frozen=True)
-class _Table:
-    """The logarithms of all times and their resolutions: a row an owner, two columns a run.
+def _table(everyone: Mapping[str, Compared]) -> pd.DataFrame:
+    """Logarithms of times, their resolutions, and files: a row an owner, a column a run and pass.
 
-    NaN where an owner has no such run; of one that was handed in twice, the first counts, whose
-    name is in `files`.
+    Of a run that was handed in twice, the first counts.
     """
-
-    names: Sequence[str]
-    logs: Floats
-    steps: Floats
-    files: Sequence[Mapping[int, str]]
-
-
-def _table(everyone: Mapping[str, Compared]) -> _Table:
-    runs = {run for own in everyone.values() for run in own.runs.values()}
-    columns = {run: 2 * i for i, run in enumerate(runs)}
-    logs = np.full((len(everyone), 2 * len(runs)), np.nan)
-    steps, files = logs.copy(), list[dict[int, str]]()
-    for row, own in enumerate(everyone.values()):
-        files.append({})
-        for result in own.results:
-            at = columns[own.runs[result.name]]
-            if at not in files[row]:
-                files[row] |= dict.fromkeys((at, at + 1), result.name)
-                logs[row, at : at + 2] = [math.log(result.seconds[name]) for name in PASSES]
-                clock = 1e-6 if result.name in own.prints else CLOCK / CALLS  # a median repeats
-                steps[row, at : at + 2] = _roundings(result, clock)
-    return _Table([*everyone], logs, steps, files)
+    cells = [
+        (owner, own.runs[r.name], name, math.log(r.seconds[name]), step, r.name)
+        for owner, own in everyone.items()
+        for r in own.results
+        for name, step in zip(
+            PASSES, _roundings(r, MEDIAN_CLOCK if r.name in own.prints else CLOCK), strict=True
+        )
+    ]
+    table = pd.DataFrame(cells, columns=["owner", "run", "pass", "log", "step", "file"])
+    once = table.drop_duplicates(["owner", "run", "pass"])
+    return once.pivot(index="owner", columns=["run", "pass"])
 
 
 @dataclass(frozen=True)
@@ -176,7 +157,7 @@ class _Agreement:
     """An agreement of two owners that no independent measurements have."""
 
     code: str
-    inside: NDArray[np.bool_]
+    inside: NDArray[Any]
     ratio: float
     width: float
     chance: float
@@ -220,15 +201,14 @@ def _agreement(ratios: Floats, steps: Floats) -> _Agreement | None:
     return min(sure, key=lambda found: (found.code == "likely", found.chance), default=None)
 
 
-def _pairs(table: _Table) -> Iterator[tuple[int, int, _Agreement]]:
-    """Any two owners whose times agree, with the columns that do."""
-    present = ~np.isnan(table.logs)
-    for one, other in combinations(range(len(table.names)), 2):
+def _pairs(logs: Floats, steps: Floats) -> Iterator[tuple[int, int, _Agreement]]:
+    """Any two rows whose times agree, with the columns that do."""
+    present = ~np.isnan(logs)
+    for one, other in combinations(range(len(logs)), 2):
         both = np.flatnonzero(present[one] & present[other])
         if len(both) > 2:
-            ratios = table.logs[one, both] - table.logs[other, both]
-            steps = np.maximum(table.steps[one, both], table.steps[other, both])
-            if found := _agreement(ratios, steps):
+            step = np.maximum(steps[one, both], steps[other, both])
+            if found := _agreement(logs[one, both] - logs[other, both], step):
                 yield one, other, replace(found, inside=both[found.inside])
 
 
@@ -238,7 +218,7 @@ def _same_files(everyone: Mapping[str, Compared]) -> dict[tuple[str, str], dict[
     for owner, own in everyone.items():
         for result in own.results:  # the median of single calls repeats, but not their samples
             key: object = own.prints.get(result.name)
-            if key is None and max(_roundings(result, CLOCK / CALLS)) <= LEAST_SCATTER:
+            if key is None and max(_roundings(result)) <= LEAST_SCATTER:
                 key = (f"{result.forward_flops:.6g}", *(result.seconds[name] for name in PASSES))
             owners[key or (owner, result.name)].append((owner, result.name))
     found: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
@@ -249,30 +229,27 @@ def _same_files(everyone: Mapping[str, Compared]) -> dict[tuple[str, str], dict[
     return found
 
 
-def _means(table: _Table, row: int) -> list[str]:
-    """The two or three owners of whose times a row's are plain means; none if they are not.
+def _means(logs: Floats, row: int) -> list[int]:
+    """The two or three rows of whose times a row's are plain means; none if they are not.
 
     Some times may be original, so that several columns are tried.
     """
-    columns = np.flatnonzero(~np.isnan(table.logs[row]))
-    usable = ~np.isnan(table.logs[:, columns]).any(axis=1)
-    others = [int(i) for i in np.flatnonzero(usable) if i != row]
-    if len(columns) < 8 or len(others) < 2:
-        return []
-    theirs, mine = np.exp(table.logs[others][:, columns]), np.exp(table.logs[row, columns])
+    columns = np.flatnonzero(~np.isnan(logs[row]))
+    others = np.flatnonzero(~np.isnan(logs[:, columns]).any(axis=1))
+    others = others[others != row]
+    theirs, mine = np.exp(logs[others][:, columns]), np.exp(logs[row, columns])
     first, second = np.triu_indices(len(others), 1)
-    for column in range(0, len(columns), max(1, len(columns) // 4)):
+    for column in range(0, len(columns), max(1, len(columns) // 4)) if len(columns) > FEW else ():
         values, wanted = theirs[:, column], mine[column]
         order, sums, error = np.argsort(values), values[first] + values[second], 3e-6 * wanted
-        places = [(first[p], second[p]) for p in np.flatnonzero(abs(sums - 2 * wanted) < error)]
-        thirds = [np.searchsorted(values[order], 3 * wanted - sums + d) for d in (-error, error)]
-        for p in np.flatnonzero(thirds[1] > thirds[0]):
-            more = order[thirds[0][p] : thirds[1][p]]
-            places += [(first[p], second[p], k) for k in more if k > second[p]]
-        for place in map(list, places):
+        places = [[first[p], second[p]] for p in np.flatnonzero(abs(sums - 2 * wanted) < error)]
+        low, high = (np.searchsorted(values[order], 3 * wanted - sums + d) for d in (-error, error))
+        for p in np.flatnonzero(high > low):
+            places += [[first[p], second[p], k] for k in order[low[p] : high[p]] if k > second[p]]
+        for place in places:
             off = abs(theirs[place].mean(axis=0) / mine - 1)
             if (off < MEAN_WIDTH).mean() >= MEAN_SHARE:
-                return [table.names[others[i]] for i in place]
+                return [int(others[i]) for i in place]
     return []
 
 
@@ -286,7 +263,7 @@ def check_own_copies(points: Sequence[Point], results: Iterable[Result]) -> list
     rate, or causal runs made from full ones), and points on the line between their neighbours:
     measurements are never any of these to seven digits. `points` are those whose run is known.
     """
-    fine = [result for result in results if max(_roundings(result)) <= EXACT / 5]
+    fine = [result for result in results if max(_roundings(result, 0.0)) <= EXACT / 5]
     ratio = {r.name: r.seconds["backward"] / r.seconds["forward"] for r in fine}
     found: dict[str, Line] = {}
     for one, other in pairwise(sorted(fine, key=lambda result: ratio[result.name])):
@@ -327,20 +304,19 @@ def _lies_between(sizes: Sequence[float], seconds: Sequence[float]) -> bool:
 
 
 def _agreements(everyone: Mapping[str, Compared]) -> Iterator[Line]:
-    """Lines about owners whose times agree, by a coarse clock none of them."""
-    table, files = _table(everyone), _same_files(everyone)
-    names, matched, told = table.names, defaultdict[str, set[str]](set), set[tuple[str, str]]()
-    pairs = [
-        each for one, other, own in _pairs(table) for each in ((one, other, own), (other, one, own))
-    ]
-    for one, other, own in pairs:
-        told.add((names[one], names[other]))
-        matched[names[one]] |= {table.files[one][column] for column in own.inside.tolist()}
-    for (owner, _), equal in files.items():
+    """Lines about owners whose times agree."""
+    table, equal_files = _table(everyone), _same_files(everyone)
+    logs, steps, files = (table[kind].to_numpy() for kind in ("log", "step", "file"))
+    names, matched = list(table.index), defaultdict[str, set[str]](set)
+    found = [*_pairs(logs, steps)]
+    pairs = [*found, *((other, one, own) for one, other, own in found)]
+    for one, _, own in pairs:
+        matched[names[one]] |= {*files[one, own.inside]}
+    for (owner, _), equal in equal_files.items():
         matched[owner] |= {*equal} if len(equal) >= EQUAL_FILES else set()
     is_copy = {n: len(own) >= MOST * len(everyone[n].results) for n, own in matched.items()}
     for one, other, own in pairs:
-        total = int((~np.isnan(table.logs[one] + table.logs[other])).sum())
+        total = int((~np.isnan(logs[one] + logs[other])).sum())
         params = {
             **{"other": names[other], "count": str(len(own.inside)), "total": str(total)},
             **{"law": f"{own.ratio:.6g} · t", "width": f"{own.width:.1g}"},
@@ -350,15 +326,16 @@ def _agreements(everyone: Mapping[str, Compared]) -> Iterator[Line]:
         code = own.code if is_copy[names[one]] else "part"
         verdict: Verdict = "warn" if code in ("part", "likely") else "fail"
         yield Line(verdict, f"copies.{code}", "", params, "", "", names[one])
-    for (owner, other), equal in files.items():
-        for file, code in equal.items() if (owner, other) not in told else ():
+    told = {(names[one], names[other]) for one, other, _ in pairs}
+    for (owner, source), equal in equal_files.items():
+        for file, code in equal.items() if (owner, source) not in told else ():
             is_sure = code == "samples" or (len(equal) >= EQUAL_FILES and is_copy[owner])
-            params, verdict = {"other": other}, "fail" if is_sure else "warn"
-            yield Line(verdict, f"copies.{code}", file, params, "", "", owner)
-    for row in range(len(names)):
-        if names[row] not in matched and (sources := _means(table, row)):
-            params = {"others": "\0".join(sources)}
-            yield Line("fail", "copies.average", "", params, "", "", names[row])
+            verdict = "fail" if is_sure else "warn"
+            yield Line(verdict, f"copies.{code}", file, {"other": source}, "", "", owner)
+    for row, name in enumerate(names):
+        if name not in matched and (sources := _means(logs, row)):
+            params = {"others": "\0".join(names[source] for source in sources)}
+            yield Line("fail", "copies.average", "", params, "", "", name)
 
 
 def copies_between(
@@ -375,7 +352,7 @@ def copies_between(
     yield from lines
     accused = {line.submission for line in lines}
     for name, own in submissions.items():
-        steps = [step for result in own.results for step in _roundings(result, CLOCK / CALLS)]
+        steps = [step for result in own.results for step in _roundings(result)]
         verdict: Verdict = "not_checked"
         code, params = "copies.alone", {"step": f"{CALLS * own.step * 1e3:.3g}"}
         if own.step:

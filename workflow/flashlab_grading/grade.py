@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from flashlab.lab5.assigning import File, assign, matching, stated
 from flashlab.lab5.checks import check_results
-from flashlab.lab5.results import FolderError, Result
+from flashlab.lab5.results import FolderError
 from flashlab_grading.copies import Compared, check_own_copies, compared_of, copies_between
 from flashlab_grading.coverage import check_coverage
 from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line, Submission, Verdict, family
@@ -65,47 +65,42 @@ class CheckedSubmission:
     points: Sequence[Point] = ()
 
 
-def _assigned(files: Sequence[File]) -> Sequence[File]:
+def _assigned(files: list[File]) -> list[File]:
     """The files, each with the runs that it can be for all that the folder says."""
     try:
         return assign([file.result for file in files])
     except FolderError:  # of numbers that are no file's fault, such as a setting of cuBLAS
         for file in files:
-            option, hinted = stated(file.result.said), {**file.result.hinted, **file.result.said}
-            every = matching(file.possible, hinted) or matching(file.possible, file.result.said)
-            file.options = [option] if option else every
+            said = file.result.said
+            option, every = stated(said), matching(file.possible, {**file.result.hinted, **said})
+            file.options = [option] if option else every or matching(file.possible, said)
         return files
 
 
 def check_alone(submission: Submission) -> CheckedSubmission:
     """Run every check that needs no other submission."""
-    whole = [r for r in submission.results if r.name not in submission.contradicted]
-    own, files = check_results(whole)
-    lines = [*submission.lines, *own]
+    results, doubted = submission.results, submission.contradicted
+    own, files = check_results(result for result in results if result.name not in doubted)
     files = _assigned(files)
-    compared = compared_of(submission.results, files)
+    compared = compared_of(results, files)
     physics = [check_physics(file, compared.step) for file in files]
     refuted = {line.file for line in physics if line.verdict == "fail"}
     sound = [file for file in files if file.result.name not in refuted]
-    names = {file.result.name for file in files}
-    doubted = [result for result in submission.results if result.name not in names]
-    lines += physics
-    lines += check_plausibility(sound, compared.step)
-    lines += check_samples(submission.results)
-    lines += check_coverage(files, doubted)
-    settled = [f for f in files if len({*map(family, f.options)}) == 1]
-    points = [(f.result, f.options[0]) for f in settled]
-    if not compared.step:
-        lines += check_own_copies(points, [file.result for file in files])
-    suspicious = refuted | {
-        line.file for line in lines if line.verdict == "fail" or line.check == "plausibility"
-    }
+    plausible = check_plausibility(sound, compared.step)
+    known = {file.result.name for file in files}
+    coverage = check_coverage(files, (result for result in results if result.name not in known))
+    settled = [(f.result, f.options[0]) for f in files if len({*map(family, f.options)}) == 1]
+    copied = [] if compared.step else check_own_copies(settled, (file.result for file in files))
+    of_samples = [*check_samples(results)]
+    suspicious = {line.file for line in (*physics, *of_samples, *copied) if line.verdict == "fail"}
+    suspicious |= {line.file for line in plausible}
+    lines = [*submission.lines, *own, *physics, *plausible, *of_samples, *coverage, *copied]
     return CheckedSubmission(
         submission.name,
         [replace(line, submission=submission.name) for line in lines],
         submission.device,
         compared,
-        [(replace(r, document={}), o) for r, o in points if r.name not in suspicious],
+        [(replace(r, document={}), o) for r, o in settled if r.name not in suspicious],
     )
 
 
@@ -157,14 +152,8 @@ def grade_checked(
     for line in (*class_outliers(classmates), *copies_between(compared, published)):
         owns[line.submission].lines.append(line)
     for name, own in owns.items():
-        again = check_reproduction([result for result, _ in own.points], measured, here)
+        again = check_reproduction((result for result, _ in own.points), measured, here)
         own.lines.extend(replace(line, submission=name) for line in again)
         own.lines.sort(key=lambda line: (line.file, CHECKS.index(line.check)))
     lines = tuple(line for own in owns.values() for line in own.lines)
     return Grades(lines, tuple(map(_summary, owns.values())))
-
-
-def sound_results(own: CheckedSubmission) -> list[Result]:
-    """The results whose numbers are consistent."""
-    sound = {x.file for x in own.lines if (x.check, x.verdict) == ("arithmetic", "pass")}
-    return [result for result in own.compared.results if result.name in sound]

@@ -65,11 +65,6 @@ def confidence_of(line: Line) -> Confidence:
     return "certain" if line.verdict == "fail" else "ask"
 
 
-def is_note(line: Line) -> bool:
-    """True for what passed in an unusual form, of which a reader should know."""
-    return line.verdict == "pass" and not line.code.startswith(f"{line.check}.pass")
-
-
 def family(option: Option) -> Option:
     """A run's family, of which results cannot be told apart: the same B·H, N, d and mask."""
     who, shape = option

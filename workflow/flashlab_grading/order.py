@@ -67,7 +67,7 @@ def _submitted_results(config: Mapping[str, Any]) -> list[list[Result]]:
     # What reads submissions takes long to import, and few calls need it.
     from flashlab_grading.apart import check_apart
     from flashlab_grading.causes import causes_of, urgency
-    from flashlab_grading.grade import grade_checked, sound_results
+    from flashlab_grading.grade import grade_checked
     from flashlab_grading.recorded import recorded_results
     from flashlab_grading.submissions import find_submissions
 
@@ -76,7 +76,9 @@ def _submitted_results(config: Mapping[str, Any]) -> list[list[Result]]:
     grade_checked(checked, (), "", recorded_results())  # which adds the class's lines
     groups: dict[tuple[int, ...], list[Result]] = defaultdict(list)
     for own in checked:
-        groups[urgency(causes_of(own.lines, 0))[:2]] += sound_results(own)
+        sound = {x.file for x in own.lines if (x.check, x.verdict) == ("arithmetic", "pass")}
+        results = [result for result in own.compared.results if result.name in sound]
+        groups[urgency(causes_of(own.lines, 0))[:2]] += results
     return [groups[accusations] for accusations in sorted(groups)]
 
 

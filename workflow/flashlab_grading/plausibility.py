@@ -18,15 +18,8 @@ from flashlab.lab5.assigning import File
 from flashlab.lab5.possible import Option
 from flashlab.lab5.results import Result
 from flashlab.lab5.words import FLASH2, NAIVE, SIZES
-from flashlab_grading.model import (
-    LAUNCH_SECONDS,
-    PASSES,
-    Line,
-    Verdict,
-    family,
-    kind_of_device,
-    samples_of,
-)
+from flashlab_grading.model import LAUNCH_SECONDS as LAUNCHES
+from flashlab_grading.model import PASSES, Line, Verdict, family, kind_of_device, samples_of
 
 STEPS = 20
 """Fewest steps of a clock in a time that is compared with another."""
@@ -46,23 +39,19 @@ anyway keeps twice the work from being twice the bytes."""
 PASS_RATIO = (0.3, 8.0)
 """Range of backward over forward time; 0.9 to 4 on the GPUs measured so far."""
 
-CLASS_SIZE = 5
-"""Fewest submissions with the same point, of the same device, for its median to count."""
+CLASS_SIZE, CLASS_FACTOR, CLASS_FASTER, CLASS_LEVEL = 5, 2.5, 1.8, 2.0
+"""Fewest submissions with the same point, of the same device, for its median to count. Factors by
+which a point may be off the median, and faster than anybody else's, relative to the level of its
+submission; and by which that may be off the class before its device is in question."""
 
-CLASS_FACTOR, CLASS_FASTER = 2.5, 1.8
-"""Factors by which a point may be off the class's median, and faster than anybody else's, relative
-to the level of its submission."""
+ENOUGH, SPREAD = 8, 3.0
+"""Fewest samples that are judged, and largest ratio of their upper to their lower quartile."""
 
-CLASS_LEVEL = 2.0
-"""Factor by which a whole submission may be off the class before its device is in question."""
+EARLIEST = datetime(2022, 7, 1, tzinfo=UTC)
+"""FlashAttention was published in May 2022; records came later."""
 
 Point = tuple[Result, Option]
 """A result, and a run that it is."""
-
-
-def least_seconds(step: float) -> float:
-    """The shortest time that is compared, by a clock of this step."""
-    return max(LAUNCH_SECONDS, STEPS * step)
 
 
 def _work(option: Option) -> tuple[float, float]:
@@ -74,14 +63,13 @@ def _work(option: Option) -> tuple[float, float]:
     return costs.forward_flops(shape) * padded, costs.flash2_peak_memory(shape)
 
 
-def sweeps_of(points: Sequence[Point]) -> Iterator[list[tuple[int, list[Point]]]]:
+def sweeps_of(points: Iterable[Point]) -> Iterator[list[tuple[int, list[Point]]]]:
     """Runs that differ in one size alone, in its order: the size, and the points that have it."""
     groups: dict[tuple[object, ...], dict[int, list[Point]]] = defaultdict(dict)
     for point in points:
         who, shape = point[1]
         for name in SIZES:
-            fixed = {**shape.parameters, name: 0}
-            sizes = groups[who, name, *fixed.values()]
+            sizes = groups[who, name, *{**shape.parameters, name: 0}.values()]
             sizes.setdefault(getattr(shape, name), []).append(point)
     yield from (sorted(sweep.items()) for sweep in groups.values() if len(sweep) > 1)
 
@@ -89,13 +77,12 @@ def sweeps_of(points: Sequence[Point]) -> Iterator[list[tuple[int, list[Point]]]
 def _contradictions(sweep: Sequence[Sequence[Point]], least: float) -> Iterator[Line]:
     """Lines for the points that are slower than one of the same sweep with more work."""
     for less, more in combinations(sweep, 2):
-        works = _work(less[0][1]), _work(more[0][1])
-        work = min(b / a for a, b in zip(*works, strict=True))
+        works = zip(_work(less[0][1]), _work(more[0][1]), strict=True)
+        work = min(b / a for a, b in works)
         for name in PASSES if work >= MORE_WORK else ():
-            fastest, _ = min(more, key=lambda point: point[0].seconds[name])
+            fastest = min((result for result, _ in more), key=lambda r: r.seconds[name])
             long = fastest.seconds[name]
-            for result, _ in less:
-                short = result.seconds[name]
+            for result, short in ((result, result.seconds[name]) for result, _ in less):
                 is_slower = work >= TWICE and short > long >= LONG_SECONDS
                 is_much_slower = short > INVERSION * long + LAUNCH_SCATTER
                 if min(short, long) >= least and (is_slower or is_much_slower):
@@ -109,28 +96,24 @@ def check_plausibility(files: Sequence[File], step: float) -> list[Line]:
 
     A file that can be one of several runs is compared as each of them: they have the same work. A
     file is named once, with the first contradiction found. Where no file's run is known there is no
-    line, and the check was not made.
+    line, and the check was not made. `step` is the clock's.
     """
     points = [(f.result, o) for f in files for o in f.options if o[0] in (NAIVE, FLASH2)]
     found: dict[str, Line] = {}
-    (low, high), least = PASS_RATIO, least_seconds(step)
+    (low, high), least = PASS_RATIO, max(LAUNCHES, STEPS * step)
     for result, _ in points:
-        forward, backward = (result.seconds[name] for name in PASSES)
-        is_long = max(forward, backward) >= least and min(forward, backward) >= STEPS * step
-        if is_long and not low <= backward / forward <= high:
-            texts = f"{low:g} – {high:g}", f"{backward / forward:.3g}"
+        times = [result.seconds[name] for name in PASSES]
+        is_long = max(times) >= least and min(times) >= STEPS * step
+        if is_long and not low <= times[1] / times[0] <= high:
+            texts = f"{low:g} – {high:g}", f"{times[1] / times[0]:.3g}"
             found[result.name] = Line("warn", "plausibility.ratio", result.name, {}, *texts)
     # A point that is itself in doubt proves nothing about the others.
-    sound = [point for point in points if point[0].name not in found]
-    for sweep in sweeps_of(sound):
+    for sweep in [*sweeps_of(point for point in points if point[0].name not in found)]:
         for line in _contradictions([those for _, those in sweep], least):
             found.setdefault(line.file, line)
     count = {"count": str(len({result.name for result, _ in points}))}
     passed = [Line("pass", "plausibility.pass", params=count)] if points else []
     return [found[name] for name in sorted(found)] or passed
-
-
-# The class
 
 
 def class_outliers(classmates: Mapping[str, tuple[Sequence[Point], float]]) -> Iterator[Line]:
@@ -145,24 +128,25 @@ def class_outliers(classmates: Mapping[str, tuple[Sequence[Point], float]]) -> I
         for result, option in own:
             device = kind_of_device(result.said.get("device"))
             for name in PASSES:
-                if not step or result.seconds[name] >= least_seconds(step):
+                if result.seconds[name] >= STEPS * step:
                     runs[device, family(option), name].setdefault(submission, result)
     compared, ratios = [], defaultdict[str, list[float]](list)
     for (device, _, name), of_class in runs.items():
-        median = statistics.median(result.seconds[name] for result in of_class.values())
-        if len(of_class) >= CLASS_SIZE and median >= LAUNCH_SECONDS:
-            long = {s: r for s, r in of_class.items() if r.seconds[name] >= LAUNCH_SECONDS}
-            compared.append((device, name, long, median))
-            for submission, result in long.items():
-                ratios[submission].append(result.seconds[name] / median)
+        seconds = {submission: result.seconds[name] for submission, result in of_class.items()}
+        median = statistics.median(seconds.values())
+        if len(seconds) >= CLASS_SIZE and median >= LAUNCHES:
+            seconds = {submission: s for submission, s in seconds.items() if s >= LAUNCHES}
+            compared.append((device, name, of_class, seconds, median))
+            for submission, own_seconds in seconds.items():
+                ratios[submission].append(own_seconds / median)
     levels = {submission: statistics.median(own) for submission, own in ratios.items()}
     for submission, level in levels.items():
         if not 1 / CLASS_LEVEL <= level <= CLASS_LEVEL:
-            texts = f"{1 / CLASS_LEVEL:g} – {CLASS_LEVEL:g}", f"{level:.3g}"
-            params = {"factor": f"{level:.3g}"}
-            yield Line("warn", "plausibility.level", "", params, *texts, submission)
-    for device, name, long, median in compared:
-        relative = {s: result.seconds[name] / levels[s] for s, result in long.items()}
+            expected, found = f"{1 / CLASS_LEVEL:g} – {CLASS_LEVEL:g}", f"{level:.3g}"
+            params = {"factor": found}
+            yield Line("warn", "plausibility.level", "", params, expected, found, submission)
+    for device, name, of_class, seconds, median in compared:
+        relative = {submission: s / levels[submission] for submission, s in seconds.items()}
         first, second = sorted(relative.values())[:2]
         for submission, value in relative.items() if device is not None else ():
             others = second if value == first else first
@@ -171,29 +155,17 @@ def class_outliers(classmates: Mapping[str, tuple[Sequence[Point], float]]) -> I
                 code, factor, usual = "plausibility.fast", CLASS_FASTER, others
             elif 1 / CLASS_FACTOR <= value / median <= CLASS_FACTOR:
                 continue
-            params, result = {"pass": name, "factor": f"{factor:g}"}, long[submission]
-            texts = usual * levels[submission], result.seconds[name]
-            expected, found = (f"{seconds * 1e3:.4g} ms" for seconds in texts)
-            yield Line("warn", code, result.name, params, expected, found, submission)
-
-
-# Records
-
-ENOUGH = 8
-"""Fewest samples that are judged."""
-
-SPREAD = 3.0
-"""Largest ratio of the upper to the lower quartile of one run's samples."""
-
-EARLIEST = datetime(2022, 7, 1, tzinfo=UTC)
-"""FlashAttention was published in May 2022; records came later."""
+            expected = f"{usual * levels[submission] * 1e3:.4g} ms"
+            found, file = f"{seconds[submission] * 1e3:.4g} ms", of_class[submission].name
+            params = {"pass": name, "factor": f"{factor:g}"}
+            yield Line("warn", code, file, params, expected, found, submission)
 
 
 def _fault(samples: Sequence[float]) -> tuple[Verdict, str] | None:
     """Verdict and code where the samples of one pass are none of a measurement."""
     low, (lower, _, upper) = min(samples), statistics.quantiles(samples, n=4)
     if low == max(samples):  # a clock repeats short times
-        return ("fail", "plausibility.identical") if low >= LAUNCH_SECONDS else None
+        return ("fail", "plausibility.identical") if low >= LAUNCHES else None
     return ("warn", "plausibility.spread") if upper > SPREAD * max(lower, low) else None
 
 
@@ -208,25 +180,22 @@ def _has_odd_date(started: object) -> bool:
 
 def check_samples(results: Iterable[Result]) -> Iterator[Line]:
     """Lines for the records whose samples or date no measurement gives; none for the others."""
-    seen: dict[tuple[float, ...], list[str]] = defaultdict(list)
+    noises: dict[tuple[float, ...], dict[str, None]] = defaultdict(dict)
     for result in (result for result in results if result.run):
         record = result.document["record"]
         if _has_odd_date(started := record.get("started")):
             yield Line("warn", "plausibility.date", result.name, {"started": str(started)[:80]})
-        samples = samples_of(result)
-        enough = {name: values for name, values in samples.items() if len(values) >= ENOUGH}
+        enough = {name: own for name, own in samples_of(result).items() if len(own) >= ENOUGH}
         is_imported = (record.get("environment") or {}).get("imported")
         if not enough and result.protocol != "lab5" and not is_imported:
             yield Line("not_checked", "plausibility.no_samples", result.name)
-        faults = [(_fault(values), name) for name, values in enough.items()]
-        if told := next((pair for pair in faults if pair[0]), None):
-            yield Line(*(told[0] or ("warn", "")), result.name, {"pass": told[1]})
-            continue
-        for values in enough.values():
-            median = statistics.median(values)
-            if len({*values}) >= ENOUGH and median > 0:  # in ascending order, relative to it
-                seen[*(float(f"{x / median:.6g}") for x in sorted(values))].append(result.name)
-    for files in seen.values():
-        for file in dict.fromkeys(files) if len(files) > 1 else ():
-            other = next((name for name in files if name != file), file)
-            yield Line("fail", "plausibility.one_noise", file, {"other": other})
+        faults = [(*fault, name) for name, own in enough.items() if (fault := _fault(own))]
+        for verdict, code, name in faults[:1]:
+            yield Line(verdict, code, result.name, {"pass": name})
+        for own in enough.values() if not faults else ():
+            if len({*own}) >= ENOUGH and (median := statistics.median(own)) > 0:
+                noises[tuple(float(f"{x / median:.6g}") for x in sorted(own))][result.name] = None
+    for files in map(list, noises.values()):
+        for file in files if len(files) > 1 else ():
+            params = {"other": files[file == files[0]]}
+            yield Line("fail", "plausibility.one_noise", file, params)

@@ -16,7 +16,6 @@ from flashlab_grading.copies import Compared, compared_of
 SLIDES = "the course's slides"
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "data"
-SHIPPED = ("data", "tests")  # where results lie
 
 
 def is_shipped(path: str, content: bytes) -> bool:
@@ -26,9 +25,8 @@ def is_shipped(path: str, content: bytes) -> bool:
     """
     parts = PurePosixPath(path).parts
     is_attached = len(parts) > 1 and parts[-2].lower().endswith(".pdf")
-    places = [ROOT.joinpath(*parts[i:]) for i, part in enumerate(parts) if part in SHIPPED]
-    if is_attached:
-        places += DATA.glob(f"*/records/{glob.escape(parts[-1])}")
+    places = [ROOT.joinpath(*parts[i:]) for i, p in enumerate(parts) if p in ("data", "tests")]
+    places += DATA.glob(f"*/records/{glob.escape(parts[-1])}") if is_attached else []
     for place in places:
         with suppress(OSError, ValueError):  # there is none of that name, or no file can have it
             own = place.read_bytes()
@@ -45,15 +43,11 @@ def recorded_results(data: Path = DATA) -> dict[str, Compared]:
     files = [(SLIDES, path) for path in data.glob("published/slide.json")]
     for manifest in sorted(data.glob("*/manifest.json")):
         with suppress(DatasetError):  # a damaged dataset stops the pipeline, not the grading
-            dataset = read_dataset(manifest.parent)
-            files += [
-                (f"data/{dataset.name} ({e.protocol['name']})", e.path) for e in dataset.entries
-            ]
+            own = read_dataset(manifest.parent)
+            files += [(f"data/{own.name} ({e.protocol['name']})", e.path) for e in own.entries]
     found: dict[str, list[Result]] = defaultdict(list)
     for name, path in files:
         with suppress(OSError, UnsoundFileError):
-            document = parse_json(path.read_bytes())
-            result = result_of(document, path.name, path.name, "")
-            if result and result.status == "ok":
-                found[name].append(result)
+            result = result_of(parse_json(path.read_bytes()), path.name, path.name, "")
+            found[name] += [result] if result and result.status == "ok" else []
     return {name: compared_of(results) for name, results in found.items()}

@@ -24,26 +24,22 @@ def _lines(grades: Grades, language: str) -> Iterator[str]:
     def labelled(key: str, text: str) -> str:
         return word("labelled", language, name=word(key, language), text=text)
 
-    for check in CHECKS:
-        if check == "reproduction":
-            continue  # which only a grader can make
+    for check in CHECKS[:-1]:  # only a grader can make the last
         verdict, (done, total) = summary.verdicts[check], summary.checked[check]
         key = "cell.part" if summary.is_part(check) else f"verdict.{verdict}"
         text = word(key, language, done=done, total=total)
         yield f"{MARKS[verdict]} {labelled(f'check.{check}', text)}"
         if not total:
             yield f"    {word('nothing_to_check', language)}"
-    lines = [line for line in grades.lines if line.check != "reproduction"]
+    lines = [line for line in grades.lines if line.check != CHECKS[-1]]
     for cause in causes_of(lines, summary.files, ("fail", "warn", "not_checked")):
-        yield ""
         text = cause_sentence(cause, language, escaped)
-        yield f"{MARKS[cause.line.verdict]} {labelled(f'check.{cause.line.check}', text)}"
+        yield f"\n{MARKS[cause.line.verdict]} {labelled(f'check.{cause.line.check}', text)}"
         for example in cause.examples:
             parts = (example.file, example.found, example.expected)
             yield "    " + " → ".join(escaped(part) for part in parts if part)
     for note in notes_of(lines, summary.files):
-        yield ""
-        yield labelled("note", cause_sentence(note, language, escaped))
+        yield f"\n{labelled('note', cause_sentence(note, language, escaped))}"
 
 
 def _importable_runs(path: Path, language: str) -> str:
@@ -68,5 +64,6 @@ def self_check(folder: Path, device: str | None, language: str) -> int:
     grades = grade_checked(checked, (), "", recorded_results())
     for line in _lines(grades, language):
         print(line)
-    print(f"\n{_importable_runs(path, language)}")
+    if path.is_dir():
+        print(f"\n{_importable_runs(path, language)}")
     return int(any(line.verdict == "fail" for line in grades.lines))
