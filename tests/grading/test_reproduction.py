@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flashlab_grading.sample import choose
 from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import attention_run
@@ -21,7 +22,6 @@ from flashlab_grading.reproduction import (
     check_reproduction,
     measured_of,
 )
-from flashlab_grading.sample import choose
 
 HERE = "NVIDIA GeForce RTX 3070"
 SHAPE = Shape(4, 256, 8, 512, True)

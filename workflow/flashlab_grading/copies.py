@@ -35,7 +35,7 @@ LEAST_SCATTER, QUIET_SCATTER = 1e-4, 1e-3
 """Assumed least relative scatter between measurements of one run: half of the least of 17 of them
 on one H200; and what whole recordings exceed, of which the closest of 136 pairs scatter by 0.33%"""
 
-WIDTHS, CHANCE = (1e-6, 2e-5, 2e-4), 1e-9
+WIDTHS, CHANCE = (1e-7, 2e-5, 2e-4), 1e-9
 """Relative widths within which ratios count as equal, of which a wider one holds too many; and the
 probability, for a pair and a width, below which agreement is no coincidence."""
 
@@ -191,7 +191,7 @@ def _agreement(ratios: Floats, steps: Floats) -> _Agreement | None:
         code = "same" if abs(middle) < 1e-3 else "computed"
         chance = _chance(int(counts.max()), shares, 1)
         best.append(_Agreement(code, inside, math.exp(middle), width, chance))
-    if np.median(steps) > WIDTHS[0]:  # one of the two has rounded them
+    if np.median(steps) > WIDTHS[1]:  # one of the two has rounded them
         inside, width = np.abs(ratios) <= 0.501 * steps + 1e-9, float(np.median(steps))
         for code, scatter in ("same", LEAST_SCATTER), ("likely", QUIET_SCATTER):
             shares = np.maximum(erf(steps / (4 * scatter)), 1e-12)

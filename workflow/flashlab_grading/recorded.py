@@ -49,5 +49,6 @@ def recorded_results(data: Path = DATA) -> dict[str, Compared]:
     for name, path in files:
         with suppress(OSError, UnsoundFileError):
             result = result_of(parse_json(path.read_bytes()), path.name, path.name, "")
-            found[name] += [result] if result and result.status == "ok" else []
+            if result and result.status == "ok":
+                found[name].append(result)
     return {name: compared_of(results) for name, results in found.items()}

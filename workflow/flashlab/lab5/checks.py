@@ -113,7 +113,7 @@ def check_identity(file: File) -> Line:
     if said.get("implementation", NAIVE) not in (NAIVE, FLASH2):
         return line("not_checked", "other_kernel", kernel=str(said["implementation"]))
     if option:
-        return _of_stated(file, option, line)
+        return line(*_of_stated(file, option), listed([option]))
     if is_said and file.possible and not possible:
         who = said.get("implementation")
         makers = {maker for maker, _ in file.possible} - {who}
@@ -137,22 +137,17 @@ def check_identity(file: File) -> Line:
     return line("not_checked", code, listed(possible))
 
 
-def _of_stated(file: File, option: Option, line: Any) -> Line:
-    """The line of a result on a GPU that nothing contradicts, of which the whole run is stated."""
+def _of_stated(file: File, option: Option) -> tuple[Verdict, str]:
+    """Verdict and code of a result on a GPU that nothing contradicts, whose whole run is stated."""
     who, shape = option
     is_exact = costs.flash2_memory_is_exact if who == FLASH2 else costs.naive_memory_is_exact
-    if not is_exact(shape):
-        found: Line = line("not_checked", "not_exact")
-    elif file.result.peak_mib * costs.MIB % 1:
-        found = line("pass", "rounded_memory", listed([option]))
-    else:
-        refuted = {
-            k: v
-            for k, v in file.result.hinted.items()
-            if v != {"implementation": who, **shape.parameters}[k]
-        }
-        found = line("pass", "name_differs" if refuted else "pass", listed([option]))
-    return found
+    held = [costs.naive_peak_memory(shape, size) for size in file.workspaces]
+    held = [costs.flash2_peak_memory(shape)] if who == FLASH2 else held
+    if file.result.peak_mib * costs.MIB not in held:
+        return ("pass", "rounded_memory") if is_exact(shape) else ("not_checked", "not_exact")
+    own = {"implementation": who, **shape.parameters}
+    is_other = any(own[name] != value for name, value in file.result.hinted.items() if name in own)
+    return "pass", "name_differs" if is_other else "pass"
 
 
 def _share_workspaces(files: Sequence[File]) -> list[Line]:
@@ -175,15 +170,14 @@ def _share_workspaces(files: Sequence[File]) -> list[Line]:
     lines = []
     for those in by_device.values():
         ((size, count),) = Counter(size for _, size in those).most_common(1)
-        if size in those[0][0].workspaces or size < 0 or not ALIKE <= count == len(those):
+        is_known = size in known_workspaces()
+        is_usual = is_known and size in those[0][0].workspaces
+        if is_usual or size < 0 or not ALIKE <= count == len(those):
             continue
         for file, _ in those:
             file.workspaces |= {size}
-        is_other = size in known_workspaces()
-        code = "identity.workspace_of_another" if is_other else "identity.workspace_unusual"
-        lines.append(
-            Line("warn" if is_other else "pass", code, "", {"size": f"{size / costs.MIB:g}"})
-        )
+        code, params = "of_another" if is_known else "unusual", {"size": f"{size / costs.MIB:g}"}
+        lines.append(Line("warn" if is_known else "pass", f"identity.workspace_{code}", "", params))
     return lines
 
 
