@@ -117,7 +117,9 @@ def a_row_twice(own: Any) -> None:
 
 
 ODD: dict[str, tuple[Change, set[str]]] = {
-    "memory to two decimals": (rewritten(lambda x: round(x, 2), MEMORY), {"identity.rounded_memory"}),
+    "memory to two decimals": (
+        rewritten(lambda x: round(x, 2), MEMORY), {"identity.rounded_memory"}
+    ),
     "memory to six digits": (
         rewritten(lambda x: float(f"{x:.6g}"), MEMORY), {"identity.rounded_memory"}
     ),
