@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flashlab_grading.sample import choose
 from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import attention_run
