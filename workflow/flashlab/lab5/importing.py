@@ -29,7 +29,7 @@ from flashlab.lab5.results import (
     read_folder,
     result_of,
 )
-from flashlab.lab5.said import ATTRIBUTES, described
+from flashlab.lab5.said import ATTRIBUTES, RUNS_CSV_COLUMNS, described
 from flashlab.lab5.words import (
     COURSE_DTYPE,
     FLASH2,
@@ -76,7 +76,7 @@ def _ask(folder: Path, files: Sequence[File], has_table: bool) -> None:
         return
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["file", "impl", *SIZES, "causal", "device"])
+    rows.writerow(RUNS_CSV_COLUMNS)
     for file in files:
         open_to = [{"implementation": w, **s.parameters} for w, s in file.unassumed or file.options]
         said = {**file.result.hinted, **file.result.said}
@@ -146,6 +146,9 @@ def _entry(
     return {**entry, "record": f"records/{run.slug}-{digest[:12]}.json"}
 
 
+Remark = tuple[str, str, dict[str, str]]
+"""A file, the code of a message about it, and the message's parameters."""
+
 Chosen = tuple[Result, Run, str | None, list[tuple[str, dict[str, str]]]]
 """A result with its run, its device, and the remarks on it."""
 
@@ -171,7 +174,7 @@ def import_plan(
         text = " ".join(f"{name}: {problem}" for name, problem in [*refused.items()][:SHOWN])
         more = f" And {len(refused) - SHOWN} more." if len(refused) > SHOWN else ""
         raise DatasetError(f"{folder}: {text}{more} Mend these files, or move them elsewhere.")
-    left_out = [(name, "form.not_a_result", {}) for name in read.ignored]
+    left_out: list[Remark] = [(name, "form.not_a_result", {}) for name in read.ignored]
     measured, failed = list[Result](), list[Result]()
     for result in read.results.values():
         who = result.said.get("implementation", result.hinted.get("implementation"))

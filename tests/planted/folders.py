@@ -1,7 +1,7 @@
 """Folders of results as students make them: any lab, by any names, with what happens to files.
 
-``python tests/lab5/folders.py NUMBER [SEED]`` reads so many random ones, and prints each file that
-came back as another run than it was without a question or a remark.
+``python tests/planted/folders.py NUMBER [SEED]`` reads so many random ones, and prints each file
+that came back as another run than it was without a question or a remark.
 """
 
 from __future__ import annotations
