@@ -78,7 +78,8 @@ def _ask(folder: Path, files: Sequence[File], has_table: bool) -> None:
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(RUNS_CSV_COLUMNS)
     for file in files:
-        open_to = [{"implementation": w, **s.parameters} for w, s in file.unassumed or file.options]
+        # Nothing that the folder made of a file is stated, since it would be concluded from.
+        open_to = [{"implementation": w, **s.parameters} for w, s in file.allowed or file.options]
         said = {**file.result.hinted, **file.result.said}
         said = {} if file.is_open else said  # the numbers are against it
         values = [{o[name] for o in open_to} or {said.get(name, "?")} for name in ATTRIBUTES]
