@@ -54,6 +54,7 @@ FACE = {
     *(f"flashlab.course{part}" for part in ("", ".declaration", ".files", ".folder", ".identity")),
     "flashlab.course.assembling",
     *(f"flashlab.course.{part}" for part in ("results", "runs_csv", "words")),
+    *(f"flashlab.lab5.{part}" for part in ("assigning", "results", "words")),
     *("flashlab.devices", "flashlab.files", "flashlab.forks"),
     *("flashlab.records", "flashlab.runs"),
     *(f"flashlab.plan{part}" for part in ("", ".datasets", ".machines", ".planning")),

@@ -33,8 +33,8 @@ from planted.folders import (
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.lab5.experiments import experiments_of
 from flashlab.lab5.importing import OpenRunsError, import_plan
+from flashlab.lab5.results import FolderError
 from flashlab.lab5.words import FLASH2, NAIVE, SIZES
-from flashlab.plan.datasets import DatasetError
 
 BASE = Shape(32, 512, 32, 2048, True)
 HOPPER = 67108864
@@ -366,5 +366,5 @@ def test_results_of_several_kinds_are_refused_by_name(tmp_path: Path) -> None:
     run = {"implementation": NAIVE, **shape.parameters, "dtype": "float32", "device": "cpu"}
     record = {"status": "ok", "run": run, "protocol": {"name": "lab5"}}
     files = documents(FILES) | {"a.json": {**result_of(NAIVE, shape, 1e-3, 2e-3), "record": record}}
-    with pytest.raises(DatasetError, match=r"a\.json is float32 on cpu.*is float16 on cuda"):
+    with pytest.raises(FolderError, match=r"a\.json is float32 on cpu.*is float16 on cuda"):
         import_plan(write(tmp_path, files), KNOWN)

@@ -18,9 +18,8 @@ from planted.folders import KNOWN, lab, rounded, runs_of, write
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.lab5 import documents as bounds
 from flashlab.lab5.importing import import_plan
-from flashlab.lab5.results import read_folder
+from flashlab.lab5.results import FolderError, read_folder
 from flashlab.lab5.words import PASSES
-from flashlab.plan.datasets import DatasetError
 from flashlab.telling.catalogs import message
 
 SWEEP = lab(Shape(16, 512, 16, 1024, True), {"seq_len": (2, 4, 8)})
@@ -161,7 +160,7 @@ def test_a_document_that_says_so_ran_out_of_memory(tmp_path: Path) -> None:
     stated = {k: v for k, v in STATED[0].items() if k not in gone}
     entries, _ = import_plan(write(tmp_path, {"a.json": {**stated, **gone}}), KNOWN)
     assert [(e["status"], e["file"]) for e in entries] == [("oom", "a.json")]
-    with pytest.raises(DatasetError, match=r"b\.json: a run that ran out of memory .* name its"):
+    with pytest.raises(FolderError, match=r"b\.json: a run that ran out of memory .* name its"):
         import_plan(write(tmp_path, {"b.json": gone}), KNOWN)
 
 
@@ -287,7 +286,7 @@ def test_a_file_is_refused_with_its_reason(tmp_path: Path, case: str) -> None:
     runs_csv, result, said = REFUSED[case]
     found = read(tmp_path / "x", runs_csv, result)
     assert [*found["refused"]] == [case.partition(":")[0]]
-    with pytest.raises(DatasetError, match=f"(?s){said}.*Mend these files"):
+    with pytest.raises(FolderError, match=f"(?s){said}.*Mend these files"):
         import_plan(tmp_path / "x", KNOWN)
 
 
@@ -303,12 +302,12 @@ def test_what_is_no_result_is_named_with_its_keys(tmp_path: Path) -> None:
     others = {"package.json": {"name": "x", "version": 1}, "n.txt": "x", ".hidden.json": "{"}
     folder = write(tmp_path, others | {"price.csv": "item,price\nx,1\n"})
     wanted = r"package\.json has name, version; price\.csv has item, price; wanted are forward"
-    with pytest.raises(DatasetError, match=wanted):
+    with pytest.raises(FolderError, match=wanted):
         import_plan(folder, KNOWN)
     write(folder, LAYOUTS["a spreadsheet"])
     (notice,) = import_plan(folder, KNOWN)[1]
     assert notice.startswith("package.json, price.csv: This is not a result")
-    with pytest.raises(DatasetError, match="there is no result"):
+    with pytest.raises(FolderError, match="there is no result"):
         import_plan(write(tmp_path / "empty", {"a.txt": "x"}), KNOWN)
 
 
@@ -386,7 +385,7 @@ def test_whatever_is_in_the_files_is_read_or_refused_in_one_message(
     read(tmp_path / "x", rows(cells, header=header), result)
     try:
         entries, _ = import_plan(tmp_path / "x", KNOWN)
-    except DatasetError as error:
+    except FolderError as error:
         assert len(str(error)) < 5000
     else:
         assert all(Path(entry["path"]).parts for entry in entries)
