@@ -8,7 +8,7 @@ from pathlib import Path
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.lab5.importing import import_plan
-from flashlab.plan.datasets import DatasetError
+from flashlab.lab5.results import FolderError
 from flashlab_grading.apart import check_apart
 from flashlab_grading.causes import cause_sentence, causes_of, notes_of, word
 from flashlab_grading.grade import Grades, grade_checked
@@ -46,7 +46,7 @@ def _importable_runs(path: Path, language: str) -> str:
     """The number of runs that a report would import from the files, or its error."""
     try:
         entries, _ = import_plan(path, implementations_of(ATTENTION))
-    except DatasetError as error:
+    except FolderError as error:
         return word("selfcheck.refused", language, reason=escaped(str(error)))
     different = {str(entry["run"]) for entry in entries}
     return word("selfcheck.runs", language, files=len(entries), runs=len(different))

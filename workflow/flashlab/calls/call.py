@@ -28,6 +28,7 @@ from flashlab.calls.remaking import ASKED_FOR
 from flashlab.config import ConfigError, Layer
 from flashlab.files import json_text, open_atomically, write_json
 from flashlab.lab5.importing import OpenRunsError
+from flashlab.lab5.results import FolderError
 from flashlab.machine import MachineError
 from flashlab.plan.datasets import DatasetError
 from flashlab.plan.planning import PlanError
@@ -38,6 +39,7 @@ PREPARATION_ERRORS = (
     ClaimsError,
     ConfigError,
     DatasetError,
+    FolderError,
     ImplementationError,
     MachineError,
     PlanError,

@@ -32,7 +32,8 @@ class File:
     """A result on its way to a run: the `options` that are left, and remarks for its reader.
 
     `possible` are the runs that its numbers allow with its device's cuBLAS `workspaces`.
-    `unassumed` are the options that were left before the script's defaults were assumed of any.
+    `allowed` are the options before the folder was looked at, `unassumed` those that were left
+    before the script's defaults were assumed of any.
     One that `is_open` is asked for, whatever the folder would make of it.
     """
 
@@ -41,6 +42,7 @@ class File:
     workspaces: frozenset[int] = frozenset()
     options: list[Option] = field(default_factory=list)
     unassumed: list[Option] | None = None
+    allowed: list[Option] = field(default_factory=list)
     is_open: bool = False
     remarks: list[tuple[str, dict[str, str]]] = field(default_factory=list)
 
@@ -110,7 +112,11 @@ def _with_sizes(file: File, said: Said) -> list[Option]:
     names = [said["implementation"]] if "implementation" in said else [NAIVE, FLASH2]
     masks = [said["causal"]] if "causal" in said else [False, True]
     options = [(name, Shape.of({**said, "causal": mask})) for name in names for mask in masks]
-    return [o for o in matching(options, said) if contradiction(file, o) is None]
+    fitting = [o for o in matching(options, said) if contradiction(file, o) is None]
+    # Of a run whose memory is modelled, though not exactly, another that takes these bytes tells.
+    is_known = file.possible and all(o[0] in (NAIVE, FLASH2) for o in fitting)
+    modelled = [o for o in fitting if is_known and costs.has_memory_model(o[1])]
+    return [o for o in fitting if o not in modelled or o in file.possible]
 
 
 def _options(file: File, said: Said) -> list[Option]:
@@ -250,17 +256,27 @@ def _base_of(shape: Shape) -> Base:
     return tuple(getattr(shape, name) for name in SIZES)
 
 
+def _lines(base: Base) -> list[Base]:
+    """The four sweeps that a point is on: each size left out, after its place."""
+    return [(i, *base[:i], *base[i + 1 :]) for i in range(len(base))]
+
+
 def _near(bases: Iterable[Base], file: File) -> list[Option]:
     """The options of a file that differ in at most one size from one of these bases."""
-    sizes = [(option, _base_of(option[1])) for option in file.options]
-    return [o for o, own in sizes if any(sum(map(int.__ne__, b, own)) <= 1 for b in bases)]
+    lines = {line for base in bases for line in _lines(base)}
+    return [o for o in file.options if not lines.isdisjoint(_lines(_base_of(o[1])))]
 
 
 def _best_bases(files: Sequence[File]) -> list[Base]:
     """The base points that most files are near; several where they are level."""
+    on_line: dict[Base, set[int]] = {}
     every = {_base_of(shape) for file in files for _, shape in file.options}
-    near = {base: sum(bool(_near([base], file)) for file in files) for base in every}
-    return sorted(base for base, count in near.items() if count == max(near.values()))
+    for i, file in enumerate(files):
+        for line in {line for _, shape in file.options for line in _lines(_base_of(shape))}:
+            on_line.setdefault(line, set()).add(i)
+    near = {base: len(set[int]().union(*map(on_line.__getitem__, _lines(base)))) for base in every}
+    most = max(near.values(), default=0)
+    return sorted(base for base, count in near.items() if count == most)
 
 
 def _family(option: Option) -> Hashable:
@@ -365,6 +381,7 @@ def assign(results: Iterable[Result]) -> list[File]:
     files = read_numbers(results)
     for file in files:
         _choose_options(file)
+        file.allowed = file.options
     settle(files)
     return files
 

@@ -21,33 +21,10 @@ from flashlab.files import canonical
 from flashlab.lab5.assigning import File, assign, missing_ends, stated
 from flashlab.lab5.documents import RUNS_CSV, documents_in
 from flashlab.lab5.possible import Option, workspaces_of
-from flashlab.lab5.results import (
-    SHOWN,
-    FolderError,
-    Result,
-    is_on_gpu,
-    read_folder,
-    result_of,
-)
-from flashlab.lab5.said import ATTRIBUTES, described
-from flashlab.lab5.words import (
-    COURSE_DTYPE,
-    FLASH2,
-    MEMORY,
-    NAIVE,
-    OUT_OF_MEMORY,
-    PASSES,
-    SIZES,
-)
-from flashlab.plan.datasets import DatasetError, run_of
-from flashlab.records import (
-    COUNTERS,
-    Measurement,
-    Record,
-    RecordError,
-    parse_record,
-    write_record,
-)
+from flashlab.lab5.results import SHOWN, FolderError, Result, is_on_gpu, read_folder, result_of
+from flashlab.lab5.said import ATTRIBUTES, RUNS_CSV_COLUMNS, described
+from flashlab.lab5.words import COURSE_DTYPE, FLASH2, MEMORY, NAIVE, OUT_OF_MEMORY, PASSES, SIZES
+from flashlab.records import COUNTERS, Measurement, Record, RecordError, parse_record, write_record
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_within
 
@@ -55,7 +32,7 @@ COURSE_PROTOCOL = {"name": "lab5", "repeats": 30}
 """The protocol of the course's script."""
 
 
-class OpenRunsError(DatasetError):
+class OpenRunsError(FolderError):
     """Files that can be several runs: `table` is the ``runs.csv`` at `path` to fill in."""
 
     def __init__(self, message: str, path: Path, table: str | None) -> None:
@@ -76,9 +53,10 @@ def _ask(folder: Path, files: Sequence[File], has_table: bool) -> None:
         return
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["file", "impl", *SIZES, "causal", "device"])
+    rows.writerow(RUNS_CSV_COLUMNS)
     for file in files:
-        open_to = [{"implementation": w, **s.parameters} for w, s in file.unassumed or file.options]
+        # Nothing that the folder made of a file is stated, since it would be concluded from.
+        open_to = [{"implementation": w, **s.parameters} for w, s in file.allowed or file.options]
         said = {**file.result.hinted, **file.result.said}
         said = {} if file.is_open else said  # the numbers are against it
         values = [{o[name] for o in open_to} or {said.get(name, "?")} for name in ATTRIBUTES]
@@ -146,6 +124,9 @@ def _entry(
     return {**entry, "record": f"records/{run.slug}-{digest[:12]}.json"}
 
 
+Remark = tuple[str, str, dict[str, str]]
+"""A file, the code of a message about it, and the message's parameters."""
+
 Chosen = tuple[Result, Run, str | None, list[tuple[str, dict[str, str]]]]
 """A result with its run, its device, and the remarks on it."""
 
@@ -161,17 +142,17 @@ def import_plan(
         device: the name of the GPU, where the user gives it.
 
     Raises:
-        DatasetError: a file is unsound, or what is said of it contradicts its numbers.
+        FolderError: a file is unsound, or what is said of it contradicts its numbers.
         OpenRunsError: a file can be several runs.
     """
     if not folder.is_dir():
-        raise DatasetError(f"{folder}: there is no such folder; name that of your JSON files")
+        raise FolderError(f"{folder}: there is no such folder; name that of your JSON files")
     read = read_folder(folder.resolve())
     if refused := {**read.refused, **read.contradicted}:
         text = " ".join(f"{name}: {problem}" for name, problem in [*refused.items()][:SHOWN])
         more = f" And {len(refused) - SHOWN} more." if len(refused) > SHOWN else ""
-        raise DatasetError(f"{folder}: {text}{more} Mend these files, or move them elsewhere.")
-    left_out = [(name, "form.not_a_result", {}) for name in read.ignored]
+        raise FolderError(f"{folder}: {text}{more} Mend these files, or move them elsewhere.")
+    left_out: list[Remark] = [(name, "form.not_a_result", {}) for name in read.ignored]
     measured, failed = list[Result](), list[Result]()
     for result in read.results.values():
         who = result.said.get("implementation", result.hinted.get("implementation"))
@@ -184,7 +165,7 @@ def import_plan(
     try:
         files = assign(measured)
     except FolderError as error:
-        raise DatasetError(f"{folder}: {error}") from error
+        raise FolderError(f"{folder}: {error}") from error
     _ask(folder, files, read.has_table)
     named = _device_of(files, device)
     _take_each_once(files)
@@ -192,7 +173,7 @@ def import_plan(
     chosen += [_failed(folder, result, device or named) for result in failed]
     if not chosen:
         seen = "; ".join(f"{name} has {keys}" for name, keys in [*read.ignored.items()][:SHOWN])
-        raise DatasetError(
+        raise FolderError(
             f"{folder}: there is no result of the course's script in it"
             + (f" ({seen}; wanted are {', '.join((*PASSES, MEMORY))})" if seen else "")
         )
@@ -201,7 +182,7 @@ def import_plan(
         kinds.setdefault((run.dtype, run.device), result.name)
     if len(kinds) > 1:
         listed = ", ".join(f"{file} is {dtype} on {on}" for (dtype, on), file in kinds.items())
-        raise DatasetError(
+        raise FolderError(
             f"{folder}: its results are of several kinds: {listed}; import each by itself"
         )
     chosen.sort(key=lambda each: (each[1], each[0].name))
@@ -230,7 +211,7 @@ def _failed(folder: Path, result: Result, device: str | None) -> Chosen:
     said = {**result.hinted, **result.said}
     option = stated(said)
     if option is None:
-        raise DatasetError(
+        raise FolderError(
             f"{folder}: {result.name}: a run that ran out of memory has no numbers to tell what it "
             f"is; name its implementation, {', '.join(SIZES)} and causal in {RUNS_CSV}"
         )
@@ -279,21 +260,21 @@ def _refuse_wrong_numbers(source: Path, run: Run, result: Result) -> None:
     seconds, rates = result.seconds, result.rates
     for name, flops in costs.flops(Shape.of(run)).items():
         if not isclose(seconds[name] * rates[name] * 1e12, flops, rel_tol=result.error):
-            raise DatasetError(
+            raise FolderError(
                 f"{source}: {name}: time and rate make {seconds[name] * rates[name] * 1e12:.9g} "
                 f"FLOPs, but {run} takes {flops:.9g}; import the file as the script wrote it"
             )
     if not isclose(
         seconds["forward_backward"], seconds["forward"] + seconds["backward"], rel_tol=result.error
     ):
-        raise DatasetError(
+        raise FolderError(
             f"{source}: the forward_backward time is not the sum of the other two; import the file "
             "as the script wrote it"
         )
 
 
 def import_record(entry: Mapping[str, Any], output: Path) -> None:
-    """Convert a result into a record: the same numbers, no samples; DatasetError if wrong."""
+    """Convert a result into a record: the same numbers, no samples; FolderError if wrong."""
     folder = Path(entry["folder"])
     source = folder / entry["path"]
     started = datetime.fromtimestamp(source.stat().st_mtime, UTC).isoformat(timespec="seconds")
@@ -318,13 +299,13 @@ def import_record(entry: Mapping[str, Any], output: Path) -> None:
             ),
         )
     except (UnsoundFileError, RecordError) as error:
-        raise DatasetError(f"{source}: {error}") from error
+        raise FolderError(f"{source}: {error}") from error
 
 
 def _converted(
     entry: Mapping[str, Any], document: Mapping[str, Any], source: Path, started: str
 ) -> Record:
-    run, metrics = run_of(entry), {}
+    run, metrics = Run.of(ATTENTION, entry["run"]), dict[str, Measurement]()
     result = result_of(document, entry["file"], entry["path"], entry["sha256"])
     if result and result.status == "ok":
         _refuse_wrong_numbers(source, run, result)

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from math import isclose, isqrt
 
-import numpy as np
-
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import known_devices
@@ -25,8 +23,7 @@ Option = tuple[str, Shape]
 MOST = 5000
 """Most sequence lengths of a head's size that are tried: numbers that allow more tell nothing."""
 
-LENGTHS = np.arange(1, 2**17 + 1)
-SQUARES = LENGTHS.astype(float) ** 2
+MAX_LENGTH = 2**17
 
 
 @cache
@@ -52,11 +49,13 @@ def _takers(shape: Shape, memory: int) -> Iterator[str]:
 @lru_cache(65536)
 def _of_product(product: float, error: float, memory: int, causal: bool) -> tuple[Option, ...]:
     """Every run with B·H·N²·d = `product`, within a relative error, that takes `memory` bytes."""
+    import numpy as np  # calls that import no folder do not wait for it
+
     found: list[Option] = []
     for d in costs.HEAD_DIMS:
         quotient = product / d
-        able = slice(2 * d - 1, isqrt(int(quotient)) + 1)
-        lengths, squares = LENGTHS[able], SQUARES[able]
+        lengths = np.arange(2 * d, min(isqrt(int(quotient)), MAX_LENGTH) + 2)
+        squares = lengths.astype(float) ** 2
         many = np.rint(quotient / squares)
         # Every run has at least q, k, v and three outputs: 12 bytes for each of B·N·E elements.
         many[12 * product > memory * lengths.astype(float)] = 0

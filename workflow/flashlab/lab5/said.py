@@ -23,6 +23,7 @@ from flashlab.lab5.words import (
 from flashlab.untrusted import UnsoundFileError
 
 ATTRIBUTES = ("implementation", *SIZES, "causal")
+RUNS_CSV_COLUMNS = ("file", "impl", *SIZES, "causal", "device")
 HEAD_DIM = "head_dim"
 """What may be said in place of emb_dim, which is num_heads times as much."""
 Said = Mapping[str, Any]

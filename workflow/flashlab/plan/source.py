@@ -80,7 +80,7 @@ def _name_of(folder: Path, given: str | None) -> str:
 
 
 def _imported(layers: Sequence[Layer], known: Collection[str]) -> _Imported:
-    """The folder that ``import`` names, planned; DatasetError as of `importing.import_plan`."""
+    """The folder that ``import`` names, planned; FolderError as of `importing.import_plan`."""
     folder = Path(str(_last(layers, "import")))
     given, device = _last(layers, "name"), _last(layers, "device_name")
     name = _name_of(folder, given if isinstance(given, str) else None)

@@ -192,10 +192,7 @@ class ReportData:
 
     @property
     def shown(self) -> list[Experiment]:
-        """The experiments of the sections and the headline, and an imported folder's other settings.
-
-        By name; not those of claims alone.
-        """
+        """The experiments of the sections and the headline, and `others`, by name."""
         shown = (*self.experiments, self.summary, *self.others)
         return sorted(shown, key=lambda experiment: experiment.name)
 
@@ -215,9 +212,8 @@ class ReportData:
         """The tables of the dataset, as its story reads them."""
         comparisons = read_comparison_table(self.results / COMPARISONS)
         estimates = read_run_estimates(self.results / ESTIMATES, self.benchmark)
-        return Tables(
-            [self.summary, *self.experiments, *self.others], comparisons, estimates, self.measured_ceilings
-        )
+        every = [self.summary, *self.experiments, *self.others]
+        return Tables(every, comparisons, estimates, self.measured_ceilings)
 
     @cached_property
     def _compared(self) -> Mapping[Key, Comparison]:

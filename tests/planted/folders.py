@@ -1,7 +1,7 @@
 """Folders of results as students make them: any lab, by any names, with what happens to files.
 
-``python tests/lab5/folders.py NUMBER [SEED]`` reads so many random ones, and prints each file that
-came back as another run than it was without a question or a remark.
+``python tests/planted/folders.py NUMBER [SEED]`` reads so many random ones, and prints each file
+that came back as another run than it was without a question or a remark.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from planted.course import result_of
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.lab5.importing import OpenRunsError, import_plan
+from flashlab.lab5.results import FolderError
 from flashlab.lab5.words import FLASH2, NAIVE, SIZES
-from flashlab.plan.datasets import DatasetError
 
 KNOWN = (NAIVE, FLASH2, "SdpaMath")
 SHORT = {"batch_size": "bs", "seq_len": "sl", "num_heads": "nh", "emb_dim": "ed"}
@@ -204,7 +204,7 @@ def silently_wrong(folder: Path, truth: Mapping[str, Option]) -> dict[str, Optio
         entries, _ = import_plan(folder, KNOWN)
     except OpenRunsError:
         return "asked"
-    except DatasetError as error:
+    except FolderError as error:
         return f"refused: {error}"
     remarks = {e["file"]: {remark["code"] for remark in e["remarks"]} for e in entries}
     return {
