@@ -125,7 +125,7 @@ class Handed:
         """What grading reads of declared files, without writing them."""
         results = []
         for file, document in self.documents.items():
-            row = zip((*RUNS_CSV_COLUMNS, "device"), (self.rows or {})[file], strict=True)
+            row = zip(RUNS_CSV_COLUMNS, (self.rows or {})[file], strict=True)
             said = said_in_cells(dict(row))
             del said["file"]
             read = result_of({k: document[k] for k in document if k != "record"}, file, file, "")

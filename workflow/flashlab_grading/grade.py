@@ -152,7 +152,9 @@ def grade_checked(
     for line in (*class_outliers(classmates), *copies_between(compared, published)):
         owns[line.submission].lines.append(line)
     for name, own in owns.items():
-        again = check_reproduction((result for result, _ in own.points), measured, here)
+        refuted = {line.file for line in own.lines if line.verdict == "fail"}
+        sound = (result for result in own.compared.results if result.name not in refuted)
+        again = check_reproduction(sound, measured, here)
         own.lines.extend(replace(line, submission=name) for line in again)
         own.lines.sort(key=lambda line: (line.file, CHECKS.index(line.check)))
     lines = tuple(line for own in owns.values() for line in own.lines)

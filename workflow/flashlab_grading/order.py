@@ -110,7 +110,9 @@ def plan_sample(
     runs = [attention_run(implementation, shape, dtype, device) for implementation, shape in chosen]
     planned = plan.plan_local(ATTENTION, runs, protocol, find_implementations(), RECORDS, on=on)
     missing = sum(not entry.path.exists() for entry in planned.values())
-    print(f"reproduce: {len(planned)} runs, {missing} still to be measured", file=sys.stderr)
+    print(
+        f"reproduce: {len(planned)} runs, {missing} of them still to be measured", file=sys.stderr
+    )
     return planned
 
 
