@@ -51,9 +51,9 @@ OF_GRADING = {name for name in MODULES if name.startswith(GRADING)}
 FACE = {
     *(f"flashlab.benchmarks.attention{part}" for part in ("", ".costs", ".declaration", ".shape")),
     *("flashlab.benchmarks.implementations", "flashlab.config"),
-    *(f"flashlab.course{part}" for part in ("", ".declaration", ".files", ".folder", ".identity")),
-    "flashlab.course.assembling",
-    *(f"flashlab.course.{part}" for part in ("results", "runs_csv", "words")),
+    "flashlab.lab5",
+    *(f"flashlab.lab5.{part}" for part in ("assigning", "checks", "documents", "importing")),
+    *(f"flashlab.lab5.{part}" for part in ("possible", "results", "said", "words")),
     *("flashlab.devices", "flashlab.files", "flashlab.forks"),
     *("flashlab.records", "flashlab.runs"),
     *(f"flashlab.plan{part}" for part in ("", ".datasets", ".machines", ".planning")),

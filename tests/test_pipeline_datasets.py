@@ -214,7 +214,7 @@ def write_students_folder(folder: Path) -> None:
             path.write_text(json.dumps(document), encoding="utf-8")
 
 
-@pytest.mark.scheduled  # on less: the next test, and tests/course
+@pytest.mark.scheduled  # on less: the next test, and tests/lab5
 def test_a_students_folder_alone_becomes_the_labs_report(
     one_experiment: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
 ) -> None:
@@ -267,7 +267,7 @@ def test_what_cannot_be_told_is_asked_once_by_a_table_beside_the_files(one_exper
     one_experiment.snakemake("--dry-run", *asked, config=())
     assert not table.exists()
     done = one_experiment.snakemake("--cores", "1", *asked, config=())
-    assert done.returncode != 0 and "fill in each ? there" in done.stdout
+    assert done.returncode != 0 and "fill in each ? of" in done.stdout
     assert "1.json,Flash2,?,?,?,?,?," in table.read_text()
     table.write_text(told)
     assert one_experiment.make(*asked, config=()).count("Importing") == 2

@@ -242,7 +242,7 @@ def test_a_datasets_records_that_only_claims_are_about_reach_the_observations(
 def test_the_experiments_of_an_imported_folder_follow_from_its_files(
     config: dict[str, Any],
 ) -> None:
-    """Two sweeps, each with its lab's name; a run beside them is said to be in no experiment."""
+    """Two sweeps, each with its lab's name; a run beside them is planned for page one."""
     base = Shape(32, 512, 32, 2048, True)
     shapes = [replace(base, batch_size=b) for b in (16, 32, 64)]
     shapes += [replace(base, num_heads=h) for h in (16, 64)]
@@ -255,9 +255,8 @@ def test_the_experiments_of_an_imported_folder_follow_from_its_files(
     }
     write_results(Path("mine"), runs, "")
     prepared = prepared_from(config, {"import": "mine"})
-    assert prepared.experiments == ("summary", "batch_size", "num_heads")
-    assert len({path for paths in prepared.records.values() for path in paths}) == 10
-    (notice,) = prepared.notices
-    assert "b4_s1024_h16_e1024" in notice and notice.endswith("in no experiment of the report")
+    assert prepared.experiments == ("summary", "batch_size", "num_heads", "others-1")
+    assert len({path for paths in prepared.records.values() for path in paths}) == 12
+    assert len(prepared.records["others-1"]) == 2 and prepared.notices == []
     names = [experiment["name"] for experiment in prepared.config["experiments"]]
     assert names == ["seq_len", "causal", "batch_size", "num_heads", "emb_dim"]

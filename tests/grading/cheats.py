@@ -164,7 +164,7 @@ def records(make: Callable[[int], list[float]] = noise, **more: Any) -> Change:
 
 
 CHEATS: dict[str, tuple[Change, str]] = {
-    "a key left out": (a_missing_key, "fail form.missing"),
+    "a key left out": (a_missing_key, "fail form.missing_key"),
     "a rate": (times(1.01, FLASH, "backward", "FLOPS(TFLOPs/s)"), "fail arithmetic.flops"),
     "a time": (times(0.99, FLASH, "forward", "time(s)"), "fail arithmetic.flops"),
     "times that do not add up": (a_sum, "fail arithmetic.sum"),

@@ -12,12 +12,12 @@ from typing import TypeVar
 import pytest
 from planted.classes import Handed, lab
 
+from flashlab.lab5.checks import Line
 from flashlab_grading import selfcheck, sheets
-from flashlab_grading.files import find_submissions
+from flashlab_grading.copies import Compared
 from flashlab_grading.grade import Grades, check_alone, grade_checked
-from flashlab_grading.model import Line, Result
 from flashlab_grading.recorded import recorded_results
-from flashlab_grading.submissions import read_submission
+from flashlab_grading.submissions import find_submissions, read_submission
 
 FLASH, NAIVE = (f"{name}-b16-n512-h32-e2048-full" for name in ("flash2", "pytorch"))
 LONG = "pytorch-b32-n512-h32-e2048-causal"
@@ -49,7 +49,7 @@ def _read_once() -> Iterator[None]:
 
 
 @pytest.fixture
-def published() -> dict[str, list[Result]]:
+def published() -> dict[str, Compared]:
     """What is published."""
     return _published()
 
@@ -78,7 +78,7 @@ def write_class(folder: Path, own: Submitted, count: int) -> list[Submitted]:
     return submissions
 
 
-def grade_folder(folder: Path, device: str | None = None, **published: list[Result]) -> Grades:
+def grade_folder(folder: Path, device: str | None = None, **published: Compared) -> Grades:
     """The grades of a folder of submissions, those that name no device as of this one."""
     names = find_submissions(str(folder))[0]
     checked = [check_alone(read_submission(str(folder), name, device)) for name in names]

@@ -1,10 +1,8 @@
-"""Copies are found however they are disguised, and independent measurements are not accused."""
+"""Copies are found, and independent measurements are not accused."""
 
 from __future__ import annotations
 
 import copy
-import json
-import math
 import random
 import statistics
 from collections.abc import Callable
@@ -14,11 +12,11 @@ from typing import Any
 
 import pytest
 from grading.cheats import CAUSAL, noise, records
-from grading.conftest import grade_folder, graded, measured_again, write_class
-from planted.classes import H200, MEMORY
+from grading.conftest import LONG, grade_folder, graded, measured_again, write_class
+from planted.classes import H200, MEMORY, PASSES
 
-from flashlab.benchmarks.attention import costs
-from flashlab_grading.copies import LEAST_GROUP
+from flashlab.lab5.results import Result
+from flashlab_grading.copies import clock_step
 
 CLASS = 14
 
@@ -26,58 +24,41 @@ CLASS = 14
 def copies(found: Any) -> dict[str, set[str]]:
     """Who is told of whom, with the verdict."""
     told: dict[str, set[str]] = {}
-    for line in found.grades.lines:
-        if line.check == "copies" and line.verdict in ("fail", "warn") and "other" in line.params:
+    for line in found.alarms():
+        if line.check == "copies" and "other" in line.params:
             told.setdefault(line.submission, set()).add(f"{line.verdict} {line.params['other']}")
     return told
 
 
-@pytest.mark.parametrize(
-    ("others", "jitter", "level", "code"),
-    [
-        (1, 3e-5, 1.0, "copies.same"),
-        (1, 0.0, 1.03, "copies.computed"),
-        (CLASS, 1e-4, 1.0, "copies.same"),
-        (CLASS, 1e-4, 0.97, "copies.computed"),
-        (CLASS, 1e-3, 1.0, "copies.likely"),
-        (LEAST_GROUP - 2, 1e-3, 1.0, "copies.few"),  # too few of a device to tell
-    ],
-)
-def test_a_jittered_or_scaled_copy_is_found(
-    others: int, jitter: float, level: float, code: str, sound: Any, tmp_path: Path
-) -> None:
-    taken = write_class(tmp_path, sound, others)[others // 3]
-    taken.jittered(jitter, random.Random(1), level).write(tmp_path / "eve")
-    found, of, unclear = graded(tmp_path), f"s{others // 3:02}", code == "copies.few"
-    verdict = "warn" if code == "copies.likely" else "fail"
-    assert copies(found) == (
-        {} if unclear else {"eve": {f"{verdict} {of}"}, of: {f"{verdict} eve"}}
-    )
-    lines = [line for line in found.grades.lines if line.check == "copies"]
-    assert {line.code for line in lines if line.submission == "eve"} == {code}
-    assert unclear == (found.of("eve")["copies"] == "not_checked")
+def rounded(own: Any, digits: int) -> Any:
+    """All numbers as somebody has written them."""
+    for document in own.documents.values():
+        for name in (*PASSES, "forward_backward"):
+            own_numbers = document[name].items()
+            document[name] = {key: float(f"{x:.{digits}g}") for key, x in own_numbers}
+    return own
 
 
-LAWS: dict[str, Callable[[float], float]] = {
-    "0.97 · t - 20 µs": lambda t: 0.97 * t - 20e-6,
-    "1.05 · t^0.98": lambda t: 1.05 * t**0.98,
+COPIES: dict[str, tuple[int, Callable[[Any], Any], str]] = {
+    "0.003%": (1, lambda own: own.jittered(3e-5, random.Random(1)), "fail copies.same"),
+    "scaled": (1, lambda own: own.jittered(0, random.Random(1), 1.03), "fail copies.computed"),
+    "0.01%": (CLASS, lambda own: own.jittered(1e-4, random.Random(1)), "fail copies.same"),
+    "both": (CLASS, lambda own: own.jittered(1e-4, random.Random(1), 0.97), "fail copies.computed"),
+    "five digits": (CLASS, lambda own: rounded(own, 5), "fail copies.same"),
+    "four digits": (CLASS, lambda own: rounded(own, 4), "fail copies.same"),
+    "three digits": (CLASS, lambda own: rounded(own, 3), "warn copies.likely"),
 }
 
 
-@pytest.mark.parametrize(("law", "original"), [*zip(LAWS, (0, 4), strict=True)])
-def test_times_computed_from_anothers_are_found(
-    law: str, original: int, sound: Any, tmp_path: Path
-) -> None:
-    """Also where some files are original."""
-    taken = write_class(tmp_path, sound, CLASS)[3]
-    eve = measured_again(sound, 99)
-    for name in list(eve.documents)[original:]:
-        eve.derive(name, LAWS[law], taken.documents[name])
-    eve.write(tmp_path / "eve")
-    found = graded(tmp_path)
-    assert copies(found) == {"eve": {"fail s03"}, "s03": {"fail eve"}}
-    (line,) = found.lines("fail", "eve")
-    assert (line.code, line.params["law"]) == ("copies.computed", law)
+@pytest.mark.parametrize("copied", COPIES)
+def test_a_changed_scaled_or_rounded_copy_is_found(copied: str, sound: Any, tmp_path: Path) -> None:
+    others, change, expected = COPIES[copied]
+    taken, of = write_class(tmp_path, sound, others)[others // 3], f"s{others // 3:02}"
+    change(copy.deepcopy(taken)).write(tmp_path / "eve")
+    found, verdict = graded(tmp_path), expected.partition(" ")[0]
+    assert copies(found) == {"eve": {f"{verdict} {of}"}, of: {f"{verdict} eve"}}
+    lines = [line for line in found.grades.lines if line.check == "copies"]
+    assert {f"{x.verdict} {x.code}" for x in lines if x.submission == "eve"} == {expected}
 
 
 @pytest.mark.parametrize("altered", ["decoys", "device", "labels", "undeclared"])
@@ -102,114 +83,66 @@ def test_nothing_declared_hides_equal_times(altered: str, sound: Any, tmp_path: 
     assert copies(graded(tmp_path)) == {"eve": {"fail s03"}, "s03": {"fail eve"}}
 
 
-MEANS: dict[str, tuple[Callable[..., float], tuple[int, ...]]] = {
-    "weighted": (lambda a, b: 0.3 * a + 0.7 * b, (3, 5)),
-    "of three": (lambda *seconds: statistics.fmean(seconds), (2, 3, 5)),
-    "geometric": (lambda a, b: math.sqrt(a * b), (3, 5)),
-}
+def test_who_hands_in_files_of_four_fails_and_the_four_do_not(sound: Any, tmp_path: Path) -> None:
+    """Of a few files in common, it is unknown who copied them."""
+    own = write_class(tmp_path, sound, CLASS)
+    eve = measured_again(sound, 99)
+    for i, name in enumerate(eve.documents):
+        eve.documents[name] = own[2 + i % 4].documents[name]
+    eve.write(tmp_path / "eve")
+    found, four = graded(tmp_path), [f"s{place:02}" for place in (2, 3, 4, 5)]
+    expected = {"eve": {f"fail {name}" for name in four}}
+    assert copies(found) == expected | {name: {"warn eve"} for name in four}
+    assert {x.code for x in found.alarms() if x.submission in four} == {"copies.part"}
 
 
-@pytest.mark.parametrize(("mean", "original"), [*zip(MEANS, (0, 4, 0), strict=True)])
-def test_means_of_others_are_found(mean: str, original: int, sound: Any, tmp_path: Path) -> None:
-    """Also where some files are original, and where eve gave the mean away to be copied closely."""
-    law, places = MEANS[mean]
+@pytest.mark.parametrize(
+    ("files", "code"), [(slice(None, None, 9), "copies.part"), (slice(1), "copies.file")]
+)
+def test_a_few_equal_files_are_asked_about(
+    files: slice, code: str, sound: Any, tmp_path: Path
+) -> None:
+    sound.write(tmp_path / "ann")
+    other = measured_again(sound, 3)
+    for name in sorted([*sound.documents], key=lambda name: LONG not in name)[files]:
+        other.documents[name] = sound.documents[name]
+    found = other.graded("ben")
+    assert found.fails() == {} and {line.code for line in found.lines("warn")} == {code}
+
+
+@pytest.mark.parametrize(("places", "original"), [((3, 5), 0), ((3, 5), 4), ((2, 3, 5), 0)])
+def test_plain_means_of_others_are_found(
+    places: tuple[int, ...], original: int, sound: Any, tmp_path: Path
+) -> None:
+    """Also where some files are original; those of whom they are means are not accused."""
     own = write_class(tmp_path, sound, CLASS)
     eve = measured_again(sound, 99)
     for name in list(eve.documents)[original:]:
-        eve.derive(name, law, *(own[place].documents[name] for place in places))
+        sources = (own[place].documents[name] for place in places)
+        eve.derive(name, lambda *seconds: statistics.fmean(seconds), *sources)
     eve.write(tmp_path / "eve")
     found = graded(tmp_path)
     assert found.fails() == {("copies", ""): "copies.average"}
     (line,) = found.lines("fail")
-    others = {f"s{place:02}" for place in places}
-    assert (line.submission, set(line.params["others"].split("\0"))) == ("eve", others)
+    assert line.submission == "eve"
+    assert {*line.params["others"].split("\0")} == {f"s{place:02}" for place in places}
 
 
-def test_a_published_dataset_is_a_source(
-    sound: Any, published: dict[str, Any], tmp_path: Path
-) -> None:
-    write_class(tmp_path / "class", sound, 8)
+def test_what_is_published_is_a_source(sound: Any, published: Any, tmp_path: Path) -> None:
+    write_class(tmp_path, sound, 8)
     datasets = {f"data/{name} ({by})" for name in ("h100", "h200") for by in ("lab5", "sampled")}
     assert published.keys() == {*datasets, "the course's slides"}
-    sound.jittered(1e-5, random.Random(5)).write(tmp_path / "class" / "eve")
-    found = grade_folder(tmp_path / "class", **published)
+    sound.jittered(1e-5, random.Random(5)).write(tmp_path / "eve")
+    slide = H200.with_name("published").joinpath("slide.json").read_text()
+    tmp_path.joinpath("s07", "mine.json").write_text(slide)
+    found = grade_folder(tmp_path, **published)
     told = {
         (line.submission, line.verdict, line.params["other"])
         for line in found.lines
         if line.check == "copies" and "other" in line.params
     }
-    assert told == {("eve", "fail", "data/h200 (lab5)")}
-
-
-def test_coarsely_rounded_times_are_not_checked_for_copies(sound: Any, tmp_path: Path) -> None:
-    for document in sound.documents.values():
-        for name in ("forward", "backward", "forward_backward"):
-            document[name] = {key: float(f"{value:.3g}") for key, value in document[name].items()}
-    sound.write(tmp_path / "ann")
-    sound.write(tmp_path / "ben")
-    found = graded(tmp_path)
-    assert found.of("ann")["copies"] == "not_checked"
-    assert "copies.rounded" in {line.code for line in found.lines("not_checked")}
-
-
-# Independent measurements
-
-
-def same(own: Any) -> Any:
-    return own
-
-
-def of_other_software(own: Any) -> Any:
-    return measured_again(own, 500)
-
-
-def of_an_uncommon_gpu(own: Any) -> Any:
-    """It has a pattern of its own, in which its owners agree."""
-    chance = random.Random(5)
-    other = copy.deepcopy(own)
-    for name in other.documents:
-        other.rescale(name, chance.lognormvariate(0.3, 0.1))
-    other.name_device("NVIDIA H100 80GB HBM3")
-    return other
-
-
-QUIET: dict[str, tuple[int, int, float, Callable[[Any], Any], bool]] = {
-    "locked clocks": (0, CLASS, 1e-4, same, True),
-    "two quiet machines": (0, 2, 5e-4, same, False),
-    "two in a noisy class": (CLASS, 2, 5e-4, same, True),
-    "three with other software": (CLASS, 3, 5e-4, of_other_software, True),
-    "two of an uncommon GPU": (CLASS, 2, 5e-4, of_an_uncommon_gpu, False),
-    "ten of an uncommon GPU": (CLASS, 10, 5e-4, of_an_uncommon_gpu, True),
-}
-
-
-@pytest.mark.parametrize("quiet", QUIET)
-def test_machines_that_agree_closely_are_accused_of_nothing(
-    quiet: str, sound: Any, tmp_path: Path
-) -> None:
-    others, count, scatter, kind, is_checked = QUIET[quiet]
-    write_class(tmp_path, sound, others)
-    own = kind(sound)
-    for seed in range(count):
-        again = partial(random.Random(100 + seed).lognormvariate, 0, scatter)
-        own.measured(again).write(tmp_path / f"u{seed}")
-    found = graded(tmp_path)
-    assert copies(found) == {}
-    assert found.of("u0")["copies"] == ("pass" if is_checked else "not_checked")
-
-
-def test_the_result_of_the_courses_slides_is_a_source(
-    sound: Any, published: dict[str, Any], tmp_path: Path
-) -> None:
-    own = measured_again(sound, 1)
-    own.documents["mine.json"] = json.loads(
-        H200.with_name("published").joinpath("slide.json").read_text()
-    )
-    own.rows["mine.json"] = ["mine.json", "Flash2", "32", "1024", "32", "2048", "false", ""]
-    own.write(tmp_path / "eve")
-    found = grade_folder(tmp_path, **published)
-    (line,) = (line for line in found.lines if line.code == "copies.file")
-    assert (line.file, line.params["other"]) == ("mine.json", "the course's slides")
+    of_slide = ("s07", "warn", "the course's slides")
+    assert told == {("eve", "fail", "data/h200 (lab5)"), of_slide}
 
 
 def test_equal_samples_are_a_copy_even_if_the_times_repeat(sound: Any, tmp_path: Path) -> None:
@@ -220,12 +153,93 @@ def test_equal_samples_are_a_copy_even_if_the_times_repeat(sound: Any, tmp_path:
     other.documents[name] = sound.documents[name]
     sound.write(tmp_path / "ann")
     other.write(tmp_path / "eve")
-    assert set(graded(tmp_path).fails().values()) == {"copies.samples"}
+    assert {*graded(tmp_path).fails().values()} == {"copies.samples"}
 
 
-def test_a_cpus_results_do_not_have_a_gpus_memory(sound: Any, tmp_path: Path) -> None:
-    sound.name_device("AMD EPYC (2 CPUs)")
-    for name, run in sound.runs.items():
-        sound.documents[name][MEMORY] = costs.MIB % 1000 + len(run.implementation)
-    sound.write(tmp_path / "cpu" / "ann")
-    assert graded(tmp_path / "cpu").alarms() == []
+# Independent measurements
+
+
+def test_times_of_two_digits_are_not_compared(sound: Any, tmp_path: Path) -> None:
+    rounded(sound, 2).write(tmp_path / "ann")
+    sound.write(tmp_path / "ben")
+    found = graded(tmp_path)
+    assert copies(found) == {}
+    assert "copies.rounded" in {line.code for line in found.lines("not_checked")}
+
+
+def clocked(own: Any, step: float, chance: random.Random) -> Any:
+    """Means of 30 calls by a clock of this step, of all runs 20 times as slow."""
+    for name in own.documents:
+        for passed in PASSES:
+            total = 30 * own.seconds(name, passed)
+            ticks = max(1, int(total / step + chance.random()))
+            own.rescale(name, ticks * step / total, [passed])
+    return own
+
+
+@pytest.mark.parametrize("step", [1e-3, 4e-3, 10e-3, 15.6e-3, 1 / 64])
+def test_multiples_of_a_coarse_clocks_step_accuse_nobody(
+    step: float, sound: Any, tmp_path: Path
+) -> None:
+    """Nor is one who copied them found."""
+    for seed in range(5):
+        own = clocked(measured_again(sound, seed), step, random.Random(seed))
+        own.write(tmp_path / f"s{seed}")
+    own.write(tmp_path / "eve")
+    found = graded(tmp_path)
+    assert found.fails() == {}
+    assert {line.code for line in found.grades.lines if line.check == "copies"} == {"copies.clock"}
+
+
+def test_a_clocks_step_is_that_of_all_times() -> None:
+    def step_of(*seconds: float) -> float:
+        pairs = zip(seconds[::2], seconds[1::2], strict=True)
+        both = [dict(zip(PASSES, pair, strict=True)) for pair in pairs]
+        return clock_step(Result("", "", "", {}, seconds=times) for times in both)
+
+    ticks = [4, 9, 11, 30, 47, 2999]
+    noise = [2e-7, 1e-7, -2e-7, 0, 1e-7, -1e-7]  # of a clock that is read as a double since 1970
+    for step in (1e-3, 15.6e-3):
+        totals = [n * step + e for n, e in zip(ticks, noise, strict=True)]
+        assert step_of(*(total / 30 for total in totals)) == pytest.approx(step / 30, rel=1e-3)
+    assert step_of(*(n * 1e-4 / 30 for n in ticks)) == 0  # finer
+    assert step_of(*(n * 1e-3 / 30 for n in (*ticks[:5], 48.5))) == 0
+    assert step_of(4e-3 / 30, 9e-3 / 30) == step_of() == 0  # too few to tell
+    assert step_of(*(100.0 + n for n in ticks)) == 0
+
+
+def same(own: Any) -> Any:
+    return own
+
+
+def of_an_uncommon_gpu(own: Any) -> Any:
+    """It has a pattern of its own, in which its owners agree."""
+    chance, other = random.Random(5), copy.deepcopy(own)
+    for name in other.documents:
+        other.rescale(name, chance.lognormvariate(0.3, 0.1))
+    other.name_device("NVIDIA H100 80GB HBM3")
+    return other
+
+
+QUIET: dict[str, tuple[int, int, float, Callable[[Any], Any]]] = {
+    "locked clocks": (0, CLASS, 1e-4, same),
+    "two quiet machines": (0, 2, 5e-4, same),
+    "two in a noisy class": (CLASS, 2, 5e-4, same),
+    "three with other software": (CLASS, 3, 5e-4, partial(measured_again, seed=500)),
+    "two of an uncommon GPU": (CLASS, 2, 5e-4, of_an_uncommon_gpu),
+}
+
+
+@pytest.mark.parametrize("quiet", QUIET)
+def test_machines_that_agree_closely_are_accused_of_nothing(
+    quiet: str, sound: Any, tmp_path: Path
+) -> None:
+    others, count, scatter, kind = QUIET[quiet]
+    write_class(tmp_path, sound, others)
+    own = kind(sound)
+    for seed in range(count):
+        again = partial(random.Random(100 + seed).lognormvariate, 0, scatter)
+        own.measured(again).write(tmp_path / f"u{seed}")
+    found = graded(tmp_path)
+    assert copies(found) == {}
+    assert found.of("u0")["copies"] == "pass"

@@ -60,9 +60,10 @@ def bytes_of(content: bytes, chance: random.Random) -> bytes:
 def four_keys(content: bytes) -> list[float] | None:
     """The values of the script's keys; None where they cannot be read as floats."""
     try:
-        document = json.loads(content)
-        numbers = [float(document[a][b]) for a, b in KEYS]
-        return [*numbers, float(document[MEMORY])]
+        # Headings in any spelling are understood.
+        document = json.loads(content.lower().replace(b"tflops-s", b"tflops/s"))
+        numbers = [float(document[a][b.lower()]) for a, b in KEYS]
+        return [*numbers, float(document[MEMORY.lower()])]
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
 

@@ -11,26 +11,25 @@ from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course.declaration import Declaration
-from flashlab.course.results import Numbers
+from flashlab.benchmarks.implementations import find_implementations
+from flashlab.config import ConfigError, read_layer, resolve_config
+from flashlab.lab5.results import Result
 from flashlab.records import write_record
 from flashlab.runs import Run
-from flashlab_grading.model import Line, Result
-from flashlab_grading.reproduction import (
-    Measured,
-    check_reproduction,
-    measured_of,
-)
-from flashlab_grading.sample import choose
+from flashlab_grading.model import GradingError
+from flashlab_grading.order import Ordered, kept_order, order_grading
+from flashlab_grading.reproduction import Measured, check_reproduction, choose, measured_of
+from flashlab_grading.submissions import find_submissions
 
 HERE = "NVIDIA GeForce RTX 3070"
 SHAPE = Shape(4, 256, 8, 512, True)
 
 
 def result(implementation: str, seconds: float, device: str | None = HERE, n: int = 256) -> Result:
-    said = Declaration("runs.csv", implementation, 4, n, 8, 512, True, device)
+    said = {"implementation": implementation, **Shape(4, n, 8, 512, True).parameters}
+    said |= {"device": device} if device else {}
     times = {"forward": seconds, "backward": 2 * seconds, "forward_backward": 3 * seconds}
-    return Result(f"{implementation}-{n}.json", Numbers(times, times, 1.0), said)
+    return Result(f"{implementation}-{n}.json", "", "", said, seconds=times, rates=times)
 
 
 def measured(
@@ -43,7 +42,7 @@ def measured(
 
 
 def verdicts(results: Sequence[Result], again: Sequence[Measured], here: str = HERE) -> Any:
-    lines: list[Line] = check_reproduction(results, again, here)
+    lines = check_reproduction(results, again, here)
     return [(line.verdict, line.code.removeprefix("reproduction.")) for line in lines]
 
 
@@ -103,3 +102,37 @@ def test_suspicious_submissions_are_sampled_first_and_the_others_by_the_seed() -
         chosen = choose([suspicious, others], HERE, 3, seed)
         assert {shape.seq_len for _, shape in chosen[:2]} == {320, 640}
     assert len({choose([suspicious, others], HERE, 3, seed)[2] for seed in range(9)}) > 1
+
+
+# The order
+
+
+def test_a_job_that_reads_the_rules_again_grades_what_its_call_ordered(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = resolve_config([read_layer(root / "tests" / "tiny.yaml")], find_implementations())
+    monkeypatch.chdir(tmp_path)
+    assert kept_order() == Ordered()
+    Path("lab5.pdf").touch()
+    ordered = order_grading({**config, "pdf": "lab5.pdf"}, Path())
+    assert (ordered.kind, ordered.orders, ordered.records) == ("pdf", {}, [])
+    assert kept_order() == ordered
+    assert order_grading(config, Path()) == Ordered() == kept_order()
+
+
+def test_a_call_that_grades_nothing_orders_nothing(tmp_path: Path) -> None:
+    here, report = str(tmp_path / "class"), tmp_path / "lab5.pdf"
+    Path(here).mkdir()
+    report.touch()
+    for order, said in (
+        ({"reproduce": 5}, r"reproduce: there is nothing .* give submissions=DIR"),
+        ({"submissions": here, "reproduce": 1, "dataset": "h200"}, "it measures on this machine"),
+        ({"submissions": f"{here}/gone"}, "there is no folder"),
+        ({"pdf": f"{here}/gone.pdf"}, "there is no file"),
+        ({"pdf": str(report), "submissions": here}, "give either"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            order_grading(order, tmp_path)
+    with pytest.raises(GradingError, match="has no subfolders"):
+        find_submissions(here)
+    assert sorted(tmp_path.iterdir()) == [Path(here), report]

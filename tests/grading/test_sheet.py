@@ -1,24 +1,35 @@
-"""The sheet: causes, not symptoms, the most pressing first, and short enough to work from."""
+"""The sheet and the selfcheck: causes, not symptoms, the most pressing first, in both languages."""
 
 from __future__ import annotations
 
 import copy
 import csv
+import json
 import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from grading.conftest import FLASH, graded, measured_again
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pdf import pages
 from planted.classes import Handed
 
+import flashlab_grading
+from flashlab import lab5, untrusted
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
+from flashlab.telling.catalogs import messages
 from flashlab_grading.causes import Cause, urgency
-from flashlab_grading.model import Line
+from flashlab_grading.model import BADGES, CHECKS, VERDICTS, GradingError, Line
+from flashlab_grading.recorded import DATA, is_shipped
+from flashlab_grading.selfcheck import self_check
 from flashlab_grading.sheets import to_html, write_pages, write_stage
+from flashlab_grading.shown import MAX_CELL, MAX_CHARACTERS, cell, escaped, for_page
 
 Change = Callable[[Any], None]
 
@@ -45,8 +56,7 @@ def broken_arithmetic(own: Any) -> None:
 
 def undeclared(own: Any) -> None:
     own.rows = dict(list(own.rows.items())[:1])
-    names = list(own.documents)
-    for i, name in enumerate(names):
+    for i, name in enumerate(list(own.documents)):
         if name not in own.rows:
             own.documents[f"{i}.json"] = own.documents.pop(name)
 
@@ -59,49 +69,30 @@ FAULTS: dict[str, Change] = {
     "broken": broken_arithmetic,
     "undeclared": undeclared,
 }
-
-
-def write_class(folder: Path, sound: Any) -> None:
-    for seed in range(26):
-        own = measured_again(sound, seed)
-        name = f"s{seed:02}"
-        if seed < len(FAULTS):
-            name, change = list(FAULTS.items())[seed]
-            change(own)
-        elif seed in (10, 11):
-            own = copy.deepcopy(measured_again(sound, 9))
-        own.write(folder / name)
-
-
 ORDER = {"device": None, "seed": 0, "measured": [], "languages": ["zh_TW", "en"], "here": "a CPU"}
-
-
-def rows_of(html: str) -> list[str]:
-    """The submissions in the table of the class, in its order."""
-    return re.findall(r"<tr>\n<td>(.*)</td>", html.partition("<tfoot>")[0])
-
-
-def details_of(html: str) -> dict[str, str]:
-    """What is said of each submission in which not everything passed."""
-    parts = re.split(r'<div class="submission">\n<h3>(.*)</h3>', html)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def test_a_class_of_26_is_told_by_causes_with_the_most_pressing_first(
     sound: Any, tmp_path: Path
 ) -> None:
-    write_class(tmp_path / "class", sound)
+    for seed in range(26):
+        own, name = measured_again(sound, 9 if seed in (10, 11) else seed), f"s{seed:02}"
+        if seed < len(FAULTS):
+            name, change = list(FAULTS.items())[seed]
+            change(own)
+        own.write(tmp_path / "class" / name)
     grades = graded(tmp_path / "class").grades
     write_pages(tmp_path / "grades.pdf", grades, ORDER)
     assert len(pages(tmp_path / "grades.pdf")) <= 4
     html = to_html(grades, ORDER)
-    ordered = rows_of(html)
+    ordered = re.findall(r"<tr>\n<td>(.*)</td>", html.partition("<tfoot>")[0])
     assert set(ordered[:6]) == {"labels", "fast", "broken", "s09", "s10", "s11"}
     assert ordered[6:8] == ["missing", "slow"]
     pairs = re.findall(r"<strong>(s\d\d · s\d\d)</strong>", html)
     assert pairs == ["s09 · s10", "s09 · s11", "s10 · s11"]
     assert "1 of 36 checked" in html and "已檢核 1/36" in html
-    told = details_of(html)
+    parts = re.split(r'<div class="submission">\n<h3>(.*)</h3>', html)
+    told = dict(zip(parts[1::2], parts[2::2], strict=True))
     assert "exchanged in 36 of 36 files" in told["labels"]
     assert len(re.findall(r'class="example"><strong>.*?</strong> → .', told["labels"])) == 3
     assert "number of heads (Pytorch, Flash2)" in told["missing"]
@@ -128,7 +119,7 @@ def test_others_texts_are_safe_wherever_they_are_shown(sound: Any, tmp_path: Pat
     """Names of submissions, files and devices, and what stands in a file."""
     hostile = "<i>\u202e"
     for seed, name in enumerate((f"a{hostile}", f"b{hostile}")):
-        own = measured_again(sound, seed // 2)  # copies of one another
+        own = copy.deepcopy(measured_again(sound, seed // 2))  # copies of one another
         own.name_device(f"CPU{hostile}")
         own.rows[own.file(FLASH)][1] = f"Mine{hostile}"
         own.documents[f"z{hostile}.json"] = {"forward": hostile}
@@ -137,8 +128,7 @@ def test_others_texts_are_safe_wherever_they_are_shown(sound: Any, tmp_path: Pat
     loose = Line("warn", "form.loose", f"l{hostile}")
     html = to_html(replace(found, lines=(loose, *found.lines)), {**ORDER, "measured": [1]})
     assert "<i>" not in html and "\u202e" not in html
-    shown = {*re.findall(r"(\w+)&lt;i&gt;\\u202e", html)}
-    assert shown >= {"a", "b", "CPU", "z", "l"}
+    assert {*re.findall(r"(\w+)&lt;i&gt;\\u202e", html)} >= {"a", "b", "CPU", "z", "l"}
 
 
 def test_one_who_is_surely_accused_comes_before_those_who_are_likely_to_be() -> None:
@@ -148,3 +138,120 @@ def test_one_who_is_surely_accused_comes_before_those_who_are_likely_to_be() -> 
     likely = place("copies.likely", "identity.workspace", "plausibility.one_noise")
     places = [place("identity.memory"), likely, place("coverage.missing"), place()]
     assert places == sorted(places) and len({*places}) == 4
+
+
+# The selfcheck
+
+
+def test_a_sound_submission_is_told_so(sound: Any, tmp_path: Path, capsys: Any) -> None:
+    measured_again(sound, 1).write(tmp_path / "mine")
+    assert self_check(tmp_path / "mine", None, "en") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["✓ Format: pass", "✓ Arithmetic: pass"]
+    assert not any(line.startswith(("×", "△")) for line in lines)
+    assert "reads these files as 36 measurements of 36 runs" in lines[-1]
+    sound.write(tmp_path / "published")
+    assert self_check(tmp_path / "published", None, "en") == 1
+    assert "data/h200 (lab5)" in capsys.readouterr().out
+    with pytest.raises(GradingError, match="there is no such folder"):
+        self_check(tmp_path / "gone", None, "en")
+
+
+@pytest.mark.parametrize(
+    ("language", "labels", "open_run", "nothing"),
+    [
+        ("en", "labels of the two implementations are exchanged in 36 of 36",
+         "must be one of those listed. A runs.csv would settle it.", "There is no file of which"),
+        ("zh_TW", "36 個檔案中有 36 個的兩種實作標示對調",
+         "附上 runs.csv 即可確認", "– 物理：未檢核\n    沒有可供這項檢核的檔案"),
+    ],
+)  # fmt: skip
+def test_a_cause_is_told_with_examples_and_what_was_not_checked_with_what_it_takes(
+    language: str, labels: str, open_run: str, nothing: str,
+    sound: Any, tmp_path: Path, capsys: Any,
+) -> None:  # fmt: skip
+    own = measured_again(sound, 1)
+    own.exchange_labels()
+    own.write(tmp_path / "labels")
+    own.without_names()
+    own.rows = None
+    own.write(tmp_path / "nameless")
+    tmp_path.joinpath("none").mkdir()
+    told = {}
+    for name, status in {"labels": 1, "nameless": 0, "none": 1}.items():
+        assert self_check(tmp_path / name, None, language) == status
+        told[name] = capsys.readouterr().out
+    assert labels in told["labels"]
+    assert " → Flash2 B·H=512 N=128 d=64 causal → Pytorch B16 N128 H32 E2048" in told["labels"]
+    assert open_run in told["nameless"]
+    assert nothing in told["none"]
+
+
+def test_a_project_handed_in_whole_is_its_own_results(
+    sound: Any, tmp_path: Path, capsys: Any
+) -> None:
+    """Not what the pipeline derives from them, nor the recordings that came with it."""
+    measured_again(sound, 1).write(tmp_path / "mine" / "results" / "course")
+    shipped = [*sorted((DATA / "h200" / "records").iterdir())[::9], DATA / "published/slide.json"]
+    for path in shipped:
+        copied = tmp_path / "mine" / "data" / path.relative_to(DATA)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        copied.write_bytes(path.read_bytes())
+    tmp_path.joinpath("mine", "results", "observations.json").write_text("[]")
+    assert self_check(tmp_path / "mine", None, "en") == 0
+    told = capsys.readouterr().out
+    assert "files of FlashLab itself" in told and "was ignored" in told
+    assert not any(line.startswith(("×", "△")) for line in told.splitlines())
+
+
+def test_a_shipped_record_is_known_in_a_report_of_its_dataset() -> None:
+    path = min((DATA / "h100" / "records").iterdir())
+    document = json.loads(path.read_text("utf-8"))
+    attached = json.dumps(document).encode()
+    assert is_shipped(f"mine/report/h100.pdf/{path.name}", attached)
+    assert is_shipped(f"mine/data/h100/records/{path.name}", path.read_bytes())
+    document["record"]["started"] = "2026-01-01T00:00:00+00:00"
+    assert not is_shipped(f"mine/report/h100.pdf/{path.name}", json.dumps(document).encode())
+    for elsewhere in (path.name, f"report.pdf/data/*/{path.name}", "data/\0/x.pdf/[.json"):
+        assert not is_shipped(elsewhere, attached)
+
+
+# Texts
+
+FOLDERS = [Path(package.__file__ or "").parent for package in (flashlab_grading, lab5)]
+FILES = [*(file for folder in FOLDERS for file in folder.glob("*.py")), Path(untrusted.__file__)]
+SOURCE = "".join(path.read_text(encoding="utf-8") for path in FILES)
+
+
+@pytest.mark.parametrize("language", ["zh_TW", "en"])
+def test_every_verdict_has_its_word_and_every_sentence_its_line(language: str) -> None:
+    texts = messages(language, "grades")
+    words = [f"check.{check}" for check in CHECKS] + [f"badge.{badge}" for badge in BADGES]
+    assert {*words, *(f"verdict.{verdict}" for verdict in VERDICTS)} <= texts.keys()
+    told = {key for key in texts if key.partition(".")[0] in CHECKS}
+    assert len(told) > 60
+    assert {key for key in told if f'"{key.partition(".")[2]}"' not in SOURCE.replace(
+        f'"{key.partition(".")[0]}.', '"')} <= {"identity.workspace_of_another",
+                                                 "identity.workspace_unusual"}  # fmt: skip
+
+
+anything = st.text(st.characters(codec=None), max_size=60)
+
+
+@given(anything, anything, st.sampled_from("=+-@\t\r"))
+@settings(deadline=None)  # the first example reads the fonts
+def test_nothing_shown_can_mislead(text: str, other: str, start: str) -> None:
+    """No text steers a terminal, turns text round or is a formula, and no two look alike."""
+    for shown in (escaped(text), for_page(text), cell(text)):
+        shown.encode("utf-8")
+        assert all(c == " " or unicodedata.category(c)[0] in "LMNPS" for c in shown)
+    assert (escaped(text) == escaped(other)) == (text == other)
+    assert not cell(start + text).startswith(("=", "+", "-", "@"))
+
+
+def test_a_page_shows_escapes_and_shortens() -> None:
+    shown = {"a\nb": "a\\u000ab", "a\\b": "a\\\\b", "結果": "結果", "\udcff": "\\xff"}
+    assert {text: for_page(text) for text in shown} == shown
+    long = for_page("a" * 200 + "b" * 200)
+    assert len(long) <= MAX_CHARACTERS and long.startswith("aaa") and long.endswith("bbb")
+    assert cell("x" * (MAX_CELL + 1)) == "x" * (MAX_CELL - 1) + "…"

@@ -10,20 +10,19 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
-from planted.course import row_of, write_rows
+from planted.course import RUNS_CSV_COLUMNS, row_of, write_rows
 
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course.declaration import of_row
-from flashlab.course.results import result_of
-from flashlab.course.runs_csv import RUNS_CSV_COLUMNS, read_row
+from flashlab.lab5.results import result_of
+from flashlab.lab5.said import said_in_cells
 from flashlab.plan.datasets import read_dataset
 from flashlab.runs import Run
-from flashlab_grading.model import PASSES, Result, Submission
+from flashlab_grading.model import PASSES, Submission
 
 H200 = Path(__file__).parents[2] / "data" / "h200"
 DEVICE = "NVIDIA H200"
@@ -126,10 +125,13 @@ class Handed:
         """What grading reads of declared files, without writing them."""
         results = []
         for file, document in self.documents.items():
-            cells = zip((*RUNS_CSV_COLUMNS, "device"), (self.rows or {})[file], strict=True)
-            declared = of_row(read_row(1, dict(cells)))
-            results.append(Result.of(file, result_of(document), declared))
-        return Submission(name, tuple(results), (), results[0].declaration.device_name)
+            row = zip(RUNS_CSV_COLUMNS, (self.rows or {})[file], strict=True)
+            said = said_in_cells(dict(row))
+            del said["file"]
+            read = result_of({k: document[k] for k in document if k != "record"}, file, file, "")
+            assert read is not None
+            results.append(replace(read, said=said, source="runs.csv"))
+        return Submission(name, tuple(results), (), results[0].said.get("device"))
 
 
 @cache

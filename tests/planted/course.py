@@ -10,7 +10,7 @@ from typing import Any
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course.runs_csv import RUNS_CSV_COLUMNS
+from flashlab.lab5.said import RUNS_CSV_COLUMNS
 
 
 def course_result(
@@ -46,7 +46,7 @@ def row_of(file: str, implementation: str, shape: Shape, device: str) -> list[st
 
 def write_rows(folder: Path, rows: list[list[str]]) -> None:
     with folder.joinpath("runs.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([[*RUNS_CSV_COLUMNS, "device"], *rows])
+        csv.writer(file).writerows([[*RUNS_CSV_COLUMNS], *rows])
 
 
 def write_results(

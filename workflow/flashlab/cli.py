@@ -24,7 +24,7 @@ FUNCTIONS = {
     "measure": "flashlab.measuring.jobs:measure",
     "ceilings": "flashlab.measuring.jobs:measure_ceilings",
     "describe-machine": "flashlab.plan.machines:describe_machine",
-    "import": "flashlab.plan.importing:import_record",
+    "import": "flashlab.lab5.importing:import_record",
     "freeze": "flashlab.plan.freezing:freeze_records",
     "freeze-counters": "flashlab.plan.freezing:freeze_counters",
     "clean": "flashlab.calls.cleaning:print_clean",

@@ -21,13 +21,9 @@ from flashlab_grading.grade import CheckedSubmission, check_alone
 from flashlab_grading.model import GradingError, Line, Submission
 from flashlab_grading.submissions import read_submission
 
-MAX_SECONDS = 60.0
-"""Longest time for one submission; forty records take less than one second."""
-
-MAX_MEMORY = 1024**3
-"""Most bytes that a process may take beyond those it starts with."""
-
-POLL_SECONDS = 0.05
+MAX_SECONDS, MAX_MEMORY, POLL_SECONDS = 60.0, 1024**3, 0.05
+"""Longest time for one submission, of which forty records take less than a second; and most bytes
+that a process may take beyond those it starts with."""
 
 T = TypeVar("T")
 
@@ -88,31 +84,24 @@ class Apart(Generic[T]):
         return found
 
 
-def _check(folder: str, name: str, device: str | None, nonce: str | None) -> CheckedSubmission:
-    return check_alone(read_submission(folder, name, device), nonce)
+def _check(folder: str, name: str, device: str | None) -> CheckedSubmission:
+    return check_alone(read_submission(folder, name, device))
 
 
 def check_apart(
-    folder: str, names: Iterable[str], device: str | None, nonce: str | None = None
+    folder: str, names: Iterable[str], device: str | None
 ) -> Iterator[CheckedSubmission]:
-    """Each submission of a folder, read and checked in a process of its own, in their order.
-
-    `device` is the class's device, `nonce` the grader's word, where there are any.
-    """
+    """Each submission of a folder, read and checked apart, in order; `device` is the class's."""
     running: dict[str, Apart[CheckedSubmission]] = {}
+    waiting = [*names]
     slots = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-
-    def first() -> CheckedSubmission:
+    while waiting or running:
+        while waiting and len(running) < slots:
+            name = waiting.pop(0)
+            running[name] = Apart(MAX_SECONDS, _check, folder, name, device)
         name = next(iter(running))
         try:
-            return running.pop(name).result(running.values())
+            yield running.pop(name).result(running.values())
         except LimitError as error:
-            line = Line("fail", "form.budget", params={"limit": str(error)}, submission=name)
-            return check_alone(Submission(name, (), (line,)))
-
-    for name in names:
-        if len(running) == slots:
-            yield first()
-        running[name] = Apart(MAX_SECONDS, _check, folder, name, device, nonce)
-    while running:
-        yield first()
+            line = Line("fail", "form.budget", params={"limit": str(error)})
+            yield check_alone(Submission(name, lines=[line]))

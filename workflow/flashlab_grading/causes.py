@@ -12,28 +12,26 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flashlab.telling.catalogs import message, messages
-from flashlab_grading.model import CHECKS, CONFIDENCES, VERDICTS, Line, Verdict
+from flashlab_grading.model import CHECKS, CONFIDENCES, VERDICTS, Line, Verdict, confidence_of
 
-PAIRWISE = ("copies.same", "copies.computed", "copies.likely")
+PAIRWISE = ("copies.same", "copies.computed", "copies.likely", "copies.part")
 """Codes of lines about two submissions, which the table of copies shows."""
 
-EXAMPLES = 3
-
-DOMAIN = "grades"
 COVERAGE = ("coverage.missing", "coverage.few_masks")
+DOMAIN, EXAMPLES = "grades", 3
 TRANSLATED = ("pass", "experiment")
 """Parameters whose values are keys of the catalog themselves."""
 
 LISTED = "others"
 """The parameter that holds several names, with NUL between them, which no name has."""
 
+Show = Callable[[str], str]
+"""Makes somebody else's text safe to show."""
+
 
 @dataclass(frozen=True)
 class Cause:
-    """The lines of a submission with one verdict and message.
-
-    `total` is the number of the submission's files.
-    """
+    """The lines of a submission with one verdict and message; `total` of all its files."""
 
     lines: Sequence[Line]
     total: int
@@ -63,8 +61,9 @@ def _joined(lines: Iterable[Line], total: int) -> list[Cause]:
 
 
 def notes_of(lines: Iterable[Line], total: int) -> list[Cause]:
-    """Forms of a submission that are unusual but were understood, each kind once."""
-    return _joined((line for line in lines if line.is_note), total)
+    """What passed in an unusual form, of which a reader should know, each kind once."""
+    passed = (line for line in lines if line.verdict == "pass")
+    return _joined((x for x in passed if not x.code.startswith(f"{x.check}.pass")), total)
 
 
 def causes_of(
@@ -74,16 +73,13 @@ def causes_of(
 
     `total` is the number of its files. Experiments of both kinds that are missing are one cause.
     """
-    return sorted(
-        _joined((line for line in lines if line.verdict in verdicts), total),
-        key=lambda cause: (
-            VERDICTS.index(cause.line.verdict),
-            CONFIDENCES.index(cause.line.confidence),
-            cause.line.check == "coverage",
-            CHECKS.index(cause.line.check),
-            -cause.files,
-        ),
-    )
+
+    def place(cause: Cause) -> tuple[int, ...]:
+        line, last = cause.line, cause.line.check == "coverage"
+        sure, check = CONFIDENCES.index(confidence_of(line)), CHECKS.index(line.check)
+        return VERDICTS.index(line.verdict), sure, last, check, -cause.files
+
+    return sorted(_joined((x for x in lines if x.verdict in verdicts), total), key=place)
 
 
 def urgency(causes: Sequence[Cause]) -> tuple[int, ...]:
@@ -92,82 +88,66 @@ def urgency(causes: Sequence[Cause]) -> tuple[int, ...]:
     An accusation comes before what is merely incomplete, and that before a question.
     """
     lines = [cause.line for cause in causes]
-    counts = Counter((x.check not in ("coverage", "form"), x.confidence) for x in lines)
+    counts = Counter((x.check not in ("coverage", "form"), confidence_of(x)) for x in lines)
     certain, likely = counts[True, "certain"], counts[True, "likely"]
     asked = counts[True, "ask"] + counts[False, "ask"]
-    accused = -min(1, certain), -min(1, likely)
-    return (*accused, -certain, -likely, -counts[False, "certain"], -asked)
+    return (certain < 1, likely < 1, -certain, -likely, -counts[False, "certain"], -asked)
 
 
 def pairs_of(lines: Iterable[Line]) -> list[Line]:
     """A line of one of each two submissions, or datasets, that agree; the surest first."""
     pairs: dict[frozenset[str], Line] = {}
-    for line in lines:
+    for line in sorted(lines, key=lambda line: CONFIDENCES.index(confidence_of(line))):
         if line.code in PAIRWISE:
             pairs.setdefault(frozenset((line.submission, line.params["other"])), line)
-    return sorted(pairs.values(), key=lambda line: CONFIDENCES.index(line.confidence))
+    return [*pairs.values()]
 
 
 # In words
 
 
-def domain_of(key: str) -> str:
-    """The catalog that a message is in: what reading a file finds is worded with the reader."""
-    return "course" if key.startswith("form.") else DOMAIN
-
-
 def word(key: str, language: str, /, **params: object) -> str:
-    """A message in a language, with its parameters filled in."""
-    return message(language, domain_of(key), key).format_map(params)
+    """A message in a language with its parameters; of a file's form, from the reader's catalog."""
+    domain = "course" if key.startswith("form.") else DOMAIN
+    return message(language, domain, key).format_map(params)
 
 
-def _shown(params: Mapping[str, str], language: str, show: Callable[[str], str]) -> dict[str, str]:
+def _shown(params: Mapping[str, str], language: str, show: Show) -> dict[str, str]:
     """Parameters made safe, their words translated and their lists written out."""
-    found = {}
+    comma, found = word("list.separator", language), {}
     for name, value in params.items():
-        if name == LISTED:
-            names = map(show, value.split("\0"))
-            found[name] = word("list.separator", language).join(names)
-        elif name not in TRANSLATED:
-            found[name] = show(value)
-        elif value:
+        found[name] = comma.join(map(show, value.split("\0"))) if name == LISTED else show(value)
+        if name in TRANSLATED and value:
             found[name] = word(f"{name}.{value}", language)
     return found
 
 
-def sentence(line: Line, language: str, show: Callable[[str], str]) -> str:
+def sentence(line: Line, language: str, show: Show) -> str:
     """A line as a sentence, its parameters made safe by `show`."""
     return word(line.code, language, **_shown(line.params, language, show))
 
 
 def _experiments(lines: Iterable[Line], language: str) -> str:
     """The experiments that lines name: ``sequence length (Pytorch, Flash2), batch size …``."""
-    by_experiment: dict[str, list[str]] = defaultdict(list)
+    found: dict[str, list[str]] = defaultdict(list)
     for line in lines:
-        by_experiment[line.params["experiment"]].append(line.params["implementation"])
-    return word("list.separator", language).join(
-        word(
-            "cause.experiment",
-            language,
-            experiment=word(f"experiment.{experiment}", language),
-            implementations=word("list.separator", language).join(implementations),
+        found[word(f"experiment.{line.params['experiment']}", language)].append(
+            line.params["implementation"]
         )
-        for experiment, implementations in by_experiment.items()
-    )
+    comma = word("list.separator", language)
+    both = [{"experiment": name, "implementations": comma.join(own)} for name, own in found.items()]
+    return comma.join(word("cause.experiment", language, **each) for each in both)
 
 
-def cause_sentence(cause: Cause, language: str, show: Callable[[str], str]) -> str:
+def cause_sentence(cause: Cause, language: str, show: Show) -> str:
     """A cause in words, its parameters made safe by `show`."""
-    line, count = cause.line, cause.files
+    line, count, key = cause.line, cause.files, f"cause.{cause.line.code}"
     if line.code in COVERAGE:
         return word("cause.coverage", language, experiments=_experiments(cause.lines, language))
     if line.code in PAIRWISE:
         others = dict.fromkeys(each.params["other"] for each in cause.lines)
-        params = _shown({"others": "\0".join(others)}, language, show)
-        return word(f"cause.{line.code}", language, **params)
-    if line.code == "identity.implementation":
-        return word("cause.labels", language, count=count, total=cause.total)
-    if count > 1 and f"cause.{line.code}" in messages(language, DOMAIN):
-        return word(f"cause.{line.code}", language, count=count, total=cause.total)
+        return word(key, language, **_shown({LISTED: "\0".join(others)}, language, show))
+    if count > 1 and key in messages(language, DOMAIN):
+        return word(key, language, count=count, total=cause.total)
     told = sentence(line, language, show)
     return told + word("cause.more_files", language, count=count - 1) if count > 1 else told

@@ -1,396 +1,367 @@
 """Check 7, copies: times that agree more closely than independent measurements do.
 
-The ratios between two submissions' times scatter. Copied times share one ratio, also once a
-constant that was added is taken off or a power is undone.
-
-- **certain** (`fail`): so many ratios are equal that even measurements at locked clocks, which
-  scatter by `LEAST_SCATTER`, would not give it once in 1,000 classes; or the times are weighted
-  means of others'.
-- **likely** (`warn`): a pair at one level agrees more closely than two recordings of one GPU do,
-  far more closely than either agrees with anybody else on that GPU, and deviates from these in the
-  same way.
+The ratios between two submissions' times scatter; copied times share one ratio, and rounded ones
+are equal as far as they are rounded. So many agree that measurements at locked clocks would not do
+so once in 1,000 classes (**certain**), or that only a quieter machine than any known would
+(**likely**). Within a submission, no two runs' times follow from one another. Times that are
+multiples of a coarse clock's step show nothing of this.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import combinations
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.optimize import nnls
-from scipy.special import bdtrc, erf
+from scipy.special import bdtrc, erf, gammaln
 
-from flashlab.course.declaration import kind_of_device
-from flashlab.course.identity import family_of
-from flashlab_grading.model import PASSES, Line, Result, Verdict
+from flashlab.lab5.assigning import File, stated
+from flashlab.lab5.results import Result
+from flashlab.lab5.said import ATTRIBUTES, described
+from flashlab_grading.model import PASSES, Line, Verdict, family, samples_of
+from flashlab_grading.plausibility import Point, sweeps_of
 
 Floats = NDArray[np.float64]
-Submissions = Mapping[str, Sequence[Result]]
 
-LEAST_SCATTER = 1e-4
-"""Assumed least relative scatter between measurements of one run: half of the least that was seen,
-0.024% in 17 recordings of one run on one H200."""
+LEAST_SCATTER, QUIET_SCATTER = 1e-4, 1e-3
+"""Assumed least relative scatter between measurements of one run: half of the least of 17 of them
+on one H200; and what whole recordings exceed, of which the closest of 136 pairs scatter by 0.33%"""
 
-WIDTHS = np.array([1e-7, 1e-6, 1e-5, 3e-5, 1e-4, 2e-4])
-"""Relative widths within which ratios count as equal; a wider one holds too many by chance."""
+WIDTHS, CHANCE = (1e-7, 2e-5, 2e-4), 1e-9
+"""Relative widths within which ratios count as equal, of which a wider one holds too many; and the
+probability, for a pair and a width, below which agreement is no coincidence."""
 
-CHANCE = 1e-9
-"""Probability, for a pair and a width, below which agreement is no coincidence."""
+CALLS, CLOCK, MEDIAN_CLOCK = 30, 1e-9 / 30, 1e-6
+"""Calls that the course's script times together; seconds that its mean of them, and the median of
+single calls, are resolved to."""
 
-CLOCK, EVENT_CLOCK = 1e-9 / 30, 1e-6
-"""Seconds that a time is resolved to: by the course's timer, a nanosecond of 30 calls together; by
-single calls, whose median repeats."""
+STEPS, FEW, MOST_STEPS = (1e-3, 20e-3), 6, 2000
+"""Seconds of coarse clocks' steps (1 to 16 ms on Windows), fewest different times that show them,
+and most of them in the shortest time."""
 
-COARSE = 1e-3
+COARSE = 2e-2
 """Relative resolution of a time above which its agreement with another shows nothing."""
 
-LEAST_COMMON, LEAST_GROUP = 24, 8
-"""Fewest common times from which a pair's scatter is known (half as many runs), and submissions of
-one device from which the usual times on it are."""
+EQUAL_FILES, MOST = 3, 0.5
+"""Fewest files with equal times that are a copy, whatever they are declared as; and the share of a
+submission's files from which it fails. Of fewer, one of the two has copied: which is unknown."""
 
-CLOSE = 1e-3
-"""Scatter of a pair's ratios that independent measurements do not have: of 17 recordings on one
-H200, the closest of 136 pairs scatter by 0.33%; calls of the same processes by 0.15 to 0.22%."""
+MEAN_WIDTH, MEAN_SHARE = 1e-6, 0.8
+"""Relative deviation of a time from the mean of others', and the share of times that must be so."""
 
-SAME_LEVEL = 3e-4
-"""Greatest distance of a likely pair's median ratio from 1; two cards of a kind differ by more."""
+TELLING = 12
+"""Fewest different samples of a pass that two records do not share by chance."""
 
-APART = 3.0
-"""Least ratio of a likely pair's scatter with anybody else to that with each other: three who are
-alike have a machine in common, and are not accused."""
-
-ALIKE = 0.8
-"""Least rank correlation of a likely pair's deviations from the usual times of each run."""
-
-MEAN_WIDTH, MEAN_SHARE = 1e-5, 0.8
-"""Relative deviation of a time from a mean of others', and the share of times that must be such."""
-
-EQUAL_FILES = 3
-"""Fewest files with equal times that are a copy, whatever they are declared as."""
+EXACT, PROPORTIONAL = 1e-7, 1e-10
+"""Relative difference below which numbers are computed from one another, as both passes of two
+measurements are once in a million pairs; and that of the ratio of the two passes alone."""
 
 
-def _resolution(result: Result, name: str) -> float:
-    """The relative step in which the time of a pass can differ from another."""
-    seconds = result.numbers.seconds[name]
-    clock = EVENT_CLOCK if result.is_sampled else CLOCK
-    return max(clock / seconds, 2 * result.numbers.time_rounding.relative_error(seconds))
+@dataclass(frozen=True)
+class Compared:
+    """A submission, or a published dataset, as it is compared with others.
 
-
-def _flops_key(result: Result) -> str:
-    return f"{result.numbers.forward_flops:.6g}"
-
-
-def _keys(results: Sequence[Result]) -> list[str]:
-    """The run of each file: its declared family, or that of a declared file with its numbers.
-
-    Failing both, its FLOPs and memory.
+    Attributes:
+        results: its results.
+        runs: the run of each by file, in any text that is the same for the same run.
+        step: the seconds of its clock's step in a call, 0 if that is finer than its times.
+        prints: by file, of sampled records, a digest of the samples; empty if they may repeat.
     """
-    numbers = [f"{_flops_key(result)} {result.numbers.peak_mib:.9g}" for result in results]
-    runs = [result.declaration.run for result in results]
-    declared = [
-        family_of(*run).describe() if run and run[1].emb_dim % run[1].num_heads == 0 else None
-        for run in runs
-    ]
-    families = {number: key for number, key in zip(numbers, declared, strict=True) if key}
-    return [
-        key or families.get(number, number) for number, key in zip(numbers, declared, strict=True)
-    ]
+
+    results: Sequence[Result] = ()
+    runs: Mapping[str, str] = field(default_factory=dict)
+    step: float = 0.0
+    prints: Mapping[str, str] = field(default_factory=dict)
 
 
-def _device_of(results: Sequence[Result]) -> str | None:
-    """The one kind of device that a submission's files name."""
-    named = {result.declaration.device_name for result in results}
-    return kind_of_device(named.pop()) if len(named) == 1 else None
+def clock_step(results: Iterable[Result]) -> float:
+    """The seconds of a clock's step in the mean of `CALLS` calls, where all times are multiples.
 
-
-def _times(everyone: Submissions) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The logarithms of all times and their resolutions.
-
-    A row for each submission in its order, a column for each (run, pass), all of them numbers. Of a
-    run that was handed in twice, the first counts.
+    0 where they are multiples of none in the range of `STEPS`, or too few to tell.
     """
-    owners = [(row, result) for row, own in enumerate(everyone.values()) for result in own]
-    keys = _keys([result for _, result in owners])
-    runs = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    times = [CALLS * result.seconds[name] for result in results for name in PASSES]
+    totals, (low, high), shortest = sorted({*times}), STEPS, min(times, default=0.0)
+    if (len(totals) < FEW and len(times) < 4 * FEW) or shortest > MOST_STEPS * low:
+        return 0.0
+    for count in range(max(1, math.floor(shortest / high)), math.floor(1.001 * shortest / low) + 1):
+        step = shortest / count
+        for total in totals:  # each longer one says more exactly what the step is
+            multiple = round(total / step)
+            if abs(total / step - multiple) > 0.02:
+                break
+            step = total / multiple
+        else:
+            return step / CALLS
+    return 0.0
+
+
+def _roundings(result: Result, clock: float = CLOCK) -> list[float]:
+    """The relative steps of both passes' times, by the clock and as somebody has rounded them."""
+    seconds = [result.seconds[name] for name in PASSES]
+    texts = [Decimal(repr(value)).normalize().as_tuple() for value in seconds]
+    digits, decimals = max(len(t.digits) for t in texts), min(int(t.exponent) for t in texts)
+    steps = [max(clock, 10.0**decimals if decimals >= -9 else 0.0)] * 2
+    if digits <= 9:
+        steps = [max(steps[0], 10.0 ** (1 + math.floor(math.log10(s)) - digits)) for s in seconds]
+    return [step / value for step, value in zip(steps, seconds, strict=True)]
+
+
+def compared_of(results: Sequence[Result], files: Iterable[File] = ()) -> Compared:
+    """What of results is compared with others; their runs are those of `files`, or as stated."""
+    runs, prints = dict[str, str](), dict[str, str]()
+    options = {file.result.name: file.options for file in files}
+    for result in results:
+        option = stated({**result.hinted, **result.said})
+        known = {family(o) for o in options.get(result.name) or filter(None, [option])}
+        numbers = f"{result.forward_flops:.6g} {result.peak_mib:.9g}"
+        runs[result.name] = str(known) if len(known) == 1 else numbers
+        if samples := samples_of(result):
+            telling = all(len({*values}) >= TELLING for values in samples.values())
+            digest = hashlib.sha256(repr([*samples.values()]).encode()).hexdigest()
+            prints[result.name] = digest if telling else ""
+    step = clock_step(result for result in results if result.name not in prints)
+    return Compared([replace(result, document={}) for result in results], runs, step, prints)
+
+
+# Two submissions
+
+
+def _table(everyone: Mapping[str, Compared]) -> pd.DataFrame:
+    """Logarithms of times, their resolutions, and files: a row an owner, a column a run and pass.
+
+    Of a run that was handed in twice, the first counts.
+    """
     cells = [
-        (row, runs[key], k, math.log(result.numbers.seconds[name]), _resolution(result, name))
-        for (row, result), key in zip(owners, keys, strict=True)
-        for k, name in enumerate(PASSES)
+        (owner, own.runs[r.name], name, math.log(r.seconds[name]), step, r.name)
+        for owner, own in everyone.items()
+        for r in own.results
+        for name, step in zip(
+            PASSES, _roundings(r, MEDIAN_CLOCK if r.name in own.prints else CLOCK), strict=True
+        )
     ]
-    table = pd.DataFrame(cells, columns=["row", "run", "pass", "log", "step"])
-    table = table.drop_duplicates(["row", "run", "pass"])
-    rows, columns = range(len(everyone)), ["run", "pass"]
-    logs = table.pivot(index="row", columns=columns, values="log").reindex(rows)
-    return logs, table.pivot(index="row", columns=columns, values="step").reindex(rows)
+    table = pd.DataFrame(cells, columns=["owner", "run", "pass", "log", "step", "file"])
+    once = table.drop_duplicates(["owner", "run", "pass"])
+    return once.pivot(index="owner", columns=["run", "pass"])
 
 
-def _pair(verdict: Verdict, code: str, one: str, other: str, **params: str) -> Iterator[Line]:
-    """The lines for the two submissions that agree."""
-    for name, partner in (one, other), (other, one):
-        yield Line(verdict, code, params={"other": partner, **params}, submission=name)
+@dataclass(frozen=True)
+class _Agreement:
+    """An agreement of two owners that no independent measurements have."""
+
+    code: str
+    inside: NDArray[Any]
+    ratio: float
+    width: float
+    chance: float
 
 
-# Certain copies
+def _chance(count: int, shares: Floats, free: int) -> float:
+    """The probability, an upper bound, that so many times agree, each of which does with a share.
 
-
-def _slope(x: Floats, y: Floats) -> float:
-    """The median slope between points of the lower and the upper half of `x`."""
-    order = np.argsort(x, kind="stable")
-    low, high = order[: len(x) // 2], order[-(len(x) // 2) :]
-    apart = x[high] > x[low]
-    return float(np.median((y[high] - y[low])[apart] / (x[high] - x[low])[apart]))
-
-
-def _laws(one: Floats, other: Floats) -> Iterator[tuple[str, Floats]]:
-    """Each kind of formula that gives `other` from `one`, and the ratios that it leaves.
-
-    All are logarithms. The formula has a place for its factor.
+    Where any can begin the window (`free` is 1), the others must fall into it. The mean share
+    bounds the tail, because the count varies most when all are equal (Hoeffding 1956); so do the
+    largest of the shares, times the ways to choose them.
     """
-    yield "{:.6g} · t", other - one
-    if len(one) < LEAST_COMMON or not np.ptp(one) > 0:
-        return
-    power = _slope(one, other)
-    if power > 0:
-        yield f"{{:.6g}} · t^{power:.6g}", other - power * one
-    seconds, theirs = np.exp(one), np.exp(other)
-    constant = float(np.median(theirs - _slope(seconds, theirs) * seconds))
-    above = theirs > constant
-    sign = "-" if constant < 0 else "+"
-    text = f"{{:.6g}} · t {sign} {abs(constant) * 1e6:.4g} µs"
-    yield text, np.log((theirs - constant)[above]) - one[above]
+    total, taken = len(shares), count - free
+    if taken < 1:
+        return 1.0
+    mean = bdtrc(taken - 1, max(total - free, 1), float(shares.mean()))
+    ways = gammaln(total + 1) - gammaln(taken + 1) - gammaln(total - taken + 1)
+    product = math.exp(min(0.0, ways + float(np.log(np.sort(shares)[-taken:]).sum())))
+    return float((total if free else 1) * min(mean, product))
 
 
-def _certain(one: Floats, other: Floats, steps: Floats) -> tuple[str, dict[str, str]] | None:
-    """Code and parameters of an agreement that no independent measurements have; else None.
+def _agreement(ratios: Floats, steps: Floats) -> _Agreement | None:
+    """The agreement of two owners, by the ratios of their times in logarithms, if there is one."""
+    ordered, best = np.sort(ratios), list[_Agreement]()
+    for width in WIDTHS:
+        counts = np.searchsorted(ordered, ordered + width, side="right") - np.arange(len(ordered))
+        low = ordered[int(counts.argmax())]
+        inside = (ratios >= low) & (ratios <= low + width)
+        shares = erf(np.maximum(steps, width) / (4 * LEAST_SCATTER))
+        middle = float(np.median(ratios[inside]))
+        code = "same" if abs(middle) < 1e-3 else "computed"
+        chance = _chance(int(counts.max()), shares, 1)
+        best.append(_Agreement(code, inside, math.exp(middle), width, chance))
+    if np.median(steps) > WIDTHS[1]:  # one of the two has rounded them
+        inside, width = np.abs(ratios) <= 0.501 * steps + 1e-9, float(np.median(steps))
+        for code, scatter in ("same", LEAST_SCATTER), ("likely", QUIET_SCATTER):
+            shares = np.maximum(erf(steps / (4 * scatter)), 1e-12)
+            chance = _chance(int(inside.sum()), shares, 0)
+            best.append(_Agreement(code, inside, 1.0, width, chance))
+    sure = [found for found in best if found.chance < CHANCE]
+    return min(sure, key=lambda found: (found.code == "likely", found.chance), default=None)
 
-    Ratios scatter by √2 `LEAST_SCATTER` at least, so a width holds at most a certain share of them.
-    A time in coarser steps agrees as often as its steps allow; the mean share bounds the tail,
-    because the count varies most when all shares are equal (Hoeffding 1956).
+
+def _pairs(logs: Floats, steps: Floats) -> Iterator[tuple[int, int, _Agreement]]:
+    """Any two rows whose times agree, with the columns that do."""
+    present = ~np.isnan(logs)
+    for one, other in combinations(range(len(logs)), 2):
+        both = np.flatnonzero(present[one] & present[other])
+        if len(both) > 2:
+            step = np.maximum(steps[one, both], steps[other, both])
+            if found := _agreement(logs[one, both] - logs[other, both], step):
+                yield one, other, replace(found, inside=both[found.inside])
+
+
+def _same_files(everyone: Mapping[str, Compared]) -> dict[tuple[str, str], dict[str, str]]:
+    """The files whose times, or samples, equal another's, with the code, by owner and other."""
+    owners: dict[object, list[tuple[str, str]]] = defaultdict(list)
+    for owner, own in everyone.items():
+        for result in own.results:  # the median of single calls repeats, but not their samples
+            key: object = own.prints.get(result.name)
+            if key is None and max(_roundings(result)) <= LEAST_SCATTER:
+                key = (f"{result.forward_flops:.6g}", *(result.seconds[name] for name in PASSES))
+            owners[key or (owner, result.name)].append((owner, result.name))
+    found: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for key, those in owners.items():
+        for owner, file in those:
+            for other in {name for name, _ in those} - {owner}:
+                found[owner, other][file] = "samples" if isinstance(key, str) else "file"
+    return found
+
+
+def _means(logs: Floats, row: int) -> list[int]:
+    """The two or three rows of whose times a row's are plain means; none if they are not.
+
+    Some times may be original, so that several columns are tried.
     """
-    total = len(one)
-    shares = erf(np.maximum(steps[:, None], WIDTHS) / (4 * LEAST_SCATTER)).mean(axis=0)
-    for formula, ratios in _laws(one, other):
-        ordered = np.sort(ratios)
-        inside = np.searchsorted(ordered, ordered[:, None] + WIDTHS, side="right")
-        inside -= np.arange(len(ordered))[:, None]
-        counts = inside.max(axis=0, initial=0)
-        # Any of the ratios can begin the window; the others must fall into it. Any two points can
-        # lie on the edges, of four kinds, of a window along a formula of two parameters.
-        free = 1 if formula == "{:.6g} · t" else 2
-        ways = total if free == 1 else 4 * total**2
-        tails = bdtrc(np.maximum(counts - free - 1, 0), max(total - free, 1), shares)
-        chances = np.where(counts > free, ways * tails, 1.0)
-        best = int(np.argmin(chances))
-        if chances[best] >= CHANCE:
-            continue
-        start, count = int(inside[:, best].argmax()), int(counts[best])
-        middle = float(np.median(ordered[start : start + count]))
-        is_same = free == 1 and abs(middle) < 1e-3
-        return "copies.same" if is_same else "copies.computed", {
-            "count": str(count),
-            "total": str(total),
-            "law": formula.format(math.exp(middle)),
-            "width": f"{WIDTHS[best]:.1g}",
-            "chance": f"{min(99.0, -math.log10(max(chances[best], 1e-99))):.0f}",
-        }
-    return None
-
-
-# Likely copies
-
-
-def _scatter(logs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Scatter and level of the ratios between any two rows; NaN where they share too few times.
-
-    The level is their median, the scatter the median deviation from it, as of a normal one.
-    """
-    levels, scatters = {}, {}
-    for row, own in logs.iterrows():
-        ratios = logs - own
-        shared = (ratios.count(axis=1) >= LEAST_COMMON) & (ratios.index != row)
-        levels[row] = ratios.median(axis=1).where(shared)
-        scatters[row] = 1.4826 * ratios.sub(levels[row], axis=0).abs().median(axis=1)
-    return pd.DataFrame(scatters), pd.DataFrame(levels)
-
-
-def _deviations(group: pd.DataFrame, one: int, other: int) -> pd.DataFrame:
-    """Deviations of two rows from what is usual in a group: a row for each run, a column for each.
-
-    What is usual is the median of the others of the group, of a different half of them for each of
-    the two: otherwise its own error would make them alike. A run counts once, because its passes
-    are not independent.
-    """
-    others = group.drop(index=[one, other])
-    deviations = {}
-    for row, half in ((one, others[::2]), (other, others[1::2])):
-        levelled = half.sub((half - group.loc[row]).median(axis=1), axis=0)
-        deviations[row] = group.loc[row] - levelled.median()
-    runs = pd.DataFrame(deviations).dropna().groupby(level="run").mean()
-    return runs - runs.median()
-
-
-def _likely(
-    logs: pd.DataFrame, scatter: pd.DataFrame, level: pd.DataFrame, devices: Sequence[str | None]
-) -> Iterator[tuple[int, int, dict[str, str]]]:
-    """The pairs that agree more closely than machines of their kind do, with parameters."""
-    for _, group in logs.groupby(np.array(devices, dtype=object)):  # without those of no device
-        if len(group) < LEAST_GROUP:
-            continue
-        of_pairs, levels = (table.loc[group.index, group.index] for table in (scatter, level))
-        close = np.triu((of_pairs < CLOSE) & (levels.abs() < SAME_LEVEL))
-        for one, other in group.index.to_numpy()[np.argwhere(close)]:
-            own = of_pairs.loc[one, other]
-            others = group.index.drop([one, other])
-            if scatter.loc[others, [one, other]].min(axis=None) < APART * own:
-                continue
-            runs = _deviations(group, one, other)
-            ranks = runs.rank().to_numpy().T
-            if len(runs) < LEAST_COMMON // 2 or not np.corrcoef(ranks)[0, 1] >= ALIKE:
-                continue
-            count = int((np.sign(runs[one]) == np.sign(runs[other])).sum())
-            params = {"count": str(count), "total": str(len(runs)), "width": f"{own:.1g}"}
-            yield one, other, params
-
-
-# Means of others
-
-
-def _sources(logs: Floats, scatter: Floats, row: int) -> list[int]:
-    """The rows of which a row's times are weighted means; none if they are not.
-
-    A mean of times is a sum with weights that are not negative, and so is, of logarithms, a
-    geometric one. `scatter` is that with the rows which may be sources, NaN for the others.
-    """
-    present = ~np.isnan(logs[row])
-    usable = ~np.isnan(scatter) & ~np.isnan(logs[:, present]).any(axis=1)
-    nearest = [other for other in np.argsort(scatter, kind="stable") if usable[other]]
-    nearest = nearest[: int(present.sum()) // 2]  # fewer than there are times
-    if len(nearest) < 2:
-        return []
-    own, theirs = logs[row, present], logs[np.ix_(nearest, present)]
-    ones = np.ones(len(own))
-    for table, wanted in (
-        (np.exp(theirs - own), ones),
-        (np.vstack([theirs, ones, -ones]), own),  # logarithms of any scale
-    ):
-        weights = _weights(table.T, wanted)[: len(nearest)]
-        found = np.flatnonzero(weights > 1e-3 * max(weights.max(), 1e-3))
-        if len(found) > 1:
-            return [int(nearest[place]) for place in found]
+    columns = np.flatnonzero(~np.isnan(logs[row]))
+    others = np.flatnonzero(~np.isnan(logs[:, columns]).any(axis=1))
+    others = others[others != row]
+    theirs, mine = np.exp(logs[others][:, columns]), np.exp(logs[row, columns])
+    first, second = np.triu_indices(len(others), 1)
+    for column in range(0, len(columns), max(1, len(columns) // 4)) if len(columns) > FEW else ():
+        values, wanted = theirs[:, column], mine[column]
+        order, sums, error = np.argsort(values), values[first] + values[second], 3e-6 * wanted
+        places = [[first[p], second[p]] for p in np.flatnonzero(abs(sums - 2 * wanted) < error)]
+        low, high = (np.searchsorted(values[order], 3 * wanted - sums + d) for d in (-error, error))
+        for p in np.flatnonzero(high > low):
+            places += [[first[p], second[p], k] for k in order[low[p] : high[p]] if k > second[p]]
+        for place in places:
+            off = abs(theirs[place].mean(axis=0) / mine - 1)
+            if (off < MEAN_WIDTH).mean() >= MEAN_SHARE:
+                return [int(others[i]) for i in place]
     return []
 
 
-def _weights(table: Floats, wanted: Floats) -> Floats:
-    """The weights with which columns give nearly all that is wanted, zero if there are none.
+# One's own times
 
-    Fitted again and again to the share that fits best, because some times may be original.
+
+def check_own_copies(points: Sequence[Point], results: Iterable[Result]) -> list[Line]:
+    """Lines for files whose times follow from others of the submission, each file once.
+
+    A file handed in twice as two runs, files of which one is the other times a constant (a constant
+    rate, or causal runs made from full ones), and points on the line between their neighbours:
+    measurements are never any of these to seven digits. `points` are those whose run is known.
     """
-    kept = np.arange(len(wanted))
-    for _ in range(3):
-        try:
-            weights, _ = nnls(table[kept], wanted[kept])
-        except RuntimeError:  # it found none within its number of steps
-            return np.zeros(table.shape[1])
-        off = np.abs(table @ weights - wanted)
-        kept = np.argsort(off)[: math.ceil(MEAN_SHARE * len(wanted))]
-    fits = math.sqrt(float((off[kept] ** 2).mean())) < MEAN_WIDTH
-    return np.asarray(weights) * fits
+    fine = [result for result in results if max(_roundings(result, 0.0)) <= EXACT / 5]
+    ratio = {r.name: r.seconds["backward"] / r.seconds["forward"] for r in fine}
+    found: dict[str, Line] = {}
+    for one, other in pairwise(sorted(fine, key=lambda result: ratio[result.name])):
+        names = [{**result.hinted, **result.said} for result in (one, other)]
+        differ, stated_so = (
+            any(a.get(k, b[k]) != b[k] for k in ATTRIBUTES if k in b)
+            for a, b in (names, (one.said, other.said))
+        )
+        off = abs(ratio[one.name] / ratio[other.name] - 1)
+        factor = other.seconds["forward"] / one.seconds["forward"]
+        is_equal = abs(factor - 1) < EXACT and off < EXACT
+        is_one_run = math.isclose(one.forward_flops, other.forward_flops, rel_tol=EXACT)
+        if (differ or not is_one_run) and (is_equal or off < PROPORTIONAL):
+            # Only their names make them different runs, if these alone say so.
+            verdict: Verdict = "fail" if stated_so or not is_equal else "warn"
+            code = "copies.within" if is_equal else "copies.proportional"
+            params = {"other": one.name, "ratio": f"{factor:.6g}"}
+            found[other.name] = Line(verdict, code, other.name, params, *map(described, names))
+    for sweep in sweeps_of([point for point in points if point[0].name in ratio]):
+        for three in zip(sweep, sweep[1:], sweep[2:], strict=False):
+            sizes, own = [size for size, _ in three], [those[0][0] for _, those in three]
+            if all(_lies_between(sizes, [r.seconds[name] for r in own]) for name in PASSES):
+                params = {"one": own[0].name, "other": own[2].name}
+                line = Line("fail", "copies.interpolated", own[1].name, params)
+                found.setdefault(own[1].name, line)
+    return [*found.values()]
+
+
+def _lies_between(sizes: Sequence[float], seconds: Sequence[float]) -> bool:
+    """True for a value on the line between its neighbours, straight or on logarithmic axes."""
+    (low, middle, high), (a, found, b) = sizes, seconds
+    share, portion = (middle - low) / (high - low), math.log(middle / low) / math.log(high / low)
+    wanted = a + share * (b - a), a * (b / a) ** portion
+    return any(math.isclose(each, found, rel_tol=EXACT) for each in wanted)
 
 
 # Lines
 
 
-def _same_files(everyone: Submissions) -> Iterator[Line]:
-    """Lines for single files whose times, or samples, equal those of somebody else's file.
-
-    Equal times of one file are a warning, because a coarse clock repeats; equal samples in the same
-    order are none of chance. The median of single calls repeats, so their samples are compared.
-    """
-    found: dict[tuple[Any, ...], list[tuple[str, str]]] = defaultdict(list)
-    for owner, own in everyone.items():
-        for result in own:
-            coarse = max(_resolution(result, name) for name in PASSES) > COARSE
-            if not coarse and not result.is_sampled:
-                seconds = [result.numbers.seconds[name] for name in PASSES]
-                key = "warn", "copies.file", _flops_key(result), *seconds
-                found[key].append((owner, result.name))
-            if result.fingerprint:
-                found["fail", "copies.samples", result.fingerprint].append((owner, result.name))
-    for (verdict, code, *_), owners in found.items():
-        for owner, file in owners:
-            other = next((name for name, _ in owners if name != owner), None)
-            if other is not None:
-                yield Line(verdict, code, file, {"other": other}, submission=owner)
-
-
-def _agreements(everyone: Submissions) -> Iterator[Line]:
-    """Lines about two owners, or more, of which the published datasets are some."""
-    if not any(everyone.values()):
+def _agreements(everyone: Mapping[str, Compared]) -> Iterator[Line]:
+    """Lines about owners whose times agree."""
+    if not everyone:
         return
-    logs, steps = _times(everyone)
-    names, values = list(everyone), logs.to_numpy()
-    clocks = steps.to_numpy()
-    agreed: dict[int, set[int]] = defaultdict(set)
-    for one, other in combinations(range(len(names)), 2):
-        both = ~np.isnan(values[one] + values[other])
-        step = np.maximum(clocks[one], clocks[other])[both]
-        if both.any() and (certain := _certain(values[other][both], values[one][both], step)):
-            agreed[one].add(other)
-            agreed[other].add(one)
-            code, params = certain
-            yield from _pair("fail", code, names[one], names[other], source=names[other], **params)
-    scatter, level = _scatter(logs)
+    table, equal_files = _table(everyone), _same_files(everyone)
+    logs, steps, files = (table[kind].to_numpy() for kind in ("log", "step", "file"))
+    names, matched = list(table.index), defaultdict[str, set[str]](set)
+    found = [*_pairs(logs, steps)]
+    pairs = [*found, *((other, one, own) for one, other, own in found)]
+    for one, _, own in pairs:
+        matched[names[one]] |= {*files[one, own.inside]}
+    for (owner, _), equal in equal_files.items():
+        matched[owner] |= {*equal} if len(equal) >= EQUAL_FILES else set()
+    is_copy = {n: len(own) >= MOST * len(everyone[n].results) for n, own in matched.items()}
+    for one, other, own in pairs:
+        total = int((~np.isnan(logs[one] + logs[other])).sum())
+        params = {
+            **{"other": names[other], "count": str(len(own.inside)), "total": str(total)},
+            **{"law": f"{own.ratio:.6g} · t", "width": f"{own.width:.1g}"},
+            "source": names[max(one, other)],
+            "chance": f"{-math.log10(max(own.chance, 1e-99)):.0f}",
+        }
+        code = own.code if is_copy[names[one]] else "part"
+        verdict: Verdict = "warn" if code in ("part", "likely") else "fail"
+        yield Line(verdict, f"copies.{code}", "", params, "", "", names[one])
+    told = {(names[one], names[other]) for one, other, _ in pairs}
+    for (owner, source), equal in equal_files.items():
+        for file, code in equal.items() if (owner, source) not in told else ():
+            is_sure = code == "samples" or (len(equal) >= EQUAL_FILES and is_copy[owner])
+            verdict = "fail" if is_sure else "warn"
+            yield Line(verdict, f"copies.{code}", file, {"other": source}, "", "", owner)
     for row, name in enumerate(names):
-        possible = scatter[row].to_numpy(copy=True)
-        possible[list(agreed[row])] = np.nan
-        if others := _sources(values, possible, row):
-            agreed[row] |= set(others)
-            params = {"others": "\0".join(names[other] for other in others)}
-            yield Line("fail", "copies.average", params=params, submission=name)
-    devices = list(map(_device_of, everyone.values()))
-    for one, other, params in _likely(logs, scatter, level, devices):
-        if other not in agreed[one]:
-            agreed[one].add(other)
-            agreed[other].add(one)
-            yield from _pair("warn", "copies.likely", names[one], names[other], **params)
-    told = {(names[row], names[other]) for row, others in agreed.items() for other in others}
-    files: dict[tuple[str, str], list[Line]] = defaultdict(list)
-    for line in _same_files(everyone):
-        files[line.submission, line.params["other"]].append(line)
-    for (owner, source), lines in files.items():
-        if (owner, source) not in told:
-            is_copy = len(lines) >= EQUAL_FILES
-            yield from (replace(x, verdict="fail") if is_copy else x for x in lines)
+        if name not in matched and (sources := _means(logs, row)):
+            params = {"others": "\0".join(names[source] for source in sources)}
+            yield Line("fail", "copies.average", "", params, "", "", name)
 
 
-def copies_between(results: Submissions, published: Submissions) -> Iterator[Line]:
+def copies_between(
+    submissions: Mapping[str, Compared], published: Mapping[str, Compared]
+) -> Iterator[Line]:
     """Lines for the submissions whose times agree with another's, or with a published dataset's.
 
-    A submission without any has a line that says how far it was compared. `results` are each
-    submission's files, `published` those of recorded datasets, whose names no submission has.
+    A submission without any has a line that says how far it was compared. No submission has the
+    name of a `published` dataset.
     """
-    everyone = {**published, **results}
-    lines = [line for line in _agreements(everyone) if line.submission in results]
+    everyone = {**published, **submissions}
+    comparable = {name: own for name, own in everyone.items() if own.results and not own.step}
+    lines = [line for line in _agreements(comparable) if line.submission in submissions]
     yield from lines
     accused = {line.submission for line in lines}
-    devices = Counter(map(_device_of, everyone.values()))
-    for name, own in results.items():
-        if name in accused:
-            continue
-        coarse = [_resolution(result, passed) > COARSE for result in own for passed in PASSES]
+    for name, own in submissions.items():
+        steps = [step for result in own.results for step in _roundings(result)]
         verdict: Verdict = "not_checked"
-        if len(everyone) < 2 or not own:
-            code = "copies.alone"
-        elif sum(coarse) > len(coarse) / 2:
+        code, params = "copies.alone", {"step": f"{CALLS * own.step * 1e3:.3g}"}
+        if own.step:
+            code = "copies.clock"
+        elif steps and np.median(steps) > COARSE:
             code = "copies.rounded"
-        elif (device := _device_of(own)) is None or devices[device] < LEAST_GROUP:
-            code = "copies.few"
-        else:
+        elif steps and len(everyone) > 1:
             verdict, code = "pass", "copies.pass"
-        yield Line(verdict, code, params={"count": str(LEAST_GROUP)}, submission=name)
+        if name not in accused:
+            yield Line(verdict, code, "", params, "", "", name)

@@ -3,91 +3,53 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from flashlab.benchmarks.attention.shape import Shape
-from flashlab.course.identity import Candidate
-from flashlab.course.words import FLASH2, NAIVE
-from flashlab_grading.identity import possible_families
-from flashlab_grading.model import Line, Result, Verdict
+from flashlab.lab5.assigning import File, stated
+from flashlab.lab5.possible import Option
+from flashlab.lab5.results import Result
+from flashlab.lab5.words import FLASH2, NAIVE
+from flashlab_grading.model import Line, Verdict
 
 EXPERIMENTS = ("seq_len", "causal", "batch_size", "num_heads", "emb_dim")
 VALUES = 3
 
 
-Point = tuple[tuple[int, ...], int, bool]
-"""A run as a point of an experiment: the sizes that are fixed, the one that varies, the mask."""
-
-
-def _of_shape(shape: Shape, experiment: str) -> Point:
-    sizes = {name: getattr(shape, name) for name in EXPERIMENTS if name != "causal"}
-    varied = sizes.pop(experiment, 0)
-    return tuple(sizes.values()), varied, shape.causal
-
-
-def _of_family(family: Candidate, experiment: str) -> Point:
-    """The same for a family, which allows any B and H of its product."""
-    groups, n, d = family.groups, family.seq_len, family.head_dim
-    fixed, varied = {
-        "causal": ((groups, n, d), 0),
-        "batch_size": ((n, d), groups),
-        "seq_len": ((groups, d), n),
-        "num_heads": ((groups * d, n), groups),
-        "emb_dim": ((groups, n), d),
-    }[experiment]
-    return fixed, varied, family.causal
-
-
-def _count(points: Iterable[Point], experiment: str) -> int:
-    """The number of values of the largest experiment among these points; of masks, of shapes."""
-    found: dict[object, set[int]] = defaultdict(set)
-    for fixed, varied, causal in points:
-        if experiment == "causal":
-            found[fixed].add(causal)
-        else:
-            found[fixed, causal].add(varied)
+def _count(options: Iterable[Option], experiment: str) -> int:
+    """The values of the largest sweep, all else equal; of masks, the shapes that have both."""
+    found: dict[tuple[object, ...], set[object]] = defaultdict(set)
+    for _, shape in options:
+        sizes = dict(shape.parameters)
+        varied = sizes.pop(experiment)
+        found[*sizes.values()].add(varied)
     if experiment == "causal":
         return sum(len(masks) == 2 for masks in found.values())
     return max(map(len, found.values()), default=0)
 
 
-def check_coverage(
-    results: Sequence[Result],
-    candidates: Mapping[str, Sequence[Candidate]],
-    doubted: Sequence[Result] = (),
-) -> list[Line]:
+def check_coverage(files: Sequence[File], doubted: Iterable[Result]) -> Iterator[Line]:
     """A line for each experiment and implementation: present, missing, or possibly present.
 
-    If files are not fully declared, an experiment is possibly present if their FLOPs and memory
-    allow it. `doubted` are the files that other checks refute or could not check: an experiment
-    that lacks only these is not missing, because the cause is reported there.
+    A file that can be several runs may be any of them. `doubted` are the results that other checks
+    refute or could not check: an experiment that lacks only these is not missing, because the cause
+    is reported there; labels of implementations may have been exchanged among them.
     """
-    lines = []
-    for implementation in (NAIVE, FLASH2):
-        own = [r.declaration for r in results if r.declaration.implementation == implementation]
-        shapes = [said.shape for said in own if said.shape is not None]
-        # Two implementations' labels may have been exchanged.
-        all_shapes = [*shapes, *(s for r in doubted if (s := r.declaration.shape) is not None)]
-        families = {
-            family
-            for result in results
-            for family in possible_families(result, candidates.get(result.name, ()))
-            if family.implementation == implementation
-        }
+    sure = [f.options[0] for f in files if len(f.options) == 1 and not f.unassumed]
+    every = [option for file in files for option in file.unassumed or file.options]
+    said = [option for r in doubted if (option := stated({**r.hinted, **r.said}))]
+    for who in (NAIVE, FLASH2):
+        own, possible = ([o for o in those if o[0] == who] for those in (sure, every))
         for experiment in EXPERIMENTS:
-            values = _count((_of_shape(s, experiment) for s in shapes), experiment)
-            params = {"experiment": experiment, "implementation": implementation}
-            verdict: Verdict = "pass"
-            code = "coverage.pass"
-            if values < VALUES:
-                possible = (_of_family(family, experiment) for family in families)
-                if _count(possible, experiment) >= VALUES:
-                    verdict, code = "not_checked", "coverage.possible"
-                elif _count((_of_shape(s, experiment) for s in all_shapes), experiment) >= VALUES:
-                    verdict, code = "not_checked", "coverage.doubted"
-                elif experiment == "causal" and values:
-                    verdict, code = "warn", "coverage.few_masks"
-                else:
-                    verdict, code = "fail", "coverage.missing"
-            lines.append(Line(verdict, code, "", params, f"≥ {VALUES}", str(values)))
-    return lines
+            values = _count(own, experiment)
+            verdict: Verdict = "not_checked"
+            if values >= VALUES:
+                verdict, code = "pass", "pass"
+            elif _count(possible, experiment) >= VALUES:
+                code = "possible"
+            elif _count([*own, *said], experiment) >= VALUES:
+                code = "doubted"
+            else:
+                is_few = experiment == "causal" and values
+                verdict, code = ("warn", "few_masks") if is_few else ("fail", "missing")
+            params = {"experiment": experiment, "implementation": who}
+            yield Line(verdict, f"coverage.{code}", "", params, f"≥ {VALUES}", str(values))

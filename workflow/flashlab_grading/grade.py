@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from flashlab_grading.arithmetic import check_arithmetic
-from flashlab_grading.claims import check_proofs, check_samples
+from flashlab.lab5.assigning import File, assign, matching, stated
+from flashlab.lab5.checks import check_results
+from flashlab.lab5.results import FolderError
+from flashlab_grading.copies import Compared, check_own_copies, compared_of, copies_between
 from flashlab_grading.coverage import check_coverage
-from flashlab_grading.fabrication import check_fabrication
-from flashlab_grading.identity import Point, check_identity, settled_points
-from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line, Result, Submission, Verdict
+from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line, Submission, Verdict, family
 from flashlab_grading.physics import check_physics
-from flashlab_grading.plausibility import check_plausibility, class_outliers
+from flashlab_grading.plausibility import (
+    Point,
+    check_plausibility,
+    check_samples,
+    class_outliers,
+)
 from flashlab_grading.reproduction import Measured, check_reproduction
 
 
@@ -48,62 +53,59 @@ class Grades:
 
 @dataclass(frozen=True)
 class CheckedSubmission:
-    """The lines of a submission's own checks, and the files for checks against the class.
+    """The lines of a submission's own checks, and what is compared with the class.
 
-    `sound` are the files that no check refutes, and `points` those of them whose run is settled.
-    The samples are left out.
+    `points` are the results that no check refutes and whose run is known.
     """
 
-    submission: Submission
+    name: str
     lines: list[Line]
-    sound: list[Result]
-    points: list[Point]
+    device: str | None = None
+    compared: Compared = field(default_factory=Compared)
+    points: Sequence[Point] = ()
 
 
-def _unrefuted(results: Iterable[Result], lines: Iterable[Line]) -> list[Result]:
-    failed = {line.file for line in lines if line.verdict == "fail"}
-    return [result for result in results if result.name not in failed]
+def _assigned(files: list[File]) -> list[File]:
+    """The files, each with the runs that it can be for all that the folder says."""
+    try:
+        return assign([file.result for file in files])
+    except FolderError:  # of numbers that are no file's fault, such as a setting of cuBLAS
+        for file in files:
+            said = file.result.said
+            option, every = stated(said), matching(file.possible, {**file.result.hinted, **said})
+            file.options = [option] if option else every or matching(file.possible, said)
+        return files
 
 
-def check_alone(submission: Submission, nonce: str | None = None) -> CheckedSubmission:
-    """Run every check that needs no other submission; `nonce` is the grader's word, if any."""
-    lines = list(submission.lines)
-    if nonce is not None:
-        lines += check_proofs(submission.results, nonce)
-    computed = []  # a file that fails is left out of later checks, so that a fault is told once
-    for result in submission.results:
-        line = check_arithmetic(result, submission.samples.get(result.name, {}))
-        lines.append(line)
-        if line.verdict == "pass":
-            computed.append(result)
-        else:
-            codes = ("identity.no_flops", "physics.no_flops")
-            lines += [Line("not_checked", code, result.name) for code in codes]
-    of_identity, computed, candidates = check_identity(computed)
-    lines += of_identity
-    physics = [check_physics(result, candidates[result.name]) for result in computed]
-    lines += physics
-    identified = _unrefuted(computed, of_identity)
-    sound = _unrefuted(identified, physics)
-    points = list(settled_points(sound, candidates))
-    lines += check_plausibility(sound, candidates)
-    lines += check_samples(submission)
-    sure = {result.name for result in identified}
-    doubted = [result for result in submission.results if result.name not in sure]
-    lines += check_coverage(identified, candidates, doubted)
-    lines += check_fabrication(identified, points)
-    results = {result.name: result for result in (*submission.results, *computed)}
+def check_alone(submission: Submission) -> CheckedSubmission:
+    """Run every check that needs no other submission."""
+    results, doubted = submission.results, submission.contradicted
+    own, files = check_results(result for result in results if result.name not in doubted)
+    files = _assigned(files)
+    compared = compared_of(results, files)
+    physics = [check_physics(file, compared.step) for file in files]
+    refuted = {line.file for line in physics if line.verdict == "fail"}
+    sound = [file for file in files if file.result.name not in refuted]
+    plausible = check_plausibility(sound, compared.step)
+    known = {file.result.name for file in files}
+    coverage = check_coverage(files, (result for result in results if result.name not in known))
+    settled = [(f.result, f.options[0]) for f in files if len({*map(family, f.options)}) == 1]
+    copied = [] if compared.step else check_own_copies(settled, (file.result for file in files))
+    of_samples = [*check_samples(results)]
+    suspicious = {line.file for line in (*physics, *of_samples, *copied) if line.verdict == "fail"}
+    suspicious |= {line.file for line in plausible}
+    lines = [*submission.lines, *own, *physics, *plausible, *of_samples, *coverage, *copied]
     return CheckedSubmission(
-        replace(submission, results=tuple(results.values()), samples={}),
+        submission.name,
         [replace(line, submission=submission.name) for line in lines],
-        sound,
-        points,
+        submission.device,
+        compared,
+        [(replace(r, document={}), o) for r, o in settled if r.name not in suspicious],
     )
 
 
-def _badges(own: CheckedSubmission) -> tuple[str, ...]:
+def _badges(lines: Sequence[Line]) -> tuple[str, ...]:
     """The badges that a submission has earned; each requires those before it."""
-    lines = own.lines
 
     def passed(check: str) -> bool:
         verdicts = {line.verdict for line in lines if line.check == check}
@@ -124,13 +126,13 @@ def _summary(own: CheckedSubmission) -> Summary:
     for line in own.lines:
         by_check[line.check].append(line.verdict)
     return Summary(
-        own.submission.name,
-        own.submission.device_name or "",
-        len(own.submission.results),
+        own.name,
+        own.device or "",
+        len(own.compared.results),
         {c: min(v, key=VERDICTS.index, default="not_checked") for c, v in by_check.items()},
         {c: (sum(v != "not_checked" for v in found), len(found)) for c, found in by_check.items()},
         Counter(line.verdict for line in own.lines),
-        _badges(own),
+        _badges(own.lines),
     )
 
 
@@ -138,32 +140,22 @@ def grade_checked(
     checked: Iterable[CheckedSubmission],
     measured: Sequence[Measured],
     here: str,
-    published: Mapping[str, Sequence[Result]],
+    published: Mapping[str, Compared],
 ) -> Grades:
     """Compare submissions with one another, with the runs `measured` on this device, and sum up.
 
     `published` are the results of recorded datasets, by the name under which they are reported.
     """
-    owns = {own.submission.name: own for own in checked}
-    # Imported after the submissions' processes were forked, which need no copy of NumPy and SciPy.
-    from flashlab_grading.copies import copies_between
-
-    results = {name: own.submission.results for name, own in owns.items()}
-    unsuspected = {}
-    for name, own in owns.items():
-        suspicious = {
-            line.file
-            for line in own.lines
-            if line.verdict == "fail" or (line.verdict, line.check) == ("warn", "plausibility")
-        }
-        unsuspected[name] = [p for p in own.points if p.result.name not in suspicious]
-    for line in (*class_outliers(unsuspected), *copies_between(results, published)):
+    owns = {own.name: own for own in checked}
+    classmates = {name: (own.points, own.compared.step) for name, own in owns.items()}
+    compared = {name: own.compared for name, own in owns.items()}
+    for line in (*class_outliers(classmates), *copies_between(compared, published)):
         owns[line.submission].lines.append(line)
     for name, own in owns.items():
-        again = check_reproduction(own.sound, measured, here)
+        refuted = {line.file for line in own.lines if line.verdict == "fail"}
+        sound = (result for result in own.compared.results if result.name not in refuted)
+        again = check_reproduction(sound, measured, here)
         own.lines.extend(replace(line, submission=name) for line in again)
         own.lines.sort(key=lambda line: (line.file, CHECKS.index(line.check)))
-    return Grades(
-        tuple(line for own in owns.values() for line in own.lines),
-        tuple(_summary(own) for own in owns.values()),
-    )
+    lines = tuple(line for own in owns.values() for line in own.lines)
+    return Grades(lines, tuple(map(_summary, owns.values())))

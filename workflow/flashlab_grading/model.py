@@ -1,14 +1,18 @@
-"""Findings of grading as data: a line for each check of a file, with its verdict and reason."""
+"""What grading speaks of: checks, verdicts, submissions, and how sure an accusation is."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from flashlab.course.declaration import Declaration, DeclaredFile
-from flashlab.course.results import Claim, CourseResult
+from flashlab.devices import find_device
+from flashlab.lab5.checks import Line as Line
+from flashlab.lab5.checks import Verdict as Verdict
+from flashlab.lab5.checks import samples_of as samples_of
+from flashlab.lab5.possible import Option
+from flashlab.lab5.results import Result
 
 CHECKS = (
     *("form", "arithmetic", "identity", "physics", "plausibility", "coverage", "copies"),
@@ -20,8 +24,6 @@ PASSES = ("forward", "backward")
 LAUNCH_SECONDS = 0.3e-3
 """Shorter times are mostly kernel launches: they have no order, and vary between sessions."""
 
-Samples = Mapping[str, tuple[float, ...]]
-Verdict = Literal["pass", "warn", "fail", "not_checked"]
 VERDICTS: tuple[Verdict, ...] = ("fail", "warn", "not_checked", "pass")
 """From the worst on; a whole check's verdict is the worst of its lines. What was not checked has
 not passed, so it outweighs a pass."""
@@ -30,17 +32,10 @@ Confidence = Literal["certain", "likely", "ask"]
 CONFIDENCES: tuple[Confidence, ...] = ("certain", "likely", "ask")  # which accuses of nothing
 
 LIKELY = (
-    "copies.likely",
-    "identity.cuda_memory",
-    "identity.workspace_of_another",
-    "identity.workspace",
-    "plausibility.identical",
-    "plausibility.one_noise",
+    *("copies.likely", "copies.part", "identity.cuda_memory", "identity.workspace_of_another"),
+    *("identity.workspace", "plausibility.identical", "plausibility.one_noise"),
 )
 """Codes of what is no proof, but has few innocent reasons."""
-
-TELLING = 12
-"""Fewest different samples of a pass that two records do not share by chance."""
 
 BADGES = ("available", "functional", "reproduced")  # in the sense of the ACM's
 
@@ -50,73 +45,44 @@ class GradingError(Exception):
 
 
 @dataclass(frozen=True)
-class Line:
-    """One check of one file, or of a whole submission if `file` is empty.
-
-    `code` is the key of its message in the catalogs and begins with its check, `params` are that
-    message's parameters. Names are verbatim: they are escaped where they are shown.
-    """
-
-    verdict: Verdict
-    code: str
-    file: str = ""
-    params: Mapping[str, str] = field(default_factory=dict)
-    expected: str = ""
-    found: str = ""
-    submission: str = ""
-
-    @property
-    def check(self) -> str:
-        """The one of `CHECKS` that it belongs to."""
-        return self.code.partition(".")[0]
-
-    @property
-    def confidence(self) -> Confidence:
-        """The certainty of its accusation."""
-        if self.code in LIKELY:
-            return "likely"
-        return "certain" if self.verdict == "fail" else "ask"
-
-    @property
-    def is_note(self) -> bool:
-        """True for what passed in an unusual form, of which a reader should know."""
-        return self.verdict == "pass" and not self.code.startswith(f"{self.check}.pass")
-
-
-@dataclass(frozen=True)
-class Result(DeclaredFile):
-    """One well-formed result file of a submission, and what it is declared to be.
-
-    `recorded` is what a ``record`` block claims of the run, `claim` the block itself, and
-    `declared_again` are the further rows of ``runs.csv`` for the file. The `fingerprint` of its
-    samples is empty where there are too few different ones to tell records apart.
-    """
-
-    recorded: Declaration | None = None
-    declared_again: tuple[Declaration, ...] = ()
-    claim: Claim | None = None
-    is_sampled: bool = False
-    fingerprint: str = ""
-
-    @classmethod
-    def of(cls, name: str, read: CourseResult, declaration: Declaration, **more: Any) -> Result:
-        """The result that was read from a file."""
-        samples = read.samples.values()
-        telling = samples and all(len(set(values)) >= TELLING for values in samples)
-        digest = hashlib.sha256(repr([*samples]).encode()).hexdigest() if telling else ""
-        more |= {"claim": read.claim, "is_sampled": any(samples), "fingerprint": digest}
-        return cls(name, read.numbers, declaration, **more)
-
-
-@dataclass(frozen=True)
 class Submission:
-    """One subfolder: its results, and the lines from reading it.
+    """One subfolder or archive: its results, the lines from reading it, and its device.
 
-    `samples` are the seconds of each call of a record, by file and pass.
+    `contradicted` are the files of which two things are stated.
     """
 
     name: str
-    results: tuple[Result, ...]
-    lines: tuple[Line, ...]
-    device_name: str | None = None
-    samples: Mapping[str, Samples] = field(default_factory=dict)
+    results: Sequence[Result] = ()
+    lines: Sequence[Line] = ()
+    device: str | None = None
+    contradicted: Sequence[str] = ()
+
+
+def confidence_of(line: Line) -> Confidence:
+    """The certainty of a line's accusation."""
+    if line.code in LIKELY:
+        return "likely"
+    return "certain" if line.verdict == "fail" else "ask"
+
+
+def family(option: Option) -> Option:
+    """A run's family, of which results cannot be told apart: the same B·H, N, d and mask."""
+    who, shape = option
+    groups = shape.batch_size * shape.num_heads
+    return who, type(shape)(groups, shape.seq_len, 1, shape.head_dim, shape.causal)
+
+
+def kind_of_device(name: str | None) -> str | None:
+    """One name for all ways to write a known device's; any other name as it is."""
+    device = find_device(name)
+    return device.name if device else name
+
+
+def is_same_device(one: str, other: str | None) -> bool:
+    """True if two names are of one kind of device; False where one is not known."""
+    return other is not None and kind_of_device(one) == kind_of_device(other)
+
+
+def is_cpu(name: str | None) -> bool:
+    """True for the name of a CPU."""
+    return bool(re.search(r"\bcpus?\b", name or "", re.IGNORECASE))

@@ -1,24 +1,28 @@
-"""Check 5, plausibility: points that contradict their neighbours or the class.
+"""Check 5, plausibility: times against their neighbours and the class, and records' samples.
 
-Nothing here is impossible: another process on the machine makes any time longer, and a kernel may
-be slow at one size. So these are warnings. Times under 0.3 ms are mostly kernel launches, so their
-order proves nothing.
+Nothing here is impossible but samples that are all equal, or the same noise everywhere: another
+process on the machine makes any time longer, and a kernel may be slow at one size. So these are
+warnings. Times under 0.3 ms, or of few steps of a coarse clock, prove nothing by their order.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import combinations
 
 from flashlab.benchmarks.attention import costs
-from flashlab.course.declaration import kind_of_device
-from flashlab.course.identity import Candidate
-from flashlab.course.words import FLASH2, NAIVE
-from flashlab_grading.identity import Point, possible_families
-from flashlab_grading.model import LAUNCH_SECONDS, PASSES, Line, Result
+from flashlab.lab5.assigning import File
+from flashlab.lab5.possible import Option
+from flashlab.lab5.results import Result
+from flashlab.lab5.words import FLASH2, NAIVE, SIZES
+from flashlab_grading.model import LAUNCH_SECONDS as LAUNCHES
+from flashlab_grading.model import PASSES, Line, Verdict, family, kind_of_device, samples_of
+
+STEPS = 20
+"""Fewest steps of a clock in a time that is compared with another."""
 
 LAUNCH_SCATTER = 0.15e-3
 """Seconds that launches can add to a longer time: on an H200, a naive backward pass of a dozen
@@ -35,139 +39,114 @@ anyway keeps twice the work from being twice the bytes."""
 PASS_RATIO = (0.3, 8.0)
 """Range of backward over forward time; 0.9 to 4 on the GPUs measured so far."""
 
-CLASS_SIZE = 5
-"""Fewest submissions with the same point, of the same device, for its median to count."""
+CLASS_SIZE, CLASS_FACTOR, CLASS_FASTER, CLASS_LEVEL = 5, 2.5, 1.8, 2.0
+"""Fewest submissions with the same point, of the same device, for its median to count. Factors by
+which a point may be off the median, and faster than anybody else's, relative to the level of its
+submission; and by which that may be off the class before its device is in question."""
 
-CLASS_FACTOR, CLASS_FASTER = 2.5, 1.8
-"""Factors by which a point may be off the class's median, and faster than anybody else's, relative
-to the level of its submission."""
+ENOUGH, SPREAD = 8, 3.0
+"""Fewest samples that are judged, and largest ratio of their upper to their lower quartile."""
 
-CLASS_LEVEL = 2.0
-"""Factor by which a whole submission may be off the class before its device is in question."""
+EARLIEST = datetime(2022, 7, 1, tzinfo=UTC)
+"""FlashAttention was published in May 2022; records came later."""
+
+Point = tuple[Result, Option]
+"""A result, and a run that it is."""
 
 
-def _work(family: Candidate) -> tuple[float, float]:
+def _work(option: Option) -> tuple[float, float]:
     """Operations and bytes held by a run; Flash2's with its padded head sizes."""
-    shape = family.shape
-    if family.implementation == FLASH2:
-        d = -(-family.head_dim // 32) * 32
-        padded = replace(family, head_dim=d).shape
-        return costs.forward_flops(padded), costs.flash2_peak_memory(padded)
-    return costs.forward_flops(shape), costs.naive_peak_memory(shape, workspaces=0)
+    who, shape = option
+    if who == NAIVE:
+        return costs.forward_flops(shape), costs.naive_peak_memory(shape, workspaces=0)
+    padded = -(-shape.head_dim // 32) * 32 / shape.head_dim
+    return costs.forward_flops(shape) * padded, costs.flash2_peak_memory(shape)
 
 
-def sweeps_of(points: Sequence[Point]) -> Iterator[list[tuple[float, list[Point]]]]:
-    """Runs that differ in one size, in its order: along B·H, N, d, and d at the same B·H·d.
-
-    Of each, the size and the points, of which there are several if it was measured again.
-    """
-    groups: dict[tuple[object, ...], dict[float, list[Point]]] = defaultdict(dict)
+def sweeps_of(points: Iterable[Point]) -> Iterator[list[tuple[int, list[Point]]]]:
+    """Runs that differ in one size alone, in its order: the size, and the points that have it."""
+    groups: dict[tuple[object, ...], dict[int, list[Point]]] = defaultdict(dict)
     for point in points:
-        f = point.family
-        kind = (f.implementation, f.causal)
-        for key, size in (
-            (("B·H", f.seq_len, f.head_dim), f.groups),
-            (("N", f.groups, f.head_dim), f.seq_len),
-            (("d", f.groups, f.seq_len), f.head_dim),
-            (("H", f.groups * f.head_dim, f.seq_len), f.groups),
-        ):
-            groups[kind + key].setdefault(size, []).append(point)
-    for sweep in groups.values():
-        if len(sweep) > 1:
-            yield sorted(sweep.items(), key=lambda item: item[0])
+        who, shape = point[1]
+        for name in SIZES:
+            sizes = groups[who, name, *{**shape.parameters, name: 0}.values()]
+            sizes.setdefault(getattr(shape, name), []).append(point)
+    yield from (sorted(sweep.items()) for sweep in groups.values() if len(sweep) > 1)
 
 
-def _is_contradicted(short: float, long: float, work: float) -> bool:
-    """True if a run cannot take `short` seconds where one of `work` times its work takes `long`."""
-    if work < MORE_WORK or min(short, long) < LAUNCH_SECONDS:
-        return False
-    is_slower = work >= TWICE and short > long >= LONG_SECONDS
-    return is_slower or short > INVERSION * long + LAUNCH_SCATTER
-
-
-def _contradictions(
-    sweep: Sequence[tuple[float, Sequence[Point]]], doubted: Container[str]
-) -> Iterator[Line]:
+def _contradictions(sweep: Sequence[Sequence[Point]], least: float) -> Iterator[Line]:
     """Lines for the points that are slower than one of the same sweep with more work."""
-    # A point that is itself in doubt proves nothing about the others.
-    sound = [[p for p in points if p.result.name not in doubted] for _, points in sweep]
-    known = [(points, _work(points[0].family)) for points in sound if points]
-    for (less, own), (more, others) in combinations(known, 2):
-        work = min(b / a for a, b in zip(own, others, strict=True))
-        for name in PASSES:
-            fastest = min(more, key=lambda point: point.result.numbers.seconds[name])
-            long = fastest.result.numbers.seconds[name]
-            for point in less:
-                short = point.result.numbers.seconds[name]
-                if _is_contradicted(short, long, work):
-                    params = {"pass": name, "other": fastest.result.name}
+    for less, more in combinations(sweep, 2):
+        works = zip(_work(less[0][1]), _work(more[0][1]), strict=True)
+        work = min(b / a for a, b in works)
+        for name in PASSES if work >= MORE_WORK else ():
+            fastest = min((result for result, _ in more), key=lambda r: r.seconds[name])
+            long = fastest.seconds[name]
+            for result, short in ((result, result.seconds[name]) for result, _ in less):
+                is_slower = work >= TWICE and short > long >= LONG_SECONDS
+                is_much_slower = short > INVERSION * long + LAUNCH_SCATTER
+                if min(short, long) >= least and (is_slower or is_much_slower):
+                    params = {"pass": name, "other": fastest.name}
                     texts = f"< {long * 1e3:.4g} ms", f"{short * 1e3:.4g} ms"
-                    yield Line("warn", "plausibility.order", point.result.name, params, *texts)
+                    yield Line("warn", "plausibility.order", result.name, params, *texts)
 
 
-def check_plausibility(
-    results: Sequence[Result], candidates: Mapping[str, Sequence[Candidate]]
-) -> list[Line]:
+def check_plausibility(files: Sequence[File], step: float) -> list[Line]:
     """Contradictions among a submission's own files; a single line where there are none.
 
     A file that can be one of several runs is compared as each of them: they have the same work. A
     file is named once, with the first contradiction found. Where no file's run is known there is no
-    line, and the check was not made.
+    line, and the check was not made. `step` is the clock's.
     """
-    points = [
-        Point(result, family)
-        for result in results
-        for family in possible_families(result, candidates.get(result.name, ()))
-        if family.implementation in (NAIVE, FLASH2)
-    ]
+    points = [(f.result, o) for f in files for o in f.options if o[0] in (NAIVE, FLASH2)]
     found: dict[str, Line] = {}
-    low, high = PASS_RATIO
-    for point in points:
-        name = point.result.name
-        forward, backward = (point.result.numbers.seconds[passed] for passed in PASSES)
-        if max(forward, backward) >= LAUNCH_SECONDS and not low <= backward / forward <= high:
-            texts = f"{low:g} – {high:g}", f"{backward / forward:.3g}"
-            found.setdefault(name, Line("warn", "plausibility.ratio", name, {}, *texts))
-    doubted = frozenset(found)
-    for sweep in sweeps_of(points):
-        for line in _contradictions(sweep, doubted):
+    (low, high), least = PASS_RATIO, max(LAUNCHES, STEPS * step)
+    for result, _ in points:
+        times = [result.seconds[name] for name in PASSES]
+        is_long = max(times) >= least and min(times) >= STEPS * step
+        if is_long and not low <= times[1] / times[0] <= high:
+            texts = f"{low:g} – {high:g}", f"{times[1] / times[0]:.3g}"
+            found[result.name] = Line("warn", "plausibility.ratio", result.name, {}, *texts)
+    # A point that is itself in doubt proves nothing about the others.
+    for sweep in [*sweeps_of(point for point in points if point[0].name not in found)]:
+        for line in _contradictions([those for _, those in sweep], least):
             found.setdefault(line.file, line)
-    if found:
-        return [found[name] for name in sorted(found)]
-    count = {"count": str(len({point.result.name for point in points}))}
-    return [Line("pass", "plausibility.pass", params=count)] if points else []
+    count = {"count": str(len({result.name for result, _ in points}))}
+    passed = [Line("pass", "plausibility.pass", params=count)] if points else []
+    return [found[name] for name in sorted(found)] or passed
 
 
-def class_outliers(points: Mapping[str, Sequence[Point]]) -> Iterator[Line]:
+def class_outliers(classmates: Mapping[str, tuple[Sequence[Point], float]]) -> Iterator[Line]:
     """Warnings about points, and whole submissions, that are far from those of the same device.
 
-    `points` are those of each submission. Each point is compared relative to its submission's
-    level, the median of its ratios to the class. Where no device is named, only levels are.
+    `classmates` are the points of each submission and its clock's step. Each point is compared
+    relative to its submission's level, the median of its ratios to the class. Where no device is
+    named, only levels are.
     """
-    runs: dict[tuple[str | None, Candidate, str], dict[str, Point]] = defaultdict(dict)
-    for submission, own in points.items():
-        for point in own:
-            device = kind_of_device(point.result.declaration.device_name)
+    runs: dict[tuple[str | None, Option, str], dict[str, Result]] = defaultdict(dict)
+    for submission, (own, step) in classmates.items():
+        for result, option in own:
+            device = kind_of_device(result.said.get("device"))
             for name in PASSES:
-                runs[device, point.family, name].setdefault(submission, point)
-    compared = []
-    ratios: dict[str, list[float]] = defaultdict(list)
+                if result.seconds[name] >= STEPS * step:
+                    runs[device, family(option), name].setdefault(submission, result)
+    compared, ratios = [], defaultdict[str, list[float]](list)
     for (device, _, name), of_class in runs.items():
-        seconds = {s: point.result.numbers.seconds[name] for s, point in of_class.items()}
+        seconds = {submission: result.seconds[name] for submission, result in of_class.items()}
         median = statistics.median(seconds.values())
-        if len(seconds) >= CLASS_SIZE and median >= LAUNCH_SECONDS:
-            long = {s: value for s, value in seconds.items() if value >= LAUNCH_SECONDS}
-            compared.append((device, name, of_class, long, median))
-            for submission, value in long.items():
-                ratios[submission].append(value / median)
+        if len(seconds) >= CLASS_SIZE and median >= LAUNCHES:
+            seconds = {submission: s for submission, s in seconds.items() if s >= LAUNCHES}
+            compared.append((device, name, of_class, seconds, median))
+            for submission, own_seconds in seconds.items():
+                ratios[submission].append(own_seconds / median)
     levels = {submission: statistics.median(own) for submission, own in ratios.items()}
     for submission, level in levels.items():
         if not 1 / CLASS_LEVEL <= level <= CLASS_LEVEL:
-            texts = f"{1 / CLASS_LEVEL:g} – {CLASS_LEVEL:g}", f"{level:.3g}"
-            params = {"factor": f"{level:.3g}"}
-            yield Line("warn", "plausibility.level", "", params, *texts, submission)
-    for device, name, of_class, long, median in compared:
-        relative = {submission: value / levels[submission] for submission, value in long.items()}
+            expected, found = f"{1 / CLASS_LEVEL:g} – {CLASS_LEVEL:g}", f"{level:.3g}"
+            params = {"factor": found}
+            yield Line("warn", "plausibility.level", "", params, expected, found, submission)
+    for device, name, of_class, seconds, median in compared:
+        relative = {submission: s / levels[submission] for submission, s in seconds.items()}
         first, second = sorted(relative.values())[:2]
         for submission, value in relative.items() if device is not None else ():
             others = second if value == first else first
@@ -176,7 +155,47 @@ def class_outliers(points: Mapping[str, Sequence[Point]]) -> Iterator[Line]:
                 code, factor, usual = "plausibility.fast", CLASS_FASTER, others
             elif 1 / CLASS_FACTOR <= value / median <= CLASS_FACTOR:
                 continue
+            expected = f"{usual * levels[submission] * 1e3:.4g} ms"
+            found, file = f"{seconds[submission] * 1e3:.4g} ms", of_class[submission].name
             params = {"pass": name, "factor": f"{factor:g}"}
-            texts = f"{usual * levels[submission] * 1e3:.4g} ms", f"{long[submission] * 1e3:.4g} ms"
-            file = of_class[submission].result.name
-            yield Line("warn", code, file, params, *texts, submission)
+            yield Line("warn", code, file, params, expected, found, submission)
+
+
+def _fault(samples: Sequence[float]) -> tuple[Verdict, str] | None:
+    """Verdict and code where the samples of one pass are none of a measurement."""
+    low, (lower, _, upper) = min(samples), statistics.quantiles(samples, n=4)
+    if low == max(samples):  # a clock repeats short times
+        return ("fail", "plausibility.identical") if low >= LAUNCHES else None
+    return ("warn", "plausibility.spread") if upper > SPREAD * max(lower, low) else None
+
+
+def _has_odd_date(started: object) -> bool:
+    try:
+        found = datetime.fromisoformat(str(started))
+        found = found if found.tzinfo else found.replace(tzinfo=UTC)
+        return not EARLIEST <= found <= datetime.now(UTC) + timedelta(days=1)
+    except (ValueError, OverflowError):
+        return True
+
+
+def check_samples(results: Iterable[Result]) -> Iterator[Line]:
+    """Lines for the records whose samples or date no measurement gives; none for the others."""
+    noises: dict[tuple[float, ...], dict[str, None]] = defaultdict(dict)
+    for result in (result for result in results if result.run):
+        record = result.document["record"]
+        if _has_odd_date(started := record.get("started")):
+            yield Line("warn", "plausibility.date", result.name, {"started": str(started)[:80]})
+        enough = {name: own for name, own in samples_of(result).items() if len(own) >= ENOUGH}
+        is_imported = (record.get("environment") or {}).get("imported")
+        if not enough and result.protocol != "lab5" and not is_imported:
+            yield Line("not_checked", "plausibility.no_samples", result.name)
+        faults = [(*fault, name) for name, own in enough.items() if (fault := _fault(own))]
+        for verdict, code, name in faults[:1]:
+            yield Line(verdict, code, result.name, {"pass": name})
+        for own in enough.values() if not faults else ():
+            if len({*own}) >= ENOUGH and (median := statistics.median(own)) > 0:
+                noises[tuple(float(f"{x / median:.6g}") for x in sorted(own))][result.name] = None
+    for files in map(list, noises.values()):
+        for file in files if len(files) > 1 else ():
+            params = {"other": files[file == files[0]]}
+            yield Line("fail", "plausibility.one_noise", file, params)

@@ -11,30 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.files import open_atomically, read_json
+from flashlab_grading import causes
 from flashlab_grading.apart import check_apart
-from flashlab_grading.causes import (
-    cause_sentence,
-    causes_of,
-    notes_of,
-    pairs_of,
-    sentence,
-    urgency,
-    word,
-)
-from flashlab_grading.files import find_submissions
 from flashlab_grading.grade import Grades, Summary, grade_checked
-from flashlab_grading.model import BADGES, CHECKS, Line
+from flashlab_grading.model import BADGES, CHECKS, Line, Verdict, confidence_of
 from flashlab_grading.recorded import recorded_results
 from flashlab_grading.reproduction import measured_of
 from flashlab_grading.shown import MARKS, cell, for_page
+from flashlab_grading.submissions import find_submissions
 
 COLUMNS = ("submission", "file", "check", "verdict", "expected", "found")
-SUMMARY_COLUMNS = (
-    *("submission", "device", "files", *CHECKS),
-    *("failed", "warned", "not_checked", "badges"),
-)
-
-SHOWN, SHOWN_PAIRS, SHOWN_FILES = 12, 40, 8
+COUNTS: dict[str, Verdict] = {
+    "failed": "fail",
+    "warned": "warn",
+    "not_checked": "not_checked",
+}
+MOST = {"causes": 12, "pairs": 40, "files": 8}
 """Most causes of a submission, pairs of copies, and loose files that are shown; the CSV has all."""
 
 
@@ -49,8 +41,8 @@ def write_grades(path: Path, grades: Grades, languages: Sequence[str]) -> None:
     """Write a row for each line, with a column for its message in each language."""
     rows = (
         (
-            *(line.submission, line.file, line.check, line.verdict, line.expected, line.found),
-            *(sentence(line, language, str) for language in languages),
+            *(getattr(line, name) for name in COLUMNS),
+            *(causes.sentence(line, language, str) for language in languages),
         )
         for line in grades.lines
     )
@@ -59,8 +51,7 @@ def write_grades(path: Path, grades: Grades, languages: Sequence[str]) -> None:
 
 def _verdict(summary: Summary, check: str) -> str:
     """A check's verdict, with how much of it was made if it was made in part."""
-    done, total = summary.checked[check]
-    part = f" ({done}/{total})" if summary.is_part(check) else ""
+    part = " ({}/{})".format(*summary.checked[check]) if summary.is_part(check) else ""
     return summary.verdicts[check] + part
 
 
@@ -68,14 +59,14 @@ def write_summary(path: Path, grades: Grades) -> None:
     """Write a row for each submission."""
     rows = (
         (
-            *(summary.submission, summary.device, str(summary.files)),
-            *(_verdict(summary, check) for check in CHECKS),
-            *(str(summary.counts.get(v, 0)) for v in ("fail", "warn", "not_checked")),
-            " ".join(summary.badges),
+            *(s.submission, s.device, str(s.files)),
+            *(_verdict(s, check) for check in CHECKS),
+            *(str(s.counts[verdict]) for verdict in COUNTS.values()),
+            " ".join(s.badges),
         )
-        for summary in grades.summaries
+        for s in grades.summaries
     )
-    _write(path, SUMMARY_COLUMNS, rows)
+    _write(path, ("submission", "device", "files", *CHECKS, *COUNTS, "badges"), rows)
 
 
 def _unchecked(summary: Summary) -> int:
@@ -95,23 +86,28 @@ def to_html(grades: Grades, order: Mapping[str, Any]) -> str:
     lines: dict[str, list[Line]] = defaultdict(list)
     for line in grades.lines:
         lines[line.submission].append(line)
-    causes = {s.submission: causes_of(lines[s.submission], s.files) for s in grades.summaries}
-    notes = {s.submission: notes_of(lines[s.submission], 0) for s in grades.summaries}
-    ordered = sorted(
-        grades.summaries, key=lambda s: (urgency(causes[s.submission]), -_unchecked(s))
-    )
-    template = templates(TEMPLATES).get_template("grades.html.j2")
-    return template.render(
-        **{"summaries": ordered, "causes": causes, "notes": notes, "order": order},
-        told=[s for s in ordered if causes[s.submission] or notes[s.submission]],
-        clean=[for_page(s.submission) for s in ordered if not causes[s.submission]],
-        earned={badge: sum(badge in s.badges for s in ordered) for badge in BADGES},
-        pairs=pairs_of(grades.lines),
-        loose=[for_page(line.file) for line in grades.lines if line.code == "form.loose"],
-        most={"causes": SHOWN, "pairs": SHOWN_PAIRS, "files": SHOWN_FILES},
-        **{"checks": CHECKS, "badges": BADGES, "marks": MARKS, "tags": LANGUAGE_TAGS},
-        **{"word": word, "show": for_page},
-        **{"cause_sentence": cause_sentence, "sentence": sentence},
+    named = {s.submission: s for s in grades.summaries}
+    told = {name: causes.causes_of(lines[name], s.files) for name, s in named.items()}
+    notes = {name: causes.notes_of(lines[name], s.files) for name, s in named.items()}
+
+    def place(summary: Summary) -> tuple[int, ...]:
+        return *causes.urgency(told[summary.submission]), -_unchecked(summary)
+
+    ordered = sorted(grades.summaries, key=place)
+    return (
+        templates(TEMPLATES)
+        .get_template("grades.html.j2")
+        .render(
+            **{"summaries": ordered, "causes": told, "notes": notes, "order": order},
+            told=[s for s in ordered if told[s.submission] or notes[s.submission]],
+            clean=[for_page(s.submission) for s in ordered if not told[s.submission]],
+            earned={badge: sum(badge in s.badges for s in ordered) for badge in BADGES},
+            pairs=causes.pairs_of(grades.lines),
+            loose=[for_page(line.file) for line in grades.lines if line.code == "form.loose"],
+            **{"checks": CHECKS, "badges": BADGES, "marks": MARKS, "tags": LANGUAGE_TAGS},
+            **{"word": causes.word, "show": for_page, "confidence": confidence_of, "most": MOST},
+            **{"cause_sentence": causes.cause_sentence, "sentence": causes.sentence},
+        )
     )
 
 
@@ -129,7 +125,7 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path
     """Grade what the order names, and write the two CSV files and the PDF."""
     order = read_json(order_file)
     names, others = find_submissions(order["submissions"])
-    checked = check_apart(order["submissions"], names, order["device"], order.get("nonce"))
+    checked = check_apart(order["submissions"], names, order["device"])
     grades = grade_checked(checked, measured_of(order), order["here"], recorded_results())
     loose = [Line("warn", "form.loose", name) for name in others]
     grades = replace(grades, lines=(*loose, *grades.lines))

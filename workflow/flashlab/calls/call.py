@@ -27,9 +27,10 @@ from flashlab.calls.prepare import Prepared, prepare, prepare_description
 from flashlab.calls.remaking import ASKED_FOR
 from flashlab.config import ConfigError, Layer
 from flashlab.files import json_text, open_atomically, write_json
+from flashlab.lab5.importing import OpenRunsError
+from flashlab.lab5.results import FolderError
 from flashlab.machine import MachineError
 from flashlab.plan.datasets import DatasetError
-from flashlab.plan.importing import OpenRunsError
 from flashlab.plan.planning import PlanError
 from flashlab.plan.published import ClaimsError
 from flashlab.stage import SERVER_ADDRESS, call_address
@@ -38,6 +39,7 @@ PREPARATION_ERRORS = (
     ClaimsError,
     ConfigError,
     DatasetError,
+    FolderError,
     ImplementationError,
     MachineError,
     PlanError,

@@ -18,7 +18,7 @@ from flashlab.calls.replicates import plan_processes
 from flashlab.config import ConfigError, Layer, named_benchmark, resolve_config
 from flashlab.plan import identity, planning
 from flashlab.plan.blocks import orders_of
-from flashlab.plan.datasets import Dataset, run_of
+from flashlab.plan.datasets import Dataset
 from flashlab.plan.documents import plan_documents
 from flashlab.plan.machines import machine_file
 from flashlab.plan.plan_files import results_of
@@ -130,7 +130,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         orders=orders,
         imports=source.imports,
         remarks=_remark_files(config),
-        notices=(*source.notices, *_left_out(source, experiments)),
+        notices=source.notices,
         upgrades=upgrades,
         documents={**documents, **added, **counting.kept},
     )
@@ -158,13 +158,6 @@ def _of_claims(
         entries = {entry.path: entry for _, runs in of_claims for entry in runs.values()}
         planning.check_recorded([*planned.values(), *entries.values()], source.dataset)
     return of_claims
-
-
-def _left_out(source: Source, experiments: Sequence[planning.PlannedExperiment]) -> list[str]:
-    """The notice that names the imported files that no experiment shows; empty if all are shown."""
-    shown = {run for experiment in experiments for run in experiment.runs(*source.kind)}
-    left = [o["file"] for o in source.imports.values() if run_of(o) not in shown]
-    return [f"{', '.join(left)}: in no experiment of the report"] if left else []
 
 
 def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:

@@ -254,7 +254,6 @@ class Configuration(Keys):
         False,
     )
     alone: bool = _unreported("whether nothing else is measured on the host meanwhile", False)
-    nonce: Title = _key("a word that proves when records were measured", None)
     import_: Text = _key("a folder of the course's JSON files to report", None, alias="import")
     device_name: Text = _unreported("the GPU that imported files are of, where they name none")
     compare: Annotated[list[Text], Field(min_length=2, max_length=2)] = _unreported(

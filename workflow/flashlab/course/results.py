@@ -18,7 +18,6 @@ from flashlab.benchmarks.attention.costs import BACKWARD_FLOPS_RATIO
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.course.words import COLUMNS, MAX_SIZE, PASSES, column_of
-from flashlab.proof import GPU_UUID, NONCE, SEAL, seal_of
 from flashlab.records import COUNTERS, STATUSES
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, parse_json
@@ -155,8 +154,7 @@ class Claim:
     """The claims of a ``record`` block: the run, the device's name, the kernel's provider.
 
     `protocol` is the name of the protocol, `started` the time of measuring as written, `imported`
-    whether the record was converted from a result of the course's script. `nonce` is the grader's
-    word, and `sealed` whether its seal is right (`flashlab.proof`).
+    whether the record was converted from a result of the course's script.
     """
 
     run: Run
@@ -165,9 +163,6 @@ class Claim:
     protocol: str = ""
     started: str = ""
     imported: bool = False
-    nonce: str | None = None
-    gpu_uuid: str | None = None
-    sealed: bool = False
 
 
 @dataclass(frozen=True)
@@ -326,11 +321,6 @@ def _read_claim(record: Mapping[str, Any]) -> Claim:
     except (KeyError, TypeError, ValueError) as error:
         raise UnsoundFileError("form.record", key="record.run") from error
     stated, protocol = _part(record, "environment"), _part(record, "protocol")
-    nonce = _text(protocol, NONCE, 200)
-    try:
-        sealed = nonce is not None and stated.get(SEAL) == seal_of(record)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        sealed = False
     return Claim(
         run,
         _text(stated, "device_name"),
@@ -338,9 +328,6 @@ def _read_claim(record: Mapping[str, Any]) -> Claim:
         str(protocol.get("name", "")),
         str(record.get("started", ""))[:40],
         stated.get("imported") is True,
-        nonce,
-        _text(stated, GPU_UUID, 200),
-        sealed,
     )
 
 

@@ -11,17 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
-from itertools import combinations
+from itertools import permutations
+from math import isclose
 from typing import Any
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.lab5.words import FLASH2, NAIVE, SIZES
 from flashlab.devices import find_device
-
 from flashlab.lab5.possible import Option, has_flops, known_workspaces, possible_runs, workspaces_of
-from flashlab.lab5.results import FolderError, Result, is_on_gpu
-from flashlab.lab5.said import ATTRIBUTES, Said, described
+from flashlab.lab5.results import EXACT, SHOWN, FolderError, Result, is_on_gpu
+from flashlab.lab5.said import ATTRIBUTES, HEAD_DIM, Said, described, numbers_in_name
+from flashlab.lab5.words import FLASH2, MAX_SIZE, NAIVE, SIZES
 
 SCRIPT_DEFAULTS = {"batch_size": 32, "num_heads": 32, "emb_dim": 2048}
 """The sizes that the course's script measures where a flag is not given."""
@@ -32,7 +32,9 @@ class File:
     """A result on its way to a run: the `options` that are left, and remarks for its reader.
 
     `possible` are the runs that its numbers allow with its device's cuBLAS `workspaces`.
-    `unassumed` are the options that were left before the script's defaults were assumed of any.
+    `allowed` are the options before the folder was looked at, `unassumed` those that were left
+    before the script's defaults were assumed of any.
+    One that `is_open` is asked for, whatever the folder would make of it.
     """
 
     result: Result
@@ -40,6 +42,8 @@ class File:
     workspaces: frozenset[int] = frozenset()
     options: list[Option] = field(default_factory=list)
     unassumed: list[Option] | None = None
+    allowed: list[Option] = field(default_factory=list)
+    is_open: bool = False
     remarks: list[tuple[str, dict[str, str]]] = field(default_factory=list)
 
 
@@ -54,12 +58,12 @@ def describe(option: Option) -> str:
 
 
 def _values(option: Option) -> dict[str, Any]:
-    return {"implementation": option[0], **option[1].parameters}
+    return {"implementation": option[0], HEAD_DIM: option[1].head_dim, **option[1].parameters}
 
 
 def matching(options: Iterable[Option], said: Said) -> list[Option]:
     """The options of which a statement is true."""
-    wanted = {name: said[name] for name in ATTRIBUTES if name in said}
+    wanted = {name: said[name] for name in (*ATTRIBUTES, HEAD_DIM) if name in said}
     return [option for option in options if wanted.items() <= _values(option).items()]
 
 
@@ -94,46 +98,128 @@ def contradiction(file: File, option: Option) -> tuple[str, str] | None:
     makers = {maker for maker, _ in file.possible}
     is_elsewhere = who == NAIVE and option in possible_runs(result)
     code = "workspace" if is_elsewhere else "shape" if who in makers else "implementation"
-    made = " or ".join(sorted({*map(describe, file.possible)})) or "no run that is known"
-    text = f"its FLOPs and memory are those of {made}"
+    text = f"its FLOPs and memory are those of {_made_by(file)}"
     return f"identity.{code if makers or is_elsewhere else 'memory'}", text
 
 
+def _with_sizes(file: File, said: Said) -> list[Option]:
+    """The runs of these sizes, as far as said of this implementation and mask, that a file can be.
+
+    Where memory tells nothing, of an implementation that is said, by FLOPs alone.
+    """
+    if said["emb_dim"] % said["num_heads"]:
+        return []
+    names = [said["implementation"]] if "implementation" in said else [NAIVE, FLASH2]
+    masks = [said["causal"]] if "causal" in said else [False, True]
+    options = [(name, Shape.of({**said, "causal": mask})) for name in names for mask in masks]
+    fitting = [o for o in matching(options, said) if contradiction(file, o) is None]
+    # Of a run whose memory is modelled, though not exactly, another that takes these bytes tells.
+    is_known = file.possible and all(o[0] in (NAIVE, FLASH2) for o in fitting)
+    modelled = [o for o in fitting if is_known and costs.has_memory_model(o[1])]
+    return [o for o in fitting if o not in modelled or o in file.possible]
+
+
+def _options(file: File, said: Said) -> list[Option]:
+    """The runs of which a statement is true, and that a file can be."""
+    return _with_sizes(file, said) if said.keys() >= {*SIZES} else matching(file.possible, said)
+
+
+def _by_position(file: File, said: Said) -> list[Option] | None:
+    """The runs whose B, N, H and E four bare numbers of the name are; None if it has no four.
+
+    In the order of the script's flags, else in another one if only one run comes of it, and its
+    memory is exact.
+    """
+    numbers = numbers_in_name(file.result.name)
+    fours = [numbers[i : i + 4] for i in range(len(numbers) - 3)]
+    fours = [four for four in fours if 0 not in four and max(four) <= MAX_SIZE]
+
+    def fitting(orders: Iterable[Sequence[int]]) -> list[Option]:
+        named = (dict(zip(SIZES, order, strict=True)) for order in orders)
+        fits = (o for sizes in named for o in _with_sizes(file, {**said, **sizes}))
+        return matching(dict.fromkeys(fits), said)
+
+    if found := fitting(fours):
+        return found
+    found = fitting(order for four in fours for order in permutations(four))
+    if len(found) == 1 and found[0] in file.possible:
+        return found
+    is_run = len(numbers) == 4 and fours and numbers[3] % numbers[2] == 0
+    return [] if is_run and not said.keys() & {*SIZES} else None
+
+
 def _choose_options(file: File) -> None:
-    """Leave a file the runs that its numbers and statements allow, without the fewest of its hints.
+    """Leave a file the runs that its numbers and statements allow.
+
+    A name's implementation or mask that the numbers rule out is left out of account, and said. Of
+    sizes in a name that they rule out no run is concluded: the file `is_open`.
 
     FolderError where what is said, not only hinted, contradicts the numbers.
     """
     result = file.result
-    problem = None
-    option, hinted = stated(result.said), stated({**result.hinted, **result.said})
+    option = stated(result.said)
     if option:
-        problem = (contradiction(file, option) or ("", None))[1]
+        if problem := contradiction(file, option):
+            raise _contradicted(file, problem[1])
         file.options = [option]
-    elif hinted and has_flops(result, hinted[1]) and not _memories(file, hinted):
-        file.options = [hinted]
-    hints = [name for name in ATTRIBUTES if name in result.hinted]
-    drops = (d for n in range(len(hints) + 1) for d in combinations(reversed(hints), n))
-    for dropped in drops if not file.options else ():
-        said = {**{n: v for n, v in result.hinted.items() if n not in dropped}, **result.said}
-        file.options = matching(file.possible, said)
+        return
+    said = {**result.hinted, **result.said}
+    if not said.keys() >= {*SIZES} and (options := _by_position(file, said)) is not None:
+        file.options, file.is_open = options, not options
+        return
+    words = [name for name in ("causal", "implementation") if name in result.hinted]
+    for dropped in [(), *((word,) for word in words), tuple(words)]:
+        file.options = _options(file, {n: v for n, v in said.items() if n not in dropped})
+        if file.options and dropped:
+            named = described({name: result.hinted[name] for name in dropped})
+            file.remarks.append(("form.name_refuted", {"named": named}))
         if file.options:
-            if dropped:
-                named = described({name: result.hinted[name] for name in dropped})
-                file.remarks.append(("form.name_refuted", {"named": named}))
-            break
-    if (
-        not file.options
-        and result.said.keys() & {*ATTRIBUTES}
-        and file.possible
-        and is_on_gpu(result)
-    ):
-        problem = f"its FLOPs and memory are those of {describe(file.possible[0])}"
-    if problem:
-        raise FolderError(
-            f"{result.name}: {result.source} says {described(result.said)}, but {problem}; correct "
-            "the row, or leave the file out"
+            return
+    if not file.possible or not is_on_gpu(result):
+        return
+    if result.said.keys() & {*ATTRIBUTES, HEAD_DIM} and not matching(file.possible, result.said):
+        raise _contradicted(file, f"its FLOPs and memory are those of {_made_by(file)}")
+    file.is_open = True
+
+
+def _made_by(file: File) -> str:
+    made = sorted({*map(describe, file.possible)})
+    more = f" or {len(made) - SHOWN} more" if len(made) > SHOWN else ""
+    return " or ".join(made[:SHOWN]) + more or "no run that is known"
+
+
+def _contradicted(file: File, problem: str) -> FolderError:
+    result, option = file.result, stated(file.result.said)
+    flops = result.forward_flops / 1e3
+    if option and isclose(flops, costs.forward_flops(option[1]), rel_tol=max(result.error, EXACT)):
+        return FolderError(
+            f"{result.name}: its times are 1,000 times what its rates leave for this run, as "
+            "milliseconds are; name the key time(ms) in place of time(s)"
         )
+    return FolderError(
+        f"{result.name}: {result.source} says {described(result.said)}, but {problem}; correct the "
+        "row, or leave the file out"
+    )
+
+
+ALIKE, ALIKE_SHARE = 3, 0.8
+"""Fewest naive files with the same unknown workspace for it to be a setting of CUBLAS, and their
+least share among all that a name or a statement says are naive."""
+
+
+def _workspace_setting(files: Sequence[File]) -> int | None:
+    """The bytes of cuBLAS workspaces that no known device has, if most naive files show them."""
+    sizes = Counter[int]()
+    for file in files:
+        said = {**file.result.hinted, **file.result.said}
+        option = stated({**said, "implementation": NAIVE})
+        is_naive = option and said.get("implementation") == NAIVE and is_on_gpu(file.result)
+        is_exact = option and is_naive and costs.naive_memory_is_exact(option[1])
+        if option and is_exact and has_flops(file.result, option[1]):
+            sizes[workspaces_of(option[1], round(file.result.peak_mib * costs.MIB))] += 1
+    (size, count), *_ = sizes.most_common(1) or [(0, 0)]
+    is_setting = count >= max(ALIKE, ALIKE_SHARE * sum(sizes.values())) and size >= 0
+    return size if is_setting and size not in known_workspaces() else None
 
 
 def _agree_on_workspaces(files: Sequence[File]) -> None:
@@ -148,6 +234,8 @@ def _agree_on_workspaces(files: Sequence[File]) -> None:
     device = find_device(files[0].result.said.get("device")) if files else None
     named = device.cublas_workspaces if device else None
     agreed = {named} if named else {size for size, count in often.items() if count == most}
+    if setting := _workspace_setting(files):
+        agreed = {setting}
     for file in files:
         file.workspaces = frozenset(agreed or known_workspaces())
         memory = int(file.result.peak_mib * costs.MIB)
@@ -168,17 +256,27 @@ def _base_of(shape: Shape) -> Base:
     return tuple(getattr(shape, name) for name in SIZES)
 
 
+def _lines(base: Base) -> list[Base]:
+    """The four sweeps that a point is on: each size left out, after its place."""
+    return [(i, *base[:i], *base[i + 1 :]) for i in range(len(base))]
+
+
 def _near(bases: Iterable[Base], file: File) -> list[Option]:
     """The options of a file that differ in at most one size from one of these bases."""
-    sizes = [(option, _base_of(option[1])) for option in file.options]
-    return [o for o, own in sizes if any(sum(map(int.__ne__, b, own)) <= 1 for b in bases)]
+    lines = {line for base in bases for line in _lines(base)}
+    return [o for o in file.options if not lines.isdisjoint(_lines(_base_of(o[1])))]
 
 
 def _best_bases(files: Sequence[File]) -> list[Base]:
     """The base points that most files are near; several where they are level."""
+    on_line: dict[Base, set[int]] = {}
     every = {_base_of(shape) for file in files for _, shape in file.options}
-    near = {base: sum(bool(_near([base], file)) for file in files) for base in every}
-    return sorted(base for base, count in near.items() if count == max(near.values()))
+    for i, file in enumerate(files):
+        for line in {line for _, shape in file.options for line in _lines(_base_of(shape))}:
+            on_line.setdefault(line, set()).add(i)
+    near = {base: len(set[int]().union(*map(on_line.__getitem__, _lines(base)))) for base in every}
+    most = max(near.values(), default=0)
+    return sorted(base for base, count in near.items() if count == most)
 
 
 def _family(option: Option) -> Hashable:
@@ -201,6 +299,24 @@ def _agree_in_pairs(files: Sequence[File], what: Callable[[Option], Hashable]) -
             if len(paired) == 1 < len(options):
                 file.options = [o for o in file.options if (o[0], what((NAIVE, o[1]))) in paired]
                 changed = True
+
+
+def _doubt_strangers(files: Sequence[File]) -> None:
+    """Open the files that by a part of their names stand alone, and without it among the others.
+
+    Such as two whose names were exchanged: ``bs4`` can be of B 4 at twice the length with a mask.
+    """
+    bases = _best_bases(known) if (known := [file for file in files if file.options]) else []
+    for file in known if len(bases) == 1 else ():
+        result, (base,) = file.result, bases
+        hints = result.hinted.keys() & {*SIZES}
+        if len(file.options) != 1 or not hints or len(hints) == len(SIZES):
+            continue
+        ((_, own),) = file.options
+        is_wider = own.head_dim == base[3] // base[2] and _base_of(own)[:2] == base[:2]
+        others = File(result, [], options=matching(file.possible, result.said))
+        if not _near(bases, file) and not is_wider and _near(bases, others):
+            file.options, file.is_open = [], True
 
 
 def settle(files: Sequence[File]) -> None:
@@ -228,13 +344,14 @@ def settle(files: Sequence[File]) -> None:
             file.unassumed = every or None if len(chosen) < len(level) else file.unassumed
         left = others if len(others) < len(left) else []
     _agree_in_pairs(settled, lambda option: option[1])
+    _doubt_strangers(files)
     for file in files:
         alike = Counter(map(_family, file.unassumed or ()))
         if len(file.options) == 1 and alike[_family(file.options[0])] > 1:
             file.remarks.append(("form.assumed", {}))
     bases = _best_bases(known) if (known := [file for file in files if file.options]) else []
     for file in files:
-        if not file.options:
+        if not file.options and not file.is_open:
             file.options = [o for base in bases for o in _by_flops(file.result, base)]
 
 
@@ -264,6 +381,7 @@ def assign(results: Iterable[Result]) -> list[File]:
     files = read_numbers(results)
     for file in files:
         _choose_options(file)
+        file.allowed = file.options
     settle(files)
     return files
 

@@ -6,7 +6,7 @@ import csv
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import isclose
@@ -16,35 +16,23 @@ from typing import Any
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.lab5.words import COURSE_DTYPE, FLASH2, NAIVE, SIZES
 from flashlab.devices import known_devices
 from flashlab.files import canonical
-from flashlab.plan.datasets import DatasetError, run_of
-from flashlab.records import Measurement, Record, RecordError, parse_record, write_record
+from flashlab.lab5.assigning import File, assign, missing_ends, stated
+from flashlab.lab5.documents import RUNS_CSV, documents_in
+from flashlab.lab5.possible import Option, workspaces_of
+from flashlab.lab5.results import SHOWN, FolderError, Result, is_on_gpu, read_folder, result_of
+from flashlab.lab5.said import ATTRIBUTES, RUNS_CSV_COLUMNS, described
+from flashlab.lab5.words import COURSE_DTYPE, FLASH2, MEMORY, NAIVE, OUT_OF_MEMORY, PASSES, SIZES
+from flashlab.records import COUNTERS, Measurement, Record, RecordError, parse_record, write_record
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_within
-
-from flashlab.lab5.assigning import File, assign, missing_ends
-from flashlab.lab5.possible import Option, workspaces_of
-from flashlab.lab5.results import (
-    Folder,
-    FolderError,
-    Result,
-    documents_in,
-    is_on_gpu,
-    read_folder,
-    result_of,
-)
-from flashlab.lab5.said import ATTRIBUTES, OUT_OF_MEMORY, RUNS_CSV
 
 COURSE_PROTOCOL = {"name": "lab5", "repeats": 30}
 """The protocol of the course's script."""
 
-SHOWN = 5
-"""Most files that a message names."""
 
-
-class OpenRunsError(DatasetError):
+class OpenRunsError(FolderError):
     """Files that can be several runs: `table` is the ``runs.csv`` at `path` to fill in."""
 
     def __init__(self, message: str, path: Path, table: str | None) -> None:
@@ -53,6 +41,7 @@ class OpenRunsError(DatasetError):
 
 
 def _names(names: Sequence[str]) -> str:
+    """Five names, and how many more there are."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
 
@@ -64,10 +53,12 @@ def _ask(folder: Path, files: Sequence[File], has_table: bool) -> None:
         return
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["file", "impl", *SIZES, "causal", "device"])
+    rows.writerow(RUNS_CSV_COLUMNS)
     for file in files:
-        open_to = [{"implementation": w, **s.parameters} for w, s in file.unassumed or file.options]
+        # Nothing that the folder made of a file is stated, since it would be concluded from.
+        open_to = [{"implementation": w, **s.parameters} for w, s in file.allowed or file.options]
         said = {**file.result.hinted, **file.result.said}
+        said = {} if file.is_open else said  # the numbers are against it
         values = [{o[name] for o in open_to} or {said.get(name, "?")} for name in ATTRIBUTES]
         cells = [str(v.pop()) if len(v) == 1 else "?" for v in values]
         rows.writerow([file.result.name, *cells[:-1], cells[-1].lower(), said.get("device", "")])
@@ -106,7 +97,12 @@ def _run_of(result: Result, option: Option) -> Run:
 
 
 def _entry(
-    folder: Path, result: Result, run: Run, device: str | None, remarks: Any, nth: Counter[Any]
+    folder: Path,
+    result: Result,
+    run: Run,
+    device: str | None,
+    remarks: Iterable[tuple[str, str, dict[str, str]]],
+    nth: Counter[Any],
 ) -> dict[str, Any]:
     """The order to convert a result into the record of a run."""
     protocol = {"name": result.protocol} if result.protocol else COURSE_PROTOCOL
@@ -121,13 +117,18 @@ def _entry(
         "sha256": result.sha256,
         "status": result.status,
         "device_name": device,
-        "remarks": [
-            {"file": result.name, "code": c, "params": p, "is_refusal": False} for c, p in remarks
-        ],
+        "remarks": [{"file": file, "code": code, "params": p} for file, code, p in remarks],
     }
     nth[run, protocol["name"]] += 1
     digest = hashlib.sha256(canonical(entry).encode()).hexdigest()
     return {**entry, "record": f"records/{run.slug}-{digest[:12]}.json"}
+
+
+Remark = tuple[str, str, dict[str, str]]
+"""A file, the code of a message about it, and the message's parameters."""
+
+Chosen = tuple[Result, Run, str | None, list[tuple[str, dict[str, str]]]]
+"""A result with its run, its device, and the remarks on it."""
 
 
 def import_plan(
@@ -136,72 +137,108 @@ def import_plan(
     """The orders that convert a folder's files into records, and the notices on them.
 
     Args:
+        folder: the student's.
         known: the implementations that a report can show.
         device: the name of the GPU, where the user gives it.
 
     Raises:
-        DatasetError: a file is unsound, or what is said of it contradicts its numbers.
+        FolderError: a file is unsound, or what is said of it contradicts its numbers.
         OpenRunsError: a file can be several runs.
     """
     if not folder.is_dir():
-        raise DatasetError(f"{folder}: there is no such folder; name that of your JSON files")
+        raise FolderError(f"{folder}: there is no such folder; name that of your JSON files")
     read = read_folder(folder.resolve())
     if refused := {**read.refused, **read.contradicted}:
         text = " ".join(f"{name}: {problem}" for name, problem in [*refused.items()][:SHOWN])
-        raise DatasetError(f"{folder}: {text} Mend these files, or move them elsewhere.")
-    notices: dict[str, list[str]] = {}
-    if read.ignored:
-        notices["This is not a result of the script, and was ignored."] = read.ignored
-    measured, chosen = list[Result](), list[tuple[Result, Run, str | None, Any]]()
+        more = f" And {len(refused) - SHOWN} more." if len(refused) > SHOWN else ""
+        raise FolderError(f"{folder}: {text}{more} Mend these files, or move them elsewhere.")
+    left_out: list[Remark] = [(name, "form.not_a_result", {}) for name in read.ignored]
+    measured, failed = list[Result](), list[Result]()
     for result in read.results.values():
         who = result.said.get("implementation", result.hinted.get("implementation"))
         if who not in (None, *known):
-            text = (
-                f"It is of {who}, of which kernels/ has no implementation; the file was left out."
-            )
-            notices.setdefault(text, []).append(result.name)
-        elif result.status == "ok":
-            measured.append(result)
-        elif result.run and result.status != "counters":
-            chosen.append((result, result.run, result.said.get("device"), []))
+            left_out.append((result.name, "form.unknown_kernel", {"kernel": str(who)}))
+        elif result.status == COUNTERS:
+            left_out.append((result.name, "form.not_measured", {"status": result.status}))
+        else:
+            (measured if result.status == "ok" else failed).append(result)
     try:
         files = assign(measured)
     except FolderError as error:
-        raise DatasetError(f"{folder}: {error}") from error
+        raise FolderError(f"{folder}: {error}") from error
     _ask(folder, files, read.has_table)
     named = _device_of(files, device)
     _take_each_once(files)
-    for file in files:
-        result, option = file.result, file.options[0]
-        if option in file.possible:
-            file.remarks.append(("form.exact_memory", {}))
-        for code, params in file.remarks:
-            if code != "form.exact_memory":
-                notices.setdefault(str(UnsoundFileError(code, **params)), []).append(result.name)
-        own = device or result.said.get("device") or named
-        chosen.append((result, _run_of(result, option), own, file.remarks))
-    chosen += _failed(read, folder, named)
+    chosen = [_chosen(file, device, named) for file in files]
+    chosen += [_failed(folder, result, device or named) for result in failed]
     if not chosen:
-        raise DatasetError(f"{folder}: there is no result of the course's script in it")
+        seen = "; ".join(f"{name} has {keys}" for name, keys in [*read.ignored.items()][:SHOWN])
+        raise FolderError(
+            f"{folder}: there is no result of the course's script in it"
+            + (f" ({seen}; wanted are {', '.join((*PASSES, MEMORY))})" if seen else "")
+        )
     kinds: dict[tuple[str, str], str] = {}
     for result, run, *_ in sorted(chosen, key=lambda each: each[0].name):
         kinds.setdefault((run.dtype, run.device), result.name)
     if len(kinds) > 1:
         listed = ", ".join(f"{file} is {dtype} on {on}" for (dtype, on), file in kinds.items())
-        raise DatasetError(
+        raise FolderError(
             f"{folder}: its results are of several kinds: {listed}; import each by itself"
         )
-    ends = missing_ends({(r.implementation, Shape.of(r)) for _, r, *_ in chosen})
-    if ends and not read.has_table:
-        text = (
-            f"no file for {len(ends)} runs that another implementation has; if they ran out of "
-            f"memory, say so in {RUNS_CSV} with {OUT_OF_MEMORY} as their file"
-        )
-        notices[text] = [NAIVE]
-    nth = Counter[Any]()
     chosen.sort(key=lambda each: (each[1], each[0].name))
-    entries = [_entry(folder, *each, nth) for each in chosen]
-    return entries, [f"{_names(names)}: {text}" for text, names in notices.items()]
+    nth = Counter[Any]()
+    entries = []
+    for i, (result, run, own, remarks) in enumerate(chosen):
+        # What is left out is told of beside the first record: the report names it.
+        every = [(result.name, *remark) for remark in remarks] + (left_out if i == 0 else [])
+        entries.append(_entry(folder, result, run, own, every, nth))
+    return entries, [*_notices(entries), *_ends(chosen, read.has_table)]
+
+
+def _chosen(file: File, given: str | None, named: str | None) -> Chosen:
+    """A file with its run, which is the one option that is left."""
+    result, (option,) = file.result, file.options
+    own = given or result.said.get("device") or named
+    if option in file.possible:
+        file.remarks.append(("form.exact_memory", {}))
+    for key, factor in result.converted.items():
+        file.remarks.append(("form.converted", {"key": key, "factor": factor}))
+    return result, _run_of(result, option), own, file.remarks
+
+
+def _failed(folder: Path, result: Result, device: str | None) -> Chosen:
+    """A result without numbers, whose run must be told."""
+    said = {**result.hinted, **result.said}
+    option = stated(said)
+    if option is None:
+        raise FolderError(
+            f"{folder}: {result.name}: a run that ran out of memory has no numbers to tell what it "
+            f"is; name its implementation, {', '.join(SIZES)} and causal in {RUNS_CSV}"
+        )
+    run = result.run or attention_run(*option, COURSE_DTYPE, "cuda")
+    return result, run, said.get("device", device), []
+
+
+def _notices(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line for each kind of remark, with the files that it is on."""
+    files: dict[str, list[str]] = {}
+    for remark in (remark for entry in entries for remark in entry["remarks"]):
+        if remark["code"] != "form.exact_memory":
+            text = str(UnsoundFileError(remark["code"], **remark["params"]))
+            files.setdefault(text, []).append(remark["file"])
+    return [f"{_names(names)}: {text}" for text, names in files.items()]
+
+
+def _ends(chosen: Iterable[Chosen], has_table: bool) -> list[str]:
+    """A line where a sweep of the naive implementation ends before that of another."""
+    ends = missing_ends({(run.implementation, Shape.of(run)) for _, run, *_ in chosen})
+    if not ends or has_table:
+        return []
+    listed = _names([described(shape.parameters) for shape in ends])
+    return [
+        f"{NAIVE} has no file for {listed}, where another implementation has one; if it ran out of "
+        f"memory, write that row into {RUNS_CSV} with {OUT_OF_MEMORY} as its file"
+    ]
 
 
 def _take_each_once(files: list[File]) -> None:
@@ -211,21 +248,9 @@ def _take_each_once(files: list[File]) -> None:
         r = file.result
         key = repr((file.options, r.seconds, r.rates, r.peak_mib, r.document.get("record")))
         if (first := seen.setdefault(key, file)) is not file:
-            first.remarks.append(("form.double", {"other": first.result.name}))
+            double = ("form.double", {"other": first.result.name})
+            first.remarks.append(double)
             files.remove(file)
-
-
-def _failed(
-    read: Folder, folder: Path, device: str | None
-) -> Iterator[tuple[Result, Run, str | None, Any]]:
-    """The runs that rows of runs.csv say ran out of memory."""
-    for line, said in read.failed_rows:
-        if any(name not in said for name in ATTRIBUTES):
-            raise DatasetError(
-                f"{folder / RUNS_CSV}: line {line}: fill in impl, all sizes and causal"
-            )
-        run = attention_run(said["implementation"], Shape.of(said), COURSE_DTYPE, "cuda")
-        yield Result("", "", "", said, status="oom"), run, said.get("device", device), []
 
 
 # A job: from one file to a record
@@ -235,22 +260,26 @@ def _refuse_wrong_numbers(source: Path, run: Run, result: Result) -> None:
     seconds, rates = result.seconds, result.rates
     for name, flops in costs.flops(Shape.of(run)).items():
         if not isclose(seconds[name] * rates[name] * 1e12, flops, rel_tol=result.error):
-            raise DatasetError(
-                f"{source}: {name}: time × rate is not the {flops:.9g} FLOPs of {run}"
+            raise FolderError(
+                f"{source}: {name}: time and rate make {seconds[name] * rates[name] * 1e12:.9g} "
+                f"FLOPs, but {run} takes {flops:.9g}; import the file as the script wrote it"
             )
     if not isclose(
         seconds["forward_backward"], seconds["forward"] + seconds["backward"], rel_tol=result.error
     ):
-        raise DatasetError(f"{source}: forward_backward is not the sum of the other two times")
+        raise FolderError(
+            f"{source}: the forward_backward time is not the sum of the other two; import the file "
+            "as the script wrote it"
+        )
 
 
 def import_record(entry: Mapping[str, Any], output: Path) -> None:
-    """Convert a result into a record: the same numbers, no samples; DatasetError if wrong."""
+    """Convert a result into a record: the same numbers, no samples; FolderError if wrong."""
     folder = Path(entry["folder"])
-    source = folder / (entry["path"] or RUNS_CSV)
+    source = folder / entry["path"]
     started = datetime.fromtimestamp(source.stat().st_mtime, UTC).isoformat(timespec="seconds")
     document: Mapping[str, Any] = {}
-    if entry["path"]:
+    if entry["sha256"]:
         document = documents_in(entry["path"], read_within(folder, entry["path"]))[entry["file"]]
     try:
         if "record" in document:
@@ -270,14 +299,15 @@ def import_record(entry: Mapping[str, Any], output: Path) -> None:
             ),
         )
     except (UnsoundFileError, RecordError) as error:
-        raise DatasetError(f"{source}: {error}") from error
+        raise FolderError(f"{source}: {error}") from error
 
 
 def _converted(
     entry: Mapping[str, Any], document: Mapping[str, Any], source: Path, started: str
 ) -> Record:
-    run, metrics = run_of(entry), {}
-    if document and (result := result_of(document, entry["file"], entry["path"], entry["sha256"])):
+    run, metrics = Run.of(ATTENTION, entry["run"]), dict[str, Measurement]()
+    result = result_of(document, entry["file"], entry["path"], entry["sha256"])
+    if result and result.status == "ok":
         _refuse_wrong_numbers(source, run, result)
         for name in ("forward", "backward"):
             metrics[f"{name}_time"] = Measurement(result.seconds[name] * 1e3, stopped="count")
@@ -286,7 +316,7 @@ def _converted(
         benchmark=ATTENTION.name,
         run=run,
         status=entry["status"],
-        message=None if metrics else f"declared in {RUNS_CSV}",
+        message=None if metrics else f"declared in {entry['path']}",
         protocol=entry["protocol"],
         metrics=metrics,
         gate=None,

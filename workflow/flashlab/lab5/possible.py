@@ -11,19 +11,19 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from math import isclose, isqrt
 
-import numpy as np
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.lab5.words import FLASH2, NAIVE
 from flashlab.devices import known_devices
-
 from flashlab.lab5.results import EXACT, Result
+from flashlab.lab5.words import FLASH2, NAIVE
 
 Option = tuple[str, Shape]
 """A run that a result can be: implementation and shape."""
 
-LENGTHS = np.arange(1, 2**17 + 1, dtype=np.int64)
-SQUARES = LENGTHS**2
+MOST = 5000
+"""Most sequence lengths of a head's size that are tried: numbers that allow more tell nothing."""
+
+MAX_LENGTH = 2**17
 
 
 @cache
@@ -47,14 +47,22 @@ def _takers(shape: Shape, memory: int) -> Iterator[str]:
 
 
 @lru_cache(65536)
-def _of_product(product: int, memory: int, causal: bool) -> tuple[Option, ...]:
-    """Every run with B·H·N²·d = `product` that takes `memory` bytes."""
+def _of_product(product: float, error: float, memory: int, causal: bool) -> tuple[Option, ...]:
+    """Every run with B·H·N²·d = `product`, within a relative error, that takes `memory` bytes."""
+    import numpy as np  # calls that import no folder do not wait for it
+
     found: list[Option] = []
-    for d in (d for d in costs.HEAD_DIMS if product % d == 0):
-        quotient = product // d
-        fitting = LENGTHS[2 * d - 1 : isqrt(quotient)]
-        for n in map(int, fitting[quotient % SQUARES[2 * d - 1 : isqrt(quotient)] == 0]):
-            groups = quotient // n**2
+    for d in costs.HEAD_DIMS:
+        quotient = product / d
+        lengths = np.arange(2 * d, min(isqrt(int(quotient)), MAX_LENGTH) + 2)
+        squares = lengths.astype(float) ** 2
+        many = np.rint(quotient / squares)
+        # Every run has at least q, k, v and three outputs: 12 bytes for each of B·N·E elements.
+        many[12 * product > memory * lengths.astype(float)] = 0
+        fits = (many > 0) & (np.abs(many * squares - quotient) <= error * quotient)
+        if np.count_nonzero(fits) > MOST:
+            return ()
+        for n, groups in zip(lengths[fits].tolist(), many[fits].astype(int).tolist(), strict=True):
             least = next((f for f in range(2, isqrt(groups) + 1) if groups % f == 0), groups)
             # How B·H splits matters only in that the naive one copies where both are above 1.
             probes = [Shape(groups // h, n, h, h * d, causal) for h in {1, least}]
@@ -66,15 +74,17 @@ def _of_product(product: int, memory: int, causal: bool) -> tuple[Option, ...]:
 
 
 def possible_runs(result: Result) -> list[Option]:
-    """Every run that takes the FLOPs and the memory of a result, to the byte."""
+    """Every run that takes the FLOPs, within rounding, and the memory of a result, to the byte."""
     memory, options = result.peak_mib * costs.MIB, list[Option]()
     flops = result.forward_flops
     if memory % 1 or flops < 32:
         return []
     for causal, operations in ((False, 4), (True, 2)):
-        product = round(flops / operations / 8) * 8  # d is a multiple of 8
-        if isclose(product * operations, flops, rel_tol=max(result.error, EXACT)):
-            options += _of_product(product, int(memory), causal)
+        product = flops / operations
+        if result.error <= EXACT:  # a whole multiple of 8, as d is
+            product = round(product / 8) * 8.0
+        if isclose(product * operations, flops, rel_tol=EXACT):
+            options += _of_product(product, result.error, int(memory), causal)
     return options
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Iterator, Mapping
+import re
+import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from math import isfinite
@@ -13,34 +14,44 @@ from typing import Any
 from unicodedata import normalize
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.lab5.words import COURSE_DTYPE, MAX_SIZE, PASSES, SIZES
+from flashlab.devices import find_device
+from flashlab.lab5.documents import (
+    MAX_BYTES,
+    MAX_FILES,
+    RUNS_CSV,
+    documents_in,
+    is_like_a_result,
+    is_table_of_results,
+    keys_of,
+    numbers_in,
+    paths_in,
+)
+from flashlab.lab5.said import Said, described, read_runs_csv, said_in_cells, said_in_name
+from flashlab.lab5.words import (
+    COURSE_DTYPE,
+    FLASH2,
+    FLASH_ATTN,
+    IS_OUT_OF_MEMORY,
+    MAX_SIZE,
+    MEMORY,
+    OUT_OF_MEMORY,
+    PASSES,
+    RATE,
+    SIZES,
+    TIME,
+    column_of,
+)
 from flashlab.records import COUNTERS, STATUSES
 from flashlab.runs import Run
-from flashlab.untrusted import UnsoundFileError, parse_json, read_within
-
-from flashlab.lab5.said import (
-    OUT_OF_MEMORY,
-    RUNS_CSV,
-    Said,
-    described,
-    read_runs_csv,
-    said_in_cells,
-    said_in_name,
-)
+from flashlab.untrusted import UnsoundFileError, read_within
 
 
 class FolderError(Exception):
     """A folder whose files cannot be assigned to runs: the reason and the remedy."""
 
 
-TIME, RATE, MEMORY = "time(s)", "FLOPS(TFLOPs/s)", "peak_memory_usage(MB)"
 RANGES = {TIME: (1e-7, 3600.0), RATE: (1e-9, 1e5), MEMORY: (1e-4, 2.0**21)}
-NAMES = {
-    TIME: {"time(s)": 1.0, "time(ms)": 1e-3, "time(us)": 1e-6},
-    RATE: {"FLOPS(TFLOPs/s)": 1.0, "FLOPs(TFLOPs/s)": 1.0, "TFLOPs/s": 1.0},
-    MEMORY: {"peak_memory_usage(MB)": 1.0, "peak_memory_usage(MiB)": 1.0},
-}
-"""The keys of each number, as the script and its users write them, with the factor to its unit."""
+"""Seconds, TFLOP/s and MiB: milliseconds for seconds, or bytes for MiB, are mostly out of range."""
 
 RATIOS = {"forward": 1.0, "backward": 2.5, "forward_backward": 3.5}
 """Operations of each pass over those of the forward pass."""
@@ -48,7 +59,14 @@ RATIOS = {"forward": 1.0, "backward": 2.5, "forward_backward": 3.5}
 EXACT = 1e-9
 """Relative error within which numbers of the script follow from one another."""
 
-MAX_FILES, MAX_DEPTH, MAX_BYTES = 10_000, 8, 128 * 1024**2
+SINGLE = 2.0**-24
+"""The relative error of rounding to float32."""
+
+SHOWN = 5
+"""Most files, or rows, that a message lists."""
+
+MAX_SAMPLES = 20_000
+"""Most samples of a pass that are read from a record."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +75,8 @@ class Result:
 
     `said` is stated by a row or its own record, `hinted` only by its name. `run` is that of a
     FlashLab record; one without numbers has another `status` than ``ok``. `error` is the relative
-    error of rate × time that rounding explains.
+    error of rate × time that rounding explains, `converted` has the keys that were in other units
+    than the script's, with their factors. `document` holds a FlashLab record, if it is one.
     """
 
     name: str
@@ -73,6 +92,7 @@ class Result:
     status: str = "ok"
     protocol: str = ""
     source: str = "its name"
+    converted: Mapping[str, str] = field(default_factory=dict)
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -86,144 +106,204 @@ class Result:
 class Folder:
     """The results of a folder, the files that are refused, and those that are none.
 
-    `contradicted` are results of which two things are stated, with the text that says so.
+    A result without numbers has another `status` than ``ok``; one that a row of ``runs.csv`` says
+    ran out of memory is named by the row's line. `ignored` has the keys of each file that is none,
+    `contradicted` the text for each of which two things are stated.
     """
 
     results: dict[str, Result] = field(default_factory=dict)
     refused: dict[str, UnsoundFileError] = field(default_factory=dict)
-    ignored: list[str] = field(default_factory=list)
+    ignored: dict[str, str] = field(default_factory=dict)
     contradicted: dict[str, str] = field(default_factory=dict)
-    failed_rows: list[tuple[int, Said]] = field(default_factory=list)
     has_table: bool = False
 
 
-def _paths_in(folder: Path) -> Iterator[str]:
-    """The files that may be results, and ``runs.csv``; no link is followed."""
-    for here, inner, names in os.walk(folder):
-        depth = len(Path(here).relative_to(folder).parts)
-        inner[:] = sorted(n for n in inner if n[0] != "." and n != "__MACOSX" and depth < MAX_DEPTH)
-        for name in sorted(names):
-            if name[0] != "." and (name.lower().endswith(".json") or name.lower() == RUNS_CSV):
-                yield Path(here, name).relative_to(folder).as_posix()
-
-
-def _number(document: Mapping[str, Any], kind: str, name: str = "") -> float:
-    """The number of a kind, of the pass `name` where it is one of a pass, in the script's unit."""
-    key, inner = f"{name}.{kind}".strip("."), document.get(name) if name else document
-    if not isinstance(inner, dict):
-        raise UnsoundFileError("form.missing" if inner is None else "form.no_mapping", key=name)
-    value, factor = next(((inner[k], f) for k, f in NAMES[kind].items() if k in inner), (None, 1.0))
-    if value is None:
-        raise UnsoundFileError("form.missing", key=key)
+def _number(found: tuple[str, Any, str]) -> float:
+    """A number in the script's unit, of its key, value and factor; UnsoundFileError for none."""
+    key, value, factor = found
     if type(value) not in (int, float):
-        raise UnsoundFileError("form.no_number", key=key, value=type(value).__name__)
+        kind = {bool: "true/false", str: "text", type(None): "null"}.get(type(value), "a list")
+        shown = f"{kind} “{value[:40]}”" if isinstance(value, str) else kind
+        raise UnsoundFileError("form.no_number", key=key, value=shown)
     if not isfinite(value):
         raise UnsoundFileError("form.not_finite", key=key, value=str(value))
-    low, high = RANGES[kind]
-    if not low <= value * factor <= high:
-        limits = {"value": f"{value:.6g}", "low": f"{low:g}", "high": f"{high:g}"}
-        raise UnsoundFileError("form.range", key=key, **limits)
-    return float(value * factor)
+    return float(value) if factor == "1" else float(Decimal(repr(value)) * Decimal(factor))
+
+
+WANTED = [("", MEMORY), *((each, kind) for each in PASSES for kind in (TIME, RATE))]
+"""The seven numbers of a result, by pass and kind."""
+
+
+def _numbers_of(document: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+    """The seven numbers; UnsoundFileError with the keys seen and wanted where one is missing."""
+    found, values = numbers_in(document), dict[tuple[str, str], float]()
+    for wanted in WANTED:
+        key = ".".join(filter(None, wanted))
+        if wanted not in found:
+            inner = document.get(wanted[0], {})
+            if not isinstance(inner, (dict, int, float, str)):
+                raise UnsoundFileError("form.no_mapping", key=wanted[0])
+            raise UnsoundFileError("form.missing_key", key=key, seen=keys_of(document))
+        value, (low, high) = _number(found[wanted]), RANGES[wanted[1]]
+        if not low <= value <= high:
+            limits = {"value": f"{value:.6g}", "low": f"{low:g}", "high": f"{high:g}"}
+            raise UnsoundFileError("form.range", key=found[wanted][0], **limits)
+        values[wanted] = value
+    return values
+
+
+def _is_single(value: float) -> bool:
+    return bool(struct.unpack("f", struct.pack("f", value))[0] == value)
 
 
 def _rounding(values: Mapping[str, float]) -> float:
-    """The relative error of numbers that somebody has rounded: none has more than nine digits."""
+    """The relative error of numbers that somebody has rounded: none has more than nine digits.
+
+    The script writes 16 or 17 significant ones; float32 has about seven, written as a double.
+    """
     texts = [Decimal(repr(value)).normalize().as_tuple() for value in values.values()]
     decimals, digits = max(-int(t.exponent) for t in texts), max(len(t.digits) for t in texts)
     by_decimals = 0.5 * 10.0**-decimals / min(values.values()) if decimals <= 9 else 0.0
     by_digits = 0.5 * 10.0 ** (1 - digits) if digits <= 9 else 0.0
-    return max(by_decimals, by_digits)
+    return max(by_decimals, by_digits, SINGLE if all(map(_is_single, values.values())) else 0.0)
+
+
+def _has_run_out(document: Mapping[str, Any]) -> bool:
+    """True if a document without numbers says, in any text, that it ran out of memory."""
+    texts = [value for value in document.values() if isinstance(value, str)]
+    numbers = [value for _, value, _ in numbers_in(document).values()]
+    texts += [value for value in numbers if isinstance(value, str)]
+    has_any = any(type(value) in (int, float) and isfinite(value) for value in numbers)
+    return not has_any and any(map(IS_OUT_OF_MEMORY.search, texts))
+
+
+def _of_record(result: Result, record: Mapping[str, Any]) -> Result:
+    """A result with the claims of its ``record`` block, whose samples are sound."""
+    try:
+        run, sizes = Run.of(ATTENTION, record["run"]), [record["run"][name] for name in SIZES]
+        if any(type(n) is not int or not 0 < n <= MAX_SIZE for n in sizes) or sizes[3] % sizes[2]:
+            raise ValueError("sizes that no run has")
+        if any(parameter.default for parameter in ATTENTION.stated([run])):
+            raise ValueError("a parameter that the course's script lacks")
+        if not all(isinstance(text, str) for text in (run.implementation, run.dtype, run.device)):
+            raise TypeError("a name that is no text")
+        protocol = str(record["protocol"]["name"])
+        device = (record.get("environment") or {}).get("device_name")
+    except (KeyError, TypeError, ValueError, AttributeError) as unsound:
+        raise UnsoundFileError("form.record", key="record.run") from unsound
+    for name in ("forward_time", "backward_time"):
+        key = f"record.metrics.{name}.samples"
+        try:
+            samples = ((record.get("metrics") or {}).get(name) or {}).get("samples") or []
+        except AttributeError as unsound:
+            raise UnsoundFileError("form.record", key=key) from unsound
+        if not isinstance(samples, list) or any(type(s) not in (int, float) for s in samples):
+            raise UnsoundFileError("form.record", key=key)
+        if len(samples) > MAX_SAMPLES:
+            raise UnsoundFileError("form.many_samples", key=key, most=str(MAX_SAMPLES))
+    said = {**run.to_json(), "device": device} if isinstance(device, str) else run.to_json()
+    status = COUNTERS if protocol == COUNTERS else str(record.get("status", "ok"))
+    return replace(
+        result, said=said, hinted={}, run=run, source="its own record", protocol=protocol,
+        status=status,
+    )  # fmt: skip
 
 
 def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) -> Result | None:
-    """The result in a JSON document, None where it is none; UnsoundFileError if it is unsound."""
-    record = document.get("record") or {}
-    if not {*PASSES, MEMORY, "record"} & document.keys():
+    """The result in a document, None where it is none.
+
+    Raises:
+        UnsoundFileError: a number is missing, not finite or out of range, a ``record`` block is not
+            of FlashLab's form, or has numbers though it states that there are none.
+    """
+    record, has_run_out = document.get("record"), _has_run_out(document)
+    if not is_like_a_result(document) and not has_run_out:
         return None
-    if not isinstance(record, dict) or record.get("benchmark", ATTENTION.name) != ATTENTION.name:
+    if isinstance(record, dict) and record.get("benchmark", ATTENTION.name) != ATTENTION.name:
         return None
+    if "record" in document and not isinstance(record, dict):
+        raise UnsoundFileError("form.no_mapping", key="record")
     beside = {k: v for k, v in document.items() if k not in ("record", *PASSES)}
     inner = [v for v in beside.values() if isinstance(v, dict)]
     cells = {
-        k: str(v)
-        for part in (beside, *inner)
+        column: str(v)
+        for part in (*inner, beside)
         for k, v in part.items()
-        if not isinstance(v, (dict, list))
+        if not isinstance(v, (dict, list, type(None))) and (column := column_of(k)) != "file"
     }
-    said = {k: v for k, v in said_in_cells(cells).items() if k != "file"}
-    result = Result(name, path, sha256, said, said_in_name(name), source="the file itself")
-    if record:
-        try:
-            run, sizes = Run.of(ATTENTION, record["run"]), [record["run"][name] for name in SIZES]
-            if (
-                any(type(n) is not int or not 0 < n <= MAX_SIZE for n in sizes)
-                or sizes[3] % sizes[2]
-            ):
-                raise ValueError("sizes that no run has")
-            if any(parameter.default for parameter in ATTENTION.stated([run])):
-                raise ValueError("a parameter that the course's script lacks")
-            protocol = str(record["protocol"]["name"])
-            device = (record.get("environment") or {}).get("device_name")
-        except (KeyError, TypeError, ValueError) as unsound:
-            raise UnsoundFileError("form.record", key="record.run") from unsound
-        said = {**run.to_json(), "device": device} if device else run.to_json()
-        status = COUNTERS if protocol == COUNTERS else str(record.get("status", "ok"))
-        result = replace(result, said=said, hinted={}, run=run, source="its own record")
-        result = replace(result, protocol=protocol, status=status)
-        if status != "ok" and (status in STATUSES or status == COUNTERS):
+    said, hinted = said_in_cells(cells), said_in_name(name)
+    hinted = {key: value for key, value in hinted.items() if key not in said}
+    result = Result(name, path, sha256, said, hinted, source="the file itself" if said else "")
+    if isinstance(record, dict):
+        result = _of_record(result, record)
+        is_failed = result.status != "ok" and result.status in (*STATUSES, COUNTERS)
+        if is_failed and (document.get(MEMORY) is None or result.status == COUNTERS):
             return result
-    seconds = {each: _number(document, TIME, each) for each in PASSES}
-    rates = {each: _number(document, RATE, each) for each in PASSES}
-    error = max(EXACT, _rounding(seconds) + _rounding(rates))
-    peak = _number(document, MEMORY)
+        if is_failed:
+            raise UnsoundFileError("form.status", status=result.status)
+        kept = ("run", "status", "protocol", "environment", "metrics", "started")
+        document = {**document, "record": {k: record[k] for k in kept if k in record}}
+    elif has_run_out:
+        is_run = {*SIZES} & (said.keys() | hinted.keys()) or is_like_a_result(document)
+        return replace(result, status=OUT_OF_MEMORY) if is_run else None
+    numbers = _numbers_of(document)
+    seconds = {each: numbers[each, TIME] for each in PASSES}
+    rates = {each: numbers[each, RATE] for each in PASSES}
+    factors = {key: f for key, _, f in numbers_in(document).values() if f != "1"}
     return replace(
-        result, seconds=seconds, rates=rates, peak_mib=peak, error=error, document=document
+        result,
+        seconds=seconds,
+        rates=rates,
+        peak_mib=numbers["", MEMORY],
+        error=max(EXACT, _error(seconds, rates)),
+        converted=factors,
+        document={k: document[k] for k in ("record",) if k in document},
     )
 
 
-def documents_in(path: str, content: bytes) -> dict[str, Any]:
-    """The documents in a JSON file: itself, or those of a list or mapping of several results."""
-    document = parse_json(content)
-    parts = dict(enumerate(document, 1)) if isinstance(document, list) else document
-    if (
-        isinstance(parts, dict)
-        and parts
-        and all(isinstance(p, dict) and MEMORY in p for p in parts.values())
-    ):
-        return {f"{path}/{key}": part for key, part in parts.items()}
-    return {path: document if isinstance(document, dict) else {}}
+def _error(seconds: Mapping[str, float], rates: Mapping[str, float]) -> float:
+    """The relative error of rate × time that rounding explains; none where all of them agree."""
+    flops = [seconds[each] * rates[each] / RATIOS[each] for each in PASSES]
+    total, whole = seconds["forward"] + seconds["backward"], seconds["forward_backward"]
+    if max(flops) - min(flops) <= EXACT * max(flops) and abs(total - whole) <= EXACT * total:
+        return 0.0
+    return _rounding(seconds) + _rounding(rates)
 
 
 def read_folder(folder: Path) -> Folder:
     """The results in a folder, each with what is said of it; what is unsound is in `refused`."""
     found, rows, seen, size = Folder(), list[tuple[str, int, Said]](), set[str](), 0
-    for count, path in enumerate(_paths_in(folder)):
-        seen.add(normalize("NFC", path))  # macOS decomposes a name's letters, and tables do not
-        try:
-            content = read_within(folder, path)
-            size += len(content)
+    path = ""
+    try:
+        for count, path in enumerate(paths_in(folder)):
             if count >= MAX_FILES or size > MAX_BYTES:
-                raise UnsoundFileError("form.too_many", most=str(MAX_FILES))
-            if PurePosixPath(path).name.lower() == RUNS_CSV:
-                found.has_table = True
-                rows += [(path, line, said) for line, said in read_runs_csv(content)]
-                continue
-            digest = hashlib.sha256(content).hexdigest()
-            for name, document in documents_in(path, content).items():
-                seen.add(normalize("NFC", name))
-                if result := result_of(document, name, path, digest):
-                    found.results[name] = result
-                else:
-                    found.ignored.append(name)
-        except UnsoundFileError as problem:
-            found.refused[path] = problem
+                most, code = (MAX_FILES, "") if count >= MAX_FILES else (MAX_BYTES, "_bytes")
+                raise UnsoundFileError(f"form.too_many{code}", most=str(most))
+            seen.add(normalize("NFC", path))  # macOS decomposes a name's letters; tables do not
+            try:
+                content = read_within(folder, path)
+                size += len(content)
+                is_table = PurePosixPath(path).name.lower() == RUNS_CSV
+                if is_table and not is_table_of_results(content):
+                    found.has_table = True
+                    read, problems = read_runs_csv(content)
+                    rows += [(path, line, said) for line, said in read]
+                    if problems:
+                        raise _several(problems)
+                    continue
+                _take(found, path, content, seen)
+            except UnsoundFileError as problem:
+                found.refused[path] = problem
+    except UnsoundFileError as enough:
+        found.refused[path or folder.name] = enough
     by_name = {normalize("NFC", name): name for name in found.results}
     for table, line, row in rows:
         said, file = {**row}, row["file"]
         del said["file"]
         name = normalize("NFC", str(PurePosixPath(table).parent / file))
         if file == OUT_OF_MEMORY:
-            found.failed_rows.append((line, said))
+            failed = Result(f"{table}/{line}", table, "", said, source=RUNS_CSV)
+            found.results[failed.name] = replace(failed, status=OUT_OF_MEMORY)
         elif name in by_name:
             _declare(found, by_name[name], said)
         elif name in found.ignored:
@@ -233,14 +313,40 @@ def read_folder(folder: Path) -> Folder:
     return found
 
 
+def _several(problems: list[str]) -> UnsoundFileError:
+    more = f" And {len(problems) - SHOWN} more." if len(problems) > SHOWN else ""
+    return UnsoundFileError("form.rows", problems=" ".join(problems[:SHOWN]) + more)
+
+
+def _take(found: Folder, path: str, content: bytes, seen: set[str]) -> None:
+    """Add the results of a file to a folder; UnsoundFileError where it cannot be read."""
+    digest = hashlib.sha256(content).hexdigest()
+    for name, document in documents_in(path, content).items():
+        seen.add(normalize("NFC", name))
+        try:
+            result = None
+            if isinstance(document, dict):
+                result = result_of(document, name, path, digest)
+        except UnsoundFileError as problem:
+            found.refused[name] = problem
+            continue
+        if result:
+            found.results[name] = result
+        else:
+            found.ignored[name] = keys_of(document)
+
+
 def _declare(folder: Folder, name: str, row: Said) -> None:
     """Complete a result's statement by its row, which nothing else stated may contradict."""
     result = folder.results[name]
-    both = row.keys() & result.said.keys()
-    if any(row[key] != result.said[key] for key in both):
-        texts = [described({key: said[key] for key in sorted(both)}) for said in (row, result.said)]
+    both = [key for key in row if key in result.said and key != "device"]
+    devices = [find_device(said.get("device")) or said.get("device") for said in (row, result.said)]
+    if any(row[key] != result.said[key] for key in both) or (
+        None not in devices[:2] and (devices[0] != devices[1])
+    ):
+        texts = [described(said) for said in (row, result.said)]
         folder.contradicted[name] = (
-            f"{result.source} says {texts[1]}, but another declaration {texts[0]}; correct one"
+            f"{result.source} says {texts[1]}, but {RUNS_CSV} says {texts[0]}; correct one"
             if result.source == RUNS_CSV
             else f"{RUNS_CSV} says {texts[0]}, but {result.source} says {texts[1]}; correct one."
         )
@@ -254,8 +360,9 @@ def is_on_gpu(result: Result) -> bool:
     """True if its memory is that of a run in float16 on CUDA, for all that is said."""
     if result.run:
         substituted = str(
-            (result.document["record"].get("environment") or {}).get("provider") or "flash-attn"
+            (result.document.get("record", {}).get("environment") or {}).get("provider")
+            or FLASH_ATTN
         )
-        is_real = result.run.implementation != "Flash2" or substituted.startswith("flash-attn")
+        is_real = result.run.implementation != FLASH2 or substituted.startswith(FLASH_ATTN)
         return is_real and (result.run.dtype, result.run.device) == (COURSE_DTYPE, "cuda")
-    return "cpu" not in str(result.said.get("device", "")).lower()
+    return not re.search(r"\bcpus?\b", str(result.said.get("device", "")), re.IGNORECASE)

@@ -5,21 +5,27 @@ A statement is a mapping from `ATTRIBUTES` to values; what is not said is not in
 
 from __future__ import annotations
 
-import csv
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from flashlab.lab5.words import CAUSAL, IMPLEMENTATIONS, MAX_SIZE, SIZES, column_of
-from flashlab.untrusted import UnsoundFileError, decoded
+from flashlab.lab5.documents import table_rows
+from flashlab.lab5.words import (
+    CAUSAL,
+    IMPLEMENTATIONS,
+    IS_OUT_OF_MEMORY,
+    MAX_SIZE,
+    OUT_OF_MEMORY,
+    SIZES,
+    column_of,
+)
+from flashlab.untrusted import UnsoundFileError
 
 ATTRIBUTES = ("implementation", *SIZES, "causal")
-RUNS_CSV = "runs.csv"
-OUT_OF_MEMORY = "oom"
-"""The word in place of a file in ``runs.csv`` for a run that ran out of memory."""
-
+RUNS_CSV_COLUMNS = ("file", "impl", *SIZES, "causal", "device")
+HEAD_DIM = "head_dim"
+"""What may be said in place of emb_dim, which is num_heads times as much."""
 Said = Mapping[str, Any]
 
 
@@ -42,10 +48,11 @@ def _cell(column: str, text: str) -> Any:
         return CAUSAL[text.lower()]
     if column == "impl":
         return IMPLEMENTATIONS.get(text.lower(), text)
-    is_size = column in SIZES and re.fullmatch(r"[0-9]{1,8}(\.0+)?", text)  # spreadsheets: 16.0
+    # Spreadsheets write 16.0.
+    is_size = column in (*SIZES, HEAD_DIM) and re.fullmatch(r"[0-9]{1,8}(\.0+)?", text)
     if is_size and 0 < (size := int(text.partition(".")[0])) <= MAX_SIZE:
         return size
-    if column in (*SIZES, "causal"):
+    if column in (*SIZES, HEAD_DIM, "causal"):
         code = "form.row_causal" if column == "causal" else "form.row_size"
         raise UnsoundFileError(code, column=column, value=text[:40], most=str(MAX_SIZE))
     return text
@@ -55,16 +62,15 @@ def said_in_cells(cells: Mapping[str, str]) -> dict[str, Any]:
     """The statement in cells by their columns' headings; an empty one, or ``?``, says nothing."""
     named = {column_of(heading): text.strip() for heading, text in cells.items() if heading}
     said = {c: _cell(c, t) for c, t in named.items() if t not in ("", "?")}
+    if {HEAD_DIM, "num_heads"} <= said.keys():
+        said.setdefault("emb_dim", said["num_heads"] * said[HEAD_DIM])
     if said.get("emb_dim", 0) % said.get("num_heads", 1):
         raise UnsoundFileError(
             "form.row_shape", **{n: str(said[n]) for n in ("num_heads", "emb_dim")}
         )
     names = {"impl": "implementation"}
-    return {
-        names.get(c, c): v
-        for c, v in said.items()
-        if c in (*SIZES, "impl", "causal", "device", "file")
-    }
+    kept = (*SIZES, HEAD_DIM, "impl", "causal", "device", "file")
+    return {names.get(c, c): v for c, v in said.items() if c in kept}
 
 
 def _path(text: str) -> str:
@@ -75,31 +81,34 @@ def _path(text: str) -> str:
     return str(path)
 
 
-def read_runs_csv(content: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The line and the statement of each row, with its ``file``; UnsoundFileError for a bad one."""
-    text = decoded(content, "cp950")
-    if "\0" in text:
-        raise UnsoundFileError("form.csv", reason="it contains a NUL character")
-    lines = text.splitlines()
-    delimiter = max(",;\t", key=lines[0].count) if lines else ","
-    table = csv.DictReader(lines, delimiter=delimiter, restkey="", restval=None)
-    columns = [column_of(name) for name in table.fieldnames or ()]
+def read_runs_csv(content: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[str]]:
+    """The line and the statement of each row, with its ``file``, and the problems of the others.
+
+    UnsoundFileError where the whole file cannot be read.
+    """
+    _, header, rows = table_rows(content)
+    columns = [column_of(name) for name in header]
     if {"record", "sha256"} <= {*columns}:  # the pipeline's own table of runs
-        return
-    if "file" not in columns or len(columns) < 2:
+        return [], []
+    if "file" not in columns:
         raise UnsoundFileError("form.csv_lacking", columns="file")
+    if not {"impl", *SIZES, "causal", "device"} & {*columns}:
+        raise UnsoundFileError("form.csv_lacking", columns=", ".join(("impl", *SIZES, "causal")))
     if twice := {name for name in columns if name and columns.count(name) > 1}:
-        raise UnsoundFileError("form.csv_twice", columns=", ".join(twice)[:200])
-    for row in table:
+        raise UnsoundFileError("form.csv_twice", columns=", ".join(sorted(twice))[:200])
+    found, problems = list[tuple[int, dict[str, Any]]](), list[str]()
+    for line, cells in rows:
         try:
-            if "" in row or None in row.values():
+            if len(cells) != len(header):
                 raise UnsoundFileError("form.row_fields")
-            if said := said_in_cells(row):
-                yield table.line_num, {**said, "file": _path(said.get("file", ""))}
+            said = said_in_cells(dict(zip(header, cells, strict=True)))
+            file = str(said.get("file", ""))
+            is_failed = IS_OUT_OF_MEMORY.fullmatch(file)
+            found.append((line, {**said, "file": OUT_OF_MEMORY if is_failed else _path(file)}))
         except UnsoundFileError as problem:
-            raise UnsoundFileError(
-                problem.code, line=str(table.line_num), **problem.params
-            ) from None
+            line_of = {"line": str(line), **problem.params}
+            problems.append(str(UnsoundFileError(problem.code, **line_of)))
+    return found, problems
 
 
 # A name
@@ -110,11 +119,14 @@ _SIZES = {
     **dict.fromkeys(("sl", "seq", "seqlen", "sequence", "seqlength"), "seq_len"),
     **dict.fromkeys(("nh", "head", "heads", "numheads"), "num_heads"),
     **dict.fromkeys(("ed", "emb", "embdim", "embedding"), "emb_dim"),
+    **dict.fromkeys(("hd", "headdim"), HEAD_DIM),
 }
 _LETTERS = {"b": "batch_size", "n": "seq_len", "s": "seq_len", "h": "num_heads", "e": "emb_dim"}
+_BOOLEANS = {"true": True, "false": False}
+"""The script's only flag without a number, alone in a name: ``Flash2_16_512_32_2048_true``."""
 _MASKS = {"causal": True, "full": False, "noncausal": False, "nocausal": False}
 _TWO_WORDS = re.compile(
-    r"(batch|num|seq|emb|flash)[^a-z0-9]+(size|heads|len(?:gth)?|dim|att(?:entio)?n)(?![a-z])"
+    r"(batch|num|seq|emb|head|flash)[^a-z0-9]+(size|heads|len(?:gth)?|dim|att(?:entio)?n)(?![a-z])"
 )
 
 
@@ -122,28 +134,45 @@ def _said_in_part(part: str, is_file: bool) -> tuple[dict[str, set[Any]], list[i
     """The values of each attribute in a part of a path; its other numbers; sizes without one."""
     text = _TWO_WORDS.sub(r"\1\2", re.sub("([a-z])([A-Z])", r"\1_\2", part).lower())
     words = re.findall("([a-z]+)[^a-z0-9]*([0-9]*)", text)
+    starts = [match.start(2) for match in re.finditer("([a-z]+)[^a-z0-9]*([0-9]*)", text)]
     values: dict[str, set[Any]] = {}
     letters: dict[str, set[Any]] = {}
-    bare, numbers = set[str](), Counter(re.findall("[0-9]+", part))
+    bare, taken = set[str](), set[int]()
     for i, (word, number) in enumerate(words):
         kind, size = _SIZES.get(word), int(number or 0) if len(number) <= 8 else 0
         if who := IMPLEMENTATIONS.get(word + number) or IMPLEMENTATIONS.get(word):
             values.setdefault("implementation", set()).add(who)
-            numbers[number] -= word + number in IMPLEMENTATIONS
+            taken |= {starts[i]} if word + number in IMPLEMENTATIONS else set()
         elif kind and not number:
             bare.add(kind)
         elif size and (kind or word in _LETTERS):
             (values if kind else letters).setdefault(kind or _LETTERS[word], set()).add(size)
-            numbers[number] -= 1
+            taken.add(starts[i])
         elif word in _MASKS and number in ("", "0", "1"):
-            numbers[number] -= 1
+            taken.add(starts[i])
             near = {w for w, _ in words[max(i - 1, 0) : i]} & {"no", "non", "not", "without"}
             after = number or next((w + n for w, n in words[i + 1 : i + 2]), "")
             is_on = _MASKS[word] and not near and CAUSAL.get(after, True)
             if is_file:  # a folder named causal is the experiment, which has both masks
                 values.setdefault("causal", set()).add(is_on)
-    left = [int(number) for number in numbers.elements() if number and len(number) <= 8]
+    if is_file and "causal" not in values and (alone := {w for w, _ in words} & {*_BOOLEANS}):
+        values["causal"] = {_BOOLEANS[word] for word in alone}
+    others = (match for match in re.finditer("[0-9]+", text) if match.start() not in taken)
+    left = [int(match[0]) for match in others if len(match[0]) <= 8]
     return ({**letters, **values} if len(letters) >= 3 else values), left, bare
+
+
+def _parts_of(path: str) -> list[tuple[dict[str, set[Any]], list[int], set[str]]]:
+    """What a file's name says, and then its folders'."""
+    return [
+        _said_in_part(re.sub(r"\.\w{1,6}\Z", "", part), is_file=depth == 0)
+        for depth, part in enumerate(reversed(PurePosixPath(path).parts))
+    ]
+
+
+def numbers_in_name(path: str) -> list[int]:
+    """The numbers of a file's name that belong to no word of ours, in their order."""
+    return _parts_of(path)[0][1] if path else []
 
 
 def said_in_name(path: str) -> dict[str, Any]:
@@ -153,10 +182,7 @@ def said_in_name(path: str) -> dict[str, Any]:
     path names just one parameter without one (``seq_len/128.json``). Two values count as none.
     """
     said: dict[str, Any] = {}
-    parts = [
-        _said_in_part(re.sub(r"\.json\Z", "", part, flags=re.IGNORECASE), is_file=depth == 0)
-        for depth, part in enumerate(reversed(PurePosixPath(path).parts))
-    ]
+    parts = _parts_of(path)
     for values, _, _ in parts:
         for name, those in values.items():
             said.setdefault(name, those.pop() if len(those) == 1 else None)

@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,6 @@ from flashlab.files import write_json
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.start import counters_log, parent_of, start, start_counting
 from flashlab.measuring.supervised import Sections, refused
-from flashlab.proof import NONCE, SEAL, seal_of
 from flashlab.records import (
     COUNTERS,
     Record,
@@ -258,9 +256,6 @@ def measure_run(
         details=reply.get("details"),
         curves=reply.get("curves", {}),
     )
-    if NONCE in protocol:
-        seal = seal_of(record.to_json()["record"])
-        record = replace(record, environment={**record.environment, SEAL: seal})
     write_record(output, record)
     return record
 

@@ -21,6 +21,10 @@ CLAIMS_PREFIX = "claims-"
 """Prefix of the experiments of records that only published claims use, one for each protocol."""
 
 
+OTHERS_PREFIX = "others-"
+"""Prefix of the experiments of an imported folder's settings that are in no sweep, one for each."""
+
+
 def planned_experiments(results: Path) -> list[str]:
     """The names of all planned experiments, the headline and the claims' records among them."""
     names: list[str] = read_json(results / "plan" / "experiments.json")

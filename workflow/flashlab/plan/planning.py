@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from flashlab import nsight
 from flashlab.benchmarks.implementations import Implementation
-from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.model import Benchmark, Value
 from flashlab.files import read_json
 from flashlab.plan import identity
 from flashlab.plan.datasets import Dataset, Entry
 from flashlab.plan.machines import HERE, Machine
-from flashlab.plan.plan_files import CLAIMS_PREFIX, SUMMARY
-from flashlab.proof import NONCE
+from flashlab.plan.plan_files import CLAIMS_PREFIX, OTHERS_PREFIX, SUMMARY
 from flashlab.records import COUNTERS
 from flashlab.runs import Run
 
@@ -66,18 +65,13 @@ ENERGY = "energy_seconds"
 
 
 def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """The measuring protocol of a resolved configuration on a kind of device, with its settings.
-
-    A grader's word (`flashlab.proof`) is a part of it, so that another word measures again: a
-    record that was there before the word was given would prove nothing.
-    """
+    """The measuring protocol of a resolved configuration on a kind of device, with its settings."""
     measure = config["measure"]
     name = measure["protocol"]
     settings = {key: value_on(value, device) for key, value in measure[name].items()}
     if device == "cpu" or not settings.get(ENERGY):  # a protocol without it is that of before
         settings.pop(ENERGY, None)
-    proof = {NONCE: config[NONCE]} if NONCE in config else {}
-    return {"name": name, **settings, "timeout_s": measure["timeout_s"], **proof}
+    return {"name": name, **settings, "timeout_s": measure["timeout_s"]}
 
 
 @dataclass(frozen=True)
@@ -213,7 +207,8 @@ def of_held(
 ) -> list[PlannedExperiment]:
     """The experiments of an imported folder, each with the runs that the folder has.
 
-    PlanError where they are of none.
+    Each setting that is in none of them follows as one like the headline, so that what is said of
+    the whole dataset is said of every run. PlanError where the experiments have no run.
     """
     kept = [kept for e in experiments if (kept := e.of_held(held, kind))]
     if not any(experiment.sweep for experiment in kept):
@@ -221,7 +216,19 @@ def of_held(
             "the imported folder has none of the runs that the configuration asks for; leave its "
             "experiments and summary out, and they follow from the files"
         )
-    return kept
+    shown = {run for experiment in kept for run in experiment.runs(*kind)}
+    rest: dict[tuple[Value, ...], list[Run]] = {}
+    for run in sorted({*held} - shown):
+        rest.setdefault(tuple(run.values()), []).append(run)
+    return kept + [
+        PlannedExperiment(
+            kept[0].benchmark,
+            f"{OTHERS_PREFIX}{number}",
+            tuple(run.implementation for run in runs),
+            ({parameter.name: runs[0][parameter.name] for parameter in kept[0].benchmark.given},),
+        )
+        for number, runs in enumerate(rest.values(), start=1)
+    ]
 
 
 def plan_local(

@@ -15,8 +15,9 @@ from flashlab.benchmarks.implementations import Implementations, implementations
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import DEFAULT, find_benchmark
 from flashlab.config import ConfigError, Layer, named_benchmark, resolve_config
+from flashlab.lab5.experiments import experiments_of
+from flashlab.lab5.importing import import_plan
 from flashlab.plan import datasets
-from flashlab.plan.importing import experiments_of, import_plan
 from flashlab.plan.machines import HERE, Machine, machine_of
 from flashlab.plan.plan_files import results_of
 
@@ -78,7 +79,7 @@ def _name_of(folder: Path, given: str | None) -> str:
 
 
 def _imported(layers: Sequence[Layer], known: Collection[str]) -> _Imported:
-    """The folder that ``import`` names, planned; DatasetError as of `importing.import_plan`."""
+    """The folder that ``import`` names, planned; FolderError as of `importing.import_plan`."""
     folder = Path(str(_last(layers, "import")))
     given, device = _last(layers, "name"), _last(layers, "device_name")
     name = _name_of(folder, given if isinstance(given, str) else None)

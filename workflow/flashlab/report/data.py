@@ -37,6 +37,7 @@ from flashlab.figures.forms import EFFECTS
 from flashlab.files import read_json
 from flashlab.plan.plan_files import (
     CLAIMS_PREFIX,
+    OTHERS_PREFIX,
     SUMMARY,
     experiment_file,
     planned_experiments,
@@ -80,7 +81,8 @@ class ReportData:
     """The data that the report's parts look up.
 
     `experiments` are the sections in order, numbered by their `ordinals`: those of the
-    configuration, of which an imported folder may lack some. `summary` is the headline's; `runs`
+    configuration, of which an imported folder may lack some. `others` are settings of such a
+    folder that are in no section. `summary` is the headline's; `runs`
     has every run once, in order of its number, those that only published claims are about last, and
     `records_of_runs` the records of each, one for each process. `ceilings` is the document of the
     device's measured ceilings, None where there is none.
@@ -99,9 +101,10 @@ class ReportData:
         configured = [experiment["name"] for experiment in config["experiments"]]
         self.experiments = [self._read(name) for name in configured if name in names]
         self.ordinals = {name: n for n, name in enumerate(configured, start=1)}
+        self.others = [self._read(name) for name in names if name.startswith(OTHERS_PREFIX)]
         of_claims = [self._read(name) for name in names if name.startswith(CLAIMS_PREFIX)]
         found: dict[str, tuple[Row, list[Row]]] = {}
-        for experiment in (*self.experiments, self.summary, *of_claims):
+        for experiment in (*self.experiments, self.summary, *self.others, *of_claims):
             records: dict[tuple[Any, ...], list[Row]] = {}
             for record in experiment.records:
                 records.setdefault(experiment.key_of(record), []).append(record)
@@ -179,7 +182,7 @@ class ReportData:
         """Each implementation once, with its label and style, as the experiments name them."""
         return {
             entry["name"]: entry
-            for experiment in (*self.experiments, self.summary)
+            for experiment in (*self.experiments, self.summary, *self.others)
             for entry in experiment.plan["implementations"]
         }
 
@@ -189,8 +192,9 @@ class ReportData:
 
     @property
     def shown(self) -> list[Experiment]:
-        """The experiments of the sections and the headline, by name; not those of claims alone."""
-        return sorted((*self.experiments, self.summary), key=lambda experiment: experiment.name)
+        """The experiments of the sections and the headline, and `others`, by name."""
+        shown = (*self.experiments, self.summary, *self.others)
+        return sorted(shown, key=lambda experiment: experiment.name)
 
     @cached_property
     def shown_runs(self) -> list[Row]:
@@ -208,9 +212,8 @@ class ReportData:
         """The tables of the dataset, as its story reads them."""
         comparisons = read_comparison_table(self.results / COMPARISONS)
         estimates = read_run_estimates(self.results / ESTIMATES, self.benchmark)
-        return Tables(
-            [self.summary, *self.experiments], comparisons, estimates, self.measured_ceilings
-        )
+        every = [self.summary, *self.experiments, *self.others]
+        return Tables(every, comparisons, estimates, self.measured_ceilings)
 
     @cached_property
     def _compared(self) -> Mapping[Key, Comparison]:

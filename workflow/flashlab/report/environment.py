@@ -60,6 +60,9 @@ IMPORTED = {
     "form.name_refuted": "imported.name_refuted",
     "form.converted": "imported.converted",
     "form.exact_memory": "imported.exact_memory",
+    "form.unknown_kernel": "imported.left_out",
+    "form.not_measured": "imported.left_out",
+    "form.not_a_result": "imported.not_a_result",
 }
 """The message on imported files, by the code of the remark."""
 
@@ -70,8 +73,7 @@ MOST_STRETCHES = 8
 def render_environment(data: ReportData) -> Environment:
     """The section on environment and warnings."""
     total = len(data.runs)
-    experiments = (*data.experiments, data.summary)
-    shown = {run["record"] for experiment in experiments for run in experiment.runs}
+    shown = {run["record"] for run in data.shown_runs}
     changed = sorted(
         {r["implementation"] for r in data.runs if r["source_changed"] and r["record"] in shown}
     )
@@ -85,6 +87,9 @@ def render_environment(data: ReportData) -> Environment:
             notice = say("environment.dirty.many", count=len(dirty), total=total)
         notices.append(notice)
     notices += _import_notices(data)
+    if data.others:
+        count = sum(len(experiment.runs) for experiment in data.others)
+        notices.append(say("imported.others", count=count, total=total))
     if warned := len({n for code, runs in data.warned.items() for n in runs if code != "imported"}):
         notices.append(say("environment.warned", count=warned, total=total))
     once = sum(bool(run["gate"] and "again" not in run["gate"]) for run in data.runs)

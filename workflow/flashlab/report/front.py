@@ -125,7 +125,7 @@ def fitted(front: Front, fits: Callable[[Front], bool]) -> Front:
 
 def _facts(data: ReportData) -> list[Tellable]:
     """Device, power limit, number format, versions, number of runs, date and dataset."""
-    shown = (data.summary, *data.experiments)
+    shown = data.shown
     days = sorted({r["started"][:10] for each in shown for r in each.records if r["started"]})
     devices = data.distinct("device_name")
     limits = ", ".join(f"{float(limit):g}" for limit in data.distinct("power_limit_W"))

@@ -67,10 +67,13 @@ def _setting(data: ReportData, experiment: Experiment) -> Tellable:
         fixed=Listed(fixed),
         variants=Listed([data.variant(variant) for variant in experiment.variants], "and"),
     )
-    if not others:
-        return asked
-    varied = Listed([values_along(experiment, parameter) for parameter in others])
-    return in_turn([asked, say("setting.varied", parameters=varied)])
+    told = [asked]
+    if others:
+        varied = Listed([values_along(experiment, parameter) for parameter in others])
+        told.append(say("setting.varied", parameters=varied))
+    if count := sum(len(each.runs) for each in data.others):
+        told.append(say("setting.others", count=count))
+    return in_turn(told)
 
 
 def values_along(experiment: Experiment, parameter: Parameter) -> Tellable:

@@ -62,9 +62,9 @@ def counts(speeds: Sequence[Speed]) -> dict[str, int]:
 
 
 def memory_shares(tables: Tables, name: str, base: str) -> list[float]:
-    """The peak memory of one over that of the other, at each setting of the sections."""
+    """The peak memory of one over that of the other, at each setting of the dataset."""
     found = []
-    for section in tables.sections:
+    for section in (Section(tables, each) for each in tables.experiments):
         for variant in section.variants:
             if not {name, base} <= set(section.experiment.implementations):
                 continue

@@ -1,0 +1,262 @@
+"""Honest submissions in unusual form: understood with a note, or not checked, never failed."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grading.cheats import Change, rescaled
+from grading.conftest import FLASH, LONG, NAIVE, OWN_CHECKS, graded, measured_again
+from planted.classes import H200, MEMORY, PASSES
+from planted.course import course_result, write_results
+
+from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab_grading.causes import notes_of
+
+
+def notes(found: Any) -> set[str]:
+    return {cause.line.code for cause in notes_of(found.grades.lines, 0)}
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_runs_csv_may_declare_any_part_of_a_run(named: bool, sound: Any, tmp_path: Path) -> None:
+    """What a row leaves out is taken from the name as a hint."""
+    if not named:  # flash2-b16-n512-h32-e2048-full-float16-cuda.json
+        sound.without_names()
+    rows = [",".join(row[:2]) for row in sound.rows.values()]
+    sound.write(tmp_path / "ann").joinpath("runs.csv").write_text("\n".join(["file,impl", *rows]))
+    found = graded(tmp_path)
+    assert found.alarms() == []
+    assert found.of("ann")["identity"] == ("pass" if named else "not_checked")
+
+
+FULL, CAUSAL = "Flash2 B·H=512 N=512 d=64 full", "Flash2 B·H=256 N=1024 d=64 causal"
+
+
+@pytest.mark.parametrize(
+    ("cells", "code", "possible"),
+    [
+        (",,32,2048,", "identity.open", {FULL, CAUSAL}),
+        (",,32,2048,false", "identity.pass_partly", {FULL}),
+        (",512,,,", "identity.pass_partly", {FULL}),
+    ],
+)
+def test_a_row_that_leaves_several_runs_open_is_not_checked(
+    cells: str, code: str, possible: set[str], sound: Any, tmp_path: Path
+) -> None:
+    """By FLOPs and memory, FlashAttention at (B, N, full) is that at (B/2, 2N, causal)."""
+    folder = tmp_path / "ann"
+    folder.mkdir()
+    folder.joinpath("a.json").write_text(json.dumps(sound.document(FLASH)))
+    header = "file,impl,batch_size,seq_len,num_heads,emb_dim,causal,device"
+    folder.joinpath("runs.csv").write_text(f"{header}\na.json,Flash2,{cells},RTX 3070\n")
+    (line,) = (x for x in graded(tmp_path).grades.lines if x.check == "identity")
+    assert (line.code, {*line.found.split(" | ")}) == (code, possible)
+
+
+MISLEADING = {
+    "flash_bs16_causal_0.json": FLASH,
+    "full_results_flash_causal_b16_n512_h32_e2048.json": "flash2-b16-n512-h32-e2048-causal",
+    "FlashAttention/baseline_n512_b16_h32_e2048.json": NAIVE,
+    "pytorch_b16_n512_h32_e2048_full.json": FLASH,
+    "flash_b16_n512_h32_e2048_causal.json": FLASH,
+}
+
+
+@pytest.mark.parametrize("name", MISLEADING)
+def test_a_name_alone_never_fails_a_file(name: str, sound: Any, tmp_path: Path) -> None:
+    document = sound.document(MISLEADING[name])
+    sound.documents, sound.rows = {}, None
+    path = sound.write(tmp_path / "ann") / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document))
+    assert {line.check for line in graded(tmp_path).alarms()} <= {"coverage"}
+
+
+def test_without_declarations_what_the_numbers_tell_is_listed(sound: Any) -> None:
+    """The course's script names nothing: any names, no runs.csv."""
+    sound.without_names()
+    sound.rows = None
+    found = sound.graded()
+    assert found.alarms() == [] and found.badges("ann") == ()
+    told = [line for line in found.lines("not_checked") if line.check == "identity"]
+    assert len(told) == len(sound.documents)
+    assert all(line.code == "identity.undeclared" and line.found for line in told)
+
+
+def rewritten(change: Callable[[float], float], *keys: str) -> Change:
+    """Numbers as somebody has written them: the memory, or times and rates."""
+
+    def alter(own: Any) -> None:
+        for document in own.documents.values():
+            for part in (document, *(document[name] for name in (*PASSES, "forward_backward"))):
+                part.update({key: change(part[key]) for key in keys if key in part})
+
+    return alter
+
+
+def workspaces(mib: float, every: int = 1) -> Change:
+    """A setting of cuBLAS that all files share, or every other one."""
+
+    def alter(own: Any) -> None:
+        for name in [n for n, run in own.runs.items() if run.implementation == "Pytorch"][::every]:
+            held = costs.naive_peak_memory(Shape.of(own.runs[name]), int(mib * costs.MIB))
+            own.documents[name][MEMORY] = held / costs.MIB
+
+    return alter
+
+
+def a_row_twice(own: Any) -> None:
+    own.rows["again"] = list(next(iter(own.rows.values())))
+
+
+ODD: dict[str, tuple[Change, set[str]]] = {
+    "memory to two decimals": (
+        rewritten(lambda x: round(x, 2), MEMORY), {"identity.rounded_memory"}
+    ),
+    "memory to six digits": (
+        rewritten(lambda x: float(f"{x:.6g}"), MEMORY), {"identity.rounded_memory"}
+    ),
+    "times to six decimals": (
+        rewritten(lambda x: round(x, 6), "time(s)"), {"arithmetic.rounded"}
+    ),
+    "rates to four digits": (
+        rewritten(lambda x: float(f"{x:.4g}"), "FLOPS(TFLOPs/s)"), {"arithmetic.rounded"}
+    ),
+    **{
+        f"workspaces of {mib} MiB": (workspaces(mib), {"identity.workspace_unusual"})
+        for mib in (8, 48)
+    },
+    "a row twice": (a_row_twice, set()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_honest_but_odd_files_fail_nothing(odd: str, sound: Any) -> None:
+    change, noted = ODD[odd]
+    change(sound)
+    found = sound.graded()
+    assert found.alarms() == []
+    assert noted <= notes(found)
+    assert found.of("ann")["identity"] == "pass"
+
+
+@pytest.mark.parametrize(("every", "code"), [(1, "workspace_of_another"), (2, "workspace")])
+def test_another_gpus_workspace_is_asked_about_and_a_mixture_fails(
+    every: int, code: str, sound: Any
+) -> None:
+    workspaces(16.25, every)(sound)
+    assert {line.code for line in sound.graded().alarms()} == {f"identity.{code}"}
+
+
+def test_a_result_that_is_there_twice_counts_once(sound: Any, tmp_path: Path) -> None:
+    folder = sound.write(tmp_path / "ann")
+    folder.joinpath("backup").mkdir()
+    copied = folder.joinpath("backup", sound.file(FLASH))
+    copied.write_text(folder.joinpath(sound.file(FLASH)).read_text())
+    row = ",".join(sound.rows[sound.file(FLASH)])
+    folder.joinpath("runs.csv").open("a").write(f"backup/{row}\n")
+    found = graded(tmp_path)
+    assert found.alarms() == [] and "form.double" in notes(found)
+    assert found.grades.summaries[0].files == 36
+
+
+def test_disturbed_times_of_honest_submissions_fail_nothing(sound: Any, tmp_path: Path) -> None:
+    """One time in fifty takes three times as long."""
+    for seed in range(12):
+        factors = random.Random(7 + seed).choices((3.0, 1.0), (0.02, 0.98), k=100)
+        own = measured_again(sound, seed).measured(iter(factors).__next__)
+        own.write(tmp_path / f"s{seed:02}")
+    found = graded(tmp_path)
+    assert found.fails() == {} and {line.check for line in found.lines("warn")} == {"plausibility"}
+
+
+def test_another_device_than_the_classs_is_not_taken_in_silence(sound: Any, tmp_path: Path) -> None:
+    sound.write(tmp_path / "ann")
+    found = graded(tmp_path, "NVIDIA GeForce RTX 3070")
+    assert [line.code for line in found.alarms()] == ["form.other_device"]
+    assert graded(tmp_path, "H200").alarms() == []
+
+
+@pytest.mark.parametrize("device", ["NVIDIA GeForce RTX 3070", ""])
+def test_a_result_of_the_courses_own_script_passes(device: str, sound: Any) -> None:
+    slide = json.loads((H200.parent / "published" / "slide.json").read_text(encoding="utf-8"))
+    row = ["slide.json", "Flash2", "32", "1024", "32", "2048", "false", device]
+    sound.documents, sound.rows = {"slide.json": slide}, {"slide.json": row}
+    found = sound.graded()
+    assert {check for check, _ in found.fails()} == {"coverage"}
+    assert [found.of("ann")[check] for check in OWN_CHECKS[:5]] == ["pass"] * 5
+
+
+def test_a_whole_recorded_dataset_raises_no_alarm(tmp_path: Path) -> None:
+    """Seven implementations, two protocols, runs out of memory: records with all their samples."""
+    shutil.copytree(H200 / "records", tmp_path / "ann")
+    found = graded(tmp_path)
+    assert found.alarms() == [] and "form.not_measured" in notes(found)
+
+
+# In a class
+
+
+FLASH2_MS = {
+    "bs16": (16, 0.67, 2.23), "bs32": (32, 3.13, 4.39), "ed2048": (32, 2.97, 4.39),
+    "nh32": (32, 3.07, 4.40), "sl512": (32, 3.11, 4.39), "bs64": (64, 3.04, 8.25),
+}  # fmt: skip
+"""Batch size, forward and backward time of a result that was published; the run of a batch of 32
+is in four of its sweeps."""
+
+
+def test_twice_the_work_in_less_time_is_a_warning(tmp_path: Path) -> None:
+    results = {}
+    for name, (batch_size, *both) in FLASH2_MS.items():
+        shape = Shape(batch_size, 512, 32, 2048, True)
+        memory = costs.flash2_peak_memory(shape) / costs.MIB
+        document = course_result(shape, *(time / 1e3 for time in both), memory)
+        results[f"{name}.json"] = ("Flash2", shape, document)
+    write_results(tmp_path / "ann", results, "NVIDIA GeForce RTX 3070")
+    told = [line for line in graded(tmp_path).lines("warn") if line.check == "plausibility"]
+    assert [line.file for line in told] == ["bs32.json", "nh32.json", "sl512.json"]
+    assert {(line.params["pass"], line.params["other"]) for line in told} == {
+        ("forward", "bs64.json")
+    }
+
+
+BATCHES = [f"pytorch-b{b}-n512-h32-e2048-causal" for b in (8, 16, 32, 64)]
+AGAINST_THE_CLASS: dict[str, tuple[Change, str]] = {
+    # With no neighbour above.
+    "a slow end": (rescaled("pytorch-b32-n1024-h32-e2048-full", by=4), "plausibility.class"),
+    "a fast run": (rescaled(LONG, by=1 / 2.2), "plausibility.fast"),
+    "a fast experiment": (rescaled(*BATCHES, by=0.5), "plausibility.fast"),
+    "milliseconds": (rescaled(by=1000), "plausibility.level"),
+}
+
+
+@pytest.mark.parametrize("altered", AGAINST_THE_CLASS)
+def test_what_is_far_from_the_class_is_a_warning(altered: str, sound: Any, tmp_path: Path) -> None:
+    change, code = AGAINST_THE_CLASS[altered]
+    for seed in range(6):
+        own = measured_again(sound, seed)
+        if seed == 3:
+            change(own)
+        own.write(tmp_path / f"s{seed}")
+    found = graded(tmp_path)
+    assert found.fails() == {}
+    assert {line.submission for line in found.lines("warn")} == {"s3"}
+    assert code in {line.code for line in found.lines("warn")}
+
+
+def test_other_gpus_in_the_class_are_no_measure(sound: Any, tmp_path: Path) -> None:
+    """Six of one GPU and two of another, which is slower in one of the implementations."""
+    for seed in range(8):
+        own = measured_again(sound, seed)
+        for name in own.documents if seed > 5 else ():
+            own.rows[name][-1] = "NVIDIA H100 80GB HBM3"
+            own.rescale(name, 3.0 if "pytorch" in name else 1.1)
+        own.write(tmp_path / f"s{seed}")
+    assert graded(tmp_path).alarms() == []

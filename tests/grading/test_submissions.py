@@ -1,0 +1,242 @@
+"""Submissions that mean harm: a bad file is a line, nothing is written, the rest is graded."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import stat
+import time
+import zipfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grading.conftest import FLASH, graded, measured_again
+from planted.course import write_rows
+
+from flashlab.untrusted import MAX_FILE_BYTES
+from flashlab_grading import apart
+from flashlab_grading.apart import Apart, LimitError, check_apart
+from flashlab_grading.grade import check_alone
+from flashlab_grading.sheets import write_grades, write_summary
+from flashlab_grading.submissions import read_submission
+
+Put = Callable[[Path], object]
+"""Puts a file at a path."""
+
+
+def zip_of(name: str, content: bytes = b"{}", mode: int = 0) -> Put:
+    def make(path: Path) -> None:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            info = zipfile.ZipInfo(name)
+            info.external_attr, info.compress_type = mode << 16, zipfile.ZIP_DEFLATED
+            archive.writestr(info, content)
+
+    return make
+
+
+def of_bytes(content: bytes) -> Put:
+    return lambda path: path.write_bytes(content)
+
+
+def huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(2**40)  # takes no room on the disk
+
+
+HARMFUL: dict[str, tuple[str, Put, str]] = {
+    "an absolute name": ("a.zip", zip_of("/etc/x.json"), "fail form.archive_path"),
+    "a name above": ("a.zip", zip_of("a/../../x.json"), "fail form.archive_path"),
+    "a drive": ("a.zip", zip_of("C:\\x.json"), "fail form.archive_path"),
+    "a link in it": ("a.zip", zip_of("x.json", b"/x", stat.S_IFLNK | 0o777), "fail form.link"),
+    "a large member": ("a.zip", zip_of("x.json", b" " * 2**26), "fail form.too_large"),
+    "an archive within": ("a.zip", zip_of("inner.zip"), "warn form.archive_nested"),
+    "damage": ("a.zip", of_bytes(b"PK\x03\x04 and no more"), "fail form.archive_damaged"),
+    "another kind": ("a.7z", of_bytes(b"7z\xbc\xaf\x27\x1c"), "warn form.archive_unknown"),
+    "a tar": ("a.tar.gz", of_bytes(b"\x1f\x8b"), "warn form.archive_unknown"),
+    "a terabyte": ("a.json", huge, "fail form.too_large"),
+    "a link": ("a.json", lambda path: path.symlink_to("/etc/hostname"), "fail form.link"),
+    "a FIFO": ("a.json", os.mkfifo, "fail form.special"),
+    "no text": ("a.json", of_bytes(b"\xff{}"), "warn form.not_utf8"),
+    "a deep folder": ("/".join("d" * 12), partial(Path.mkdir, parents=True), "fail form.too_deep"),
+}
+
+
+@pytest.mark.parametrize("harm", HARMFUL)
+def test_a_harmful_file_is_a_line_and_the_rest_is_graded(
+    harm: str, sound: Any, tmp_path: Path
+) -> None:
+    name, put, expected = HARMFUL[harm]
+    put(sound.write(tmp_path / "eve") / name)
+    before = sorted(tmp_path.rglob("*"))
+    found = graded(tmp_path)
+    assert [f"{x.verdict} {x.code}" for x in found.alarms() if x.check == "form"] == [expected]
+    assert found.of("eve")["identity"] == "pass" or harm == "a deep folder"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_many_members_over_one_body_take_no_memory(
+    sound: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """5,000 members, a little too large, that share their bytes."""
+    path = sound.write(tmp_path / "eve") / "a.zip"
+    zip_of("00000.json", b" " * (MAX_FILE_BYTES + 1))(path)
+    content = path.read_bytes()
+    start, end = content.index(b"PK\1\2"), content.rindex(b"PK\5\6")
+    entries = [content[start:end].replace(b"00000", b"%05d" % i) for i in range(5_000)]
+    counts, size = (5_000).to_bytes(2, "little") * 2, sum(map(len, entries))
+    sizes = size.to_bytes(4, "little") + start.to_bytes(4, "little")
+    last = b"PK\5\6" + bytes(4) + counts + sizes + bytes(2)
+    path.write_bytes(content[:start] + b"".join(entries) + last)
+    monkeypatch.setattr(apart, "MAX_MEMORY", 64 * 2**20)
+    (found,) = check_apart(str(tmp_path), ["eve"], None)
+    codes = [line.code for line in found.lines]
+    assert codes.count("form.too_large") == 5_000 and "form.budget" not in codes
+
+
+@pytest.mark.parametrize("name", ["ann.zip", "ann/lab5.zip"])
+def test_an_archive_is_looked_into(name: str, sound: Any, tmp_path: Path) -> None:
+    """Beside the others' folders, and within one's own; not beside its own folder."""
+    sound.write(tmp_path / "unpacked" / "x")
+    target = tmp_path / "class" / name
+    target.parent.mkdir(parents=True)
+    shutil.move(shutil.make_archive(str(tmp_path / "made"), "zip", tmp_path / "unpacked"), target)
+    found = graded(tmp_path / "class")
+    assert found.alarms() == []
+    assert found.badges(name.partition("/")[0]) == ("available", "functional")
+    shutil.copytree(tmp_path / "unpacked", tmp_path / "class" / "ann", dirs_exist_ok=True)
+    assert [s.submission for s in graded(tmp_path / "class").grades.summaries] == ["ann"]
+
+
+class Named(zipfile.ZipInfo):
+    """A member whose name is written in an encoding that nothing in the archive states."""
+
+    encoding = "cp950"
+
+    def _encodeFilenameFlags(self) -> tuple[bytes, int]:  # as zipfile names it
+        return self.filename.encode(self.encoding), self.flag_bits
+
+
+@pytest.mark.parametrize("encoding", ["cp950", "utf-8"])
+def test_names_in_a_zip_are_those_that_its_rows_have(
+    encoding: str, sound: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows writes them in Big5, of which a character can end in a backslash."""
+    monkeypatch.setattr(Named, "encoding", encoding)
+    renamed = dict(zip(sound.documents, (f"許功蓋/第{i}次.json" for i in range(99)), strict=False))
+    with zipfile.ZipFile(tmp_path / "ann.zip", "w") as archive:
+        for name, document in sound.documents.items():
+            archive.writestr(Named(renamed[name]), json.dumps(document))
+        write_rows(tmp_path, [[renamed[name], *row[1:]] for name, row in sound.rows.items()])
+        archive.write(tmp_path / "runs.csv", "runs.csv")
+    tmp_path.joinpath("runs.csv").unlink()
+    found = graded(tmp_path)
+    assert found.alarms() == [] and found.of("ann.zip")["identity"] == "pass"
+
+
+def test_a_submission_that_is_a_link_is_named_and_not_followed(sound: Any, tmp_path: Path) -> None:
+    sound.write(tmp_path / "elsewhere")
+    tmp_path.joinpath("class").mkdir()
+    tmp_path.joinpath("class", "eve").symlink_to(tmp_path / "elsewhere")
+    fails = graded(tmp_path / "class").fails("eve")
+    assert fails[("form", "")] == "form.link"
+    assert {check for check, _ in fails} == {"form", "coverage"}
+
+
+WILD_NAMES = (
+    *("<b>bold<b>&amp;.json", "two\nlines.json", "\x1b[31mred\x1b[0m.json", "\u202egnp.json"),
+    *("{file} {line} {0}.json", "=HYPERLINK(1).json", "+1.json", "-1.json", "@SUM(1).json"),
+    *("\ttab.json", "\rcarriage.json", "a\\u202eb.json", "emoji 🙂 العربية.json"),
+    *("it's `id` $(id).json", b"no-utf8-\xff.json"),
+)
+
+
+def test_wild_names_are_graded_and_shown_as_what_they_are(sound: Any, tmp_path: Path) -> None:
+    sound.rows, sound.documents = None, {}
+    folder = os.fsencode(sound.write(tmp_path / "class" / "=cmd|' C calc'!A0 \u202e{x}"))
+    for name in WILD_NAMES:
+        with open(os.path.join(folder, os.fsencode(name)), "wb") as file:
+            file.write(b'{"forward": 1}')
+    found = graded(tmp_path / "class")
+    assert len([line for line in found.lines("fail") if line.check == "form"]) == len(WILD_NAMES)
+    write_grades(tmp_path / "grades.csv", found.grades, ["zh_TW", "en"])
+    write_summary(tmp_path / "summary.csv", found.grades)
+    for sheet in ("grades.csv", "summary.csv"):
+        text = tmp_path.joinpath(sheet).read_bytes().decode()
+        assert not set(text) & set("\x1b\u202e\r\t\ufeff\x00")
+        rows = list(csv.reader(text.splitlines()))
+        assert len({len(row) for row in rows}) == 1
+        assert not [cell for row in rows for cell in row if cell.startswith(tuple("=+-@"))]
+    shown = {row[1] for row in csv.reader(tmp_path.joinpath("grades.csv").open())}
+    assert {"two\\u000alines.json", "\\u001b[31mred\\u001b[0m.json", "\\u202egnp.json"} <= shown
+    assert {"a\\\\u202eb.json", "no-utf8-\\xff.json", "'=HYPERLINK(1).json"} <= shown
+
+
+# Apart
+
+
+def test_what_is_checked_apart_is_what_is_checked_here(sound: Any, tmp_path: Path) -> None:
+    names = ["ann", "ben", "cem"]
+    for seed, name in enumerate(names):
+        measured_again(sound, seed).write(tmp_path / name)
+    read = partial(read_submission, str(tmp_path), device="NVIDIA H200")
+    found = list(check_apart(str(tmp_path), names, "NVIDIA H200"))
+    assert found == [check_alone(read(name=name)) for name in names]
+
+
+@pytest.mark.parametrize(("harm", "limit"), [("memory", "256 MiB"), ("time", "4 s")])
+def test_a_submission_beyond_its_bounds_is_one_line(
+    harm: str, limit: str, sound: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = apart.read_submission
+
+    def harmful(folder: str, name: str, device: str | None) -> Any:
+        if name == "eve":
+            hoard = [b"x" * 2**20 * (i + 1) for i in range(40)] if harm == "memory" else []
+            time.sleep(30)
+            del hoard
+        return read(folder, name, device)
+
+    monkeypatch.setattr(apart, "read_submission", harmful)
+    monkeypatch.setattr(apart, "MAX_SECONDS", 4.0)
+    monkeypatch.setattr(apart, "MAX_MEMORY", 256 * 2**20)
+    sound.write(tmp_path / "ann")
+    ann, eve = check_apart(str(tmp_path), ["ann", "eve"], None)
+    assert "fail" not in {line.verdict for line in ann.lines}
+    (line,) = (line for line in eve.lines if line.check == "form")
+    assert (line.code, line.params["limit"]) == ("form.budget", limit)
+
+
+def killed() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("function", "limit"), [(partial(time.sleep, 9), "0.5 s"), (killed, "1024 MiB")]
+)
+def test_what_does_not_come_to_its_end_names_its_limit(
+    function: Callable[[], None], limit: str
+) -> None:
+    with pytest.raises(LimitError, match=limit):
+        Apart(0.5, function).result()
+
+
+def test_a_file_that_changes_or_becomes_a_link_is_not_believed(
+    sound: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = sound.write(tmp_path / "class" / "eve") / sound.file(FLASH)
+    opened = os.open
+
+    def swap_and_open(path: Any, flags: int, *arguments: Any, **options: Any) -> int:
+        if path == target.name and not target.is_symlink():
+            target.unlink()
+            target.symlink_to("/etc/hostname")
+        return opened(path, flags, *arguments, **options)
+
+    monkeypatch.setattr("flashlab.untrusted.os.open", swap_and_open)
+    assert graded(tmp_path / "class").fails()["form", target.name] == "form.unreadable"
