@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import flashlab_grading
-from flashlab import course, untrusted
+from flashlab import course, lab5, untrusted
 from flashlab.telling.catalogs import messages
 from flashlab_grading.causes import DOMAIN, domain_of
 from flashlab_grading.model import BADGES, CHECKS, VERDICTS
 
-FOLDERS = [Path(package.__file__).parent for package in (flashlab_grading, course)]
+FOLDERS = [Path(package.__file__).parent for package in (flashlab_grading, course, lab5)]
 FILES = [*(file for folder in FOLDERS for file in folder.glob("*.py")), Path(untrusted.__file__)]
 SOURCE = "".join(path.read_text(encoding="utf-8") for path in FILES)
 CODES = sorted({*re.findall(rf'"((?:{"|".join(CHECKS)})\.[a-z_0-9]+)"', SOURCE)})
