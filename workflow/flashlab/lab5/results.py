@@ -312,7 +312,9 @@ def read_folder(folder: Path) -> Folder:
         elif name in found.ignored:
             found.refused[name] = UnsoundFileError("form.not_a_result")
         elif name not in seen:
-            found.refused[table] = UnsoundFileError("form.row_missing", line=str(line), value=file)
+            found.refused[table] = UnsoundFileError(
+                "form.row_missing", line=str(line), value=file[:200]
+            )
     return found
 
 
