@@ -146,6 +146,7 @@ def _facts(data: ReportData) -> list[Tellable]:
         *([say("front.power_limit", watts=limits)] if limits else []),
         *(", ".join(each) for each in (data.distinct("dtype"), versions) if each),
         say("front.compared", implementations=len(_distinct(data)), settings=len(compared)),
+        *([say("front.others", count=sum(len(e.runs) for e in data.others))] if data.others else []),
         *(
             [
                 say(
