@@ -297,7 +297,7 @@ def read_folder(folder: Path) -> Folder:
                 else:
                     _take(found, path, content, seen)
             except UnsoundFileError as problem:
-                found.refused[path] = problem
+                found.refused[path] = _alone(problem)
     except UnsoundFileError as enough:
         found.refused[path or folder.name] = enough
     by_name = {normalize("NFC", name): name for name in found.results}
@@ -318,6 +318,11 @@ def read_folder(folder: Path) -> Folder:
     return found
 
 
+def _alone(problem: UnsoundFileError) -> UnsoundFileError:
+    """The problem without its traceback, which would keep the document."""
+    return UnsoundFileError(problem.code, **problem.params)
+
+
 def _take(found: Folder, path: str, content: bytes, seen: set[str]) -> None:
     """Add the results of a file to a folder; UnsoundFileError where it cannot be read."""
     digest = hashlib.sha256(content).hexdigest()
@@ -327,7 +332,7 @@ def _take(found: Folder, path: str, content: bytes, seen: set[str]) -> None:
             is_object = isinstance(document, dict)
             result = result_of(document, name, path, digest) if is_object else None
         except UnsoundFileError as problem:
-            found.refused[name] = problem
+            found.refused[name] = _alone(problem)
         else:
             if result:
                 found.results[name] = result
