@@ -246,6 +246,26 @@ def test_a_students_folder_alone_becomes_the_labs_report(
         assert not says(text, [wrong], squeezed), wrong
 
 
+@pytest.mark.scheduled  # on less: tests/test_prepare.py
+def test_page_one_of_a_grid_is_about_every_run(
+    one_experiment: Any, text_of: Callable[[Path], str], squeezed: Callable[[str], str]
+) -> None:
+    """Four settings, one of them in no sweep, where Flash2 is 9.9 times as fast and not 3."""
+    folder = one_experiment.folder / "grid"
+    folder.mkdir()
+    for b, n, who in itertools.product((16, 32), (512, 1024), ("Pytorch", "Flash2")):
+        shape = replace(BASE, batch_size=b, seq_len=n)
+        faster = 9.9 if (b, n) == (32, 1024) else 3.0
+        seconds = costs.forward_flops(shape) / 3e12 / (faster if who == "Flash2" else 1)
+        document = result_of(who, shape, seconds, 2.5 * seconds)
+        path = folder / f"{who}_{b}_{n}_32_2048_true.json"
+        path.write_text(json.dumps(document), encoding="utf-8")
+    one_experiment.make("report/lab5.pdf", "--config", "import=grid", config=())
+    text = text_of(one_experiment.pdf)
+    for sentence in ("faster at all 4 settings: 3.0–9.9 times", "2 runs beside the experiments"):
+        assert says(text, [sentence], squeezed), sentence
+
+
 def test_results_may_have_names_that_mean_something_elsewhere(one_experiment: Any) -> None:
     write_four(one_experiment.folder / "my 結果 {a}", WILD_NAMES)
     said = one_experiment.make("records", "--config", "import=my 結果 {a}")

@@ -19,7 +19,7 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import find_device
 from flashlab.lab5.possible import Option, has_flops, known_workspaces, possible_runs, workspaces_of
-from flashlab.lab5.results import EXACT, SHOWN, FolderError, Result, is_on_gpu
+from flashlab.lab5.results import EXACT, FolderError, Result, is_on_gpu, listed
 from flashlab.lab5.said import ATTRIBUTES, HEAD_DIM, Said, described, numbers_in_name
 from flashlab.lab5.words import FLASH2, MAX_SIZE, NAIVE, SIZES
 
@@ -98,8 +98,7 @@ def contradiction(file: File, option: Option) -> tuple[str, str] | None:
     makers = {maker for maker, _ in file.possible}
     is_elsewhere = who == NAIVE and option in possible_runs(result)
     code = "workspace" if is_elsewhere else "shape" if who in makers else "implementation"
-    text = f"its FLOPs and memory are those of {_made_by(file)}"
-    return f"identity.{code if makers or is_elsewhere else 'memory'}", text
+    return f"identity.{code if makers or is_elsewhere else 'memory'}", _made_by(file)
 
 
 def _with_sizes(file: File, said: Said) -> list[Option]:
@@ -157,8 +156,7 @@ def _choose_options(file: File) -> None:
     FolderError where what is said, not only hinted, contradicts the numbers.
     """
     result = file.result
-    option = stated(result.said)
-    if option:
+    if option := stated(result.said):
         if problem := contradiction(file, option):
             raise _contradicted(file, problem[1])
         file.options = [option]
@@ -178,14 +176,13 @@ def _choose_options(file: File) -> None:
     if not file.possible or not is_on_gpu(result):
         return
     if result.said.keys() & {*ATTRIBUTES, HEAD_DIM} and not matching(file.possible, result.said):
-        raise _contradicted(file, f"its FLOPs and memory are those of {_made_by(file)}")
+        raise _contradicted(file, _made_by(file))
     file.is_open = True
 
 
 def _made_by(file: File) -> str:
-    made = sorted({*map(describe, file.possible)})
-    more = f" or {len(made) - SHOWN} more" if len(made) > SHOWN else ""
-    return " or ".join(made[:SHOWN]) + more or "no run that is known"
+    made = listed(sorted({*map(describe, file.possible)}), " or ", " or {} more")
+    return f"its FLOPs and memory are those of {made or 'no run that is known'}"
 
 
 def _contradicted(file: File, problem: str) -> FolderError:

@@ -138,6 +138,8 @@ def _read_json(path: str, content: bytes) -> dict[str, Any]:
             or problem.params["line"] != "2"
         ):
             raise
+        if len(lines) > MAX_ROWS:
+            raise UnsoundFileError("form.too_many", most=str(MAX_ROWS)) from None
         return {  # one document a line
             name: part
             for i, line in enumerate(lines, start=1)

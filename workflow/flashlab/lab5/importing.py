@@ -20,8 +20,15 @@ from flashlab.devices import known_devices
 from flashlab.files import canonical
 from flashlab.lab5.assigning import File, assign, missing_ends, stated
 from flashlab.lab5.documents import RUNS_CSV, documents_in
-from flashlab.lab5.possible import Option, workspaces_of
-from flashlab.lab5.results import SHOWN, FolderError, Result, is_on_gpu, read_folder, result_of
+from flashlab.lab5.possible import workspaces_of
+from flashlab.lab5.results import (
+    FolderError,
+    Result,
+    is_on_gpu,
+    listed,
+    read_folder,
+    result_of,
+)
 from flashlab.lab5.said import ATTRIBUTES, RUNS_CSV_COLUMNS, described
 from flashlab.lab5.words import COURSE_DTYPE, FLASH2, MEMORY, NAIVE, OUT_OF_MEMORY, PASSES, SIZES
 from flashlab.records import COUNTERS, Measurement, Record, RecordError, parse_record, write_record
@@ -38,12 +45,6 @@ class OpenRunsError(FolderError):
     def __init__(self, message: str, path: Path, table: str | None) -> None:
         super().__init__(message)
         self.path, self.table = path, table
-
-
-def _names(names: Sequence[str]) -> str:
-    """Five names, and how many more there are."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
 
 
 def _ask(folder: Path, files: Sequence[File], has_table: bool) -> None:
@@ -66,7 +67,7 @@ def _ask(folder: Path, files: Sequence[File], has_table: bool) -> None:
     asked = "".join([lines[0], *(line for line in lines if "?" in line)])
     todo = f"{there} needs these rows:\n{asked}" if has_table else f"fill in each ? of {there}"
     raise OpenRunsError(
-        f"{folder}: which runs {_names(unknown)} are cannot be told from names and numbers; {todo}"
+        f"{folder}: which runs {listed(unknown)} are cannot be told from names and numbers; {todo}"
         ", then make the same call again",
         there,
         None if has_table else text.getvalue(),
@@ -89,39 +90,6 @@ def _device_of(files: Sequence[File], given: str | None) -> str | None:
     low, high = int(ccs[0]), int(ccs[-1])
     span = str(ccs[0]) if len(ccs) == 1 else f"{low}.x" if low == high else f"{low}.x–{high}.x"
     return f"NVIDIA GPU (compute capability {span})"
-
-
-def _run_of(result: Result, option: Option) -> Run:
-    kind = (COURSE_DTYPE, "cuda") if is_on_gpu(result) else ("float32", "cpu")
-    return result.run or attention_run(*option, *kind)
-
-
-def _entry(
-    folder: Path,
-    result: Result,
-    run: Run,
-    device: str | None,
-    remarks: Iterable[tuple[str, str, dict[str, str]]],
-    nth: Counter[Any],
-) -> dict[str, Any]:
-    """The order to convert a result into the record of a run."""
-    protocol = {"name": result.protocol} if result.protocol else COURSE_PROTOCOL
-    entry = {
-        "benchmark": ATTENTION.name,
-        "run": run.to_json(),
-        "protocol": protocol,
-        "process": nth[run, protocol["name"]],
-        "folder": str(folder),
-        "file": result.name,
-        "path": result.path,
-        "sha256": result.sha256,
-        "status": result.status,
-        "device_name": device,
-        "remarks": [{"file": file, "code": code, "params": p} for file, code, p in remarks],
-    }
-    nth[run, protocol["name"]] += 1
-    digest = hashlib.sha256(canonical(entry).encode()).hexdigest()
-    return {**entry, "record": f"records/{run.slug}-{digest[:12]}.json"}
 
 
 Remark = tuple[str, str, dict[str, str]]
@@ -149,9 +117,9 @@ def import_plan(
         raise FolderError(f"{folder}: there is no such folder; name that of your JSON files")
     read = read_folder(folder.resolve())
     if refused := {**read.refused, **read.contradicted}:
-        text = " ".join(f"{name}: {problem}" for name, problem in [*refused.items()][:SHOWN])
-        more = f" And {len(refused) - SHOWN} more." if len(refused) > SHOWN else ""
-        raise FolderError(f"{folder}: {text}{more} Mend these files, or move them elsewhere.")
+        texts = [f"{name}: {problem}" for name, problem in refused.items()]
+        text = listed(texts, " ", " And {} more.")
+        raise FolderError(f"{folder}: {text} Mend these files, or move them elsewhere.")
     left_out: list[Remark] = [(name, "form.not_a_result", {}) for name in read.ignored]
     measured, failed = list[Result](), list[Result]()
     for result in read.results.values():
@@ -172,7 +140,7 @@ def import_plan(
     chosen = [_chosen(file, device, named) for file in files]
     chosen += [_failed(folder, result, device or named) for result in failed]
     if not chosen:
-        seen = "; ".join(f"{name} has {keys}" for name, keys in [*read.ignored.items()][:SHOWN])
+        seen = listed([f"{name} has {keys}" for name, keys in read.ignored.items()], "; ")
         raise FolderError(
             f"{folder}: there is no result of the course's script in it"
             + (f" ({seen}; wanted are {', '.join((*PASSES, MEMORY))})" if seen else "")
@@ -181,17 +149,31 @@ def import_plan(
     for result, run, *_ in sorted(chosen, key=lambda each: each[0].name):
         kinds.setdefault((run.dtype, run.device), result.name)
     if len(kinds) > 1:
-        listed = ", ".join(f"{file} is {dtype} on {on}" for (dtype, on), file in kinds.items())
+        each = listed([f"{file} is {dtype} on {on}" for (dtype, on), file in kinds.items()])
         raise FolderError(
-            f"{folder}: its results are of several kinds: {listed}; import each by itself"
+            f"{folder}: its results are of several kinds: {each}; import each by itself"
         )
     chosen.sort(key=lambda each: (each[1], each[0].name))
-    nth = Counter[Any]()
-    entries = []
-    for i, (result, run, own, remarks) in enumerate(chosen):
+    nth, entries = Counter[tuple[Run, str]](), list[dict[str, Any]]()
+    for result, run, own, remarks in chosen:
+        protocol = {"name": result.protocol} if result.protocol else COURSE_PROTOCOL
         # What is left out is told of beside the first record: the report names it.
-        every = [(result.name, *remark) for remark in remarks] + (left_out if i == 0 else [])
-        entries.append(_entry(folder, result, run, own, every, nth))
+        told = [*((result.name, *remark) for remark in remarks), *(left_out if not entries else ())]
+        entry = {
+            "benchmark": ATTENTION.name,
+            "run": run.to_json(),
+            "protocol": protocol,
+            "process": nth[run, str(protocol["name"])],
+            "folder": str(folder),
+            **{"file": result.name, "path": result.path, "sha256": result.sha256},
+            **{"status": result.status, "device_name": own},
+            "remarks": [
+                {"file": file, "code": code, "params": params} for file, code, params in told
+            ],
+        }
+        nth[run, str(protocol["name"])] += 1
+        digest = hashlib.sha256(canonical(entry).encode()).hexdigest()
+        entries.append({**entry, "record": f"records/{run.slug}-{digest[:12]}.json"})
     return entries, [*_notices(entries), *_ends(chosen, read.has_table)]
 
 
@@ -203,7 +185,8 @@ def _chosen(file: File, given: str | None, named: str | None) -> Chosen:
         file.remarks.append(("form.exact_memory", {}))
     for key, factor in result.converted.items():
         file.remarks.append(("form.converted", {"key": key, "factor": factor}))
-    return result, _run_of(result, option), own, file.remarks
+    kind = (COURSE_DTYPE, "cuda") if is_on_gpu(result) else ("float32", "cpu")
+    return result, result.run or attention_run(*option, *kind), own, file.remarks
 
 
 def _failed(folder: Path, result: Result, device: str | None) -> Chosen:
@@ -226,7 +209,7 @@ def _notices(entries: Sequence[Mapping[str, Any]]) -> list[str]:
         if remark["code"] != "form.exact_memory":
             text = str(UnsoundFileError(remark["code"], **remark["params"]))
             files.setdefault(text, []).append(remark["file"])
-    return [f"{_names(names)}: {text}" for text, names in files.items()]
+    return [f"{listed(names)}: {text}" for text, names in files.items()]
 
 
 def _ends(chosen: Iterable[Chosen], has_table: bool) -> list[str]:
@@ -234,9 +217,9 @@ def _ends(chosen: Iterable[Chosen], has_table: bool) -> list[str]:
     ends = missing_ends({(run.implementation, Shape.of(run)) for _, run, *_ in chosen})
     if not ends or has_table:
         return []
-    listed = _names([described(shape.parameters) for shape in ends])
+    shapes = listed([described(shape.parameters) for shape in ends])
     return [
-        f"{NAIVE} has no file for {listed}, where another implementation has one; if it ran out of "
+        f"{NAIVE} has no file for {shapes}, where another implementation has one; if it ran out of "
         f"memory, write that row into {RUNS_CSV} with {OUT_OF_MEMORY} as its file"
     ]
 
@@ -248,29 +231,26 @@ def _take_each_once(files: list[File]) -> None:
         r = file.result
         key = repr((file.options, r.seconds, r.rates, r.peak_mib, r.document.get("record")))
         if (first := seen.setdefault(key, file)) is not file:
-            double = ("form.double", {"other": first.result.name})
-            first.remarks.append(double)
+            first.remarks.append(("form.double", {"other": first.result.name}))
             files.remove(file)
 
 
 # A job: from one file to a record
 
 
-def _refuse_wrong_numbers(source: Path, run: Run, result: Result) -> None:
-    seconds, rates = result.seconds, result.rates
-    for name, flops in costs.flops(Shape.of(run)).items():
-        if not isclose(seconds[name] * rates[name] * 1e12, flops, rel_tol=result.error):
-            raise FolderError(
-                f"{source}: {name}: time and rate make {seconds[name] * rates[name] * 1e12:.9g} "
-                f"FLOPs, but {run} takes {flops:.9g}; import the file as the script wrote it"
-            )
-    if not isclose(
-        seconds["forward_backward"], seconds["forward"] + seconds["backward"], rel_tol=result.error
-    ):
-        raise FolderError(
-            f"{source}: the forward_backward time is not the sum of the other two; import the file "
-            "as the script wrote it"
-        )
+def _refuse_wrong_numbers(run: Run, result: Result) -> None:
+    seconds, flops = result.seconds, costs.flops(Shape.of(run))
+    made = {name: seconds[name] * result.rates[name] * 1e12 for name in flops}
+    problems = [
+        f"{name}: time and rate make {made[name]:.9g} FLOPs, but {run} takes {flops[name]:.9g}"
+        for name in flops
+        if not isclose(made[name], flops[name], rel_tol=result.error)
+    ]
+    total = seconds["forward"] + seconds["backward"]
+    if not isclose(seconds["forward_backward"], total, rel_tol=result.error):
+        problems.append("the forward_backward time is not the sum of the other two")
+    if problems:
+        raise RecordError(f"{problems[0]}; import the file as the script wrote it")
 
 
 def import_record(entry: Mapping[str, Any], output: Path) -> None:
@@ -285,7 +265,7 @@ def import_record(entry: Mapping[str, Any], output: Path) -> None:
         if "record" in document:
             record = parse_record(document, str(source))
         else:
-            record = _converted(entry, document, source, started)
+            record = _converted(entry, document, started)
         imported = {"code": "imported", "remarks": entry["remarks"]}
         environment = {"device_name": entry["device_name"], "imported": True}
         kept = {"file": entry["file"], "file_sha256": entry["sha256"], "process": entry["process"]}
@@ -302,13 +282,12 @@ def import_record(entry: Mapping[str, Any], output: Path) -> None:
         raise FolderError(f"{source}: {error}") from error
 
 
-def _converted(
-    entry: Mapping[str, Any], document: Mapping[str, Any], source: Path, started: str
-) -> Record:
+def _converted(entry: Mapping[str, Any], document: Mapping[str, Any], started: str) -> Record:
+    """A record of the script's numbers, no samples; without numbers that of a failed run."""
     run, metrics = Run.of(ATTENTION, entry["run"]), dict[str, Measurement]()
     result = result_of(document, entry["file"], entry["path"], entry["sha256"])
     if result and result.status == "ok":
-        _refuse_wrong_numbers(source, run, result)
+        _refuse_wrong_numbers(run, result)
         for name in ("forward", "backward"):
             metrics[f"{name}_time"] = Measurement(result.seconds[name] * 1e3, stopped="count")
         metrics["peak_memory"] = Measurement(result.peak_mib)

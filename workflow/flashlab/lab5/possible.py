@@ -54,11 +54,11 @@ def _of_product(product: float, error: float, memory: int, causal: bool) -> tupl
     found: list[Option] = []
     for d in costs.HEAD_DIMS:
         quotient = product / d
-        lengths = np.arange(2 * d, min(isqrt(int(quotient)), MAX_LENGTH) + 2)
+        # Every run has at least q, k, v and three outputs: 12 bytes for each of B·N·E elements.
+        least_length = max(2 * d, int(12 * product / memory))
+        lengths = np.arange(least_length, min(isqrt(int(quotient)), MAX_LENGTH) + 2)
         squares = lengths.astype(float) ** 2
         many = np.rint(quotient / squares)
-        # Every run has at least q, k, v and three outputs: 12 bytes for each of B·N·E elements.
-        many[12 * product > memory * lengths.astype(float)] = 0
         fits = (many > 0) & (np.abs(many * squares - quotient) <= error * quotient)
         if np.count_nonzero(fits) > MOST:
             return ()

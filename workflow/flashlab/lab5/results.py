@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from math import isfinite
@@ -67,6 +67,12 @@ SHOWN = 5
 
 MAX_SAMPLES = 20_000
 """Most samples of a pass that are read from a record."""
+
+
+def listed(texts: Sequence[str], between: str = ", ", more: str = " and {} more") -> str:
+    """Five texts, and how many more there are."""
+    left = more.format(len(texts) - SHOWN) if len(texts) > SHOWN else ""
+    return between.join(texts[:SHOWN]) + left
 
 
 @dataclass(frozen=True)
@@ -179,34 +185,30 @@ def _has_run_out(document: Mapping[str, Any]) -> bool:
 
 def _of_record(result: Result, record: Mapping[str, Any]) -> Result:
     """A result with the claims of its ``record`` block, whose samples are sound."""
+    key = "record.run"
     try:
         run, sizes = Run.of(ATTENTION, record["run"]), [record["run"][name] for name in SIZES]
-        if any(type(n) is not int or not 0 < n <= MAX_SIZE for n in sizes) or sizes[3] % sizes[2]:
-            raise ValueError("sizes that no run has")
-        if any(parameter.default for parameter in ATTENTION.stated([run])):
-            raise ValueError("a parameter that the course's script lacks")
-        if not all(isinstance(text, str) for text in (run.implementation, run.dtype, run.device)):
-            raise TypeError("a name that is no text")
+        is_sound = all(type(n) is int and 0 < n <= MAX_SIZE for n in sizes)
+        names = (run.implementation, run.dtype, run.device)
+        is_sound = is_sound and all(isinstance(name, str) for name in names)
+        # The course's script lacks the parameters with a default.
+        if not is_sound or sizes[3] % sizes[2] or any(p.default for p in ATTENTION.stated([run])):
+            raise ValueError("no run of the script")
         protocol = str(record["protocol"]["name"])
         device = (record.get("environment") or {}).get("device_name")
-    except (KeyError, TypeError, ValueError, AttributeError) as unsound:
-        raise UnsoundFileError("form.record", key="record.run") from unsound
-    for name in ("forward_time", "backward_time"):
-        key = f"record.metrics.{name}.samples"
-        try:
+        for name in ("forward_time", "backward_time"):
+            key = f"record.metrics.{name}.samples"
             samples = ((record.get("metrics") or {}).get(name) or {}).get("samples") or []
-        except AttributeError as unsound:
-            raise UnsoundFileError("form.record", key=key) from unsound
-        if not isinstance(samples, list) or any(type(s) not in (int, float) for s in samples):
-            raise UnsoundFileError("form.record", key=key)
-        if len(samples) > MAX_SAMPLES:
-            raise UnsoundFileError("form.many_samples", key=key, most=str(MAX_SAMPLES))
+            if not isinstance(samples, list) or any(type(s) not in (int, float) for s in samples):
+                raise TypeError("samples that are no numbers")
+            if len(samples) > MAX_SAMPLES:
+                raise UnsoundFileError("form.many_samples", key=key, most=str(MAX_SAMPLES))
+    except (KeyError, TypeError, ValueError, AttributeError) as unsound:
+        raise UnsoundFileError("form.record", key=key) from unsound
     said = {**run.to_json(), "device": device} if isinstance(device, str) else run.to_json()
     status = COUNTERS if protocol == COUNTERS else str(record.get("status", "ok"))
-    return replace(
-        result, said=said, hinted={}, run=run, source="its own record", protocol=protocol,
-        status=status,
-    )  # fmt: skip
+    claimed: dict[str, Any] = {"said": said, "run": run, "protocol": protocol, "status": status}
+    return replace(result, hinted={}, source="its own record", **claimed)
 
 
 def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) -> Result | None:
@@ -233,7 +235,7 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
     }
     said, hinted = said_in_cells(cells), said_in_name(name)
     hinted = {key: value for key, value in hinted.items() if key not in said}
-    result = Result(name, path, sha256, said, hinted, source="the file itself" if said else "")
+    result = Result(name, path, sha256, said, hinted, source="the file itself")
     if isinstance(record, dict):
         result = _of_record(result, record)
         is_failed = result.status != "ok" and result.status in (*STATUSES, COUNTERS)
@@ -276,9 +278,10 @@ def read_folder(folder: Path) -> Folder:
     path = ""
     try:
         for count, path in enumerate(paths_in(folder)):
-            if count >= MAX_FILES or size > MAX_BYTES:
-                most, code = (MAX_FILES, "") if count >= MAX_FILES else (MAX_BYTES, "_bytes")
-                raise UnsoundFileError(f"form.too_many{code}", most=str(most))
+            if count >= MAX_FILES:
+                raise UnsoundFileError("form.too_many", most=str(MAX_FILES))
+            if size > MAX_BYTES:
+                raise UnsoundFileError("form.too_many_bytes", most=str(MAX_BYTES))
             seen.add(normalize("NFC", path))  # macOS decomposes a name's letters; tables do not
             try:
                 content = read_within(folder, path)
@@ -289,33 +292,35 @@ def read_folder(folder: Path) -> Folder:
                     read, problems = read_runs_csv(content)
                     rows += [(path, line, said) for line, said in read]
                     if problems:
-                        raise _several(problems)
-                    continue
-                _take(found, path, content, seen)
+                        told = listed(problems, " ", " And {} more.")
+                        raise UnsoundFileError("form.rows", problems=told)
+                else:
+                    _take(found, path, content, seen)
             except UnsoundFileError as problem:
-                found.refused[path] = problem
+                found.refused[path] = _alone(problem)
     except UnsoundFileError as enough:
         found.refused[path or folder.name] = enough
     by_name = {normalize("NFC", name): name for name in found.results}
     for table, line, row in rows:
-        said, file = {**row}, row["file"]
-        del said["file"]
+        file, said = row["file"], {key: value for key, value in row.items() if key != "file"}
         name = normalize("NFC", str(PurePosixPath(table).parent / file))
         if file == OUT_OF_MEMORY:
-            failed = Result(f"{table}/{line}", table, "", said, source=RUNS_CSV)
-            found.results[failed.name] = replace(failed, status=OUT_OF_MEMORY)
+            name, failed = f"{table}/{line}", Result("", table, "", said, source=RUNS_CSV)
+            found.results[name] = replace(failed, name=name, status=OUT_OF_MEMORY)
         elif name in by_name:
             _declare(found, by_name[name], said)
         elif name in found.ignored:
             found.refused[name] = UnsoundFileError("form.not_a_result")
         elif name not in seen:
-            found.refused[table] = UnsoundFileError("form.row_missing", line=str(line), value=file)
+            found.refused[table] = UnsoundFileError(
+                "form.row_missing", line=str(line), value=file[:200]
+            )
     return found
 
 
-def _several(problems: list[str]) -> UnsoundFileError:
-    more = f" And {len(problems) - SHOWN} more." if len(problems) > SHOWN else ""
-    return UnsoundFileError("form.rows", problems=" ".join(problems[:SHOWN]) + more)
+def _alone(problem: UnsoundFileError) -> UnsoundFileError:
+    """The problem without its traceback, which would keep the document."""
+    return UnsoundFileError(problem.code, **problem.params)
 
 
 def _take(found: Folder, path: str, content: bytes, seen: set[str]) -> None:
@@ -324,45 +329,38 @@ def _take(found: Folder, path: str, content: bytes, seen: set[str]) -> None:
     for name, document in documents_in(path, content).items():
         seen.add(normalize("NFC", name))
         try:
-            result = None
-            if isinstance(document, dict):
-                result = result_of(document, name, path, digest)
+            is_object = isinstance(document, dict)
+            result = result_of(document, name, path, digest) if is_object else None
         except UnsoundFileError as problem:
-            found.refused[name] = problem
-            continue
-        if result:
-            found.results[name] = result
+            found.refused[name] = _alone(problem)
         else:
-            found.ignored[name] = keys_of(document)
+            if result:
+                found.results[name] = result
+            else:
+                found.ignored[name] = keys_of(document)
 
 
 def _declare(folder: Folder, name: str, row: Said) -> None:
     """Complete a result's statement by its row, which nothing else stated may contradict."""
     result = folder.results[name]
-    both = [key for key in row if key in result.said and key != "device"]
-    devices = [find_device(said.get("device")) or said.get("device") for said in (row, result.said)]
-    if any(row[key] != result.said[key] for key in both) or (
-        None not in devices[:2] and (devices[0] != devices[1])
-    ):
-        texts = [described(said) for said in (row, result.said)]
+    differing = [key for key in row if row[key] != result.said.get(key, row[key])]
+    devices = [find_device(said.get("device")) for said in (row, result.said)]
+    if devices[0] and devices[0] == devices[1]:  # by another of its names
+        differing = [key for key in differing if key != "device"]
+    if differing:
         folder.contradicted[name] = (
-            f"{result.source} says {texts[1]}, but {RUNS_CSV} says {texts[0]}; correct one"
-            if result.source == RUNS_CSV
-            else f"{RUNS_CSV} says {texts[0]}, but {result.source} says {texts[1]}; correct one."
+            f"{RUNS_CSV} says {described(row)}, but {result.source} says {described(result.said)}; "
+            "correct the one that is wrong."
         )
-    hinted = {key: value for key, value in result.hinted.items() if key not in row}
-    folder.results[name] = replace(
-        result, said={**result.said, **row}, hinted=hinted, source=RUNS_CSV
-    )
+    said, hinted = {**result.said, **row}, {k: v for k, v in result.hinted.items() if k not in row}
+    folder.results[name] = replace(result, said=said, hinted=hinted, source=RUNS_CSV)
 
 
 def is_on_gpu(result: Result) -> bool:
     """True if its memory is that of a run in float16 on CUDA, for all that is said."""
     if result.run:
-        substituted = str(
-            (result.document.get("record", {}).get("environment") or {}).get("provider")
-            or FLASH_ATTN
-        )
-        is_real = result.run.implementation != FLASH2 or substituted.startswith(FLASH_ATTN)
+        stated = result.document.get("record", {}).get("environment") or {}
+        provider = str(stated.get("provider") or FLASH_ATTN)
+        is_real = result.run.implementation != FLASH2 or provider.startswith(FLASH_ATTN)
         return is_real and (result.run.dtype, result.run.device) == (COURSE_DTYPE, "cuda")
     return not re.search(r"\bcpus?\b", str(result.said.get("device", "")), re.IGNORECASE)

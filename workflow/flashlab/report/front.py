@@ -136,6 +136,7 @@ def _facts(data: ReportData) -> list[Tellable]:
         for run in experiment.runs
     }
     processes = {len(each.processes_of(run)) for each in shown for run in each.runs} - {0}
+    others = sum(len(experiment.runs) for experiment in data.others)
     origin: Tellable = f"data/{data.config['dataset']}"
     if data.is_imported:
         origin = say("warning.imported")
@@ -146,6 +147,7 @@ def _facts(data: ReportData) -> list[Tellable]:
         *([say("front.power_limit", watts=limits)] if limits else []),
         *(", ".join(each) for each in (data.distinct("dtype"), versions) if each),
         say("front.compared", implementations=len(_distinct(data)), settings=len(compared)),
+        *([say("front.others", count=others)] if others else []),
         *(
             [
                 say(

@@ -67,13 +67,10 @@ def _setting(data: ReportData, experiment: Experiment) -> Tellable:
         fixed=Listed(fixed),
         variants=Listed([data.variant(variant) for variant in experiment.variants], "and"),
     )
-    told = [asked]
-    if others:
-        varied = Listed([values_along(experiment, parameter) for parameter in others])
-        told.append(say("setting.varied", parameters=varied))
-    if count := sum(len(each.runs) for each in data.others):
-        told.append(say("setting.others", count=count))
-    return in_turn(told)
+    if not others:
+        return asked
+    varied = Listed([values_along(experiment, parameter) for parameter in others])
+    return in_turn([asked, say("setting.varied", parameters=varied)])
 
 
 def values_along(experiment: Experiment, parameter: Parameter) -> Tellable:
