@@ -1,1 +1,0 @@
-"""Files of the course's script: read, and assigned to runs."""
