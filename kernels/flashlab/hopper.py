@@ -151,12 +151,14 @@ def _forward_pass(problem: Problem) -> Pass:
     blocks = -(-padded(N) // (64 * tile.consumers))
     tiles = B * H * blocks
     programs = min(tiles, tile.programs * processors)
+    least = choices.forward_together(tile, B * H, blocks, processors)
+    together = max(problem.together(tiles, H), least)
     q, k, v = problem.strides
     function = module.function("forward", shared)
     run = Run(
         {"q": problem.boxes(H, q, 64), "k": problem.boxes(kv_heads, k, tile.keys),
          "v": problem.boxes(kv_heads, v, tile.keys), "o": problem.boxes(H, problem.like_q, 64)},
-        problem.sizes(blocks, tiles, problem.together(tiles, H)),
+        problem.sizes(blocks, tiles, together),
         ("lse", "counter"),
         problem.device,
         [Launch(function, programs, 128 * (1 + tile.consumers), shared)],

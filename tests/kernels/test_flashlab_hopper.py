@@ -216,6 +216,20 @@ def test_heads_that_are_left_over_come_first(
     assert relative_error(out, expected) <= 1e-3
 
 
+@pytest.mark.parametrize("seq_len", [130, 320, 600])
+def test_tiles_that_do_not_come_out_even_end_where_the_rows_do(
+    operator: ModuleType, monkeypatch: pytest.MonkeyPatch, seq_len: int
+) -> None:
+    from kernels.flashlab import choices
+
+    tile = choices.Forward(consumers=3, keys=80, stages=3)
+    monkeypatch.setattr(choices, "forward", lambda *_: tile)
+    qkv = random_qkv(1, seq_len, 2, 128)
+    out, lse = operator.packed_forward(qkv, True, False)
+    expected, _ = reference_passes(qkv, torch.zeros_like(out), True)
+    assert lse.isfinite().all() and relative_error(out, expected) <= 1e-3
+
+
 def test_an_unaligned_tensor_is_copied(operator: ModuleType) -> None:
     wide = torch.randn(1, 40, 3, 1, 65, dtype=torch.float16)
     out, _ = operator.packed_forward(wide[..., 1:], True, False)

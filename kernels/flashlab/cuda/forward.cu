@@ -35,6 +35,15 @@ __device__ inline int fixed_tile(int round) {
   return round * gridDim.x + (round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
 }
 
+// With a mask, rows past the end would see all keys: the tiles of a head end where its rows do, and the
+// first has some rows of the second, which see few.
+__device__ inline Rows rows_of(int number, const Sizes& z) {
+  Rows rows = rows_at(number, ROWS, z);
+  if (CAUSAL && 128 % ROWS) rows.row += z.padded - z.blocks * ROWS;
+  if (rows.row < 0) rows.row = 0;
+  return rows;
+}
+
 // --- Loads: one thread --------------------------------------------------------------------------
 
 __device__ inline void produce(const Arguments& a) {
@@ -45,7 +54,7 @@ __device__ inline void produce(const Arguments& a) {
   for (int round = 0;; round++) {
     int number = QUEUED ? tiles.take(a.counter, z) : fixed_tile(round);
     if (number >= z.tiles) return;
-    auto [b, h, row] = rows_at(number, ROWS, z);
+    auto [b, h, row] = rows_of(number, z);
     int head = h / z.group, j = blocks_seen(row + ROWS, KEYS, z) - 1;
     k.expect<K>();
     k.load<K>(a.k, b, head, j * KEYS), k.next();
@@ -117,7 +126,7 @@ __device__ inline void attend(const Arguments& a, int c) {
   for (int round = 0;; round++) {
     int number = QUEUED ? tiles.read() : fixed_tile(round);
     if (number >= z.tiles) break;
-    auto [b, h, first] = rows_at(number, ROWS, z);
+    auto [b, h, first] = rows_of(number, z);
     int first_row = first + 64 * c, row = first_row + 16 * warp + lane / 4;
     int n = blocks_seen(first + ROWS, KEYS, z);
     if (!PINGPONG) {  // blocks that only the consumers of later rows see
