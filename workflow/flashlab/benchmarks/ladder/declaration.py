@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from flashlab.benchmarks.counters import counted, counters_of
-from flashlab.benchmarks.ladder.cases import CASES, case_of
+from flashlab.benchmarks.ladder.cases import CASES, Sizes, case_of
 from flashlab.benchmarks.ladder.costs import flops
 from flashlab.benchmarks.model import (
     Benchmark,
@@ -27,24 +27,13 @@ SEQ_LEN = Parameter("seq_len", "N", {"zh_TW": "序列長度", "en": "sequence le
 HEAD_DIM = Parameter("head_dim", "d", {"zh_TW": "單頭維度", "en": "head dimension"})
 
 
-def _case(parameters: Parameters) -> int:
-    sizes = (int(parameters[name]) for name in ("batch_size", "seq_len", "head_dim"))
-    return case_of(*sizes)
-
-
-def _sizes(case: int) -> Parameters | None:
-    if case not in CASES:
-        return None
-    return dict(zip(("batch_size", "seq_len", "head_dim"), CASES[case], strict=True))
-
-
 CASE = Parameter(
     "case",
     "t",
     {"zh_TW": "測資", "en": "test case"},
-    derived_from=("batch_size", "seq_len", "head_dim"),
-    derive=_case,
-    stands_for=_sizes,
+    derived_from=Sizes._fields,
+    derive=lambda run: case_of(*(int(run[name]) for name in Sizes._fields)),
+    stands_for=lambda case: CASES[case]._asdict() if case in CASES else None,
     nominal=True,
 )
 
