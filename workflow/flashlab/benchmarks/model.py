@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 Texts = Mapping[str, str]
 """One text for each language."""
 
+
+def texts(zh_tw: str, en: str) -> Texts:
+    """A text in both languages."""
+    return {"zh_TW": zh_tw, "en": en}
+
+
 Value = int | bool | str
 Parameters = Mapping[str, Value]
 """The values of a benchmark's parameters, the derived ones left out."""
@@ -265,10 +271,10 @@ class Benchmark:
     run gives step by step. `protocols` are ways of measuring of the benchmark's own: each with what
     gives its settings.
     `size` says in words how large a problem is, beside its parameters.
-    `dtypes` are those that `auto` stands for, by kind of device. `fetch` has ready what the runs of
-    a protocol need from elsewhere, and raises an error that says what to do where it cannot.
+    `dtypes` are those that `auto` stands for, by kind of device.
     `settings_file` reads the file that ``hyper_param=`` names as keys of a configuration, for these
-    experiments; ValueError with the remedy where it cannot. `absent` are the optional metrics that
+    experiments, and lines about what it does not take of it; ValueError with the remedy where it
+    cannot. `absent` are the optional metrics that
     certain records lack (`having`).
     """
 
@@ -294,8 +300,7 @@ class Benchmark:
     size: Callable[[Parameters], Sequence[Texts]] = lambda _: ()
     protocols: Mapping[str, Callable[[], type[Keys]]] = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=lambda: {"cuda": "float16", "cpu": "float32"})
-    fetch: Callable[[Mapping[str, Any]], None] | None = None
-    settings_file: Callable[[Path, Sequence[str]], dict[str, Any]] | None = None
+    settings_file: Callable[[Path, Sequence[str]], tuple[dict[str, Any], list[str]]] | None = None
     absent: tuple[Metric, ...] = ()
 
     @cached_property
