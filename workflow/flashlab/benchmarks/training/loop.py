@@ -65,18 +65,15 @@ def autocast(run: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
     return torch.autocast(run["device"], getattr(torch, run["dtype"]))
 
 
-def make_optimizer(model: GPT, settings: Mapping[str, Any], device: str) -> torch.optim.AdamW:
+def _optimizer(model: GPT, settings: Mapping[str, Any], device: str) -> torch.optim.AdamW:
     """AdamW with weight decay on matrices alone, fused on a GPU, as in nanoGPT."""
-    decayed = [p for p in model.parameters() if p.dim() > 1]
-    others = [p for p in model.parameters() if p.dim() <= 1]
+    weights = [*model.parameters()]
     groups = [
-        {"params": decayed, "weight_decay": settings["weight_decay"]},
-        {"params": others, "weight_decay": 0.0},
+        {"params": [p for p in weights if p.dim() > 1], "weight_decay": settings["weight_decay"]},
+        {"params": [p for p in weights if p.dim() <= 1], "weight_decay": 0.0},
     ]
-    betas = (settings["beta1"], settings["beta2"])
-    return torch.optim.AdamW(
-        groups, lr=settings["learning_rate"], betas=betas, fused=device == "cuda"
-    )
+    rates = {"lr": settings["learning_rate"], "betas": (settings["beta1"], settings["beta2"])}
+    return torch.optim.AdamW(groups, **rates, fused=device == "cuda")
 
 
 class Trainer:
@@ -92,7 +89,7 @@ class Trainer:
         self.model, self.run, self.settings = model, run, settings
         self.forward: Forward = torch.compile(model) if run["compile"] else model
         self._batches = batches(tokens, run)
-        self._optimizer = make_optimizer(model, settings, run["device"])
+        self._optimizer = _optimizer(model, settings, run["device"])
         self._scaler = torch.amp.GradScaler(run["device"], enabled=run["dtype"] == "float16")
         self._iteration = 0
 
