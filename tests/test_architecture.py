@@ -37,7 +37,7 @@ COMMANDS = {
     )
 }
 """The packages that measure without a plan: the commands of kernel authors and homework 4."""
-HW4_REFERENCE = {"flashlab.hw4.reference"}
+HW4_JUDGE = {"flashlab.hw4.judge"}
 CHECKING_WORKER = {"flashlab.checking.worker"}
 TORCHLESS_MEASURING = {
     "flashlab.measuring",
@@ -154,13 +154,13 @@ def test_the_pipeline_does_not_mention_grading(root: Path, word: str) -> None:
 
 def test_only_measuring_the_check_and_kernels_import_torch() -> None:
     importers = {name for name, path in MODULES.items() if names_torch(path)}
-    assert importers <= MEASURING - TORCHLESS_MEASURING | CHECKING_WORKER | HW4_REFERENCE
+    assert importers <= MEASURING - TORCHLESS_MEASURING | CHECKING_WORKER | HW4_JUDGE
     assert "flashlab.measuring.child" in importers
     assert all(names_torch(path) for path in KERNELS if path.parent.name == "kernels")
 
 
 def test_torch_is_not_even_loaded_by_anything_but_the_measuring_process(root: Path) -> None:
-    with_torch = MEASURING | CHECKING_WORKER | HW4_REFERENCE
+    with_torch = MEASURING | CHECKING_WORKER | HW4_JUDGE
     torchless = sorted(set(MODULES) - with_torch | TORCHLESS_MEASURING)
     code = (
         "import importlib, sys\n"

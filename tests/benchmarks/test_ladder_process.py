@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flashlab.benchmarks.ladder import measure
+from flashlab.benchmarks.ladder import process
 
 PROGRAM = """
 import json, pathlib, sys
@@ -29,21 +29,21 @@ ARRAYS = [np.ones((2, 4, 32), np.float32) for _ in range(3)]
 def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "program.py"
     file.write_text(PROGRAM)
-    monkeypatch.setattr(measure, "PROGRAM", (sys.executable, "-I", str(file)))
+    monkeypatch.setattr(process, "PROGRAM", (sys.executable, "-I", str(file)))
 
 
 def test_each_time_is_a_sample_and_the_median_is_told() -> None:
-    found = measure.time_process("Streams", *ARRAYS, times=3)
+    found = process.time_process("Streams", *ARRAYS, times=3)
     assert found["process_kernel"]["samples"] == [1e3, 2e3, 3e3]
     assert found["process_kernel"]["value"] == 2e3
     assert len(found["process_time"]["samples"]) == 3
 
 
 def test_a_part_that_the_program_does_not_have_is_left_out() -> None:
-    found = measure.time_process("Streams", *ARRAYS, times=2)
+    found = process.time_process("Streams", *ARRAYS, times=2)
     assert [*found] == ["process_time", "process_kernel", "process_copy_in"]
 
 
 def test_a_program_that_fails_says_why() -> None:
-    with pytest.raises(measure.ProgramError, match="hw4 --step Broken: no such step"):
-        measure.time_process("Broken", *ARRAYS, times=2)
+    with pytest.raises(process.ProgramError, match="hw4 --step Broken: no such step"):
+        process.time_process("Broken", *ARRAYS, times=2)

@@ -6,7 +6,6 @@ of the graphs, which takes most of a minute. FLASHLAB_BACKEND=inductor takes tha
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -19,7 +18,6 @@ import torch
 from torch._dynamo.utils import cumulative_time_spent_ns
 
 from flashlab.benchmarks.training import corpus, costs, gate, measure
-from flashlab.benchmarks.training.corpus import FetchError
 from flashlab.benchmarks.training.hyper_param import HyperParamError, read_hyper_param
 from flashlab.benchmarks.training.loop import learning_rate
 from flashlab.benchmarks.training.model import GPT, GPTConfig
@@ -45,7 +43,7 @@ SETTINGS: dict[str, Any] = {
     **{"name": "training", "max_iters": 24, "min_iters": 10, "max_seconds": 0.0},
     **{"relative_interval": 0.01, "learning_rate": 1e-3, "min_lr": 1e-4, "decay_lr": True},
     **{"warmup_iters": 4, "weight_decay": 1e-2, "beta1": 0.9, "beta2": 0.95, "dropout": 0.0},
-    **{"bias": False, "corpus": {"name": "synthetic", "seed": 0}},
+    "bias": False,
 }
 
 
@@ -141,23 +139,6 @@ def test_the_synthetic_text_has_the_size_and_the_characters_of_shakespeare_char(
     assert text == corpus.synthesize(0) != corpus.synthesize(1)
 
 
-def test_a_local_text_must_have_its_hash(tmp_path: Path) -> None:
-    file = tmp_path / "input.txt"
-    file.write_text("To be, or not to be")
-    described = {"name": "own", "file": str(file)}
-    right = hashlib.sha256(file.read_bytes()).hexdigest()
-    corpus.fetch({**described, "sha256": right})
-    assert corpus.read_text({**described, "sha256": right}) == "To be, or not to be"
-    with pytest.raises(FetchError, match=r"input\.txt: is not own: its sha256 is "):
-        corpus.fetch({**described, "sha256": "0" * 64})
-
-
-def test_a_text_that_cannot_be_downloaded_names_the_remedy(tmp_path: Path) -> None:
-    url = (tmp_path / "missing.txt").as_uri()
-    with pytest.raises(FetchError, match=r"cannot be downloaded .* corpus\.file"):
-        corpus.fetch({"name": "shakespeare_char", "url": url, "sha256": "0" * 64})
-
-
 # hyper_param.json
 
 
@@ -166,20 +147,19 @@ def test_hyper_param_json_is_configuration(tmp_path: Path) -> None:
     given = {"compile": True, "attn_type": "flash_attn", "n_layer": 6, "batch_size": 3}
     given |= {"learning_rate": 1e-3, "dataset": "shakespeare_char", "out_dir": "out"}
     file.write_text(json.dumps(given))
-    found = read_hyper_param(file, ["attention", "seeds"])
+    found, notices = read_hyper_param(file, ["attention", "seeds"])
     sizes = {"n_layer": 6, "batch_size": 3}
     assert found["experiments"][1] == {"use": "seeds", "cuda": sizes}
-    assert found["measure"]["training"] == {
-        "learning_rate": 1e-3,
-        "corpus": {"name": "shakespeare_char"},
-    }
+    assert found["measure"]["training"] == {"learning_rate": 1e-3}
+    assert [notice.partition(" is not taken: ")[0] for notice in notices] == [
+        f"{file}: {key}" for key in ("compile", "attn_type", "dataset", "out_dir")
+    ]
 
 
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
         ('{"layers": 12}', "layers: is not a key of hyper_param.json; known: n_layer"),
-        ('{"attn_type": "fast"}', "attn_type: 'fast' is none of naive, math"),
         ("[]", "must hold keys with values"),
         ("{", "not JSON"),
     ],

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 
+from flashlab.benchmarks.ladder.cases import Sizes
+from flashlab.benchmarks.ladder.declaration import PARTS
+from flashlab.benchmarks.ladder.gate import TOLERANCE
 from flashlab.cli import main
-from flashlab.hw4 import judge, program
-from flashlab.hw4.cases import CASES, write_case
-from flashlab.hw4.format import Sizes, open_input, read_batches, write_header
-from flashlab.hw4.judge import TOLERANCE, Judgement, line
-from flashlab.hw4.program import Parts, run_program
-from flashlab.hw4.reference import worst_error
+from flashlab.hw4 import Hw4Error, format, judge, program
+from flashlab.hw4.format import HEADER, open_input, read_batches
+from flashlab.hw4.judge import line, worst_error, write_case
+from flashlab.hw4.program import run_program
 
 SIZES = Sizes(batch_size=5, seq_len=9, head_dim=32)
 
@@ -24,7 +25,7 @@ def write_input(path: Path) -> Path:
     """An input file of `SIZES`."""
     values = np.random.default_rng(0).uniform(-3, 3, (5, 3, 9, 32)).astype(np.float32)
     with path.open("wb") as file:
-        write_header(file, SIZES)
+        file.write(HEADER.pack(*SIZES))
         file.write(values.tobytes())
     return path
 
@@ -52,7 +53,7 @@ def test_a_file_larger_than_the_memory_it_may_take_comes_out_the_same(
 ) -> None:
     source, target = write_input(tmp_path / "in.bin"), tmp_path / "out.bin"
     sizes: list[int] = []
-    monkeypatch.setattr(program, "CHUNK_BYTES", 2 * SIZES.matrix_bytes)
+    monkeypatch.setattr(format, "PIECE_BYTES", 2 * SIZES.matrix_bytes)
     monkeypatch.setattr(
         program,
         "read_batches",
@@ -61,8 +62,7 @@ def test_a_file_larger_than_the_memory_it_may_take_comes_out_the_same(
     parts = run_program(source, target, "Sequential")
     assert sizes == [2, 2, 1]
     assert worst_error(source, target) < 1e-5
-    assert min(parts.start, parts.compilation, parts.kernel, parts.file_in, parts.file_out) > 0
-    assert parts.copy_in == parts.overlapped == 0
+    assert {part for part in PARTS if not parts[part] > 0} == {"copy_in", "copy_out", "overlapped"}
 
 
 def damaged(path: Path, change: str) -> Path:
@@ -127,19 +127,18 @@ def test_without_a_gpu_the_program_says_what_runs(
     assert list(tmp_path.iterdir()) == [source]
 
 
-def test_a_case_follows_from_its_seed_whatever_the_size_of_a_chunk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole, again, other = (tmp_path / name for name in ("whole", "again", "other"))
-    write_case(whole, "t06", seed=1)
-    monkeypatch.setattr("flashlab.hw4.cases._CHUNK_BYTES", 7 * CASES["t06"].matrix_bytes)
-    write_case(again, "t06", seed=1)
-    write_case(other, "t06", seed=2)
-    assert whole.read_bytes() == again.read_bytes() != other.read_bytes()
-    with open_input(whole) as (_, sizes):
+def test_a_case_follows_from_its_seed(tmp_path: Path) -> None:
+    one, again, other = (tmp_path / name for name in ("one", "again", "other"))
+    for path, seed in ((one, 1), (again, 1), (other, 2)):
+        write_case(path, "t06", seed)
+    assert one.read_bytes() == again.read_bytes() != other.read_bytes()
+    with open_input(one) as (_, sizes):
         assert sizes == Sizes(40, 512, 64)
-    values = np.fromfile(whole, np.float32, offset=12)
+    values = np.fromfile(one, np.float32, offset=12)
     assert -3 <= values.min() < -2.99 and 2.99 < values.max() < 3
+
+
+SECONDS = {**dict.fromkeys(PARTS, 0.0), "time": 2.0, "start": 0.5}
 
 
 def test_the_judge_fails_what_is_off_by_more_than_the_tolerance_or_missing(tmp_path: Path) -> None:
@@ -152,21 +151,21 @@ def test_the_judge_fails_what_is_off_by_more_than_the_tolerance_or_missing(tmp_p
         wrong[index] += np.float32(change)
         wrong.tofile(target)
         error = worst_error(source, target)
-        judgement = Judgement("t01", "Sequential", error, whole=2.0, parts=Parts(start=0.5))
-        assert error > TOLERANCE and not judgement.passed
-        assert "FAILED" in line(judgement)
-    assert judgement.rest == 1.5
+        assert error > TOLERANCE
+        assert "FAILED" in line("t01", "Sequential", error, SECONDS)
+    assert line("t01", "Sequential", error, SECONDS).split()[-1] == "1.500"  # beyond the parts
+    out[:-1].tofile(target)
+    with pytest.raises(Hw4Error, match="has 5756 bytes in place of 5760"):
+        worst_error(source, target)
 
 
 def test_all_cases_must_pass(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     errors = {"t01": 1e-6, "t02": 2 * TOLERANCE, "t03": 1e-6}
-
-    def judged(case: str, step: str, seed: int, folder: Path) -> Judgement:
-        return Judgement(case, step, errors[case], 2.0, Parts())
-
-    monkeypatch.setattr(judge, "judge_case", judged)
+    monkeypatch.setattr(judge, "judge_case", lambda case, *_: (errors[case], SECONDS))
     assert judge.judge(["Sequential"], ["t01", "t03"], 0) == 0
     assert judge.judge(["Sequential"], ["t01", "t02"], 0) == 1
     assert "1 of 2 within" in capsys.readouterr().out
+    with pytest.raises(Hw4Error, match="unknown case t31; the cases are t01 to t30"):
+        judge.judge([], ["t31"], 0)

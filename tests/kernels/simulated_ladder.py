@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numba import cuda
 
-from flashlab.hw4.steps import load_step
+from flashlab.hw4.program import load_step
 
 SMALL_TILE = 8
 """In place of 32: the simulator has a thread of Python for each thread of a block."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.hw4.steps import LADDER, steps
+from flashlab.hw4.program import LADDER, steps
 
 STEPS = steps()
 TENSOR_CORES = ("TensorTF32", "TensorFP16", "SplitKeys")

@@ -46,7 +46,6 @@ FUNCTIONS = {
     "comparison-pdf": "flashlab.compare.rendered:write_pdf",
     "comparison-page": "flashlab.compare.rendered:write_page",
     "hw4": "flashlab.hw4.program:print_program",
-    "hw4-cases": "flashlab.hw4.cases:write_cases",
     "hw4-judge": "flashlab.hw4.judge:judge",
     "grade": "flashlab_grading.sheets:write_stage",
     "verify": "flashlab_grading.verification:verify",
@@ -95,8 +94,6 @@ DTYPE: Keywords = {
     "help": "number format of the inputs (float16 on a GPU, float32 on a CPU)",
 }
 STEP = "a step in kernels/ladder/, in capitals or not (the last one)"
-CASES: Keywords = {"metavar": "CASE", "nargs": "*", "help": "t01 to t30 (all)"}
-SEED: Keywords = {"type": int, "default": 0, "help": "seed of the values (0)"}
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -335,19 +332,14 @@ def make_parser() -> argparse.ArgumentParser:
     option("--step", metavar="NAME", help=STEP)
     option("--json", **FLAG, help="print the times as JSON, in seconds")
 
-    option = add("hw4-cases", "Generate the input files of homework 4's cases.")
-    option("folder", type=Path, metavar="FOLDER", help="folder to write into")
-    option("cases", **CASES)
-    option("--seed", **SEED)
-
     option = add(
         "hw4-judge",
         "Check and time steps on homework 4's cases.",
         "Exit status: 0 if every case is within the tolerance, 1 if one is not.",
     )
     option("--step", metavar="NAME", **SEVERAL, help=f"{STEP}; may be repeated")
-    option("cases", **CASES)
-    option("--seed", **SEED)
+    option("cases", metavar="CASE", nargs="*", help="t01 to t30 (all)")
+    option("--seed", type=int, default=0, help="seed of the values (0)")
 
     # Grading
 

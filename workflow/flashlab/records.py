@@ -15,21 +15,18 @@ import hashlib
 import json
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flashlab.benchmarks.model import Benchmark, Metric, UnknownNameError
+from flashlab.benchmarks.model import Benchmark, UnknownNameError
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json, write_json
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_file
-
-if TYPE_CHECKING:
-    import jsonschema
 
 VERSION = 2
 """Version of the JSON format; raised when a reader of the old one would misread the new one."""
@@ -52,6 +49,11 @@ class RecordError(Exception):
     """A record that is missing, malformed, or not the one that was asked for."""
 
 
+def _stated(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys that have a value: a record leaves out the others."""
+    return {key: value for key, value in keys.items() if value}
+
+
 @dataclass(frozen=True)
 class Measurement:
     """The value of one metric with its samples, in its unit; none where only a mean is known."""
@@ -62,12 +64,8 @@ class Measurement:
 
     def to_json(self, unit: str) -> dict[str, Any]:
         """The measurement as it stands in a record."""
-        document: dict[str, Any] = {"unit": unit, "value": self.value}
-        if self.samples:
-            document["samples"] = list(self.samples)
-        if self.stopped:
-            document["stopped"] = self.stopped
-        return document
+        further = {"samples": list(self.samples), "stopped": self.stopped}
+        return {"unit": unit, "value": self.value, **_stated(further)}
 
 
 @dataclass(frozen=True)
@@ -109,16 +107,15 @@ class Record:
         benchmark = find_benchmark(self.benchmark)
         if benchmark.top_level_keys is None or self.protocol["name"] in (COUNTERS, INTERLEAVED):
             return {}
-        values = {
-            metric.name: self.metrics[metric.name].value if metric.name in self.metrics else None
-            for metric in benchmark.measured
-            if not metric.optional
-        }
-        return benchmark.top_level_keys(self.run, values)
+        measured = {name: measurement.value for name, measurement in self.metrics.items()}
+        needed = [metric.name for metric in benchmark.measured if not metric.optional]
+        return benchmark.top_level_keys(self.run, {name: measured.get(name) for name in needed})
 
     def to_json(self) -> dict[str, Any]:
         """The record as the present version writes it."""
         benchmark = find_benchmark(self.benchmark)
+        metrics = {n: m.to_json(benchmark.metric(n).unit) for n, m in self.metrics.items()}
+        curves = {name: list(values) for name, values in self.curves.items()}
         return {
             **self.top_level_keys(),
             "record": {
@@ -128,18 +125,13 @@ class Record:
                 "message": self.message,
                 "run": self.run.to_json(),
                 "protocol": dict(self.protocol),
-                "metrics": {
-                    name: measurement.to_json(benchmark.metric(name).unit)
-                    for name, measurement in self.metrics.items()
-                },
+                "metrics": metrics,
                 "gate": self.gate,
                 "warnings": list(self.warnings),
                 "environment": dict(self.environment),
                 "sources": dict(self.sources),
                 "started": self.started,
-                **({"ended": self.ended} if self.ended else {}),
-                **({"details": dict(self.details)} if self.details else {}),
-                **({"curves": {k: list(v) for k, v in self.curves.items()}} if self.curves else {}),
+                **_stated({"ended": self.ended, "details": self.details, "curves": curves}),
             },
         }
 
@@ -152,30 +144,23 @@ def time_out_message(timeout_s: float) -> str:
     return f"{TIMED_OUT} {timeout_s:g} s"
 
 
-def _check_items(
-    validator: jsonschema.Draft202012Validator, items: Any, instance: Any, schema: Any
-) -> Iterator[jsonschema.ValidationError]:
-    """The keyword ``items``: thousands of samples satisfy it if the least and the greatest do.
+def _shortened(value: Any, levels: int = 4) -> Any:
+    """A document with the least and the greatest in place of thousands of samples.
 
-    That holds for what our schemas demand of a number: its type and its bounds.
+    These satisfy the schema of records where all do: it demands the type and the bounds of each.
     """
-    from jsonschema import Draft202012Validator
-
-    if isinstance(instance, list) and {*map(type, instance)} in ({float}, {int}, {int, float}):
-        numbers = validator.evolve(schema=items)
-        if numbers.is_valid(min(instance)) and numbers.is_valid(max(instance)):
-            return
-    yield from Draft202012Validator.VALIDATORS["items"](validator, items, instance, schema)
+    if isinstance(value, dict) and levels:
+        return {key: _shortened(inner, levels - 1) for key, inner in value.items()}
+    if isinstance(value, list) and value and {*map(type, value)} <= {int, float}:
+        return [min(value), max(value)]
+    return value
 
 
 @cache
 def _validator(schema: str) -> Any:
-    import jsonschema
+    from jsonschema import Draft202012Validator
 
-    extended: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
-        jsonschema.Draft202012Validator, {"items": _check_items}
-    )
-    return extended(read_json(SCHEMAS / f"{schema}.schema.json"))
+    return Draft202012Validator(read_json(SCHEMAS / f"{schema}.schema.json"))
 
 
 def schema_problem(document: Any, schema: str) -> str | None:
@@ -199,17 +184,9 @@ def load_schema() -> None:
     _validator("record")
 
 
-def _check_version(document: Any, where: str) -> None:
-    """Refuse a record of a version that is read no more, or not yet."""
-    try:
-        version = document["record"]["version"]
-    except (TypeError, KeyError):
-        return  # the schema says what is missing
-    if type(version) is int and version != VERSION:
-        raise RecordError(f"{where}: is a record {of_version(version, VERSION)}")
-
-
 def _check_schema(document: Any, where: str) -> None:
+    if _validator("record").is_valid(_shortened(document)):
+        return
     if problem := schema_problem(document, "record"):
         raise RecordError(f"{where}: {problem}")
 
@@ -224,53 +201,51 @@ def read_metrics(document: Mapping[str, Mapping[str, Any]]) -> dict[str, Measure
     }
 
 
-def _check_metrics(
-    metrics: Mapping[str, Any],
-    declared: Sequence[Metric],
-    in_part: bool,
-    benchmark: Benchmark,
-    where: str,
-) -> None:
-    """The metrics of a record must be those that are declared, in their units.
+def _metrics_problem(metrics: Mapping[str, Any], benchmark: Benchmark, of: str, device: str) -> str:
+    """What is wrong with the metrics of a record by the protocol `of`; empty if nothing is.
 
-    The value of one is the median of its samples, where it has some.
-    An optional one may be missing, and any one where a record may hold them `in_part`.
+    They must be those that are declared, in their units, though an optional one may be missing, and
+    any one of the protocol `INTERLEAVED`. The value of one is the median of its samples, where it
+    has some.
     """
     for name, measured in metrics.items():
-        if samples := measured.get("samples"):
-            median = statistics.median(samples)
-            if not math.isclose(measured["value"], median):
-                raise RecordError(
-                    f"{where}: record.metrics.{name}: the value is {measured['value']:g}, but the "
-                    f"median of its samples {median:g}"
-                )
+        median = statistics.median(measured.get("samples") or [measured["value"]])
+        if not math.isclose(measured["value"], median):
+            return (
+                f"record.metrics.{name}: the value is {measured['value']:g}, but the median of its "
+                f"samples {median:g}"
+            )
+    declared = benchmark.all_counters(device) if of == COUNTERS else benchmark.measured
     units = {
         metric.name: metric.unit
         for metric in declared
-        if metric.name in metrics or not (in_part or metric.optional)
+        if metric.name in metrics or not (of == INTERLEAVED or metric.optional)
     }
     stated = {name: measured["unit"] for name, measured in metrics.items()}
     if metrics and stated != units:
-        raise RecordError(
-            f"{where}: record.metrics: holds {stated}, but {benchmark.name} measures {units}"
-        )
+        return f"record.metrics: holds {stated}, but {benchmark.name} measures {units}"
+    return ""
 
 
-def _check_times(started: str, ended: str | None, where: str) -> None:
-    """A record's times must be such, with their offsets from UTC, and in order."""
+def _times_problem(started: str, ended: str | None) -> str:
+    """What is wrong with a record's times: each with its offset from UTC, and in order."""
     try:
         times = [datetime.fromisoformat(time) for time in (started, ended) if time is not None]
     except ValueError as error:
-        raise RecordError(f"{where}: record.started, record.ended: {error}") from error
+        return f"record.started, record.ended: {error}"
     if any(time.tzinfo is None for time in times):
-        raise RecordError(f"{where}: record.started, record.ended: the offset from UTC is missing")
+        return "record.started, record.ended: the offset from UTC is missing"
     if times != sorted(times):
-        raise RecordError(f"{where}: record.ended: {ended} is before it started, at {started}")
+        return f"record.ended: {ended} is before it started, at {started}"
+    return ""
 
 
 def parse_record(document: Any, where: str) -> Record:
     """A record from its JSON; RecordError naming `where` if it is none."""
-    _check_version(document, where)
+    inner = document.get("record") if isinstance(document, dict) else None
+    version = inner.get("version") if isinstance(inner, dict) else None
+    if type(version) is int and version != VERSION:
+        raise RecordError(f"{where}: is a record {of_version(version, VERSION)}")
     _check_schema(document, where)
     inner = document["record"]
     try:
@@ -280,29 +255,19 @@ def parse_record(document: Any, where: str) -> Record:
         raise RecordError(f"{where}: record.benchmark: {error}") from error
     except KeyError as error:
         raise RecordError(f"{where}: record.run: {error.args[0]} is missing") from error
-    _check_times(inner["started"], inner.get("ended"), where)
-    protocol = inner["protocol"]["name"]
-    counted, in_part = protocol == COUNTERS, protocol == INTERLEAVED
-    declared = benchmark.all_counters(run.device) if counted else benchmark.measured
-    _check_metrics(inner["metrics"], declared, in_part, benchmark, where)
-    record = Record(
-        benchmark=benchmark.name,
-        run=run,
-        status=inner["status"],
-        message=inner["message"],
-        protocol=inner["protocol"],
-        metrics=read_metrics(inner["metrics"]),
-        gate=inner["gate"],
-        warnings=tuple(inner["warnings"]),
-        environment=inner["environment"],
-        sources=inner["sources"],
-        started=inner["started"],
-        ended=inner.get("ended"),
-        details=inner.get("details"),
-        curves=inner.get("curves", {}),
-    )
-    expected = {"record", *record.top_level_keys()}
-    if different := sorted(document.keys() ^ expected):
+    of = inner["protocol"]["name"]
+    if problem := (
+        _times_problem(inner["started"], inner.get("ended"))
+        or _metrics_problem(inner["metrics"], benchmark, of, run.device)
+    ):
+        raise RecordError(f"{where}: {problem}")
+    parsed = {
+        "run": run,
+        "metrics": read_metrics(inner["metrics"]),
+        "warnings": tuple(inner["warnings"]),
+    }
+    record = Record(**{key: inner[key] for key in inner if key != "version"} | parsed)
+    if different := sorted(document.keys() ^ {"record", *record.top_level_keys()}):
         raise RecordError(f"{where}: {different[0]}: is missing or does not belong in a record")
     return record
 

@@ -10,7 +10,7 @@ import ast
 import difflib
 import hashlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,9 +30,23 @@ PACKED_TWIN = "Packed"
 """The suffix of the name of an implementation that takes both forms, where it is given the packed
 one."""
 
-
 _NAMES = re.compile(r"^NAME\s*=\s*[\"'](\w+)", re.MULTILINE)
 """The NAME in a file that cannot be parsed."""
+
+
+DEFAULTS: dict[str, Any] = {
+    "LABEL_CPU": None,
+    "PACKAGES": ("torch",),
+    "PRELOADS": (),
+    "SOURCES": (),
+    "TUNED_ON": (),
+    "STORES_SCORES": False,
+    "INPUTS": (PACKED,),
+    "TAKES": {},
+    "PREVIOUS": None,
+    "IDEA": None,
+}
+"""What a kernel file may declare beside NAME and LABEL."""
 
 
 class ImplementationError(Exception):
@@ -47,7 +61,7 @@ class Implementation:
     measured again when one of them changes. `preloads` are modules that are slow to import and
     touch no device, which the warm parent imports once for all runs.
 
-    `cpu_label` is its label where it is measured on a CPU, None where it is the same. `previous`
+    `label_cpu` is its label where it is measured on a CPU, None where it is the same. `previous`
     names the implementation that it goes one step beyond, and `idea` says by what.
 
     `digest` covers everything that decides what the kernel computes: the file, what it imports
@@ -72,7 +86,7 @@ class Implementation:
     path: Path
     sha256: str
     digest: str
-    cpu_label: dict[str, str] | None = None
+    label_cpu: dict[str, str] | None = None
     previous: str | None = None
     idea: dict[str, str] | None = None
     inputs: tuple[str, ...] = ()
@@ -83,7 +97,7 @@ class Implementation:
 
     def label_on(self, device: str) -> dict[str, str]:
         """Its label in the report of a kind of device (``cuda`` or ``cpu``), by language."""
-        return self.cpu_label if device == "cpu" and self.cpu_label else self.label
+        return self.label_cpu if device == "cpu" and self.label_cpu else self.label
 
     def form(self, benchmark: Benchmark, protocol: str) -> str | None:
         """The form in which a protocol gives it q, k and v: separate wherever it is taken.
@@ -99,38 +113,56 @@ class Implementation:
         """Itself with packed inputs, by a name of its own; None where it takes one form alone."""
         if len(self.inputs) < 2:
             return None
-
-        def marked(label: Mapping[str, str]) -> dict[str, str]:
-            return {language: f"{text} (qkv)" for language, text in label.items()}
-
-        return replace(
-            self,
-            name=f"{self.name}{PACKED_TWIN}",
-            label=marked(self.label),
-            cpu_label=self.cpu_label and marked(self.cpu_label),
-            inputs=(PACKED,),
-            packed_of=self.name,
+        label, label_cpu = (
+            {language: f"{text} (qkv)" for language, text in self.label_on(device).items()}
+            for device in ("cuda", "cpu")
         )
+        twin = replace(self, name=f"{self.name}{PACKED_TWIN}", inputs=(PACKED,))
+        return replace(twin, label=label, label_cpu=label_cpu, packed_of=self.name)
 
 
 def _literals(tree: ast.Module) -> dict[str, Any]:
     literals: dict[str, Any] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            try:
+            with suppress(ValueError, TypeError, RecursionError, MemoryError):  # not a literal
                 literals[node.targets[0].id] = ast.literal_eval(node.value)
-            except (ValueError, TypeError, RecursionError, MemoryError):  # not a literal
-                continue
     return literals
 
 
 def _is_label(label: Any) -> bool:
     """True if a literal is a text for each language."""
     return (
-        isinstance(label, dict)
-        and {"zh_TW", "en"} <= label.keys()
-        and all(isinstance(text, str) for text in label.values())
+        isinstance(label, dict) and {"zh_TW", "en"} <= label.keys() and _are_texts(*label.values())
     )
+
+
+def _are_texts(*literals: Any) -> bool:
+    return all(isinstance(literal, str) for literal in literals)
+
+
+def _faults(given: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the literals of a kernel file, and what they must be."""
+    label = '{"zh_TW": …, "en": …}'
+    if not (_are_texts(given.get("NAME")) and given["NAME"].isidentifier()):
+        yield 'needs a line such as NAME = "MyKernel" (a word)'
+    if not _is_label(given.get("LABEL")):
+        yield f"needs LABEL = {label}"
+    for key in ("LABEL_CPU", "IDEA"):
+        if not (given[key] is None or _is_label(given[key])):
+            yield f"{key} must be {label}"
+    for key in ("PACKAGES", "PRELOADS", "SOURCES", "TUNED_ON", "INPUTS"):
+        if not (isinstance(given[key], tuple) and _are_texts(*given[key])):
+            yield f'{key} must be a tuple such as ("torch",)'
+    if not isinstance(given["PREVIOUS"], str | None):
+        yield "PREVIOUS must be the NAME of another step, or None"
+    if not isinstance(given["STORES_SCORES"], bool):
+        yield "STORES_SCORES must be True or False"
+    takes = given["TAKES"]
+    if not (isinstance(takes, dict) and _are_texts(*takes, *takes.values())):
+        yield 'TAKES must name parameters with how, such as {"num_kv_heads": "in place"}'
+    if not given["INPUTS"] or not ENTRY_POINTS.keys() >= {*given["INPUTS"]}:
+        yield f'INPUTS must be ("{SEPARATE}",), ("{PACKED}",) or ("{SEPARATE}", "{PACKED}")'
 
 
 def read_kernel_file(path: Path) -> Implementation:
@@ -149,11 +181,9 @@ def read_implementation(
 ) -> Implementation:
     """Read what a kernel file declares.
 
-    NAME, LABEL (one for each language), LABEL_CPU (default: LABEL), PACKAGES (default: torch),
-    PRELOADS, SOURCES and TUNED_ON (default: none), STORES_SCORES (default: False), INPUTS (default:
-    packed; another form has the function of `ENTRY_POINTS`), TAKES (default: none); of a step
-    beyond another one also PREVIOUS, its name, and IDEA, a sentence for each language. `defaults`
-    stand in for NAME and LABEL.
+    NAME, LABEL and the literals of `DEFAULTS`; `defaults` stand in for NAME and LABEL. IDEA and
+    PREVIOUS are those of a step beyond another one; a form of INPUTS has the function of
+    `ENTRY_POINTS`.
 
     ImplementationError where one is missing, there is no function `entry_point`, such as
     ``attention(qkv, causal)``, or a file that the kernel imports or names cannot be read.
@@ -165,65 +195,22 @@ def read_implementation(
         raise ImplementationError(f"{path}: line {error.lineno}: {error.msg}") from error
     except (ValueError, RecursionError, MemoryError) as error:  # a NUL; nested too deeply
         raise ImplementationError(f"{path}: {error}") from error
-    literals = {**(defaults or {}), **_literals(tree)}
-
-    def check(is_right: bool, remedy: str) -> None:
-        if not is_right:
-            raise ImplementationError(f"{path}: {remedy}")
-
-    def check_function(function: str) -> None:
-        name = function.partition("(")[0]
-        is_there = any(isinstance(n, ast.FunctionDef) and n.name == name for n in tree.body)
-        check(is_there, f"needs a function {function}")
-
-    def words(key: str, default: tuple[str, ...]) -> Any:
-        declared = literals.get(key, default)
-        is_tuple = isinstance(declared, tuple) and all(isinstance(word, str) for word in declared)
-        check(is_tuple, f'{key} must be a tuple such as ("torch",)')
-        return declared
-
-    name, label = literals.get("NAME"), literals.get("LABEL")
-    is_name = isinstance(name, str) and name.isidentifier()
-    check(is_name, 'needs a line such as NAME = "MyKernel" (a word)')
-    check(_is_label(label), 'needs LABEL = {"zh_TW": …, "en": …}')
-    for key in literals.keys() & {"LABEL_CPU", "IDEA"}:
-        check(_is_label(literals[key]), f'{key} must be {{"zh_TW": …, "en": …}}')
-    previous = literals.get("PREVIOUS")
-    is_step = previous is None or isinstance(previous, str)
-    check(is_step, "PREVIOUS must be the NAME of another step, or None")
-    stores_scores = literals.get("STORES_SCORES", False)
-    check(isinstance(stores_scores, bool), "STORES_SCORES must be True or False")
-    takes = literals.get("TAKES", {})
-    is_told = isinstance(takes, dict) and all(isinstance(t, str) for t in (*takes, *takes.values()))
-    check(is_told, 'TAKES must name parameters with how, such as {"num_kv_heads": "in place"}')
-    check_function(entry_point)
-    inputs = ()
-    if entry_point == ENTRY_POINT:
-        inputs = words("INPUTS", (PACKED,))
-        forms = f'("{SEPARATE}",), ("{PACKED}",) or ("{SEPARATE}", "{PACKED}")'
-        check(bool(inputs) and ENTRY_POINTS.keys() >= set(inputs), f"INPUTS must be {forms}")
-        for form in inputs:
-            check_function(ENTRY_POINTS[form])
+    literals = {**DEFAULTS, **(defaults or {}), **_literals(tree)}
+    if fault := next(_faults(literals), None):
+        raise ImplementationError(f"{path}: {fault}")
+    inputs = literals["INPUTS"] if entry_point == ENTRY_POINT else ()
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for function in (entry_point, *(ENTRY_POINTS[form] for form in inputs)):
+        if function.partition("(")[0] not in functions:
+            raise ImplementationError(f"{path}: needs a function {function}")
     try:
-        digest = kernel_digest(path, words("SOURCES", ()))
+        digest = kernel_digest(path, literals["SOURCES"])
     except KernelSourceError as error:
         raise ImplementationError(str(error)) from error
-    return Implementation(
-        name=str(name),
-        label=literals["LABEL"],
-        packages=words("PACKAGES", ("torch",)),
-        preloads=words("PRELOADS", ()),
-        path=path,
-        sha256=hashlib.sha256(source).hexdigest(),
-        digest=digest,
-        cpu_label=literals.get("LABEL_CPU"),
-        previous=previous,
-        idea=literals.get("IDEA"),
-        inputs=inputs,
-        takes=takes,
-        stores_scores=stores_scores,
-        tuned_on=words("TUNED_ON", ()),
-    )
+    declared = {key.lower(): literals[key] for key in ("NAME", "LABEL", *DEFAULTS)}
+    del declared["sources"]  # which the digest covers
+    sha256 = hashlib.sha256(source).hexdigest()
+    return Implementation(**declared | {"inputs": inputs}, path=path, sha256=sha256, digest=digest)
 
 
 class Implementations(dict[str, Implementation]):

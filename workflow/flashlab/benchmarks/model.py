@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 Texts = Mapping[str, str]
 """One text for each language."""
 
+
+def texts(zh_tw: str, en: str) -> Texts:
+    """A text in both languages."""
+    return {"zh_TW": zh_tw, "en": en}
+
+
 Value = int | bool | str
 Parameters = Mapping[str, Value]
 """The values of a benchmark's parameters, the derived ones left out."""
@@ -186,14 +192,6 @@ class Metric:
         """True if it is the same at every measurement."""
         return self.quantity.exact
 
-    def on(self, device: str) -> Metric:
-        """The metric in the unit that suits a kind of device."""
-        if self.derived is None or device not in self.quantity.unit_on:
-            return self
-        (unit, factor), compute = self.quantity.unit_on[device], self.derived.compute
-        derived = replace(self.derived, compute=lambda *given: factor * compute(*given))
-        return replace(self, quantity=replace(self.quantity, unit=unit), derived=derived)
-
     @property
     def higher_is_better(self) -> bool:
         """The direction in which it improves."""
@@ -252,23 +250,20 @@ class Benchmark:
     the folder of its implementations, below ``kernels/``, and `entry_point` the function that each
     of them defines, with its arguments. `packed_protocols` give every implementation packed q, k
     and v, other protocols the form that it takes; None where there are no such forms. `products`
-    are parameters that follow from one another.
-    `counters` are those of the pass behind a timed metric, by kind of device
-    (`counters_on`); ``passes(kernel, run)`` of the module `measure` runs those passes. `naive`
-    names the implementation that does nothing clever, which any other should beat. `gated` are the
-    words for what the correctness gate compares, by the names in a record; `checked_again` says
-    whether it does so after the timing too. `top_level_keys` gives
-    what a record holds beside our own keys, for readers of another format. `split` is what a time
-    consists of, `occupied` how much of one the device works in. `variables` are environment
-    variables of the measuring process, by kind of device. On a kind of device in `simulated`, a
-    simulator runs the implementations: their times are compared with nothing. `curves` are what a
-    run gives step by step. `protocols` are ways of measuring of the benchmark's own: each with what
-    gives its settings.
-    `size` says in words how large a problem is, beside its parameters.
-    `dtypes` are those that `auto` stands for, by kind of device. `fetch` has ready what the runs of
-    a protocol need from elsewhere, and raises an error that says what to do where it cannot.
-    `settings_file` reads the file that ``hyper_param=`` names as keys of a configuration, for these
-    experiments; ValueError with the remedy where it cannot. `absent` are the optional metrics that
+    are parameters that follow from one another. `counters` are those of the pass behind a timed
+    metric, by kind of device (`counters_on`); ``passes(kernel, run)`` of the module `measure` runs
+    those passes. `naive` names the implementation that does nothing clever, which any other should
+    beat. `gated` are the words for what the correctness gate compares, by the names in a record;
+    `checked_again` says whether it does so after the timing too. `top_level_keys` gives what a
+    record holds beside our own keys, for readers of another format. `split` is what a time consists
+    of, `occupied` how much of one the device works in. `variables` are environment variables of the
+    measuring process, by kind of device. On a kind of device in `simulated`, a simulator runs the
+    implementations: their times are compared with nothing. `curves` are what a run gives step by
+    step. `protocols` are ways of measuring of the benchmark's own: each with what gives its
+    settings. `size` says in words how large a problem is, beside its parameters. `dtypes` are those
+    that `auto` stands for, by kind of device. `settings_file` reads the file that ``hyper_param=``
+    names as keys of a configuration, for these experiments, and lines about what it does not take
+    of it; ValueError with the remedy where it cannot. `absent` are the optional metrics that
     certain records lack (`having`).
     """
 
@@ -294,8 +289,7 @@ class Benchmark:
     size: Callable[[Parameters], Sequence[Texts]] = lambda _: ()
     protocols: Mapping[str, Callable[[], type[Keys]]] = field(default_factory=dict)
     dtypes: Mapping[str, str] = field(default_factory=lambda: {"cuda": "float16", "cpu": "float32"})
-    fetch: Callable[[Mapping[str, Any]], None] | None = None
-    settings_file: Callable[[Path, Sequence[str]], dict[str, Any]] | None = None
+    settings_file: Callable[[Path, Sequence[str]], tuple[dict[str, Any], list[str]]] | None = None
     absent: tuple[Metric, ...] = ()
 
     @cached_property
@@ -309,9 +303,7 @@ class Benchmark:
         KeyError for one that is missing and has no default.
         """
         return {
-            p.name: p.default(document)
-            if p.default and p.name not in document
-            else document[p.name]
+            p.name: document[p.name] if p.name in document or not p.default else p.default(document)
             for p in self.given
         }
 
@@ -365,8 +357,16 @@ class Benchmark:
         return replace(self, metrics=kept, absent=(*self.absent, *absent))
 
     def on(self, device: str) -> Benchmark:
-        """The benchmark with its metrics in the units that suit a kind of device."""
-        return replace(self, metrics=tuple(metric.on(device) for metric in self.metrics))
+        """The benchmark with its derived metrics in the units that suit a kind of device."""
+
+        def suited(metric: Metric) -> Metric:
+            if metric.derived is None or device not in metric.quantity.unit_on:
+                return metric
+            (unit, factor), compute = metric.quantity.unit_on[device], metric.derived.compute
+            derived = replace(metric.derived, compute=lambda *given: factor * compute(*given))
+            return replace(metric, quantity=replace(metric.quantity, unit=unit), derived=derived)
+
+        return replace(self, metrics=tuple(map(suited, self.metrics)))
 
     @cached_property
     def rate_unit(self) -> str:
@@ -377,14 +377,13 @@ class Benchmark:
     @cached_property
     def totals(self) -> tuple[Metric, ...]:
         """The sums of several measured, sampled metrics: those derived in the quantity of each."""
-        sampled = {metric.name: metric.quantity for metric in self.compared if not metric.exact}
-        return tuple(
-            metric
-            for metric in self.metrics
-            if metric.derived
-            and len(metric.derived.of) > 1
-            and all(sampled.get(part) == metric.quantity for part in metric.derived.of)
-        )
+        sampled = {m.name: m.quantity for m in self.compared if not m.exact}
+
+        def is_total(metric: Metric) -> bool:
+            parts = metric.derived.of if metric.derived else ()
+            return len(parts) > 1 and all(sampled.get(part) == metric.quantity for part in parts)
+
+        return tuple(filter(is_total, self.metrics))
 
     @cached_property
     def quantities(self) -> dict[str, Quantity]:
@@ -409,11 +408,8 @@ class Benchmark:
 
     def panels(self, quantity: str) -> tuple[Metric, ...]:
         """The metrics that a figure of a quantity shows, a panel each; totals have none."""
+        _named((*self.quantities.values(),), quantity, f"quantity of {self.name}")
         metrics = tuple(m for m in self.metrics if m.quantity.name == quantity)
-        if not metrics:
-            raise UnknownNameError(
-                f"{quantity} is no quantity of {self.name}; there are {', '.join(self.quantities)}"
-            )
         return metrics if len(metrics) == 1 else tuple(m for m in metrics if m.part)
 
     def all_parameters(self, given: Parameters) -> dict[str, Value]:
@@ -478,7 +474,7 @@ class Benchmark:
         return tuple(p for p in self.parameters if p.name not in silent)
 
 
-Named = TypeVar("Named", Parameter, Metric)
+Named = TypeVar("Named", Parameter, Quantity, Metric)
 
 
 def _named(declared: tuple[Named, ...], name: str, what: str) -> Named:

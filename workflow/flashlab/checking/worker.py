@@ -26,11 +26,11 @@ from flashlab.benchmarks.attention import gate, measure
 from flashlab.benchmarks.attention.inputs import attention_of, forms_of
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.ladder import gate as ladder_gate
+from flashlab.benchmarks.ladder.step import Step
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.checking.cases import Case, Outcome
 from flashlab.children import receive, send
-from flashlab.hw4.program import Parts, Step
 from flashlab.measuring.failures import IncorrectError, describe_failure
 from flashlab.measuring.kernel import load_kernel
 from flashlab.measuring.protocols import check_held, right_before, warm_up
@@ -119,7 +119,7 @@ def _check_step(kernel: ModuleType, case: Case, device: str) -> dict[str, Any]:
         for array in (q, k, v):
             array[:] = random.uniform(-3, 3, size)
         before = [array.copy() for array in (q, k, v)]
-        step.compute(q, k, v, out, Parts())
+        step.compute(q, k, v, out)
         if not all(map(np.array_equal, (q, k, v), before)):
             raise IncorrectError(gate.OVERWRITTEN.format("q, k or v"))
         return ladder_gate.check_correctness(q, k, v, out, device, again)

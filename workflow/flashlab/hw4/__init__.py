@@ -1,4 +1,4 @@
-"""The assignment behind the kernel ladder: its file format, program, cases and judge."""
+"""The assignment behind the kernel ladder: its file format, program and judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The assignment's binary files, read and written some batches at a time.
+"""The assignment's binary files, read some batches at a time.
 
 Input: B, N, d as little-endian int32, then for each batch Q, K and V, each N·d float32, row major.
 Output: B·N·d float32. Source: the assignment's statement (docs/ladder.md).
@@ -10,63 +10,29 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import IO
 
-import numpy as np
-import numpy.typing as npt
-
+from flashlab.benchmarks.ladder.cases import Sizes
+from flashlab.benchmarks.ladder.step import Array
 from flashlab.hw4 import Hw4Error
 
-Array = npt.NDArray[np.float32]
+HEADER = struct.Struct("<iii")
 
-_HEADER = struct.Struct("<iii")
-HEAD_DIMS = (32, 64)
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """B batch_size, N seq_len and d head_dim of a file."""
-
-    batch_size: int
-    seq_len: int
-    head_dim: int
-
-    @property
-    def matrix_bytes(self) -> int:
-        """Bytes of one batch of Q, K, V or the output."""
-        return 4 * self.seq_len * self.head_dim
-
-    @property
-    def input_bytes(self) -> int:
-        """Bytes of the whole input file."""
-        return _HEADER.size + 3 * self.batch_size * self.matrix_bytes
-
-    def shape(self, batches: int) -> tuple[int, int, int]:
-        """The shape of an array of some batches: (batches, N, d)."""
-        return batches, self.seq_len, self.head_dim
-
-    def __str__(self) -> str:
-        return f"B {self.batch_size}, N {self.seq_len}, d {self.head_dim}"
+PIECE_BYTES = 32 * 1024 * 1024
+"""The most of each of Q, K, V and the output in memory at a time, though at least one batch."""
 
 
-def write_header(file: IO[bytes], sizes: Sizes) -> None:
-    file.write(_HEADER.pack(sizes.batch_size, sizes.seq_len, sizes.head_dim))
+def pieces(sizes: Sizes, *arrays: Array) -> Iterator[list[Array]]:
+    """Arrays of `piece_shape` for each piece of a file; cut where fewer batches are left."""
+    for first in range(0, sizes.batch_size, len(arrays[0])):
+        yield [array[: sizes.batch_size - first] for array in arrays]
 
 
-def _sizes_in(header: bytes, path: Path) -> Sizes:
-    if len(header) < _HEADER.size:
-        raise Hw4Error(
-            f"{path}: has {len(header)} bytes, fewer than the {_HEADER.size} of B, N and d (int32)"
-        )
-    sizes = Sizes(*_HEADER.unpack(header))
-    if min(sizes.batch_size, sizes.seq_len, sizes.head_dim) < 1:
-        raise Hw4Error(f"{path}: {sizes}: B, N and d must be positive; is the file little-endian?")
-    if sizes.head_dim not in HEAD_DIMS:
-        raise Hw4Error(f"{path}: {sizes}: d must be 32 or 64")
-    return sizes
+def piece_shape(sizes: Sizes) -> Sizes:
+    """The shape of arrays with as many batches as may be in memory."""
+    batches = max(1, PIECE_BYTES // sizes.matrix_bytes)
+    return sizes._replace(batch_size=min(sizes.batch_size, batches))
 
 
 @contextmanager
@@ -78,14 +44,22 @@ def open_input(path: Path) -> Iterator[tuple[BufferedReader, Sizes]]:
         OSError: the file cannot be read.
     """
     with path.open("rb") as file:
-        sizes = _sizes_in(file.read(_HEADER.size), path)
-        size = os.fstat(file.fileno()).st_size
-        if size != sizes.input_bytes:
-            fault = "is truncated" if size < sizes.input_bytes else "is too long"
+        size, header = os.fstat(file.fileno()).st_size, file.read(HEADER.size)
+        if len(header) < HEADER.size:
             raise Hw4Error(
-                f"{path}: {fault}: {size} bytes, where {sizes} take {sizes.input_bytes}; "
-                "write the file again"
+                f"{path}: has {size} bytes, fewer than the {HEADER.size} of B, N and d (int32)"
             )
+        sizes = Sizes(*HEADER.unpack(header))
+        if min(sizes) < 1:
+            fault = "B, N and d must be positive; is the file little-endian?"
+            raise Hw4Error(f"{path}: {sizes}: {fault}")
+        if sizes.head_dim not in (32, 64):
+            raise Hw4Error(f"{path}: {sizes}: d must be 32 or 64")
+        expected = HEADER.size + 3 * sizes.batch_size * sizes.matrix_bytes
+        if size != expected:
+            fault = "is truncated" if size < expected else "is too long"
+            remedy = f"{size} bytes, where {sizes} take {expected}; write the file again"
+            raise Hw4Error(f"{path}: {fault}: {remedy}")
         yield file, sizes
 
 

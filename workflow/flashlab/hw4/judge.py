@@ -1,115 +1,114 @@
-"""The judge: runs the program on each case in its own process, compares the output and times it."""
+"""The judge: runs the program on each case in its own process, compares the output and times it.
+
+The assignment's own inputs are not public; these have its sizes and its range of values.
+"""
 
 from __future__ import annotations
 
-import json
+import itertools
 import math
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+import torch
+
+from flashlab.benchmarks.ladder import gate
+from flashlab.benchmarks.ladder.cases import ASSIGNMENT
+from flashlab.benchmarks.ladder.process import run_program
+from flashlab.benchmarks.ladder.step import fill
 from flashlab.hw4 import Hw4Error
-from flashlab.hw4.cases import CASES, chosen_cases, write_case
-from flashlab.hw4.program import Parts
-from flashlab.hw4.steps import find_step
+from flashlab.hw4.format import HEADER, open_input, piece_shape, pieces, read_batches
+from flashlab.hw4.program import find_step
 
-TOLERANCE = 5e-3
-"""The assignment's tolerance: the most by which an element may differ from the reference."""
+CASES = {f"t{number:02}": sizes for number, sizes in ASSIGNMENT.items()}
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """The result of one process on one case: its largest error, and its times in seconds."""
-
-    case: str
-    step: str
-    error: float
-    whole: float
-    parts: Parts
-
-    @property
-    def passed(self) -> bool:
-        """True if every element is within the tolerance."""
-        return self.error <= TOLERANCE
-
-    @property
-    def rest(self) -> float:
-        """Seconds of the process beyond its parts, mostly its end."""
-        return self.whole - math.fsum(asdict(self.parts).values())
+def write_case(path: Path, name: str, seed: int) -> None:
+    """Write a case's input file: float32, uniform in [-3, 3), the same for the same seed."""
+    sizes = CASES[name]
+    random = np.random.default_rng([seed, int(name[1:])])
+    batch = np.empty((3, sizes.seq_len, sizes.head_dim), np.float32)
+    with path.open("wb") as file:
+        file.write(HEADER.pack(*sizes))
+        for _ in range(sizes.batch_size):
+            fill(random, batch)
+            file.write(batch.data.cast("B"))
 
 
-def _run(source: Path, target: Path, step: str) -> tuple[float, Parts]:
-    """Run the program as a user does, timed from outside."""
-    command = [sys.executable, "-m", "flashlab", "hw4", str(source), str(target), "--step", step]
-    begin = time.perf_counter()
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True)
-    whole = time.perf_counter() - begin
-    if done.returncode:
-        raise Hw4Error(f"{step}: {done.stderr.strip().removeprefix('error: ')}")
-    return whole, Parts(**json.loads(done.stdout))
+def worst_error(source: Path, target: Path) -> float:
+    """The largest difference of an element of the output from the reference; infinite for NaN.
 
-
-def judge_case(case: str, step: str, seed: int, folder: Path) -> Judgement:
-    """Write a case, run a step on it, and compare; the files are deleted afterwards.
+    Computed on the GPU where there is one.
 
     Raises:
-        Hw4Error: the program failed, with what it said.
+        Hw4Error: the output has another size than the input asks for.
     """
-    from flashlab.hw4.reference import worst_error
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    with open_input(source) as (file, sizes), target.open("rb") as results:
+        expected = sizes.batch_size * sizes.matrix_bytes
+        if target.stat().st_size != expected:
+            raise Hw4Error(f"{target}: has {target.stat().st_size} bytes in place of {expected}")
+        worst = 0.0
+        for q, k, v, out in pieces(sizes, *np.empty((4, *piece_shape(sizes)), np.float32)):
+            read_batches(file, q, k, v)
+            results.readinto(out.data.cast("B"))
+            worst = max(worst, gate.worst_error(q, k, v, out, device))
+    return worst
 
-    source, target = folder / f"{case}.bin", folder / f"{case}.out"
-    try:
+
+def judge_case(case: str, step: str, seed: int) -> tuple[float, dict[str, float]]:
+    """Write a case to a temporary folder, run a step on it, and compare.
+
+    Returns the largest error, and the seconds of the whole process, `time`, and of its parts.
+
+    Raises:
+        ProgramError: the program failed, with what it said.
+    """
+    with tempfile.TemporaryDirectory(prefix="flashlab-hw4-") as folder:
+        source, target = Path(folder, "in.bin"), Path(folder, "out.bin")
         write_case(source, case, seed)
-        whole, parts = _run(source, target, step)
-        return Judgement(case, step, worst_error(source, target), whole, parts)
-    finally:
-        source.unlink(missing_ok=True)
-        target.unlink(missing_ok=True)
+        seconds = run_program(step, source, target)
+        return worst_error(source, target), seconds
 
 
+ROW = "{:<5}{:<17}{:<13}{:<8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}{:>7}"
 COLUMNS = (
-    f"{'case':<5}{'B, N, d':<17}{'step':<13}{'verdict':<8}{'error':>8}"
-    f"{'whole':>8}{'start':>8}{'compile':>8}{'buffers':>8}{'files':>8}"
-    f"{'copies':>8}{'kernel':>8}{'rest':>7}"
+    *("case", "B, N, d", "step", "verdict", "error"),
+    *("whole", "start", "compile", "buffers", "files", "copies", "kernel", "rest"),
 )
 
 
-def line(judgement: Judgement) -> str:
-    """A judgement as a line of the table; one column where copies and kernel overlap."""
-    sizes, parts = CASES[judgement.case], judgement.parts
-    shape = f"{sizes.batch_size}, {sizes.seq_len}, {sizes.head_dim}"
-    if parts.overlapped:
-        device = f"{parts.overlapped:>16.3f}"
-    else:
-        device = f"{parts.copy_in + parts.copy_out:>8.3f}{parts.kernel:>8.3f}"
-    return (
-        f"{judgement.case:<5}{shape:<17}{judgement.step:<13}"
-        f"{'passed' if judgement.passed else 'FAILED':<8}{judgement.error:>8.1e}"
-        f"{judgement.whole:>8.3f}{parts.start:>8.3f}{parts.compilation:>8.3f}"
-        f"{parts.buffers:>8.3f}{parts.files:>8.3f}{device}{judgement.rest:>7.3f}"
-    )
+def line(case: str, step: str, error: float, part: Mapping[str, float]) -> str:
+    """A judgement as a line of the table; one column where copies and kernel overlap.
+
+    `rest` is the process beyond its parts, mostly its end.
+    """
+    rest = 2 * part["time"] - math.fsum(part.values())
+    files, copies = part["file_in"] + part["file_out"], part["copy_in"] + part["copy_out"]
+    times = (part["time"], part["start"], part["compilation"], part["buffers"], files, copies)
+    shown = [f"{seconds:.3f}" for seconds in (*times, part["overlapped"] or part["kernel"], rest)]
+    shown[5] = "" if part["overlapped"] else shown[5]
+    verdict = "passed" if error <= gate.TOLERANCE else "FAILED"
+    sizes = ", ".join(map(str, CASES[case]))
+    return ROW.format(case, sizes, step, verdict, f"{error:.1e}", *shown)
 
 
 def judge(step_names: Sequence[str], names: Sequence[str], seed: int) -> int:
     """Judge steps (default: the last) on cases (default: all), a line for each; 0 if all passed.
 
-    1 if one did not. Times are in seconds. The files lie in the system's temporary folder, two at a
-    time.
+    1 if one did not. Times are in seconds.
     """
-    cases = chosen_cases(names)
+    if unknown := [name for name in names if name not in CASES]:
+        raise Hw4Error(f"unknown case {unknown[0]}; the cases are t01 to t30")
+    cases = list(names or CASES)
     chosen = [find_step(name).name for name in step_names or (None,)]
-    print(COLUMNS)
-    passed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for case in cases:
-            for step in chosen:
-                judgement = judge_case(case, step, seed, Path(folder))
-                print(line(judgement), flush=True)
-                passed += judgement.passed
-    total = len(cases) * len(chosen)
-    print(f"{passed} of {total} within {TOLERANCE} of the reference in every element")
+    print(ROW.format(*COLUMNS))
+    passed, total = 0, len(cases) * len(chosen)
+    for case, step in itertools.product(cases, chosen):
+        error, seconds = judge_case(case, step, seed)
+        print(line(case, step, error, seconds), flush=True)
+        passed += error <= gate.TOLERANCE
+    print(f"{passed} of {total} within {gate.TOLERANCE} of the reference in every element")
     return 0 if passed == total else 1

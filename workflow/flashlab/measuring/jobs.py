@@ -49,8 +49,6 @@ def measure(order: Mapping[str, Any], output: Path, machine: Path | None) -> Non
             "since this run was planned; call snakemake again"
         )
     sources = identity.sources(decided_by, implementation)
-    if benchmark.fetch and protocol["name"] in benchmark.protocols:
-        benchmark.fetch(protocol)
     card = order.get("card")
     record = supervise.measure_run(benchmark, run, protocol, implementation, sources, output, card)
     print(f"{run}: {record.status}" + (f": {record.message}" if record.message else ""))

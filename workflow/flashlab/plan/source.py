@@ -35,7 +35,7 @@ class Source:
     `recorded` is the dataset whose records are there already, None where they are measured here;
     `imports` has the entries of the files to convert. `kind` is the dtype and the device of every
     run, `machine` the one that they are planned for, and `home` the folder of the results.
-    `notices` are lines about imported files.
+    `notices` are lines about imported files, and about what is not taken of ``hyper_param``.
     """
 
     benchmark: Benchmark
@@ -129,21 +129,24 @@ def _last(layers: Sequence[Layer], key: str) -> Any:
     return next((layer.keys[key] for layer in reversed(layers) if key in layer.keys), None)
 
 
-def _with_settings_file(layers: list[Layer], benchmark: Benchmark) -> list[Layer]:
-    """The layers with the one that the file of the last ``hyper_param`` makes, before the last."""
+def _with_settings_file(layers: list[Layer], benchmark: Benchmark) -> tuple[list[Layer], list[str]]:
+    """The layers with the one that the file of the last ``hyper_param`` makes, before the last.
+
+    Beside them lines about what is not taken of that file.
+    """
     file = _last(layers, "hyper_param")
     if file is None:
-        return layers
+        return layers, []
     if benchmark.settings_file is None:
         raise ConfigError(f"config: hyper_param: {benchmark.name} has no such file; leave it out")
     items = _last(layers, "experiments")
     items = items if isinstance(items, list) else []
     names = [item if isinstance(item, str) else item.get("name", item.get("use")) for item in items]
     try:
-        keys = benchmark.settings_file(Path(str(file)), names)
+        keys, notices = benchmark.settings_file(Path(str(file)), names)
     except ValueError as error:
         raise ConfigError(f"config: hyper_param: {error}") from error
-    return [*layers[:-1], Layer(str(file), keys), layers[-1]]
+    return [*layers[:-1], Layer(str(file), keys), layers[-1]], notices
 
 
 def source_of(base: Layer, own: Sequence[Layer]) -> Source:
@@ -176,7 +179,8 @@ def source_of(base: Layer, own: Sequence[Layer]) -> Source:
         kept = {key: value for key, value in base.keys.items() if key not in datasets.CONFIG_KEYS}
         of_dataset = Layer(f"dataset {recorded.name}", recorded.config)
         layers = [replace(base, keys=kept), of_dataset, *own]
-    resolved = resolve_config(_with_settings_file(layers, benchmark), implementations)
+    layers, not_taken = _with_settings_file(layers, benchmark)
+    resolved, notices = resolve_config(layers, implementations), [*notices, *not_taken]
     if recorded and resolved["decide"]:
         raise ConfigError(
             "--config: decide: nothing is measured here: the records are recorded ones; leave it "
@@ -189,4 +193,5 @@ def source_of(base: Layer, own: Sequence[Layer]) -> Source:
     machine = machine_of(resolved)
     device = machine.detect_device(resolved["device"])
     auto = resolved["dtype"] == "auto"
-    return Source(*of, (benchmark.dtypes[device] if auto else resolved["dtype"], device), machine)
+    kind = (benchmark.dtypes[device] if auto else resolved["dtype"], device)
+    return Source(*of, kind, machine, notices)

@@ -21,68 +21,57 @@ from flashlab.benchmarks.model import (
     Product,
     Quantity,
     Work,
+    texts,
 )
 from flashlab.devices import find_device
 from flashlab.runs import Run
 
 # Parameters
 
-BATCH_SIZE = Parameter("batch_size", "B", {"zh_TW": "批次大小", "en": "batch size"})
-SEQ_LEN = Parameter("seq_len", "N", {"zh_TW": "序列長度", "en": "sequence length"})
-NUM_HEADS = Parameter("num_heads", "H", {"zh_TW": "頭數", "en": "number of heads"})
+BATCH_SIZE = Parameter("batch_size", "B", texts("批次大小", "batch size"))
+SEQ_LEN = Parameter("seq_len", "N", texts("序列長度", "sequence length"))
+NUM_HEADS = Parameter("num_heads", "H", texts("頭數", "number of heads"))
 NUM_KV_HEADS = Parameter(
     "num_kv_heads",
     "H_kv",
-    {"zh_TW": "鍵與值的頭數", "en": "number of key and value heads"},
+    texts("鍵與值的頭數", "number of key and value heads"),
     default=lambda given: given["num_heads"],
     divides="num_heads",
 )
-EMB_DIM = Parameter("emb_dim", "E", {"zh_TW": "嵌入維度", "en": "embedding dimension"})
+EMB_DIM = Parameter("emb_dim", "E", texts("嵌入維度", "embedding dimension"))
 CAUSAL = Parameter(
     "causal",
     "causal",
-    {"zh_TW": "因果遮罩", "en": "causal masking"},
+    texts("因果遮罩", "causal masking"),
     kind=bool,
-    words={
-        False: {"zh_TW": "無遮罩", "en": "full"},
-        True: {"zh_TW": "因果", "en": "causal"},
-    },
+    words={False: texts("無遮罩", "full"), True: texts("因果", "causal")},
 )
 HEAD_DIM = Parameter(
     "head_dim",
     "d",
-    {"zh_TW": "單頭維度", "en": "head dimension"},
+    texts("單頭維度", "head dimension"),
     derived_from=("emb_dim", "num_heads"),
     derive=lambda parameters: Shape.of(parameters).head_dim,
 )
 
 # Quantities
 
-TIME = Quantity("time", "ms", "lower", {"zh_TW": "時間", "en": "Time"})
+TIME = Quantity("time", "ms", "lower", texts("時間", "Time"))
 RATE = Quantity(
     "rate",
     "TFLOP/s",
     "higher",
-    {"zh_TW": "運算速率", "en": "Rate"},
+    texts("運算速率", "Rate"),
     logarithmic=False,
     unit_on={"cpu": ("GFLOP/s", 1e3)},
 )
-MEMORY = Quantity(
-    "memory", "MiB", "lower", {"zh_TW": "峰值記憶體", "en": "Peak memory"}, exact=True
-)
-ENERGY = Quantity("energy", "J", "lower", {"zh_TW": "能量", "en": "Energy"})
+MEMORY = Quantity("memory", "MiB", "lower", texts("峰值記憶體", "Peak memory"), exact=True)
+ENERGY = Quantity("energy", "J", "lower", texts("能量", "Energy"))
 EFFICIENCY = Quantity(
-    "efficiency",
-    "TFLOP/s/W",
-    "higher",
-    {"zh_TW": "能源效率", "en": "Energy efficiency"},
-    logarithmic=False,
+    "efficiency", "TFLOP/s/W", "higher", texts("能源效率", "Energy efficiency"), logarithmic=False
 )
 
-PASSES = {
-    "forward": {"zh_TW": "前向", "en": "forward"},
-    "backward": {"zh_TW": "反向", "en": "backward"},
-}
+PASSES = {"forward": texts("前向", "forward"), "backward": texts("反向", "backward")}
 
 
 def _of_pass(name: str, quantity: Quantity, zh_tw: str, en: str, **more: Any) -> Metric:
@@ -175,16 +164,13 @@ def memory_capacity(device_name: str | None) -> float | None:
 
 
 MEMORY_PARTS = {
-    "scores": {"zh_TW": "分數矩陣（N × N）", "en": "the N × N scores"},
-    "inputs": {
-        "zh_TW": "張量 q、k、v 與其梯度或副本",
-        "en": "q, k and v with their gradients or copies",
-    },
-    "output": {"zh_TW": "輸出與其梯度", "en": "the output and its gradient"},
-    "accumulator": {"zh_TW": "累加 dQ 的 float32 張量", "en": "the float32 accumulator of dQ"},
-    "statistics": {"zh_TW": "統計量（softmax）", "en": "the softmax statistics"},
-    "generator": {"zh_TW": "亂數產生器的狀態", "en": "the random generator's state"},
-    "workspaces": {"zh_TW": "工作區（cuBLAS）", "en": "the cuBLAS workspaces"},
+    "scores": texts("分數矩陣（N × N）", "the N × N scores"),
+    "inputs": texts("張量 q、k、v 與其梯度或副本", "q, k and v with their gradients or copies"),
+    "output": texts("輸出與其梯度", "the output and its gradient"),
+    "accumulator": texts("累加 dQ 的 float32 張量", "the float32 accumulator of dQ"),
+    "statistics": texts("統計量（softmax）", "the softmax statistics"),
+    "generator": texts("亂數產生器的狀態", "the random generator's state"),
+    "workspaces": texts("工作區（cuBLAS）", "the cuBLAS workspaces"),
 }
 
 
@@ -219,7 +205,7 @@ ATTENTION = Benchmark(
         Metric(
             "forward_backward_time",
             TIME,
-            {"zh_TW": "合計時間", "en": "total time"},
+            texts("合計時間", "total time"),
             derived=Derived(
                 ("forward_time", "backward_time"), lambda _, forward, backward: forward + backward
             ),
@@ -229,13 +215,13 @@ ATTENTION = Benchmark(
         Metric(
             "forward_backward_rate",
             RATE,
-            {"zh_TW": "整體速率", "en": "overall rate"},
+            texts("整體速率", "overall rate"),
             derived=_rate("forward_backward"),
         ),
         Metric(
             "peak_memory",
             MEMORY,
-            {"zh_TW": "峰值記憶體", "en": "peak memory"},
+            texts("峰值記憶體", "peak memory"),
             exact_model=exact_peak_memory,
             account=Account(memory_parts, MEMORY_PARTS, memory_capacity),
         ),
@@ -251,10 +237,7 @@ ATTENTION = Benchmark(
     counters=counters_of({f"{name}_time": (name, words) for name, words in PASSES.items()}),
     naive="Pytorch",
     checked_again=True,
-    gated={
-        "out": {"zh_TW": "前向輸出", "en": "forward output"},
-        "dqkv": {"zh_TW": "反向梯度", "en": "gradient"},
-    },
+    gated={"out": texts("前向輸出", "forward output"), "dqkv": texts("反向梯度", "gradient")},
     top_level_keys=course_keys,
 )
 

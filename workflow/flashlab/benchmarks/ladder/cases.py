@@ -5,10 +5,26 @@ Source: the assignment's published sizes (docs/ladder.md).
 
 from __future__ import annotations
 
-Sizes = tuple[int, int, int]
-"""B, N, d."""
+from typing import NamedTuple
 
-ASSIGNMENT: dict[int, Sizes] = {
+
+class Sizes(NamedTuple):
+    """B batch_size, N seq_len and d head_dim of a case, or of a file of one."""
+
+    batch_size: int
+    seq_len: int
+    head_dim: int
+
+    @property
+    def matrix_bytes(self) -> int:
+        """Bytes of one batch of Q, K, V or the output."""
+        return 4 * self.seq_len * self.head_dim
+
+    def __str__(self) -> str:
+        return f"B {self.batch_size}, N {self.seq_len}, d {self.head_dim}"
+
+
+_ASSIGNMENT = {
     **{1: (320, 128, 32), 2: (160, 128, 64), 3: (160, 256, 32), 4: (80, 256, 64)},
     **{5: (80, 512, 32), 6: (40, 512, 64), 7: (40, 1024, 32), 8: (20, 1024, 64)},
     **{9: (20, 2048, 32), 10: (10, 2048, 64), 11: (13600, 128, 32), 12: (9600, 128, 64)},
@@ -19,7 +35,9 @@ ASSIGNMENT: dict[int, Sizes] = {
     **{29: (4, 32768, 32), 30: (2, 32768, 64)},
 }
 
-TINY: dict[int, Sizes] = {101: (1, 8, 32), 102: (1, 16, 32)}
+ASSIGNMENT = {number: Sizes(*sizes) for number, sizes in _ASSIGNMENT.items()}
+
+TINY = {101: Sizes(1, 8, 32), 102: Sizes(1, 16, 32)}
 """Our own, which numba's simulator of CUDA ends within seconds; N is no multiple of a tile."""
 
 CASES = {**ASSIGNMENT, **TINY}
@@ -29,4 +47,4 @@ _NUMBERS = {sizes: number for number, sizes in CASES.items()}
 
 def case_of(batch_size: int, seq_len: int, head_dim: int) -> int:
     """The number of the case with these sizes; 0 where there is none."""
-    return _NUMBERS.get((batch_size, seq_len, head_dim), 0)
+    return _NUMBERS.get(Sizes(batch_size, seq_len, head_dim), 0)

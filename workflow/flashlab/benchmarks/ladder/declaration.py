@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from flashlab.benchmarks.counters import counted, counters_of
-from flashlab.benchmarks.ladder.cases import CASES, case_of
+from flashlab.benchmarks.ladder.cases import CASES, Sizes, case_of
 from flashlab.benchmarks.ladder.costs import flops
 from flashlab.benchmarks.model import (
     Benchmark,
@@ -18,47 +18,34 @@ from flashlab.benchmarks.model import (
     Parameters,
     Quantity,
     Split,
+    texts,
 )
 
 # Parameters
 
-BATCH_SIZE = Parameter("batch_size", "B", {"zh_TW": "批次大小", "en": "batch size"})
-SEQ_LEN = Parameter("seq_len", "N", {"zh_TW": "序列長度", "en": "sequence length"})
-HEAD_DIM = Parameter("head_dim", "d", {"zh_TW": "單頭維度", "en": "head dimension"})
-
-
-def _case(parameters: Parameters) -> int:
-    sizes = (int(parameters[name]) for name in ("batch_size", "seq_len", "head_dim"))
-    return case_of(*sizes)
-
-
-def _sizes(case: int) -> Parameters | None:
-    if case not in CASES:
-        return None
-    return dict(zip(("batch_size", "seq_len", "head_dim"), CASES[case], strict=True))
+BATCH_SIZE = Parameter("batch_size", "B", texts("批次大小", "batch size"))
+SEQ_LEN = Parameter("seq_len", "N", texts("序列長度", "sequence length"))
+HEAD_DIM = Parameter("head_dim", "d", texts("單頭維度", "head dimension"))
 
 
 CASE = Parameter(
     "case",
     "t",
-    {"zh_TW": "測資", "en": "test case"},
-    derived_from=("batch_size", "seq_len", "head_dim"),
-    derive=_case,
-    stands_for=_sizes,
+    texts("測資", "test case"),
+    derived_from=Sizes._fields,
+    derive=lambda run: case_of(*(int(run[name]) for name in Sizes._fields)),
+    stands_for=lambda case: CASES[case]._asdict() if case in CASES else None,
     nominal=True,
 )
 
 # Quantities
 
-TIME = Quantity("time", "ms", "lower", {"zh_TW": "kernel 時間", "en": "Kernel time"})
+TIME = Quantity("time", "ms", "lower", texts("kernel 時間", "Kernel time"))
 HOST_TIME = Quantity(
-    "host_time",
-    "ms",
-    "lower",
-    {"zh_TW": "kernel 與複製的時間", "en": "Time of the kernel with its copies"},
+    "host_time", "ms", "lower", texts("kernel 與複製的時間", "Time of the kernel with its copies")
 )
-RATE = Quantity("rate", "TFLOP/s", "higher", {"zh_TW": "運算速率", "en": "Rate"})
-PART = Quantity("part", "ms", "lower", {"zh_TW": "時間", "en": "Time"})
+RATE = Quantity("rate", "TFLOP/s", "higher", texts("運算速率", "Rate"))
+PART = Quantity("part", "ms", "lower", texts("時間", "Time"))
 
 
 def _rate(parameters: Parameters, milliseconds: Any) -> Any:
@@ -122,15 +109,10 @@ LADDER = Benchmark(
         Metric(
             "host_time",
             HOST_TIME,
-            {"zh_TW": "kernel 與複製的時間", "en": "time of the kernel with its copies"},
+            texts("kernel 與複製的時間", "time of the kernel with its copies"),
         ),
-        Metric("kernel_time", TIME, {"zh_TW": "kernel 時間", "en": "kernel time"}),
-        Metric(
-            "rate",
-            RATE,
-            {"zh_TW": "運算速率", "en": "rate"},
-            derived=Derived(("kernel_time",), _rate),
-        ),
+        Metric("kernel_time", TIME, texts("kernel 時間", "kernel time")),
+        Metric("rate", RATE, texts("運算速率", "rate"), derived=Derived(("kernel_time",), _rate)),
         _part("copy_in_time", "複製輸入的時間", "time of copying in"),
         _part("copy_out_time", "複製輸出的時間", "time of copying out"),
         _part("process_time", "整個程式的時間", "time of the whole process"),
@@ -139,10 +121,10 @@ LADDER = Benchmark(
     measure="flashlab.benchmarks.ladder.measure",
     kernels="ladder",
     entry_point="attention(q, k, v, out, stream=None)",
-    counters=counters_of({"kernel_time": ("kernel", {"zh_TW": "", "en": ""})}, {"cuda": COUNTED}),
+    counters=counters_of({"kernel_time": ("kernel", texts("", ""))}, {"cuda": COUNTED}),
     split=Split("process_time", tuple(f"process_{name}" for name in PARTS)),
     checked_again=True,
-    gated={"out": {"zh_TW": "輸出", "en": "output"}},
+    gated={"out": texts("輸出", "output")},
     variables={"cpu": {"NUMBA_ENABLE_CUDASIM": "1"}},
     simulated=frozenset({"cpu"}),
 )

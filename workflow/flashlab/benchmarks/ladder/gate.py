@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
+from flashlab.benchmarks.ladder.step import Array
 from flashlab.measuring.failures import IncorrectError
-
-Array = npt.NDArray[np.float32]
 
 TOLERANCE = 5e-3
 """Largest difference of an element, as the assignment judges it."""
@@ -38,6 +35,21 @@ def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor
     return torch.cat(blocks, dim=1)
 
 
+def worst_error(q: Array, k: Array, v: Array, out: Array, device: str) -> float:
+    """The largest difference of an element from the reference, (B, N, d) each, on the host.
+
+    Infinite where one is not finite.
+    """
+    together = max(1, CHUNK_SCORES[device] // q.shape[1] ** 2)
+    worst = 0.0
+    for first in range(0, len(q), together):
+        part = slice(first, first + together)
+        *given, result = (torch.from_numpy(tensor[part]).to(device) for tensor in (q, k, v, out))
+        error = float((result.double() - reference(*given)).abs().max())
+        worst = max(worst, error if math.isfinite(error) else math.inf)
+    return worst
+
+
 def check_correctness(
     q: Array, k: Array, v: Array, out: Array, device: str, again: bool = False
 ) -> dict[str, Any]:
@@ -49,16 +61,9 @@ def check_correctness(
     Raises:
         IncorrectError: an element is off by more than the tolerance, or is not finite.
     """
-    batch_size, seq_len, _ = q.shape
     most_scores = (MAX_SCORES_AGAIN if again else MAX_SCORES)[device]
-    checked = max(1, min(batch_size, most_scores // seq_len**2))
-    together = max(1, CHUNK_SCORES[device] // seq_len**2)
-    worst = 0.0
-    for first in range(0, checked, together):
-        part = slice(first, min(first + together, checked))
-        *given, result = (torch.from_numpy(tensor[part]).to(device) for tensor in (q, k, v, out))
-        error = float((result.double() - reference(*given)).abs().max())
-        worst = max(worst, error if math.isfinite(error) else math.inf)
+    checked = max(1, min(len(q), most_scores // q.shape[1] ** 2))
+    worst = worst_error(q[:checked], k[:checked], v[:checked], out[:checked], device)
     compared = {
         "reference": "float64",
         "batches": checked,

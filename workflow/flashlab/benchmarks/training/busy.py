@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from torch.profiler import ProfilerActivity, profile, supported_activities
 
@@ -15,20 +14,9 @@ ITERATIONS = 5
 COPIES = ("Memcpy", "Memset")
 """The beginnings of the profiler's names of copies and fills, which are no kernels."""
 
-Interval = tuple[float, float]
-"""The beginning and the end of an event."""
 
-
-@dataclass(frozen=True)
-class Busy:
-    """The busy time of an iteration in ms, and its number of kernels."""
-
-    milliseconds: float
-    kernels: float
-
-
-def covered(intervals: Iterable[Interval]) -> float:
-    """The length of the union of intervals, in any order."""
+def covered(intervals: Iterable[tuple[float, float]]) -> float:
+    """The length of the union of intervals, each its beginning and its end, in any order."""
     total, reached = 0.0, float("-inf")
     for begin, end in sorted(intervals):
         total += max(0.0, end - max(begin, reached))
@@ -36,8 +24,10 @@ def covered(intervals: Iterable[Interval]) -> float:
     return total
 
 
-def busy_iteration(step: Callable[[], object], device: str) -> Busy | None:
-    """Run `step` a few times under the profiler, which sees the device alone.
+def busy_iteration(step: Callable[[], object], device: str) -> tuple[float, float] | None:
+    """The busy time of an iteration in ms, and its number of kernels: a few calls of `step`.
+
+    The profiler sees the device alone.
 
     None where the profiler cannot be had, or sees nothing: the device's counters may be another
     process's.
@@ -60,4 +50,4 @@ def busy_iteration(step: Callable[[], object], device: str) -> Busy | None:
         return None
     microseconds = covered((e.time_range.start, e.time_range.end) for e in seen)
     kernels = sum(not e.name.startswith(COPIES) for e in seen)
-    return Busy(microseconds / 1e3 / ITERATIONS, kernels / ITERATIONS)
+    return microseconds / 1e3 / ITERATIONS, kernels / ITERATIONS

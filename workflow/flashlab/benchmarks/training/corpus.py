@@ -1,23 +1,10 @@
-"""The text to train on: a synthetic one from a seed, or a file that is there or is downloaded.
-
-All are read by characters. The first nine tenths are for training, as in nanoGPT.
-"""
+"""The text to train on, which a seed gives: read by characters, nine tenths of it for training."""
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import random
 import string
-import urllib.error
-import urllib.request
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-from flashlab.files import open_atomically
-
-SYNTHETIC = "synthetic"
 
 CHARACTERS = 1_115_394
 """Characters of the synthetic text: as many as shakespeare_char has."""
@@ -28,15 +15,6 @@ VOCABULARY = "\n !$&',-.3:;?" + string.ascii_uppercase + string.ascii_lowercase
 WORDS = 4_000
 SENTENCE_WORDS = (4, 14)
 TRAINING_SHARE = 0.9
-
-FETCHED = Path("results", "corpora")
-"""The folder of downloaded texts, which are named by their hash; below the working directory."""
-
-DOWNLOAD_SECONDS = 60.0
-
-
-class FetchError(Exception):
-    """A file from elsewhere that cannot be had, or is not the one asked for; with the remedy."""
 
 
 def synthesize(seed: int) -> str:
@@ -62,68 +40,6 @@ def synthesize(seed: int) -> str:
         pieces.append(sentence.capitalize() + end)
         length += len(pieces[-1])
     return "".join(pieces)[:CHARACTERS]
-
-
-def _kept_file(corpus: Mapping[str, Any]) -> Path:
-    return FETCHED / f"{corpus['sha256']}.txt"
-
-
-def _check(content: bytes, corpus: Mapping[str, Any], where: str) -> None:
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != corpus["sha256"]:
-        raise FetchError(
-            f"{where}: is not {corpus['name']}: its sha256 is {digest}, and corpus.sha256 in the "
-            f"configuration is {corpus['sha256']}. Put the right file there, or correct sha256"
-        )
-
-
-def fetch(corpus: Mapping[str, Any]) -> None:
-    """Have a corpus ready: nothing to do for a synthetic one; else check the file, or download it.
-
-    Raises:
-        FetchError: no such file, no network, or a file with another hash.
-    """
-    if corpus["name"] == SYNTHETIC:
-        return
-    if "file" in corpus:
-        try:
-            _check(Path(corpus["file"]).read_bytes(), corpus, corpus["file"])
-        except OSError as error:
-            raise FetchError(
-                f"{corpus['file']}: the corpus {corpus['name']} cannot be read "
-                f"({error.strerror}); correct corpus.file, or leave it out to download it"
-            ) from error
-        return
-    kept = _kept_file(corpus)
-    if kept.exists():
-        return
-    try:
-        with urllib.request.urlopen(corpus["url"], timeout=DOWNLOAD_SECONDS) as response:
-            content: bytes = response.read()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise FetchError(
-            f"{corpus['url']}: the corpus {corpus['name']} cannot be downloaded ({reason}). "
-            "Name a local copy as corpus.file, or train on the synthetic text: "
-            "--config measure='{training: {corpus: {name: synthetic}}}'"
-        ) from error
-    _check(content, corpus, corpus["url"])
-    with open_atomically(kept) as file:
-        file.write(content.decode("utf-8"))
-
-
-def read_text(corpus: Mapping[str, Any]) -> str:
-    """The text of a corpus that `fetch` has made ready.
-
-    Raises:
-        FetchError: a file with another hash.
-    """
-    if corpus["name"] == SYNTHETIC:
-        return synthesize(corpus["seed"])
-    path = Path(corpus["file"]) if "file" in corpus else _kept_file(corpus)
-    content = path.read_bytes()
-    _check(content, corpus, str(path))
-    return content.decode("utf-8")
 
 
 def encode(text: str) -> tuple[list[int], int]:

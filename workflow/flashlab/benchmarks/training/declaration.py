@@ -17,8 +17,9 @@ from flashlab.benchmarks.model import (
     Parameters,
     Quantity,
     Work,
+    texts,
 )
-from flashlab.benchmarks.training import corpus, costs
+from flashlab.benchmarks.training import costs
 from flashlab.benchmarks.training.hyper_param import read_hyper_param
 
 if TYPE_CHECKING:
@@ -26,58 +27,43 @@ if TYPE_CHECKING:
 
 # Parameters: those of hyper_param.json that tell one run from another
 
-N_LAYER = Parameter("n_layer", "L", {"zh_TW": "層數", "en": "number of layers"})
-N_HEAD = Parameter("n_head", "H", {"zh_TW": "頭數", "en": "number of heads"})
-N_EMBD = Parameter("n_embd", "E", {"zh_TW": "嵌入維度", "en": "embedding dimension"})
-BLOCK_SIZE = Parameter("block_size", "T", {"zh_TW": "序列長度", "en": "sequence length"})
-BATCH_SIZE = Parameter("batch_size", "B", {"zh_TW": "批次大小", "en": "batch size"})
+N_LAYER = Parameter("n_layer", "L", texts("層數", "number of layers"))
+N_HEAD = Parameter("n_head", "H", texts("頭數", "number of heads"))
+N_EMBD = Parameter("n_embd", "E", texts("嵌入維度", "embedding dimension"))
+BLOCK_SIZE = Parameter("block_size", "T", texts("序列長度", "sequence length"))
+BATCH_SIZE = Parameter("batch_size", "B", texts("批次大小", "batch size"))
 ACCUMULATION = Parameter(
-    "gradient_accumulation_steps",
-    "A",
-    {"zh_TW": "梯度累積步數", "en": "gradient accumulation steps"},
+    "gradient_accumulation_steps", "A", texts("梯度累積步數", "gradient accumulation steps")
 )
 COMPILE = Parameter(
     "compile",
     "compile",
-    {"zh_TW": "編譯（torch.compile）", "en": "compilation (torch.compile)"},
+    texts("編譯（torch.compile）", "compilation (torch.compile)"),
     kind=bool,
-    words={
-        False: {"zh_TW": "未編譯", "en": "eager"},
-        True: {"zh_TW": "編譯", "en": "compiled"},
-    },
+    words={False: texts("未編譯", "eager"), True: texts("編譯", "compiled")},
 )
-SEED = Parameter("seed", "seed", {"zh_TW": "亂數種子", "en": "random seed"}, nominal=True)
+SEED = Parameter("seed", "seed", texts("亂數種子", "random seed"), nominal=True)
 
 # Quantities
 
 TIME = Quantity(
-    "time",
-    "ms",
-    "lower",
-    {"zh_TW": "每次迭代的時間", "en": "Time per iteration"},
-    logarithmic=False,
+    "time", "ms", "lower", texts("每次迭代的時間", "Time per iteration"), logarithmic=False
 )
-RATE = Quantity(
-    "rate", "TFLOP/s", "higher", {"zh_TW": "模型運算速率", "en": "Model rate"}, logarithmic=False
-)
+RATE = Quantity("rate", "TFLOP/s", "higher", texts("模型運算速率", "Model rate"), logarithmic=False)
 TOKENS = Quantity(
-    "tokens",
-    "ktoken/s",
-    "higher",
-    {"zh_TW": "每秒的 token 數", "en": "Tokens per second"},
-    logarithmic=False,
+    "tokens", "ktoken/s", "higher", texts("每秒的 token 數", "Tokens per second"), logarithmic=False
 )
-STARTUP = Quantity("startup", "s", "lower", {"zh_TW": "啟動", "en": "Start"}, once=True)
+STARTUP = Quantity("startup", "s", "lower", texts("啟動", "Start"), once=True)
 ENERGY = Quantity(
-    "energy", "J", "lower", {"zh_TW": "每次迭代的能量", "en": "Energy per iteration"}, once=True
+    "energy", "J", "lower", texts("每次迭代的能量", "Energy per iteration"), once=True
 )
-POWER = Quantity("power", "W", "lower", {"zh_TW": "平均功率", "en": "Average power"}, once=True)
-BUSY = Quantity("busy", "ms", "lower", {"zh_TW": "GPU 忙碌時間", "en": "GPU busy time"}, once=True)
+POWER = Quantity("power", "W", "lower", texts("平均功率", "Average power"), once=True)
+BUSY = Quantity("busy", "ms", "lower", texts("GPU 忙碌時間", "GPU busy time"), once=True)
 KERNELS = Quantity(
-    "kernels", "1", "lower", {"zh_TW": "啟動的 kernel 數", "en": "Kernels launched"}, once=True
+    "kernels", "1", "lower", texts("啟動的 kernel 數", "Kernels launched"), once=True
 )
 MEMORY = Quantity(
-    "memory", "MiB", "lower", {"zh_TW": "記憶體", "en": "Memory"}, exact=True, logarithmic=False
+    "memory", "MiB", "lower", texts("記憶體", "Memory"), exact=True, logarithmic=False
 )
 
 
@@ -103,15 +89,12 @@ def _protocol() -> type[Keys]:
 TRAINING = Benchmark(
     name="training",
     report="training",
-    parameters=(
-        *(N_LAYER, N_HEAD, N_EMBD, BLOCK_SIZE, BATCH_SIZE, ACCUMULATION),
-        *(COMPILE, SEED),
-    ),
+    parameters=(*(N_LAYER, N_HEAD, N_EMBD, BLOCK_SIZE, BATCH_SIZE, ACCUMULATION), *(COMPILE, SEED)),
     metrics=(
         Metric(
             "iteration_time",
             TIME,
-            {"zh_TW": "每次迭代的時間", "en": "time per iteration"},
+            texts("每次迭代的時間", "time per iteration"),
             work=Work(
                 costs.flops,
                 lambda sizes, dtype: costs.compulsory_bytes(sizes),
@@ -121,87 +104,71 @@ TRAINING = Benchmark(
         Metric(
             "token_rate",
             TOKENS,
-            {"zh_TW": "每秒的 token 數", "en": "tokens per second"},
+            texts("每秒的 token 數", "tokens per second"),
             derived=Derived(("iteration_time",), lambda sizes, ms: costs.tokens(sizes) / ms),
         ),
         Metric(
             "model_rate",
             RATE,
-            {"zh_TW": "模型運算速率", "en": "model rate"},
+            texts("模型運算速率", "model rate"),
             derived=Derived(("iteration_time",), lambda sizes, ms: costs.flops(sizes) / 1e9 / ms),
         ),
         Metric(
             "first_step",
             STARTUP,
-            {"zh_TW": "到第一步結束的時間", "en": "time to the end of the first step"},
-            {"zh_TW": "第一步結束", "en": "First step"},
+            texts("到第一步結束的時間", "time to the end of the first step"),
+            texts("第一步結束", "First step"),
         ),
         Metric(
             "compile_time",
             STARTUP,
-            {"zh_TW": "其中的編譯時間", "en": "compilation, of that time"},
-            {"zh_TW": "其中編譯", "en": "Compilation alone"},
+            texts("其中的編譯時間", "compilation, of that time"),
+            texts("其中編譯", "Compilation alone"),
             optional=True,
         ),
         Metric(
             "peak_memory",
             MEMORY,
-            {"zh_TW": "配置器峰值記憶體", "en": "peak memory of the allocator"},
-            {"zh_TW": "配置器峰值", "en": "Allocator's peak"},
+            texts("配置器峰值記憶體", "peak memory of the allocator"),
+            texts("配置器峰值", "Allocator's peak"),
         ),
         Metric(
             "process_memory",
             MEMORY,
-            {"zh_TW": "行程占用的 GPU 記憶體", "en": "GPU memory of the process"},
-            {"zh_TW": "整個行程", "en": "Whole process"},
+            texts("行程占用的 GPU 記憶體", "GPU memory of the process"),
+            texts("整個行程", "Whole process"),
             optional=True,
         ),
-        Metric(
-            "energy",
-            ENERGY,
-            {"zh_TW": "每次迭代的能量", "en": "energy per iteration"},
-            optional=True,
-        ),
+        Metric("energy", ENERGY, texts("每次迭代的能量", "energy per iteration"), optional=True),
         Metric(
             "power",
             POWER,
-            {"zh_TW": "平均功率", "en": "average power"},
+            texts("平均功率", "average power"),
             derived=Derived(("energy", "iteration_time"), lambda _, joules, ms: 1e3 * joules / ms),
         ),
         Metric(
             "gpu_busy_time",
             BUSY,
-            {"zh_TW": "每次迭代的 GPU 忙碌時間", "en": "GPU busy time per iteration"},
+            texts("每次迭代的 GPU 忙碌時間", "GPU busy time per iteration"),
             optional=True,
         ),
         Metric(
             "kernels",
             KERNELS,
-            {"zh_TW": "每次迭代啟動的 kernel 數", "en": "kernels per iteration"},
+            texts("每次迭代啟動的 kernel 數", "kernels per iteration"),
             optional=True,
         ),
     ),
     occupied=Occupied("iteration_time", "gpu_busy_time", "kernels"),
-    curves=(
-        Curve(
-            "loss",
-            "nat",
-            {"zh_TW": "訓練損失", "en": "training loss"},
-            {"zh_TW": "迭代", "en": "iteration"},
-        ),
-    ),
+    curves=(Curve("loss", "nat", texts("訓練損失", "training loss"), texts("迭代", "iteration")),),
     size=_size,
     measure="flashlab.benchmarks.training.measure",
     naive="Pytorch",
     gated={
-        "gradient": {"zh_TW": "所有權重的梯度", "en": "gradient of all weights"},
-        "query_key_gradient": {
-            "zh_TW": "權重的梯度（限 q 與 k）",
-            "en": "gradient of q's and k's weights",
-        },
+        "gradient": texts("所有權重的梯度", "gradient of all weights"),
+        "query_key_gradient": texts("權重的梯度（限 q 與 k）", "gradient of q's and k's weights"),
     },
     protocols={"training": _protocol},
     dtypes={"cuda": "bfloat16", "cpu": "float32"},
-    fetch=lambda protocol: corpus.fetch(protocol["corpus"]),
     settings_file=read_hyper_param,
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from flashlab.benchmarks.training.loop import autocast
+from flashlab.benchmarks.training.loop import Forward, autocast
 from flashlab.benchmarks.training.model import GPT, CausalSelfAttention
 from flashlab.measuring.failures import IncorrectError
 
@@ -47,11 +47,10 @@ def reference_gradients(
     return {name: p.grad for name, p in reference.named_parameters() if p.grad is not None}
 
 
-def _relative_error(gradients: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]) -> float:
-    """‖gradients − reference‖ / ‖reference‖ over several tensors together."""
-    pairs = zip(gradients, reference, strict=True)
+def _relative_error(pairs: Collection[Sequence[torch.Tensor]]) -> float:
+    """‖gradients − reference‖ / ‖reference‖ over several tensors, each with its reference."""
     squares = sum(float((mine.double() - theirs).square().sum()) for mine, theirs in pairs)
-    return math.sqrt(squares / sum(float(theirs.square().sum()) for theirs in reference))
+    return math.sqrt(squares / sum(float(theirs.square().sum()) for _, theirs in pairs))
 
 
 def relative_errors(
@@ -61,22 +60,21 @@ def relative_errors(
 
     Those of q and k alone show a wrong scale, which hardly changes the others.
     """
-    attention = [name for name in reference if ".c_attn." in name]
-
-    def queries_and_keys(gradients: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
-        return [gradients[name][: 2 * len(gradients[name]) // 3] for name in attention]
-
+    pairs = {name: (trained[name], reference[name]) for name in reference}
+    queries_and_keys = [
+        [gradient[: 2 * len(gradient) // 3] for gradient in pair]
+        for name, pair in pairs.items()
+        if ".c_attn." in name
+    ]
     return {
-        "gradient": _relative_error([trained[n] for n in reference], [*reference.values()]),
-        "query_key_gradient": _relative_error(
-            queries_and_keys(trained), queries_and_keys(reference)
-        ),
+        "gradient": _relative_error(pairs.values()),
+        "query_key_gradient": _relative_error(queries_and_keys),
     }
 
 
 def check_gradients(
     model: GPT,
-    forward: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    forward: Forward,
     tokens: torch.Tensor,
     targets: torch.Tensor,
     run: Mapping[str, Any],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -14,6 +13,9 @@ import torch
 from flashlab.benchmarks.training.model import GPT
 from flashlab.measuring.protocols import synchronize
 from flashlab.statistics import median_interval
+
+Forward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""The loss of a micro-batch, from tokens and targets, each (B, T)."""
 
 WARM_UP_ITERATIONS = 10
 """Iterations before the first that counts: the first compiles, and the next ones settle memory."""
@@ -63,56 +65,31 @@ def autocast(run: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
     return torch.autocast(run["device"], getattr(torch, run["dtype"]))
 
 
-def make_optimizer(model: GPT, settings: Mapping[str, Any], device: str) -> torch.optim.AdamW:
+def _optimizer(model: GPT, settings: Mapping[str, Any], device: str) -> torch.optim.AdamW:
     """AdamW with weight decay on matrices alone, fused on a GPU, as in nanoGPT."""
-    decayed = [p for p in model.parameters() if p.dim() > 1]
-    others = [p for p in model.parameters() if p.dim() <= 1]
+    weights = [*model.parameters()]
     groups = [
-        {"params": decayed, "weight_decay": settings["weight_decay"]},
-        {"params": others, "weight_decay": 0.0},
+        {"params": [p for p in weights if p.dim() > 1], "weight_decay": settings["weight_decay"]},
+        {"params": [p for p in weights if p.dim() <= 1], "weight_decay": 0.0},
     ]
-    betas = (settings["beta1"], settings["beta2"])
-    return torch.optim.AdamW(
-        groups, lr=settings["learning_rate"], betas=betas, fused=device == "cuda"
-    )
-
-
-@dataclass(frozen=True)
-class Trained:
-    """The loss (nats) and the time (s) of every iteration of a training.
-
-    `steady` are the times after the warm-up, `stopped` says why no more followed: ``interval``,
-    ``time`` or ``count``.
-    """
-
-    losses: tuple[float, ...]
-    seconds: tuple[float, ...]
-    stopped: str
-
-    @property
-    def steady(self) -> tuple[float, ...]:
-        """The times of the iterations after the warm-up."""
-        return self.seconds[WARM_UP_ITERATIONS:]
+    rates = {"lr": settings["learning_rate"], "betas": (settings["beta1"], settings["beta2"])}
+    return torch.optim.AdamW(groups, **rates, fused=device == "cuda")
 
 
 class Trainer:
     """A model in training: `step` is one iteration, from zeroed gradients to new weights.
 
-    `forward` computes the loss of a micro-batch: the model, or the model compiled. float16 needs
-    its gradients scaled.
+    `forward` computes the loss of a micro-batch: the model, or the model compiled if the run says
+    so. float16 needs its gradients scaled.
     """
 
     def __init__(
-        self,
-        model: GPT,
-        forward: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-        tokens: torch.Tensor,
-        run: Mapping[str, Any],
-        settings: Mapping[str, Any],
+        self, model: GPT, tokens: torch.Tensor, run: Mapping[str, Any], settings: Mapping[str, Any]
     ) -> None:
-        self.model, self.forward, self.run, self.settings = model, forward, run, settings
+        self.model, self.run, self.settings = model, run, settings
+        self.forward: Forward = torch.compile(model) if run["compile"] else model
         self._batches = batches(tokens, run)
-        self._optimizer = make_optimizer(model, settings, run["device"])
+        self._optimizer = _optimizer(model, settings, run["device"])
         self._scaler = torch.amp.GradScaler(run["device"], enabled=run["dtype"] == "float16")
         self._iteration = 0
 
@@ -136,42 +113,31 @@ class Trainer:
         self._iteration += 1
         return float(total)
 
-    def timed_step(self) -> tuple[float, float]:
-        """The loss of one iteration and its seconds, between two waits for the device."""
-        synchronize(self.run["device"])
-        begin = perf_counter()
-        loss = self.step()
-        synchronize(self.run["device"])
-        return loss, perf_counter() - begin
-
-    def train(
-        self, report: Callable[[int, float, float], None], before_steady: Callable[[], None]
-    ) -> Trained:
+    def train(self, report: Callable[[int, float, float], None]) -> str:
         """Iterate until the 95% interval of the median time is narrow enough, or time is spent.
 
-        At least `min_iters` iterations after the warm-up, and at most `max_iters` in all.
-        `before_steady` is called once, before the first iteration that counts.
+        At least `min_iters` iterations after the warm-up, and at most `max_iters` in all. `report`
+        is given the number of each iteration, its loss (nats), and its time (s) between two waits
+        for the device. Returns why no more followed: ``interval``, ``time`` or ``count``.
         """
-        losses: list[float] = []
-        seconds: list[float] = []
-        most, fewest = self.settings["max_iters"], self.settings["min_iters"]
-        deadline, stopped = math.inf, "count"
-        while len(losses) < most:
-            if len(losses) == WARM_UP_ITERATIONS:
-                before_steady()
+        device, steady, deadline = self.run["device"], list[float](), math.inf
+        for iteration in range(1, self.settings["max_iters"] + 1):
+            synchronize(device)
+            begin = perf_counter()
+            loss = self.step()
+            synchronize(device)
+            spent = perf_counter() - begin
+            report(iteration, loss, spent)
+            if iteration == WARM_UP_ITERATIONS:
                 deadline = perf_counter() + self.settings["max_seconds"]
-            loss, spent = self.timed_step()
-            losses.append(loss)
-            seconds.append(spent)
-            report(len(losses), loss, spent)
-            steady = seconds[WARM_UP_ITERATIONS:]
-            if len(steady) < fewest or len(steady) % LOOK_EVERY:
+            if iteration <= WARM_UP_ITERATIONS:
                 continue
-            interval = median_interval(steady)
-            if interval.relative_half_width <= self.settings["relative_interval"]:
-                stopped = "interval"
-                break
+            steady.append(spent)
+            if len(steady) < self.settings["min_iters"] or len(steady) % LOOK_EVERY:
+                continue
+            half_width = median_interval(steady).relative_half_width
+            if half_width <= self.settings["relative_interval"]:
+                return "interval"
             if perf_counter() >= deadline:
-                stopped = "time"
-                break
-        return Trained(tuple(losses), tuple(seconds), stopped)
+                return "time"
+        return "count"

@@ -12,8 +12,8 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import ModuleType
@@ -25,68 +25,32 @@ from torch._dynamo.utils import calculate_time_spent, counters
 
 from flashlab import machine
 from flashlab.benchmarks.training import corpus, gate
-from flashlab.benchmarks.training.busy import Busy, busy_iteration
-from flashlab.benchmarks.training.loop import (
-    WARM_UP_ITERATIONS,
-    Trained,
-    Trainer,
-    batches,
-)
-from flashlab.benchmarks.training.model import GPT, Attention, GPTConfig
+from flashlab.benchmarks.training.busy import busy_iteration
+from flashlab.benchmarks.training.loop import WARM_UP_ITERATIONS, Forward, Trainer, batches
+from flashlab.benchmarks.training.model import GPT, GPTConfig
 from flashlab.measuring import clocks, energy, environment, memory
 from flashlab.measuring.protocols import Timing, synchronize
 
 MIB = 1024**2
+TEXT_SEED = 0
 REPORT_EVERY = 10
 """Iterations from one progress line to the next, after the first."""
 
 CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
-
-@dataclass(frozen=True)
-class _Problem:
-    """The model's sizes, the attention and the tokens that a run trains with."""
-
-    config: GPTConfig
-    attention: Attention
-    tokens: torch.Tensor
-    run: Mapping[str, Any]
-    settings: Mapping[str, Any]
-
-    def model(self) -> GPT:
-        """The model with its initial weights, which the run's seed gives on every device alike."""
-        torch.manual_seed(self.run["seed"])
-        return GPT(self.config, self.attention).to(self.run["device"])
-
-    def trainer(self, model: GPT) -> Trainer:
-        """The model in training, compiled if the run says so."""
-        forward = torch.compile(model) if self.run["compile"] else model
-        return Trainer(model, forward, self.tokens, self.run, self.settings)
+SIZES = ("n_layer", "n_head", "n_embd", "block_size")
 
 
-def _problem(
-    kernel: ModuleType, run: Mapping[str, Any], settings: Mapping[str, Any]
-) -> tuple[_Problem, dict[str, Any]]:
-    """The problem of a run, and the description of the text for its record."""
-    text = corpus.read_text(settings["corpus"])
-    numbers, vocab_size = corpus.encode(text)
+def _model(
+    kernel: ModuleType, run: Mapping[str, Any], settings: Mapping[str, Any], vocab_size: int
+) -> GPT:
+    """The model with its initial weights, which the run's seed gives on every device alike."""
+    torch.manual_seed(run["seed"])
+    sizes = {name: run[name] for name in SIZES}
     config = GPTConfig(
-        n_layer=run["n_layer"],
-        n_head=run["n_head"],
-        n_embd=run["n_embd"],
-        block_size=run["block_size"],
-        vocab_size=vocab_size,
-        bias=settings["bias"],
-        dropout=settings["dropout"],
+        **sizes, vocab_size=vocab_size, bias=settings["bias"], dropout=settings["dropout"]
     )
-    description = {
-        "name": settings["corpus"]["name"],
-        "sha256": hashlib.sha256(text.encode()).hexdigest(),
-        "characters": len(text),
-        "training_tokens": len(numbers),
-        "vocabulary": vocab_size,
-    }
-    return _Problem(config, kernel.attention, torch.tensor(numbers), run, settings), description
+    return GPT(config, kernel.attention).to(run["device"])
 
 
 def _print_progress(iteration: int, loss: float, seconds: float) -> None:
@@ -119,108 +83,70 @@ def _process_mib(device: str) -> float | None:
     return float(mine[0].usedGpuMemory) / MIB
 
 
-class _EnergyMeter:
-    """Measures the GPU's energy from `start` on; none on a CPU."""
+def _train(
+    model: GPT, tokens: torch.Tensor, run: Mapping[str, Any], settings: Mapping[str, Any]
+) -> tuple[Forward, dict[str, Any], list[float], dict[str, Any]]:
+    """Train; then, with all else measured, profile a few further iterations on a GPU.
 
-    def __init__(self, device: str) -> None:
-        self._read: Callable[[], float | None] = (
-            energy.consumed if device == "cuda" else lambda: None
-        )
-        self._begin: float | None = None
-
-    def start(self) -> None:
-        self._begin = self._read()
-
-    def joules(self) -> float | None:
-        """The energy in J since the start; None where nothing counts it."""
-        end = self._read()
-        return None if end is None or self._begin is None else end - self._begin
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """A training as measured: its losses and times, and its use of the device."""
-
-    trained: Trained
-    first_step_s: float
-    compile_s: float
-    joules: float | None
-    process_mib: float | None
-    allocated_bytes: int
-    clocks: Mapping[str, Any] | None
-    busy: Busy | None
-
-    def metrics(self) -> dict[str, Any]:
-        """The metrics of a record, without those that are not known."""
-        steady = [seconds * 1e3 for seconds in self.trained.steady]
-        energy = None if self.joules is None else self.joules / len(steady)
-        metrics: dict[str, Any] = {
-            "iteration_time": {
-                "unit": "ms",
-                "value": float(np.median(steady)),
-                "samples": steady,
-                "stopped": self.trained.stopped,
-            },
-            "first_step": {"unit": "s", "value": self.first_step_s},
-            "compile_time": {"unit": "s", "value": self.compile_s or None},
-            "peak_memory": {"unit": "MiB", "value": self.allocated_bytes / MIB},
-            "process_memory": {"unit": "MiB", "value": self.process_mib},
-            "energy": {"unit": "J", "value": energy},
-            "gpu_busy_time": {"unit": "ms", "value": self.busy and self.busy.milliseconds},
-            "kernels": {"unit": "1", "value": self.busy and self.busy.kernels},
-        }
-        return {name: metric for name, metric in metrics.items() if metric["value"] is not None}
-
-
-def _train(problem: _Problem, model: GPT) -> tuple[_Measured, Trainer]:
-    """Train; then, with all else measured, profile a few further iterations on a GPU."""
-    device = problem.run["device"]
-    meter, watch = _EnergyMeter(device), clocks.Watch(device)
+    Returns the model as trained (compiled or not), the metrics of a record without those that are
+    not known, the loss of each iteration, and the details.
+    """
+    device = run["device"]
+    watch, on_gpu = clocks.Watch(device), device == "cuda"
+    losses, steady = list[float](), list[float]()
+    first_step = compile_time = 0.0
+    joules: list[float | None] = []
     begin = perf_counter()
-    trainer = problem.trainer(model)
-    first: list[tuple[float, float]] = []
+    trainer = Trainer(model, tokens, run, settings)
 
     def report(iteration: int, loss: float, seconds: float) -> None:
-        if not first:
-            first.append((perf_counter() - begin, _compile_seconds()))
+        nonlocal first_step, compile_time
+        if iteration == 1:
+            first_step, compile_time = perf_counter() - begin, _compile_seconds()
         if iteration > WARM_UP_ITERATIONS:
+            steady.append(seconds * 1e3)
             watch.look()
+        losses.append(loss)
         _print_progress(iteration, loss, seconds)
+        if iteration == WARM_UP_ITERATIONS and on_gpu:
+            joules.append(energy.consumed())
 
-    trained = trainer.train(report, before_steady=meter.start)
-    joules = meter.joules()
-    allocated = torch.cuda.max_memory_allocated() if device == "cuda" else 0
-    measured = _Measured(
-        trained,
-        *first[0],
-        joules=joules,
-        process_mib=_process_mib(device),
-        allocated_bytes=allocated,
-        clocks=watch.seen(),
-        busy=busy_iteration(trainer.step, device) if device == "cuda" else None,
-    )
-    return measured, trainer
-
-
-def _peak_bytes_on_cpu(problem: _Problem) -> int:
-    """The allocator's peak of two iterations, which no later one exceeds, in a pass of its own."""
-
-    def two_iterations() -> None:
-        trainer = problem.trainer(problem.model())
-        trainer.step()
-        trainer.step()
-
-    return memory.peak_memory(two_iterations, "cpu")
-
-
-def _compiled(model: GPT, compile_s: float) -> dict[str, Any]:
-    """The graphs of torch.compile, their breaks, and the attentions that it fused."""
-    return {
+    stopped = trainer.train(report)
+    joules += [energy.consumed()] if on_gpu else []
+    known = [reading for reading in joules if reading is not None]
+    allocated = torch.cuda.max_memory_allocated() if on_gpu else 0
+    process_mib, clock = _process_mib(device), watch.seen()
+    busy = busy_iteration(trainer.step, device) if on_gpu else None
+    measured: dict[str, tuple[str, float | None]] = {
+        "first_step": ("s", first_step),
+        "compile_time": ("s", compile_time or None),
+        "peak_memory": ("MiB", allocated / MIB),
+        "process_memory": ("MiB", process_mib),
+        "energy": ("J", (known[1] - known[0]) / len(steady) if len(known) == 2 else None),
+        "gpu_busy_time": ("ms", busy and busy[0]),
+        "kernels": ("1", busy and busy[1]),
+    }
+    metrics: dict[str, Any] = {
+        "iteration_time": {
+            "unit": "ms",
+            "value": float(np.median(steady)),
+            "samples": steady,
+            "stopped": stopped,
+        },
+        **{
+            name: {"unit": unit, "value": value}
+            for name, (unit, value) in measured.items()
+            if value is not None
+        },
+    }
+    compiled = {
         "graphs": counters["stats"]["unique_graphs"],
         "graph_breaks": sum(counters["graph_break"].values()),
         "attentions_fused": counters["inductor"]["fuse_attention"],
-        "seconds_after_first_step": _compile_seconds() - compile_s,
+        "seconds_after_first_step": _compile_seconds() - compile_time,
     }
+    details = {"compiled": compiled, **({"clocks": {"iteration_time": clock}} if clock else {})}
+    return trainer.forward, metrics, losses, details
 
 
 def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, Any]) -> Any:
@@ -236,33 +162,46 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
 
 
 def _measure(kernel: ModuleType, run: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
-    problem, text = _problem(kernel, run, settings)
     device = run["device"]
+    text = corpus.synthesize(TEXT_SEED)
+    numbers, vocab_size = corpus.encode(text)
+    tokens = torch.tensor(numbers)
+    new_model = partial(_model, kernel, run, settings, vocab_size)
     load, states = environment.LoadMeter(), environment.gpu_states(device)
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    model = problem.model()
+    model = new_model()
     synchronize(device)
-    measured, trainer = _train(problem, model)
+    forward, metrics, losses, details = _train(model, tokens, run, settings)
     states += environment.gpu_states(device)
     share = load.foreign_share()
-    details = {
-        "parameters": sum(p.numel() for p in model.parameters()) - model.wpe.weight.numel(),
-        "text": text,
-        "compiled": _compiled(model, measured.compile_s),
-        **({"clocks": {"iteration_time": measured.clocks}} if measured.clocks else {}),
+    details["parameters"] = sum(p.numel() for p in model.parameters()) - model.wpe.weight.numel()
+    details["text"] = {
+        "name": "synthetic",
+        "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "characters": len(text),
+        "training_tokens": len(numbers),
+        "vocabulary": vocab_size,
     }
-    metrics = measured.metrics()
-    forward = trainer.forward
-    del trainer
-    compared = _check(problem, model, forward)
+    # The gradients at the initial weights, on a micro-batch of the run's own sizes.
+    gc.collect()
+    torch.manual_seed(run["seed"])
+    model.initialise()
+    model.train(settings["dropout"] == 0)
+    compared = gate.check_gradients(model, forward, *next(batches(tokens, run)), run)
     if device == "cpu":
-        metrics["peak_memory"]["value"] = _peak_bytes_on_cpu(problem) / MIB
+
+        def two_iterations() -> None:  # whose peak no later one exceeds
+            trainer = Trainer(new_model(), tokens, run, settings)
+            trainer.step()
+            trainer.step()
+
+        metrics["peak_memory"]["value"] = memory.peak_memory(two_iterations, "cpu") / MIB
     steady = metrics["iteration_time"]
     timing = Timing(steady["value"] / 1e3, tuple(steady["samples"]), steady["stopped"])
     return {
         "metrics": metrics,
-        "curves": {"loss": list(measured.trained.losses)},
+        "curves": {"loss": losses},
         "gate": compared,
         "details": details,
         "warnings": [
@@ -270,13 +209,3 @@ def _measure(kernel: ModuleType, run: Mapping[str, Any], settings: Mapping[str, 
             *environment.state_warnings(share, states),
         ],
     }
-
-
-def _check(problem: _Problem, model: GPT, forward: Any) -> dict[str, Any]:
-    """Compare the gradients at the initial weights, on a micro-batch of the run's own sizes."""
-    gc.collect()
-    torch.manual_seed(problem.run["seed"])
-    model.initialise()
-    model.train(problem.config.dropout == 0)
-    tokens, targets = next(batches(problem.tokens, problem.run))
-    return gate.check_gradients(model, forward, tokens, targets, problem.run)

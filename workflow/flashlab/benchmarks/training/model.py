@@ -33,19 +33,6 @@ class GPTConfig:
     dropout: float = 0.0
 
 
-class LayerNorm(nn.Module):
-    """A layer norm whose bias may be left out."""
-
-    def __init__(self, config: GPTConfig) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(config.n_embd))
-        self.bias = nn.Parameter(torch.zeros(config.n_embd)) if config.bias else None
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Normalise the last dimension of x (…, E)."""
-        return functional.layer_norm(x, self.weight.shape, self.weight, self.bias, 1e-5)
-
-
 class CausalSelfAttention(nn.Module):
     """Each position attends to the positions up to itself."""
 
@@ -89,9 +76,9 @@ class Block(nn.Module):
 
     def __init__(self, config: GPTConfig, attention: Attention) -> None:
         super().__init__()
-        self.ln_1 = LayerNorm(config)
+        self.ln_1 = nn.LayerNorm(config.n_embd, bias=config.bias)
         self.attn = CausalSelfAttention(config, attention)
-        self.ln_2 = LayerNorm(config)
+        self.ln_2 = nn.LayerNorm(config.n_embd, bias=config.bias)
         self.mlp = MLP(config)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -111,7 +98,7 @@ class GPT(nn.Module):
         self.wpe = nn.Embedding(config.block_size, config.n_embd)
         self.drop = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, attention) for _ in range(config.n_layer))
-        self.ln_f = LayerNorm(config)
+        self.ln_f = nn.LayerNorm(config.n_embd, bias=config.bias)
         self.lm_head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
         self.lm_head.weight = self.wte.weight
         self.initialise()

@@ -7,16 +7,13 @@ from typing import Annotated
 from pydantic import Field
 
 from flashlab.benchmarks.settings import (
-    ABSENT,
     Keys,
     NotNegative,
     OneOrEach,
     Positive,
     Precision,
     Share,
-    Text,
 )
-from flashlab.benchmarks.training.corpus import SYNTHETIC
 
 
 class Seconds(Keys):
@@ -24,16 +21,6 @@ class Seconds(Keys):
 
     cuda: Positive = 15
     cpu: Positive = 3
-
-
-class Corpus(Keys):
-    """The text that is trained on."""
-
-    name: Text = SYNTHETIC
-    seed: Annotated[int, Field(ge=0)] = 0
-    file: Text = ABSENT
-    url: Text = ABSENT
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] = ABSENT
 
 
 class Training(Keys):
@@ -52,4 +39,3 @@ class Training(Keys):
     beta2: Share = 0.95
     dropout: Share = 0.0
     bias: bool = False
-    corpus: Corpus = Corpus()
