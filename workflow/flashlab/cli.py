@@ -118,6 +118,8 @@ BESIDE = {
 }
 """Files that a command makes beside its ``--output``."""
 
+SEVERAL: Mapping[str, Any] = {"action": "append", "default": []}
+SECONDS: Mapping[str, Any] = {"type": seconds, "metavar": "SECONDS"}
 DTYPES = ("float16", "bfloat16", "float32")
 SIZES = (
     "E2048 (emb_dim) may be given in place of D64 (head_dim), and KV8 (num_kv_heads) where keys "
@@ -151,7 +153,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--entry": {"type": json.loads, "required": True, "help": "what it is, JSON"},
     "--fail-fast": {"action": "store_true", "help": "end at the first case that fails"},
     "--fail-on": {
-        **{"action": "append", "default": []},
+        **SEVERAL,
         "choices": ("slower", "worse", "failed", "inconclusive"),
         "help": "exit with status 1 if any run has this verdict; may be repeated",
     },
@@ -159,10 +161,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--format": {"choices": ("text", "markdown", "json"), "default": "text"},
     "--grades": "CSV file to write",
     "--heights": "heights.json, the height of each figure in mm",
-    "--json": {
-        **{"type": new_file, "metavar": "FILE"},
-        "help": "write what the table says to a file, too",
-    },
+    "--json": dict(type=new_file, metavar="FILE", help="write what the table says to a file, too"),
     "--language": {
         "choices": ("zh_TW", "en"),
         "default": "zh_TW" if os.environ.get("LANG", "").startswith("zh") else "en",
@@ -177,10 +176,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--name": {"required": True, "help": "the dataset's name"},
     "--order": "what to grade, JSON",
     "--output": "file or folder to write",
-    "--pass": {
-        **{"action": "append", "default": [], "choices": ("forward", "backward")},
-        "help": "measure this pass and not both",
-    },
+    "--pass": dict(SEVERAL, choices=("forward", "backward"), help="measure this pass and not both"),
     "--pdf": "PDF to write",
     "--plan": "the sides, JSON",
     "--records": {"action": "store_true", "help": "the measured records, too"},
@@ -192,7 +188,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     },
     "--seed": {"type": int, "default": 0, "help": "seed of the values (0)"},
     "--shape": {
-        **{"action": "append", "default": []},
+        **SEVERAL,
         "help": f"a shape such as {FORM}; {SIZES} a default, and the mask both; may be repeated",
     },
     "--step": {"metavar": "NAME", "help": STEP},
@@ -204,7 +200,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     },
     "--tables": "folder of all tables",
     "--timeout": {
-        **{"type": seconds, "metavar": "SECONDS"},
+        **SECONDS,
         "help": "time limit of a kernel's import, its check and each further step (60, or ten "
         "times what the slowest of the others took)",
     },
@@ -238,25 +234,21 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
         "help": "check this dtype and not all of the device's; may be repeated",
     },
     "check --shape": {
-        **{"action": "append", "default": []},
+        **SEVERAL,
         "help": f"check this shape and not the grid, such as {FORM}; {SIZES} the grid's values, "
         "and the mask both; may be repeated",
     },
-    "check --timeout": {
-        **{"type": seconds, "metavar": "SECONDS", "default": 60.0},
-        "help": "time limit of the kernel's import and of each case (60)",
-    },
+    "check --timeout": dict(
+        SECONDS, default=60.0, help="time limit of its import and of each case (60)"
+    ),
     "check name": {
         "metavar": "NAME",
         "help": "its NAME in kernels/ or kernels/ladder/, or the path of a file",
     },
-    "profile --timeout": {
-        **{"type": seconds, "metavar": "SECONDS", "default": 300.0},
-        "help": "time limit for each shape (300)",
-    },
+    "profile --timeout": dict(SECONDS, default=300.0, help="time limit for each shape (300)"),
     "hw4 --json": {"action": "store_true", "help": "print the times as JSON, in seconds"},
     "hw4-cases folder": {"type": Path, "metavar": "FOLDER", "help": "folder to write into"},
-    "hw4-judge --step": {"action": "append", "default": [], "metavar": "NAME", "help": STEP},
+    "hw4-judge --step": dict(SEVERAL, metavar="NAME", help=f"{STEP}; may be repeated"),
     "verify --order": {"type": Path, "help": "what a Snakemake call is to verify, JSON"},
     "verify --pdf": {"type": Path, "metavar": "PATH", "help": "the report"},
     "selfcheck --device": {"help": "the class's GPU, for results that name none"},
