@@ -5,15 +5,18 @@ are called by their own functions, and Triton's `do_bench` times both passes (me
 milliseconds of calls, each after a flush of the L2 cache). Beside a time stands its ratio to that
 of the records of the same run, the median over processes.
 
-Usage, on a GPU: PYTHONPATH=workflow python perf/fairness.py [--part 0/2] [--ms 500] RECORDS...
+Usage, on a GPU: PYTHONPATH=workflow python perf/fairness.py [--ms 500] RECORDS...
 RECORDS are folders of records.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import importlib
 import json
 import statistics
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +29,7 @@ from triton.testing import do_bench
 from flashlab.benchmarks.implementations import KERNELS
 from flashlab.measuring.kernel import load_kernel
 
+PASSES = ("forward", "backward")
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 SHAPES = (
@@ -62,19 +66,12 @@ def by_sdpa(backend: SDPBackend) -> Callable[..., torch.Tensor]:
     return attention
 
 
-def by_flash2() -> Callable[..., torch.Tensor]:
-    """flash-attn 2's function."""
-    from flash_attn import flash_attn_func
-
-    return lambda q, k, v, causal: flash_attn_func(q, k, v, causal=causal)
-
-
-def by_flash4() -> Callable[..., torch.Tensor]:
-    """flash-attn-4's function."""
-    from flash_attn.cute import flash_attn_func
+def by_flash_attn(module: str) -> Callable[..., torch.Tensor]:
+    """The function of flash-attn 2, or of flash-attn-4, which returns the LSE, too."""
+    function = importlib.import_module(module).flash_attn_func
 
     def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-        found = flash_attn_func(q, k, v, causal=causal)
+        found = function(q, k, v, causal=causal)
         return found[0] if isinstance(found, tuple) else found
 
     return attention
@@ -84,39 +81,35 @@ def by_flex() -> Callable[..., torch.Tensor]:
     """FlexAttention, compiled."""
     torch._functorch.config.donated_buffer = False
     compiled = torch.compile(flex_attention, dynamic=False)
-    masks: dict[int, object] = {}
+    mask_of = functools.cache(
+        lambda N: create_block_mask(lambda b, h, t, s: t >= s, None, None, N, N, "cuda")
+    )
 
     def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
-        N = q.shape[1]
-        if causal and N not in masks:
-            masks[N] = create_block_mask(lambda b, h, t, s: t >= s, None, None, N, N, "cuda")
         heads = (x.transpose(1, 2) for x in (q, k, v))
-        return compiled(*heads, block_mask=masks[N] if causal else None).transpose(1, 2)
+        return compiled(*heads, block_mask=mask_of(q.shape[1]) if causal else None).transpose(1, 2)
 
     return attention
 
 
-def by_flashlab() -> Callable[..., torch.Tensor]:
-    """This project's kernel."""
-    return load_kernel(KERNELS / "flash_lab.py").separate_attention
-
-
 MAKERS: dict[str, Callable[[], Callable[..., torch.Tensor]]] = {
     "Pytorch": lambda: naive,
-    "Flash2": by_flash2,
-    "Flash4": by_flash4,
+    "Flash2": lambda: by_flash_attn("flash_attn"),
+    "Flash4": lambda: by_flash_attn("flash_attn.cute"),
     "SdpaCudnn": lambda: by_sdpa(SDPBackend.CUDNN_ATTENTION),
     "SdpaEfficient": lambda: by_sdpa(SDPBackend.EFFICIENT_ATTENTION),
     "SdpaMath": lambda: by_sdpa(SDPBackend.MATH),
     "Flex": by_flex,
-    "FlashLab": by_flashlab,
+    "FlashLab": lambda: load_kernel(KERNELS / "flash_lab.py").separate_attention,
 }
 """Flash3 is apart: its operators have no gradient of their own."""
+
+Passes = tuple[Callable[[], object], Callable[[], object]]
 
 
 def passes_by_autograd(
     attention: Callable[..., torch.Tensor], inputs: Tensors, causal: bool
-) -> tuple[Callable[[], object], Callable[[], object]]:
+) -> Passes:
     """A forward pass as in training, and the backward pass of another."""
     out = attention(*inputs, causal)
     grad = torch.randn_like(out)
@@ -126,9 +119,7 @@ def passes_by_autograd(
     )
 
 
-def passes_of_flash3(
-    inputs: Tensors, causal: bool
-) -> tuple[Callable[[], object], Callable[[], object]]:
+def passes_of_flash3(inputs: Tensors, causal: bool) -> Passes:
     """FlashAttention-3's two operators."""
     load_kernel(KERNELS / "flash3.py")._load()
     operators = torch.ops.flash_attn_3
@@ -146,19 +137,18 @@ def passes_of_flash3(
     )
 
 
-def recorded_times(folders: list[Path]) -> dict[tuple[object, ...], dict[str, list[float]]]:
-    """ms by implementation and shape, of each pass the medians of all processes by `sampled`."""
-    found: dict[tuple[object, ...], dict[str, list[float]]] = {}
+def recorded_times(folders: list[Path]) -> dict[tuple[object, ...], list[float]]:
+    """ms by implementation, shape and pass: the medians of all processes by `sampled`."""
+    found = defaultdict(list)
     for path in (path for folder in folders for path in sorted(folder.glob("*.json"))):
         record = json.loads(path.read_text())["record"]
-        run = record["run"]
-        if record["status"] != "ok" or record["protocol"]["name"] != "sampled":
-            continue
-        D = run["emb_dim"] // run["num_heads"]
-        shape = (run["batch_size"], run["seq_len"], run["num_heads"], D, run["causal"])
-        for name in ("forward", "backward"):
-            passes = found.setdefault((run["implementation"], *shape), {})
-            passes.setdefault(name, []).append(record["metrics"][f"{name}_time"]["value"])
+        if record["status"] == "ok" and record["protocol"]["name"] == "sampled":
+            run = record["run"]
+            D = run["emb_dim"] // run["num_heads"]
+            shape = (run["batch_size"], run["seq_len"], run["num_heads"], D, run["causal"])
+            for name in PASSES:
+                time = record["metrics"][f"{name}_time"]["value"]
+                found[run["implementation"], *shape, name].append(time)
     return found
 
 
@@ -166,30 +156,24 @@ def main() -> None:
     """Print a line for each shape, implementation and pass."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("records", nargs="*", type=Path)
-    parser.add_argument("--part", default="0/1", help="every n-th shape from the k-th: k/n")
     parser.add_argument("--ms", type=int, default=500)
     arguments = parser.parse_args()
-    part, parts = map(int, arguments.part.split("/"))
     recorded = recorded_times(arguments.records)
     ready = {name: make() for name, make in MAKERS.items()}
-    for B, N, H, D, causal in SHAPES[part::parts]:
-        inputs = tuple(
-            torch.randn(B, N, H, D, device="cuda", dtype=torch.half, requires_grad=True)
-            for _ in range(3)
-        )
+    for B, N, H, D, causal in SHAPES:
+        of = {"device": "cuda", "dtype": torch.half, "requires_grad": True}
+        q, k, v = (torch.randn(B, N, H, D, **of) for _ in range(3))
         for name in (*ready, "Flash3"):
             if name == "Flash3":
-                calls = passes_of_flash3(inputs, causal)
+                calls = passes_of_flash3((q, k, v), causal)
             else:
-                calls = passes_by_autograd(ready[name], inputs, causal)
-            for which, call in zip(("forward", "backward"), calls, strict=True):
-                took = do_bench(
-                    call, warmup=arguments.ms // 2, rep=arguments.ms, return_mode="median"
-                )
-                known = recorded.get((name, B, N, H, D, causal), {}).get(which)
-                ratio = f" {took / statistics.median(known):.3f}" if known else ""
+                calls = passes_by_autograd(ready[name], (q, k, v), causal)
+            for which, call in zip(PASSES, calls, strict=True):
+                ms = do_bench(call, arguments.ms // 2, arguments.ms, return_mode="median")
+                known = recorded.get((name, B, N, H, D, causal, which))
+                ratio = f" {ms / statistics.median(known):.3f}" if known else ""
                 mask = "causal" if causal else "full"
-                print(f"B{B} N{N} H{H} D{D} {mask} {name} {which} {took:.4f}{ratio}", flush=True)
+                print(f"B{B} N{N} H{H} D{D} {mask} {name} {which} {ms:.4f}{ratio}", flush=True)
             del calls
             torch.cuda.empty_cache()
 

@@ -1,32 +1,23 @@
-"""FlashLab's kernel on a GPU beside others: the host time of a call, and the GPU's of both passes.
+"""FlashLab's kernel on a GPU beside others: the time of both passes.
 
-Measures in this order, in at most --minutes:
-
-1. with --before, for an earlier version, FlashLab and the others, in turns: what a call costs the
-   host, where the GPU waits for it, and what both passes take back to back at the shape of a small
-   GPT;
-2. both passes at the lab's 17 shapes, the 20 long ones of config/long.yaml and 40 odd ones, in
-   turns within one process: medians in µs, and the geometric means of the ratios of times to
-   FlashLab's.
+Measures the lab's 17 shapes, the 20 long ones of config/long.yaml and 40 odd ones, both passes, in
+turns within one process, in at most --minutes: medians in µs, and the geometric means of the ratios
+of times to FlashLab's.
 
 Usage: PYTHONPATH=workflow python perf/flashlab_speed.py [--groups lab long odd] [--others NAME ...]
-                                 [--before KERNELS] [--minutes 8.5] [--out FILE.json]
+                                                         [--minutes 8.5]
 
-NAMEs are files in kernels/; without them flash2 and sdpa_cudnn, on a CPU sdpa_math. KERNELS is the
-folder of the earlier version: git archive REVISION kernels | tar -x -C FOLDER.
+NAMEs are files in kernels/; without them flash2 and sdpa_cudnn, on a CPU sdpa_math.
 On a CPU the same is done with PyTorch's own attentions, at the shapes for a CPU.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import multiprocessing
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -49,12 +40,6 @@ ROOT = Path(__file__).parents[1]
 MINE = {"cuda": "flash_lab", "cpu": "pytorch"}
 OTHERS = {"cuda": ("flash2", "sdpa_cudnn"), "cpu": ("sdpa_math",)}
 DTYPE = {"cuda": "float16", "cpu": "float32"}
-TINY = Shape(1, 128, 1, 64, causal=True)
-GPT = {"cuda": Shape(6, 1024, 12, 768, causal=True), "cpu": Shape(1, 128, 2, 128, causal=True)}
-ROUNDS = 3
-"""Processes of each implementation in which the host time is taken."""
-
-CALLS = {"cuda": 300, "cpu": 30}
 WORKERS = 12
 GROUPS = {"lab": ("config.yaml", ""), "long": ("long.yaml", "long_")}
 """The configuration of a group's shapes, and how the names of its experiments begin."""
@@ -98,56 +83,6 @@ def shapes_of(group: str, device: str) -> list[Shape]:
                 None
             )
     return list(found)
-
-
-def time_launches(file: str, device: str) -> dict[str, float]:
-    """µs of host time of each pass at TINY, and µs of both passes back to back at GPT."""
-    kernel = load_kernel(Path(file))
-    found = {}
-    for name, call in measure.passes(kernel, run_of(TINY, device)):
-        protocols.warm_up(call, device)
-        took = []
-        for _ in range(5):
-            begin = time.perf_counter()
-            for _ in range(CALLS[device]):
-                call()
-            took.append((time.perf_counter() - begin) / CALLS[device] * 1e6)
-            protocols.synchronize(device)
-        found[name] = statistics.median(took)
-    shape = GPT[device]
-    size = (shape.batch_size, shape.seq_len, 3, shape.num_heads, shape.head_dim)
-    dtype = getattr(torch, DTYPE[device])
-    qkv = torch.randn(size, device=device, dtype=dtype, requires_grad=True)
-    grad = torch.randn_like(qkv[:, :, 0])
-
-    def both() -> None:
-        torch.autograd.grad(kernel.attention(qkv, shape.causal), qkv, grad)
-
-    protocols.warm_up(protocols.Pass(both), device)
-    begin = time.perf_counter()
-    for _ in range(CALLS[device]):
-        both()
-    protocols.synchronize(device)
-    return {**found, "both_at_gpt": (time.perf_counter() - begin) / CALLS[device] * 1e6}
-
-
-def compare_launches(sides: dict[str, Path], device: str) -> dict[str, dict[str, float]]:
-    """`time_launches` of each side, the median of processes in turns."""
-    told: dict[str, dict[str, list[float]]] = {side: defaultdict(list) for side in sides}
-    for _ in range(ROUNDS):
-        for side, file in sides.items():
-            command = [sys.executable, __file__, "--launches", str(file)]
-            done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-            for name, value in json.loads(done.stdout.splitlines()[-1]).items():
-                told[side][name].append(value)
-    medians = {
-        side: {name: statistics.median(values) for name, values in each.items()}
-        for side, each in told.items()
-    }
-    print("host µs of a forward, of a backward, µs of both back to back at the GPT's shape:")
-    for side, found in medians.items():
-        print(f"  {side}: {', '.join(f'{value:.0f}' for value in found.values())}", flush=True)
-    return medians
 
 
 def compile_at(shape: Shape, device: str) -> None:
@@ -215,19 +150,13 @@ def print_ratios(rows: Sequence[dict[str, Any]], mine: str, others: Sequence[str
 
 
 def main() -> None:
-    """Measure and print; write all numbers to --out."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", nargs="+", choices=(*GROUPS, ODD), default=list(GROUPS))
     parser.add_argument("--others", nargs="+")
-    parser.add_argument("--before", type=Path)
     parser.add_argument("--minutes", type=float, default=8.5)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--launches", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     device = machine.detect_device("auto")
-    if arguments.launches:
-        print(json.dumps(time_launches(arguments.launches, device)))
-        return
     end = time.monotonic() + arguments.minutes * 60
     mine, others = MINE[device], arguments.others or OTHERS[device]
     shapes = [(group, shape) for group in arguments.groups for shape in shapes_of(group, device)]
@@ -236,24 +165,18 @@ def main() -> None:
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         list(pool.map(compile_at, [s for _, s in shapes], [device] * len(shapes)))
     print(f"compiled; {end - time.monotonic():.0f} s left", flush=True)
-    result: dict[str, Any] = {"times": []}
-    if arguments.before:
-        sides = {name: KERNELS / f"{name}.py" for name in (mine, *others)}
-        sides["before"] = arguments.before / f"{mine}.py"
-        result["launches"] = compare_launches(sides, device)
+    rows: list[dict[str, Any]] = []
     for i, (group, shape) in enumerate(shapes):
         if time.monotonic() > end:
             print(f"out of time: {len(shapes) - i} shapes were not measured")
             break
         seconds = 0.8 * (end - time.monotonic()) / (len(shapes) - i)  # the rest is for warming up
         for metric, medians in time_in_turns((mine, *others), shape, seconds, device):
-            result["times"].append({"group": group, **vars(shape), "metric": metric, "us": medians})
+            rows.append({"group": group, "metric": metric, "us": medians})
             told = ", ".join(f"{name} {value:.1f}" for name, value in medians.items())
             print(f"{group} {shape}, {metric}: {told}", flush=True)
-    print_ratios(result["times"], mine, others)
+    print_ratios(rows, mine, others)
     print(f"{end - time.monotonic():.0f} s left")
-    if arguments.out:
-        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

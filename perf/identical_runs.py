@@ -30,16 +30,12 @@ from flashlab.stage import WORKFLOW_PID
 from flashlab.statistics import estimate_median
 
 PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5, "timeout_s": 300}
-SHORT = Shape(16, 128, 32, 2048, False)
-LAB = Shape(16, 1024, 32, 2048, False)
-CAUSAL = Shape(32, 512, 32, 2048, True)
-LONG = Shape(1, 16384, 16, 2048, False)
 GPU_RUNS = {
     # Bound by their launch, then the lab's own, then long ones, at which the chip caps its power.
-    SHORT: ("Flash2", "SdpaCudnn"),
-    LAB: ("Pytorch", "Flash2", "SdpaCudnn"),
-    CAUSAL: ("Flash2",),
-    LONG: ("Flash2", "SdpaCudnn"),
+    Shape(16, 128, 32, 2048, False): ("Flash2", "SdpaCudnn"),
+    Shape(16, 1024, 32, 2048, False): ("Pytorch", "Flash2", "SdpaCudnn"),
+    Shape(32, 512, 32, 2048, True): ("Flash2",),
+    Shape(1, 16384, 16, 2048, False): ("Flash2", "SdpaCudnn"),
 }
 CPU_RUNS = {
     Shape(1, 128, 8, 512, False): ("Pytorch", "Flash2"),
@@ -47,16 +43,6 @@ CPU_RUNS = {
     Shape(1, 1024, 8, 512, False): ("Pytorch", "Flash2"),
 }
 DTYPES = {"cuda": "float16", "cpu": "float32"}
-
-
-def chosen_runs(device: str) -> list[Run]:
-    """The runs that are measured on this kind of device."""
-    shapes = GPU_RUNS if device == "cuda" else CPU_RUNS
-    return [
-        attention_run(name, shape, DTYPES[device], device)
-        for shape, names in shapes.items()
-        for name in names
-    ]
 
 
 def measure(runs: list[Run], folder: Path, seconds: float) -> None:
@@ -96,8 +82,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--device", choices=sorted(DTYPES), default="cuda")
     arguments = parser.parse_args()
+    device = arguments.device
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    runs = chosen_runs(arguments.device)
+    shapes = GPU_RUNS if device == "cuda" else CPU_RUNS
+    runs = [
+        attention_run(name, shape, DTYPES[device], device)
+        for shape, names in shapes.items()
+        for name in names
+    ]
     measure(runs, arguments.folder, arguments.seconds)
     for run in runs:
         paths = sorted(arguments.folder.glob(f"{run.slug}-*.json"))

@@ -2,8 +2,7 @@
 
 Usage: python perf/page_load.py [PAGE.html] [LOADS]; it needs Playwright and Debian's Chromium.
 Prints the medians from the start of the navigation to the page's elements (they can be read and
-scrolled), to its scripts (charts, search and menus answer), and to its last picture. Then how long
-the first search takes to be on the screen.
+scrolled), to its scripts (tables and menus answer), and to its last picture.
 """
 
 from __future__ import annotations
@@ -23,15 +22,6 @@ TIMES = """
   return { elements: domInteractive, scripts: domContentLoadedEventEnd, pictures: loadEventEnd };
 }
 """
-SEARCH = """
-() => new Promise((resolve) => {
-  const begin = performance.now();
-  const field = document.querySelector("input[type=search]");
-  field.value = "Flash2";
-  field.dispatchEvent(new Event("input", { bubbles: true }));
-  requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - begin)));
-})
-"""
 
 
 def main() -> None:
@@ -47,7 +37,6 @@ def main() -> None:
             page.goto(page_file.as_uri(), wait_until="load")
             for name, milliseconds in page.evaluate(TIMES).items():
                 found[name].append(milliseconds)
-            found["search"].append(page.evaluate(SEARCH))
             page.close()
         browser.close()
     print(f"{page_file.name}, {page_file.stat().st_size / 1e6:.2f} MB, {loads} loads, ms")

@@ -1,9 +1,7 @@
 """The growth of each stage's time and memory with the number of runs.
 
-Plans N runs for each of eight machines, known only by their descriptions, writes the records of one
-of them with a fake measurement, and makes its tables, observations, figures, report. Prints the CPU
-seconds and the memory of each stage at each N, and the exponent with which its time grows. The jobs
-of a stage share a process here, so that the start of the interpreter counts once.
+Plans N runs, writes their records with a fake measurement, and makes tables, observations, figures,
+report. Prints the CPU seconds and the memory of each stage, in a process of its own, at each N.
 Usage: PYTHONPATH=workflow python perf/scale.py [N ...]
 """
 
@@ -15,31 +13,30 @@ import os
 import random
 import statistics
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-
-import yaml
-from project import ROOT, project
 
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.benchmarks.implementations import find_implementations
 from flashlab.calls.call import PlanFiles
 from flashlab.calls.digests import write_digests
 from flashlab.calls.prepare import Prepared, prepare
-from flashlab.config import Layer, read_layer
+from flashlab.config import read_layer
 from flashlab.figures.kept import draw_figures
 from flashlab.figures.stage import draw_overview
-from flashlab.plan.machines import machine_file
 from flashlab.plan.plan_files import experiment_file
+from flashlab.plan.published import CLAIMS
 from flashlab.records import Measurement, Record, write_record
 from flashlab.report.layout import write_layout
 from flashlab.report.render import FIGURES, HEIGHTS, LAYOUT, write_page, write_report
 from flashlab.runs import Run
 from flashlab.story.stage import observe
 
-MACHINES = 8
+ROOT = Path(__file__).parents[1]
+LINKED = ("Snakefile", "workflow", "kernels", "profiles", "templates", "envs", "data")
 NAMES = ("Pytorch", "Flash2", "SdpaCudnn", "SdpaEfficient", "Flash4")
 SIZES = tuple(128 * i for i in range(1, 41))
 SAMPLES = 20
@@ -49,7 +46,7 @@ Cost = tuple[float, float]
 
 
 def write_config(runs: int) -> None:
-    """Experiments of 40 sizes and five implementations each, and eight machines."""
+    """Experiments of 40 sizes and five implementations each."""
     block = {"num_heads": 16, "emb_dim": 1024, "causal": False}
     experiments = []
     for index in range(runs // (len(SIZES) * len(NAMES))):
@@ -60,19 +57,10 @@ def write_config(runs: int) -> None:
             | {"cpu": sweep, "implementations": list(NAMES), "figures": ["time"]}
         )
     shape = {"batch_size": 1, "seq_len": 128, **block}
-    config = {
-        **{"replicates": 1, "experiments": experiments},
-        "summary": {"cuda": shape, "cpu": shape, "implementations": list(NAMES)},
-    }
+    summary = {"cuda": shape, "cpu": shape, "implementations": list(NAMES)}
+    config = {"device": "cpu", "replicates": 1, "counters": "no", "summary": summary}
     Path("config").mkdir()
-    Path("config/config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-    packages = {"torch", *(p for one in find_implementations().values() for p in one.packages)}
-    for index in range(MACHINES):
-        path = machine_file(f"node{index}")
-        path.parent.mkdir(exist_ok=True)
-        described = {"version": 1, "device": "cuda", "device_name": "NVIDIA H200", "ncu": None}
-        described |= {"gpu_uuids": [], "driver": f"580.{index}"}
-        path.write_text(json.dumps({**described, "packages": dict.fromkeys(packages, "1.0")}))
+    Path("config/config.yaml").write_text(json.dumps({**config, "experiments": experiments}))
 
 
 def write_records(planned: Prepared) -> None:
@@ -91,7 +79,7 @@ def write_records(planned: Prepared) -> None:
         record = Record(
             **{"benchmark": "attention", "run": run, "status": "ok", "message": None},
             **{"protocol": order["protocol"], "metrics": metrics, "gate": None, "warnings": ()},
-            environment={"device_name": "NVIDIA H200", "packages": {"torch": "1.0"}},
+            environment={"device_name": "a CPU", "packages": {"torch": "1.0"}},
             sources={"process": order["process"]},
             started="2026-01-02T03:04:05+00:00",
         )
@@ -120,72 +108,47 @@ def cost_of(work: Callable[[], object]) -> Cost:
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
-def dry_run() -> Cost:
-    """Time and memory of Snakemake's dry run: the plan, and its own graph."""
-    command = [sys.executable, "-m", "snakemake", "records", "--dry-run"]
-    return cost_of(
-        lambda: os.execv(sys.executable, [*command, "--config", "machine=node0", "--quiet", "all"])
-    )
-
-
-def plan(machine: int) -> Prepared:
-    """The plan for a machine."""
-    config = read_layer(Path("config/config.yaml"))
-    return prepare(config, [Layer("--config", {"machine": f"node{machine}"})])
-
-
 def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
-    """Time and memory of each stage for this many runs."""
-    with project():
-        write_config(runs)
-        yield "plans for eight machines", cost_of(lambda: [plan(i) for i in range(MACHINES)])
-        yield "dry run, nothing measured", dry_run()
-        planned = plan(0)
-        PlanFiles(in_place=True).write(planned.documents)
-        write_records(planned)
-        yield "plan, all records read", cost_of(lambda: plan(0))
-        for path in sorted(Path(planned.home, "records").iterdir()):
-            write_digests(path)
-        yield "plan, all records known by their digests", cost_of(lambda: plan(0))
-        home = Path(planned.home)
-        tables, plans = home / "tables", [experiment_file(home, e) for e in planned.experiments]
-        observed, languages = home / "observations.json", home / "plan" / "languages.json"
-        claims = ROOT / "data" / "published" / "claims.yaml"
-        yield "tables", cost_of(lambda: make_tables(home, claims, None, tables))
-        yield "observations", cost_of(lambda: observe(plans, tables, claims, None, observed))
-        overview = home / "overview"
-        yield (
-            "overview",
-            cost_of(
-                lambda: draw_overview(plans, tables, home / "comparisons.csv", languages, overview)
-            ),
-        )
-        config, report, page = (
-            home / name for name in ("plan/config.json", "lab5.pdf", "lab5.html")
-        )
-        layout, heights, figures = (home / name for name in (LAYOUT, HEIGHTS, FIGURES))
-        yield "layout", cost_of(lambda: write_layout(config, home, None, layout))
-        yield (
-            "figures",
-            cost_of(lambda: draw_figures(plans, tables, None, languages, heights, 1, figures)),
-        )
-        yield "report", cost_of(lambda: write_report(config, home, None, report))
-        yield "page", cost_of(lambda: write_page(config, home, None, page))
+    """Time and memory of each stage for this many runs, in the working folder."""
+    write_config(runs)
+    config = read_layer(Path("config/config.yaml"))
+    dry = [sys.executable, "-m", "snakemake", "records", "--dry-run", "--quiet", "all"]
+    yield "dry run, nothing measured", cost_of(lambda: os.execv(sys.executable, dry))
+    planned = prepare(config)
+    PlanFiles(in_place=True).write(planned.documents)
+    write_records(planned)
+    yield "plan, all records read", cost_of(lambda: prepare(config))
+    home = Path(planned.home)
+    for path in sorted(home.joinpath("records").iterdir()):
+        write_digests(path)
+    yield "plan, all records known by their digests", cost_of(lambda: prepare(config))
+    tables, plans = home / "tables", [experiment_file(home, name) for name in planned.experiments]
+    resolved, languages = home / "plan" / "config.json", home / "plan" / "languages.json"
+    layout, heights, figures = home / LAYOUT, home / HEIGHTS, home / FIGURES
+    overview = (plans, tables, home / "comparisons.csv", languages, home / "overview")
+    stages: dict[str, tuple[Callable[..., object], tuple[object, ...]]] = {
+        "tables": (make_tables, (home, CLAIMS, None, tables)),
+        "observations": (observe, (plans, tables, CLAIMS, None, home / "observations.json")),
+        "overview": (draw_overview, overview),
+        "layout": (write_layout, (resolved, home, None, layout)),
+        "figures": (draw_figures, (plans, tables, None, languages, heights, 1, figures)),
+        "report": (write_report, (resolved, home, None, home / "lab5.pdf")),
+        "page": (write_page, (resolved, home, None, home / "lab5.html")),
+    }
+    for stage, (function, arguments) in stages.items():
+        yield stage, cost_of(partial(function, *arguments))
 
 
 def main() -> None:
-    """Print each stage's CPU seconds and MiB at each number of runs, and how the seconds grow."""
-    numbers = [int(argument) for argument in sys.argv[1:]] or [1000, 10_000]
-    found: dict[str, list[Cost]] = {}
-    for runs in numbers:
-        for stage, cost in costs_of(runs):
-            print(f"{runs} runs: {stage}: {cost[0]:.1f} s, {cost[1]:.0f} MiB", flush=True)
-            found.setdefault(stage, []).append(cost)
-    if len(numbers) > 1:
-        print("Exponents of the time:")
-        for stage, costs in found.items():
-            growth = math.log(costs[-1][0] / costs[0][0])
-            print(f"{stage}: {growth / math.log(numbers[-1] / numbers[0]):.2f}")
+    """Print each stage's CPU seconds and MiB at each number of runs."""
+    for runs in [int(argument) for argument in sys.argv[1:]] or [1000, 10_000]:
+        with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
+            for name in LINKED:
+                Path(folder, name).symlink_to(ROOT / name)
+            os.chdir(folder)
+            for stage, (seconds, size) in costs_of(runs):
+                print(f"{runs} runs: {stage}: {seconds:.1f} s, {size:.0f} MiB", flush=True)
+            os.chdir(ROOT)
 
 
 if __name__ == "__main__":

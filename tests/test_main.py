@@ -26,14 +26,14 @@ COMMANDS = next(dict(a.choices or {}) for a in cli.make_parser()._actions if a.n
 
 
 def test_every_command_has_a_function_and_the_help_lists_them_in_their_order() -> None:
-    assert [*COMMANDS] == [*cli.FUNCTIONS]
+    assert [*COMMANDS] == [*cli.COMMANDS] == [*cli.HELP]
     assert cli.BESIDE["tables"] == OF_DATASET
     assert {*cli.MEASURING, *cli.BESIDE} <= {*cli.DIGESTED} <= {*COMMANDS}
 
 
-@pytest.mark.parametrize("name", cli.FUNCTIONS)
+@pytest.mark.parametrize("name", cli.COMMANDS)
 def test_a_command_gives_its_function_the_values_of_its_options(name: str) -> None:
-    function = cli._imported(cli.FUNCTIONS[name])
+    function = cli._imported(cli.COMMANDS[name])
     inspect.signature(function).bind(*options_of(COMMANDS[name]))
     assert get_type_hints(function)["return"] in (int, type(None), int | None)
 

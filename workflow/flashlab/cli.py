@@ -1,4 +1,4 @@
-"""Every command of ``python -m flashlab``: the function that it calls, its help and its options."""
+"""Every command of ``python -m flashlab``: a table of their functions, options and helps."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import logging
 import os
 import select
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,38 +19,90 @@ from flashlab.calls.watching import end_with_workflow
 from flashlab.checking.shapes import FORM
 from flashlab.usage import UsageError, new_file, seconds, share
 
-FUNCTIONS = {
-    "measure": "flashlab.measuring.jobs:measure",
-    "ceilings": "flashlab.measuring.jobs:measure_ceilings",
-    "describe-machine": "flashlab.plan.machines:describe_machine",
-    "import": "flashlab.lab5.importing:import_record",
-    "freeze": "flashlab.plan.freezing:freeze_records",
-    "freeze-counters": "flashlab.plan.freezing:freeze_counters",
-    "clean": "flashlab.calls.cleaning:print_clean",
-    "tables": "flashlab.analysis.stage:make_tables",
-    "observations": "flashlab.story.stage:observe",
-    "verdicts": "flashlab.analysis.verdict_changes:print_changes",
-    "figures": "flashlab.figures.kept:draw_figures",
-    "overview": "flashlab.figures.stage:draw_overview",
-    "layout": "flashlab.report.layout:write_layout",
-    "report": "flashlab.report.render:write_report",
-    "page": "flashlab.report.render:write_page",
-    "statements": "flashlab.report.evidence:print_statements",
-    "check": "flashlab.checking.command:check_kernel",
-    "bench": "flashlab.compare.command:bench",
-    "profile": "flashlab.compare.command:profile",
-    "compare": "flashlab.compare.command:compare",
-    "comparison": "flashlab.compare.comparison:write_comparison",
-    "comparison-figures": "flashlab.compare.forest_plot:draw_comparison",
-    "comparison-pdf": "flashlab.compare.rendered:write_pdf",
-    "comparison-page": "flashlab.compare.rendered:write_page",
-    "hw4": "flashlab.hw4.program:print_program",
-    "hw4-judge": "flashlab.hw4.judge:judge",
-    "grade": "flashlab_grading.sheets:write_stage",
-    "verify": "flashlab_grading.verification:verify",
-    "selfcheck": "flashlab_grading.selfcheck:self_check",
+COMMANDS = {
+    "measure": "flashlab.measuring.jobs:measure --order --output --machine",
+    "ceilings": "flashlab.measuring.jobs:measure_ceilings --device --output --machine",
+    "describe-machine": "flashlab.plan.machines:describe_machine --device --output",
+    "import": "flashlab.lab5.importing:import_record --entry --output",
+    "freeze": "flashlab.plan.freezing:freeze_records "
+    "--name --config --ceilings --data --anyway records",
+    "freeze-counters": "flashlab.plan.freezing:freeze_counters --name --data records",
+    "clean": "flashlab.calls.cleaning:print_clean --yes --records",
+    "tables": "flashlab.analysis.stage:make_tables --results --claims --ceilings --output",
+    "observations": "flashlab.story.stage:observe sweeps --tables --claims --ceilings --output",
+    "verdicts": "flashlab.analysis.verdict_changes:print_changes --results",
+    "figures": "flashlab.figures.kept:draw_figures "
+    "experiments --tables --ceilings --languages --heights --cores --output",
+    "overview": "flashlab.figures.stage:draw_overview "
+    "sweeps --tables --comparisons --languages --output",
+    "layout": "flashlab.report.layout:write_layout --config --results --ceilings --output",
+    "report": "flashlab.report.render:write_report --config --results --ceilings --output",
+    "page": "flashlab.report.render:write_page --config --results --ceilings --output",
+    "statements": "flashlab.report.evidence:print_statements results --language",
+    "check": "flashlab.checking.command:check_kernel name --shape --dtype --timeout --fail-fast",
+    "bench": "flashlab.compare.command:bench implementations --shape --sweep --dtype --pass "
+    "--seconds --margin --counters --timeout --json --watch",
+    "profile": "flashlab.compare.command:profile name --shape --dtype --timeout",
+    "compare": "flashlab.compare.command:compare "
+    "one other --benchmark --format --fail-on --language",
+    "comparison": "flashlab.compare.comparison:write_comparison --plan --output",
+    "comparison-figures": "flashlab.compare.forest_plot:draw_comparison --comparison --output",
+    "comparison-pdf": "flashlab.compare.rendered:write_pdf --comparison --figures --output",
+    "comparison-page": "flashlab.compare.rendered:write_page --comparison --figures --output",
+    "hw4": "flashlab.hw4.program:print_program input output --step --json",
+    "hw4-judge": "flashlab.hw4.judge:judge --step cases --seed",
+    "grade": "flashlab_grading.sheets:write_stage --order --grades --summary --pdf",
+    "verify": "flashlab_grading.verification:verify --pdf | --order",
+    "selfcheck": "flashlab_grading.selfcheck:self_check folder --device --language",
 }
-"""The function of each command. It takes the options in the order in which they are added below."""
+"""The function of each command, and the options whose values it takes, in this order. Exactly one
+is given of those with a bar between them."""
+
+HELP = {
+    "measure": "Measure one run and write its record.",
+    "ceilings": "Measure the device's ceilings.",
+    "describe-machine": "Describe this machine in a file.",
+    "import": "Turn a result of the course's script into a record.",
+    "freeze": "Copy the planned records into a recorded dataset.",
+    "freeze-counters": "Add counters to a recorded dataset.",
+    "clean": "Say what can be deleted, and how much disk it takes.",
+    "tables": "Aggregate the records of a dataset into CSV, compare all runs, and judge the "
+    "claims.",
+    "observations": "Observe what the report says.",
+    "verdicts": "Say which verdicts differ from the report before.",
+    "figures": "Draw those of the experiments' figures that changed, as SVG.",
+    "overview": "Draw the figures across experiments as SVG.",
+    "layout": "Lay out the report: its text, and the heights of its figures.",
+    "report": "Render the report as a PDF.",
+    "page": "Write the report as one HTML file.",
+    "statements": "Print every statement of a report with the rows that it rests on.",
+    "check": "Compare one implementation with the float64 reference.",
+    "bench": "Measure implementations in turns, with verdicts; docs/comparing.md explains them.",
+    "profile": "Count what an implementation does in each pass.",
+    "compare": "Compare two sets of records, run by run.",
+    "comparison": "Compare the sides that a call has planned.",
+    "comparison-figures": "Draw a comparison as SVG.",
+    "comparison-pdf": "Render a comparison as a PDF.",
+    "comparison-page": "Write a comparison as one HTML file.",
+    "hw4": "Homework 4's program: read Q, K, V from a file, write the output.",
+    "hw4-judge": "Check and time steps on homework 4's cases.",
+    "grade": "Grade a folder of submissions.",
+    "verify": "Check a report against the data attached to it.",
+    "selfcheck": "Check one submission before it is handed in.",
+}
+
+ENDS = {
+    "check": "0 if every case is ok or unsupported, 1 if one is not or the kernel cannot be "
+    "imported",
+    "bench": "0 if every implementation was measured or does not support the shape, 1 if one is "
+    "incorrect or failed",
+    "compare": "0, or 1 where a verdict given by --fail-on stands or the sides cannot be compared",
+    "hw4-judge": "0 if every case is within the tolerance, 1 if one is not",
+    "verify": "0 if its data give the report byte for byte, 1 if they do not or it is no report, 3 "
+    "if it takes other software to tell, 4 if another program saved it and its data give all that "
+    "it shows",
+}
+"""The exit statuses that are of a command alone."""
 
 MEASURING = ("measure", "ceilings")
 """Commands that look after the process that they start, and end by themselves with their call."""
@@ -65,35 +116,141 @@ BESIDE = {
 }
 """Files that a command makes beside its ``--output``."""
 
-AddOption = Callable[..., argparse.Action]
-Keywords = Mapping[str, Any]
-
-PATH: Keywords = {"type": Path, "required": True}
-PATHS: Keywords = {"type": Path, "nargs": "+"}
-FLAG: Keywords = {"action": "store_true"}
-SEVERAL: Keywords = {"action": "append", "default": []}
-SECONDS: Keywords = {"type": seconds, "metavar": "SECONDS"}
-
-CEILINGS: Keywords = {"type": Path, "help": "the device's ceilings, if measured"}
-LANGUAGE: Keywords = {
-    "choices": ("zh_TW", "en"),
-    "default": "zh_TW" if os.environ.get("LANG", "").startswith("zh") else "en",
-    "help": "language of the output (zh_TW if LANG begins with zh, otherwise en)",
-}
+SEVERAL: Mapping[str, Any] = {"action": "append", "default": []}
+SECONDS: Mapping[str, Any] = {"type": seconds, "metavar": "SECONDS"}
 DTYPES = ("float16", "bfloat16", "float32")
 SIZES = (
     "E2048 (emb_dim) may be given in place of D64 (head_dim), and KV8 (num_kv_heads) where keys "
     "are shared; a size left out takes"
 )
-SHAPE: Keywords = {
-    **SEVERAL,
-    "help": f"a shape such as {FORM}; {SIZES} a default, and the mask both; may be repeated",
-}
-DTYPE: Keywords = {
-    "choices": DTYPES,
-    "help": "number format of the inputs (float16 on a GPU, float32 on a CPU)",
-}
 STEP = "a step in kernels/ladder/, in capitals or not (the last one)"
+SIDE = (
+    "`local`, a recorded dataset, a folder (of a dataset, of results, or of records) or a git "
+    "revision whose kernels were measured here"
+)
+
+OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
+    "--anyway": {"action": "store_true", "help": "also what leaves doubts"},
+    "--benchmark": {"default": "attention", "help": "benchmark (attention)"},
+    "--ceilings": {"type": Path, "help": "the device's ceilings, if measured"},
+    "--claims": "the published claims",
+    "--comparison": "comparison.json",
+    "--comparisons": "comparisons.csv",
+    "--config": "the resolved configuration",
+    "--cores": {"type": int, "default": 1, "help": "how many processes draw"},
+    "--counters": {
+        "action": "store_true",
+        "help": "count each pass too, as the command profile does",
+    },
+    "--data": "folder of the datasets",
+    "--device": {"choices": ("auto", "cuda", "cpu"), "required": True},
+    "--dtype": {
+        "choices": DTYPES,
+        "help": "number format of the inputs (float16 on a GPU, float32 on a CPU)",
+    },
+    "--entry": {"type": json.loads, "required": True, "help": "what it is, JSON"},
+    "--fail-fast": {"action": "store_true", "help": "end at the first case that fails"},
+    "--fail-on": {
+        **SEVERAL,
+        "choices": ("slower", "worse", "failed", "inconclusive"),
+        "help": "exit with status 1 if any run has this verdict; may be repeated",
+    },
+    "--figures": "folder of its figures",
+    "--format": {"choices": ("text", "markdown", "json"), "default": "text"},
+    "--grades": "CSV file to write",
+    "--heights": "heights.json, the height of each figure in mm",
+    "--json": dict(type=new_file, metavar="FILE", help="write what the table says to a file, too"),
+    "--language": {
+        "choices": ("zh_TW", "en"),
+        "default": "zh_TW" if os.environ.get("LANG", "").startswith("zh") else "en",
+        "help": "language of the output (zh_TW if LANG begins with zh, otherwise en)",
+    },
+    "--languages": "languages.json",
+    "--machine": {"type": Path, "help": "file of the machine it was planned for"},
+    "--margin": {
+        **{"type": share, "default": 0.05},
+        "help": "difference up to which two times are equal (5%%)",
+    },
+    "--name": {"required": True, "help": "the dataset's name"},
+    "--order": "what to grade, JSON",
+    "--output": "file or folder to write",
+    "--pass": dict(SEVERAL, choices=("forward", "backward"), help="measure this pass and not both"),
+    "--pdf": "PDF to write",
+    "--plan": "the sides, JSON",
+    "--records": {"action": "store_true", "help": "the measured records, too"},
+    "--results": "folder of the dataset, with its plan",
+    "--seconds": {
+        **{"type": seconds, "default": 20.0},
+        "help": "how long to measure each shape, without the time that processes take to start "
+        "(20)",
+    },
+    "--seed": {"type": int, "default": 0, "help": "seed of the values (0)"},
+    "--shape": {
+        **SEVERAL,
+        "help": f"a shape such as {FORM}; {SIZES} a default, and the mask both; may be repeated",
+    },
+    "--step": {"metavar": "NAME", "help": STEP},
+    "--summary": "CSV file to write",
+    "--sweep": {
+        "metavar": "PARAMETER=FIRST:LAST",
+        "help": "measure at sizes doubled from FIRST to LAST, such as seq_len=128:8192, or at "
+        "those of a list, such as head_dim=64,96,128",
+    },
+    "--tables": "folder of all tables",
+    "--timeout": {
+        **SECONDS,
+        "help": "time limit of a kernel's import, its check and each further step (60, or ten "
+        "times what the slowest of the others took)",
+    },
+    "--watch": {
+        "action": "store_true",
+        "help": "measure again whenever a file they depend on is saved",
+    },
+    "--yes": {"action": "store_true", "help": "delete it"},
+    "cases": {"metavar": "CASE", "nargs": "*", "help": "t01 to t30 (all)"},
+    "experiments": {"type": Path, "nargs": "+", "help": "plan/experiments/*.json"},
+    "folder": {"type": Path, "metavar": "FOLDER", "help": "the submission, or its archive"},
+    "implementations": {
+        **{"metavar": "IMPLEMENTATION", "nargs": "+"},
+        "help": "a NAME in kernels/, the path of a file, or REVISION:PATH for a file as it is at a "
+        "git revision; the others are compared with the first",
+    },
+    "input": {"type": Path, "metavar": "IN.bin", "help": "B, N, d, then Q, K, V by batch"},
+    "name": {"metavar": "NAME", "help": "as IMPLEMENTATION of the command bench"},
+    "one": {"metavar": "ONE", "help": f"the reference, before: {SIDE}"},
+    "other": {"metavar": "OTHER", "help": "what is judged against it, after: likewise"},
+    "output": {"type": Path, "metavar": "OUT.bin", "help": "the output to write"},
+    "records": {"type": Path, "nargs": "+", "help": "plan/records/*.json"},
+    "results": {"type": Path, "help": "folder of the dataset: results/NAME"},
+    "sweeps": {"type": Path, "nargs": "+", "help": "plan/sweeps/*.json"},
+    # Those of one command
+    "measure --order": {"type": json.loads, "required": True, "help": "run and protocol, JSON"},
+    "freeze --ceilings": "the device's ceilings",
+    "tables --output": "folder of all tables, with those of the dataset beside it",
+    "check --dtype": {
+        **{"action": "append", "choices": DTYPES},
+        "help": "check this dtype and not all of the device's; may be repeated",
+    },
+    "check --shape": {
+        **SEVERAL,
+        "help": f"check this shape and not the grid, such as {FORM}; {SIZES} the grid's values, "
+        "and the mask both; may be repeated",
+    },
+    "check --timeout": dict(
+        SECONDS, default=60.0, help="time limit of its import and of each case (60)"
+    ),
+    "check name": {
+        "metavar": "NAME",
+        "help": "its NAME in kernels/ or kernels/ladder/, or the path of a file",
+    },
+    "profile --timeout": dict(SECONDS, default=300.0, help="time limit for each shape (300)"),
+    "hw4 --json": {"action": "store_true", "help": "print the times as JSON, in seconds"},
+    "hw4-judge --step": dict(SEVERAL, metavar="NAME", help=f"{STEP}; may be repeated"),
+    "verify --order": {"type": Path, "help": "what a Snakemake call is to verify, JSON"},
+    "verify --pdf": {"type": Path, "metavar": "PATH", "help": "the report"},
+    "selfcheck --device": {"help": "the class's GPU, for results that name none"},
+}
+"""What argparse is told of an option; text alone is the help of a path that must be given."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -103,273 +260,22 @@ def make_parser() -> argparse.ArgumentParser:
         description="FlashLab's stages, one command each. Snakemake calls them; so can you.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-
-    def add(name: str, help: str, epilog: str | None = None, one_of: bool = False) -> AddOption:
-        """Add a command; what adds its options, of which exactly one is given where `one_of`."""
-        command = commands.add_parser(name, help=help, description=help, epilog=epilog)
-        group = command.add_mutually_exclusive_group(required=True) if one_of else command
-        adder: AddOption = group.add_argument
-        return adder
-
-    # Records
-
-    option = add("measure", "Measure one run and write its record.")
-    option("--order", type=json.loads, required=True, help="run and protocol, JSON")
-    option("--output", **PATH, help="the record to write")
-    option("--machine", type=Path, help="file of the machine it was planned for")
-
-    option = add("ceilings", "Measure the device's ceilings.")
-    option("--device", choices=("cuda", "cpu"), required=True)
-    option("--output", **PATH, help="JSON file to write")
-    option("--machine", type=Path, help="file of the machine they were planned for")
-
-    option = add("describe-machine", "Describe this machine in a file.")
-    option("--device", choices=("auto", "cuda", "cpu"), required=True)
-    option("--output", **PATH, help="JSON file to write")
-
-    option = add("import", "Turn a result of the course's script into a record.")
-    option("--entry", type=json.loads, required=True, help="what it is, JSON")
-    option("--output", **PATH, help="the record to write")
-
-    option = add("freeze", "Copy the planned records into a recorded dataset.")
-    option("--name", required=True, help="the dataset's name")
-    option("--config", **PATH, help="the resolved configuration")
-    option("--ceilings", **PATH, help="the device's ceilings")
-    option("--data", **PATH, help="folder of the datasets")
-    option("--anyway", **FLAG, help="also what leaves doubts")
-    option("plans", **PATHS, help="plan/records/*.json")
-
-    option = add("freeze-counters", "Add counters to a recorded dataset.")
-    option("--name", required=True, help="the dataset's name")
-    option("--data", **PATH, help="folder of the datasets")
-    option("plans", **PATHS, help="plan/records/*.json")
-
-    option = add("clean", "Say what can be deleted, and how much disk it takes.")
-    option("--yes", **FLAG, help="delete it")
-    option("--records", **FLAG, help="the measured records, too")
-
-    # The report
-
-    option = add(
-        "tables",
-        "Aggregate the records of a dataset into CSV, compare all runs, and judge the claims.",
-    )
-    option("--results", **PATH, help="folder of the dataset, with its plan")
-    option("--claims", **PATH, help="the published claims")
-    option("--ceilings", **CEILINGS)
-    option("--output", **PATH, help="folder of all tables, with those of the dataset beside it")
-
-    option = add("observations", "Observe what the report says.")
-    option("plans", **PATHS, help="plan/sweeps/*.json")
-    option("--tables", **PATH, help="folder of all tables")
-    option("--claims", **PATH, help="the published claims")
-    option("--ceilings", **CEILINGS)
-    option("--output", **PATH, help="observations.json to write")
-
-    option = add("verdicts", "Say which verdicts differ from the report before.")
-    option("--results", **PATH, help="folder of the dataset")
-
-    option = add("figures", "Draw those of the experiments' figures that changed, as SVG.")
-    option("plans", **PATHS, help="plan/experiments/*.json")
-    option("--tables", **PATH, help="folder of all CSV tables")
-    option("--ceilings", **CEILINGS)
-    option("--languages", **PATH, help="languages.json")
-    option("--heights", **PATH, help="heights.json, the height of each figure in mm")
-    option("--cores", type=int, default=1, help="how many processes draw")
-    option("--output", **PATH, help="folder to draw into")
-
-    option = add("overview", "Draw the figures across experiments as SVG.")
-    option("plans", **PATHS, help="plan/sweeps/*.json")
-    option("--tables", **PATH, help="folder of all tables")
-    option("--comparisons", **PATH, help="comparisons.csv")
-    option("--languages", **PATH, help="languages.json")
-    option("--output", **PATH, help="folder to draw into")
-
-    for name, help, file in (
-        ("layout", "Lay out the report: its text, and the heights of its figures.", "layout.html"),
-        ("report", "Render the report as a PDF.", "PDF"),
-        ("page", "Write the report as one HTML file.", "HTML file"),
-    ):
-        option = add(name, help)
-        option("--config", **PATH, help="the resolved configuration")
-        option("--results", **PATH, help="folder of the dataset")
-        option("--ceilings", **CEILINGS)
-        option("--output", **PATH, help=f"{file} to write")
-
-    option = add("statements", "Print every statement of a report with the rows that it rests on.")
-    option("results", type=Path, help="folder of the dataset: results/NAME")
-    option("--language", **LANGUAGE)
-
-    # Kernels
-
-    option = add(
-        "check",
-        "Compare one implementation with the float64 reference.",
-        "Exit status: 0 if every case is ok or unsupported, 1 if one is not or the kernel cannot "
-        "be imported, 2 if the command line is wrong, 130 if it is interrupted.",
-    )
-    option(
-        "name",
-        metavar="NAME",
-        help="its NAME in kernels/ or kernels/ladder/, or the path of a file",
-    )
-    option(
-        "--shape",
-        **SEVERAL,
-        help=f"check this shape and not the grid, such as {FORM}; {SIZES} the grid's values, and "
-        "the mask both; may be repeated",
-    )
-    option(
-        "--dtype",
-        action="append",
-        choices=DTYPES,
-        help="check this dtype and not all of the device's; may be repeated",
-    )
-    option(
-        "--timeout",
-        **SECONDS,
-        default=60.0,
-        help="time limit of the kernel's import and of each case (60)",
-    )
-    option("--fail-fast", **FLAG, help="end at the first case that fails")
-
-    option = add(
-        "bench",
-        "Measure implementations in turns, with verdicts.",
-        "Exit status: 0 if every implementation was measured or does not support the shape, 1 if "
-        "one is incorrect or failed, 2 if the command line is wrong, 130 if it is interrupted. "
-        "docs/comparing.md explains the table.",
-    )
-    option(
-        "implementations",
-        metavar="IMPLEMENTATION",
-        nargs="+",
-        help="a NAME in kernels/, the path of a file, or REVISION:PATH for a file as it is at a "
-        "git revision; the others are compared with the first",
-    )
-    option("--shape", **SHAPE)
-    option(
-        "--sweep",
-        metavar="PARAMETER=FIRST:LAST",
-        help="measure at sizes doubled from FIRST to LAST, such as seq_len=128:8192, or at those "
-        "of a list, such as head_dim=64,96,128",
-    )
-    option("--dtype", **DTYPE)
-    option(
-        "--pass", **SEVERAL, choices=("forward", "backward"), help="measure this pass and not both"
-    )
-    option(
-        "--seconds",
-        type=seconds,
-        default=20.0,
-        help="how long to measure each shape, without the time that processes take to start (20)",
-    )
-    option(
-        "--margin",
-        type=share,
-        default=0.05,
-        help="difference up to which two times are equal (5%%)",
-    )
-    option("--counters", **FLAG, help="count each pass too, as the command profile does")
-    option(
-        "--timeout",
-        **SECONDS,
-        help="time limit of a kernel's import, its check and each further step (60, or ten times "
-        "what the slowest of the others took)",
-    )
-    option("--json", type=new_file, metavar="FILE", help="write what the table says to a file, too")
-    option("--watch", **FLAG, help="measure again whenever a file they depend on is saved")
-
-    option = add("profile", "Count what an implementation does in each pass.")
-    option("name", metavar="NAME", help="as IMPLEMENTATION of the command bench")
-    option("--shape", **SHAPE)
-    option("--dtype", **DTYPE)
-    option("--timeout", **SECONDS, default=300.0, help="time limit for each shape (300)")
-
-    # Comparisons of records
-
-    option = add(
-        "compare",
-        "Compare two sets of records, run by run.",
-        "A side is `local`, a recorded dataset, a folder (of a dataset, of results, or of "
-        "records) or a git revision whose kernels were measured here. Exit status: 0, or 1 where a "
-        "verdict given by --fail-on stands or the sides cannot be compared.",
-    )
-    option("one", metavar="ONE", help="the reference: before")
-    option("other", metavar="OTHER", help="what is judged against it: after")
-    option("--benchmark", default="attention", help="benchmark (attention)")
-    option("--format", choices=("text", "markdown", "json"), default="text")
-    option(
-        "--fail-on",
-        **SEVERAL,
-        choices=("slower", "worse", "failed", "inconclusive"),
-        help="exit with status 1 if any run has this verdict; may be repeated",
-    )
-    option("--language", **LANGUAGE)
-
-    option = add("comparison", "Compare the sides that a call has planned.")
-    option("--plan", **PATH, help="the sides, JSON")
-    option("--output", **PATH, help="comparison.json to write")
-
-    option = add("comparison-figures", "Draw a comparison as SVG.")
-    option("--comparison", **PATH, help="comparison.json")
-    option("--output", **PATH, help="folder to draw into")
-
-    for name, help in (
-        ("comparison-pdf", "Render a comparison as a PDF."),
-        ("comparison-page", "Write a comparison as one HTML file."),
-    ):
-        option = add(name, help)
-        option("--comparison", **PATH, help="comparison.json")
-        option("--figures", **PATH, help="folder of its figures")
-        option("--output", **PATH, help="file to write")
-
-    # Homework 4
-
-    option = add("hw4", "Homework 4's program: read Q, K, V from a file, write the output.")
-    option("input", type=Path, metavar="IN.bin", help="B, N, d, then Q, K, V by batch")
-    option("output", type=Path, metavar="OUT.bin", help="the output to write")
-    option("--step", metavar="NAME", help=STEP)
-    option("--json", **FLAG, help="print the times as JSON, in seconds")
-
-    option = add(
-        "hw4-judge",
-        "Check and time steps on homework 4's cases.",
-        "Exit status: 0 if every case is within the tolerance, 1 if one is not.",
-    )
-    option("--step", metavar="NAME", **SEVERAL, help=f"{STEP}; may be repeated")
-    option("cases", metavar="CASE", nargs="*", help="t01 to t30 (all)")
-    option("--seed", type=int, default=0, help="seed of the values (0)")
-
-    # Grading
-
-    option = add("grade", "Grade a folder of submissions.")
-    option("--order", **PATH, help="what to grade, JSON")
-    option("--grades", **PATH, help="CSV file to write")
-    option("--summary", **PATH, help="CSV file to write")
-    option("--pdf", **PATH, help="PDF to write")
-
-    option = add(
-        "verify",
-        "Check a report against the data attached to it.",
-        "Exit status: 0 if its data give the report byte for byte, 1 if they do not or it is "
-        "no report, 2 if the command line is wrong, 3 if it takes other software to tell, 4 if "
-        "another program saved it and its data give all that it shows.",
-        one_of=True,
-    )
-    option("--pdf", type=Path, metavar="PATH", help="the report")
-    option("--order", type=Path, help="what a Snakemake call is to verify, JSON")
-
-    option = add("selfcheck", "Check one submission before it is handed in.")
-    option("folder", type=Path, metavar="FOLDER", help="the submission, or its archive")
-    option("--device", help="the class's GPU, for results that name none")
-    option("--language", **LANGUAGE)
+    for name, line in COMMANDS.items():
+        usual = "2 if the command line is wrong, 130 if it is interrupted."
+        ends = f"Exit status: {ENDS[name]}, {usual}" if name in ENDS else None
+        command = commands.add_parser(name, help=HELP[name], description=HELP[name], epilog=ends)
+        options = line.split()[1:]
+        group = command.add_mutually_exclusive_group(required=True) if "|" in options else command
+        for option in filter("|".__ne__, options):
+            told = OPTIONS.get(f"{name} {option}", OPTIONS[option])
+            path = {"type": Path, "required": True, "help": told}
+            group.add_argument(option, **(path if isinstance(told, str) else told))
     return parser
 
 
 def get_ready(name: str) -> None:
     """Import a command's modules for forks of this process, and read the files that they share."""
-    _imported(FUNCTIONS[name])
+    _imported(COMMANDS[name])
     if name in MEASURING:
         _imported("flashlab.measuring.jobs:read_ahead")()
 
@@ -393,28 +299,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         return status
     except KeyboardInterrupt:
         return 130
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package in ("", "flashlab", "flashlab_grading"):
-            raise
-        print(
-            f"error: the Python package {package} is not installed; set up with ./run, or run "
-            "python -m pip install -r envs/cpu/requirements.txt",
-            file=sys.stderr,
-        )
-        return 1
-    except OSError as error:
+    except Exception as error:
         if isinstance(error, BrokenPipeError) and _is_unread():
             os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)  # for what Python flushes at its end
             return 141
-        said = f"{error.filename}: {error.strerror}" if error.filename else error
-        print(f"error: {said}", file=sys.stderr)
-        return 1
-    except Exception as error:
-        if not type(error).__module__.startswith("flashlab"):
+        if (said := _said(error)) is None:
             raise
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {said}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
+
+
+def _said(error: Exception) -> str | None:
+    """The message of an error that is the user's to mend; None if it is the program's."""
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "flashlab", "flashlab_grading"):
+            return None
+        return (
+            f"the Python package {package} is not installed; set up with ./run, or run "
+            "python -m pip install -r envs/cpu/requirements.txt"
+        )
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    is_ours = type(error).__module__.startswith("flashlab")
+    return str(error) if is_ours or isinstance(error, OSError) else None
 
 
 STDOUT = 1
@@ -427,39 +335,26 @@ def _is_unread() -> bool:
     return any(events & (select.POLLERR | select.POLLHUP) for _, events in state.poll(0))
 
 
-def _imported(name: str) -> Callable[..., int | None]:
-    """The function of this ``module:name``."""
-    module, _, function = name.partition(":")
+def _imported(command: str) -> Callable[..., int | None]:
+    """The function of a ``module:name``, which options may follow."""
+    module, _, function = command.partition(" ")[0].partition(":")
     imported: Callable[..., int | None] = getattr(importlib.import_module(module), function)
     return imported
 
 
-@contextmanager
-def _warnings_shown() -> Iterator[None]:
-    """Print the package's warnings on standard error, each text once: ``warning: …``."""
-    logger, handler = logging.getLogger("flashlab"), logging.StreamHandler()
-    seen: set[str] = set()
-
-    def is_new(record: logging.LogRecord) -> bool:
-        before = len(seen)
-        seen.add(record.getMessage())
-        return len(seen) > before
-
-    handler.setFormatter(logging.Formatter("warning: %(message)s"))
-    handler.addFilter(is_new)
-    logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-
-
 def _run(name: str, options: Mapping[str, Any]) -> int:
-    """Run a command; its exit status."""
+    """Run a command, with the package's warnings on standard error, each once; its exit status."""
     if name not in MEASURING:
         end_with_workflow()
-    with _warnings_shown():
-        status = _imported(FUNCTIONS[name])(*options.values()) or 0
-        if name in DIGESTED:
-            write_digests(options["output"], BESIDE.get(name, ()))
+    logger, handler = logging.getLogger("flashlab"), logging.StreamHandler()
+    first: dict[str, logging.LogRecord] = {}
+    handler.setFormatter(logging.Formatter("warning: %(message)s"))
+    handler.addFilter(lambda record: first.setdefault(record.getMessage(), record) is record)
+    logger.addHandler(handler)
+    try:
+        status = _imported(COMMANDS[name])(*options.values()) or 0
+    finally:
+        logger.removeHandler(handler)
+    if name in DIGESTED:
+        write_digests(options["output"], BESIDE.get(name, ()))
     return status
