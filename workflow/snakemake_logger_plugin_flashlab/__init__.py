@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
@@ -32,27 +32,22 @@ class LogHandler(LogHandlerBase):
 
     # Snakemake's own filter heeds --quiet, and its formatter words what is not worded here.
     writes_to_file = has_filter = has_formatter = needs_rulegraph = False
+    writes_to_stream = property(lambda self: not self.common_settings.verbose)
 
     def __post_init__(self) -> None:
         from flashlab.measuring.devices import is_claimed
         from flashlab.terminal.display import Display
         from flashlab.terminal.progress import CallProgress
 
-        self._call = CallProgress(Path(), is_claimed, self.common_settings.dryrun)
-        stream = sys.stdout if self.common_settings.stdout else sys.stderr
-        self._display = Display(stream, self.common_settings.nocolor)
+        settings, before = self.common_settings, sys.excepthook
+        self._call = CallProgress(Path(), is_claimed, settings.dryrun)
+        self._display = Display(sys.stdout if settings.stdout else sys.stderr, settings.nocolor)
         self._withheld: list[str] = []
-        self._over = self.common_settings.verbose
-        before = sys.excepthook
+        self._over = settings.verbose
         # No traceback when the user interrupts the call.
         sys.excepthook = lambda kind, *error: (
             None if issubclass(kind, KeyboardInterrupt) else before(kind, *error)
         )
-
-    @property
-    def writes_to_stream(self) -> bool:
-        """True unless ``--verbose`` asks for Snakemake's own output."""
-        return not self.common_settings.verbose
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the lines for an event."""
@@ -73,13 +68,11 @@ class LogHandler(LogHandlerBase):
         if not self._over:
             self._over = True
             self._call.interrupted |= sys.exc_info()[0] is KeyboardInterrupt
-            try:
+            is_told = self._call.failed or self._call.interrupted
+            with suppress(BrokenPipeError):
                 self._display.progress(None, 0, 0)
-                is_told = self._call.failed or self._call.interrupted
                 for line in [*self._call.ends(), *([] if is_told else self._withheld)]:
                     self._display.line(line)
-            except BrokenPipeError:
-                pass
         super().close()
 
     def _lines(self, record: logging.LogRecord) -> list[str]:
@@ -87,48 +80,43 @@ class LogHandler(LogHandlerBase):
         from flashlab.calls import call
         from flashlab.terminal.progress import Job
 
-        told: dict[str, Any] = record.__dict__
+        told = vars(record)
         match told.get("event"):
             case LogEvent.WORKFLOW_STARTED:
-                self._call.begins(told["cmd"], call.begun and call.begun.prepared)
+                self._call.begins(told["cmd"], call.begun.prepared if call.begun else None)
             case LogEvent.RUN_INFO:
                 self._call.plans(told["stats"])
-            case LogEvent.JOB_INFO:
-                files = (tuple(map(str, told[key])) for key in ("output", "log"))
-                job = Job(told["jobid"], told["rule_name"], told["rule_msg"] or "", *files)
-                makes_something = told["shellcmd"] is not None or job.outputs
-                return self._call.starts(job) if makes_something else []
+            case LogEvent.JOB_INFO | LogEvent.JOB_ERROR as event:
+                files = (tuple(map(str, told.get(key) or ())) for key in ("output", "log"))
+                job = Job(told["jobid"], told["rule_name"], told.get("rule_msg") or "", *files)
+                if event == LogEvent.JOB_ERROR:
+                    return self._call.fails(job)
+                if told["shellcmd"] is not None or job.outputs:
+                    return self._call.starts(job)
             case LogEvent.JOB_FINISHED:
                 return self._call.finishes(told["job_id"])
-            case LogEvent.JOB_ERROR:
-                logs = tuple(map(str, told["log"]))
-                return self._call.fails(Job(told["jobid"], told["rule_name"], logs=logs))
             case LogEvent.PROGRESS:
                 self._call.steps = (told["done"], told["total"])
             case LogEvent.JOB_STARTED | LogEvent.RESOURCES_INFO:
                 pass
-            case event:
-                return self._others(self.format(record), event, record.levelno)
+            case _:
+                return self._others(self.format(record), record)
         return []
 
-    def _others(self, text: str, event: Any, level: int) -> list[str]:
+    def _others(self, text: str, record: logging.LogRecord) -> list[str]:
+        event, lines = getattr(record, "event", None), text.splitlines()
         if text.startswith(NOTHING_TO_DO):
             self._call.nothing_to_do = True
-        elif text.startswith(INTERRUPTED):
-            self._call.interrupted = True
-        elif text.startswith(ENDS_SOON):
-            lines = [] if self._call.interrupted else [text]
-            self._call.interrupted = True
-            return lines
+        elif text.startswith((INTERRUPTED, ENDS_SOON)):
+            is_told, self._call.interrupted = self._call.interrupted, True
+            return lines if text.startswith(ENDS_SOON) and not is_told else []
         elif text.startswith(JOB_FAILED) or COMMAND_FAILED in text:
-            self._withheld += text.splitlines()
+            self._withheld += lines
             self._call.stopped = True
-        elif level > logging.INFO:
+        elif record.levelno > logging.INFO:
             self._call.stopped |= event == LogEvent.ERROR
             refused = REFUSED.fullmatch(text)
-            return (f"error: {refused[1]}" if refused else text).splitlines()
-        elif event is not None:
-            return text.splitlines() if text != "None" else []
-        elif not self._call.began and not text.startswith(BEFORE_WORK):
-            return text.splitlines()
+            return f"error: {refused[1]}".splitlines() if refused else lines
+        elif text != "None" if event else not (self._call.began or text.startswith(BEFORE_WORK)):
+            return lines
         return []

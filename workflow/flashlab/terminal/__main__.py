@@ -38,21 +38,20 @@ def for_snakemake(words: Sequence[str]) -> list[str]:
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--again", nargs="*")
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--quick", action="store_const", const=True)
     parser.add_argument("-C", "--config", nargs="*", action="extend", default=[])
     parser.add_argument("--import", dest="folder")
     parser.add_argument("--device")
     own, others = parser.parse_known_args(words)
-    again = [] if own.again is None else [f"again={json.dumps(own.again or 'all')}"]
-    folder = None if own.folder is None else os.path.join(os.environ.get(CALLED_IN, ""), own.folder)
-    imported = {"import": folder and os.path.relpath(folder), "device_name": own.device}
+    folder = own.folder and os.path.relpath(os.path.join(os.environ.get(CALLED_IN, ""), own.folder))
+    again = own.again if own.again is None else own.again or "all"
+    keys = {"again": again, "quick": own.quick, "import": folder, "device_name": own.device}
     given = [
         f"{key}={json.dumps(value, ensure_ascii=False)}"
-        for key, value in imported.items()
+        for key, value in keys.items()
         if value is not None
     ]
-    quick = ["quick=true"] if own.quick else []
-    configured = [*again, *quick, *given, *own.config]
+    configured = [*given, *own.config]
     return [*others, "--config", *configured] if configured else others
 
 

@@ -13,9 +13,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from flashlab.analysis.verdict_changes import CHANGED
 from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
@@ -24,26 +24,23 @@ from flashlab.checking.shapes import is_shape
 from flashlab.plan.datasets import dataset_folder
 from flashlab.plan.plan_files import planned_documents, process_files, results_of
 from flashlab.plan.source import DATA, LOCAL
+from flashlab.records import Record
 from flashlab.runs import Run
 from flashlab.telling.glyphs import cut
 from flashlab.terminal.outcomes import (
-    UNMEASURED,
-    Outcome,
     aligned,
     first_ratios,
     read_outcome,
     read_outcomes,
-    run_words,
+    status_of,
 )
 
 SO_FAR_SECONDS = 50.0
 """Seconds after which a call that is still measuring prints its first ratios."""
 
 MEASURE = "measure"
-MEASURING = ("ceilings", MEASURE, "measure_counters")
+MEASURING = {"ceilings", MEASURE, "measure_counters"}
 """The rules whose jobs wait for the device."""
-
-VERIFY = "verify"
 
 STAGES = {
     "ceilings": "Peak rate and bandwidth of this machine",
@@ -55,38 +52,33 @@ STAGES = {
     "observations": "Observations",
     "overview": "Figures across the experiments",
     "report": "Report",
-    "publish_pdf": "",  # a copy: the line about its source is enough
     "page": "HTML page",
-    "publish_page": "",
     "freeze": "Recorded dataset",
     "freeze_counters": "Recorded counters",
     "comparison": "Comparison",
     "comparison_figures": "Figures of the comparison",
     "comparison_pdf": "Comparison as a PDF",
     "comparison_page": "Comparison as an HTML page",
-    "publish_comparison": "",
     "grades": "Grades",
-    "publish_grades": "",
+    # Copies: the line about the source is enough
+    **dict.fromkeys(f"publish_{what}" for what in ("pdf", "page", "comparison", "grades")),
 }
 """The output of each rule, in words. The jobs write to their logs, never to the terminal."""
 
 RESULT_IN_LOG = ("freeze", "freeze_counters", "grades")
 """Rules whose log ends in a line with the result."""
 
-FAULTS = ("incorrect", "error")
-"""Statuses that call for a repair; out of memory and unsupported are properties of the run."""
-
 WAITING = "Waiting: another measurement runs on the device."
 UP_TO_DATE = "Nothing to do: all of it is up to date."
-MEASURED_WIDTH = 11
-TAIL_LINES = 12
+MEASURED_WIDTH, TAIL_LINES = 11, 12
+LONGEST_LINE = 300
+"""Characters of a record's message that a line shows; the record has all of it."""
 
 UNPLANNED = Prepared(LOCAL, f"results/{LOCAL}", DEFAULT.report, "cpu", "", None, {}, {})
 """The preparation of a call that has no plan, or none yet."""
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """A job of Snakemake: its rule, the rule's message, and its files."""
 
     id: int
@@ -101,19 +93,16 @@ class Job:
         return self.message or self.rule
 
 
-def printable(text: str) -> str:
-    """One line of untrusted text, safe for a terminal."""
-    return "".join(c if c.isprintable() else " " for c in text).rstrip()
+def legible_lines(text: str) -> list[str]:
+    """The lines of untrusted text that are not blank, safe for a terminal."""
+    lines = ("".join(c if c.isprintable() else " " for c in s) for s in text.splitlines())
+    return [line.rstrip() for line in lines if line.strip()]
 
 
-LONGEST_LINE = 300
-"""Characters of a record's message that a line shows; the record has all of it."""
-
-
-def first_line(message: str) -> str:
-    """The first line of a message that is not blank, at most `LONGEST_LINE` of it."""
-    lines = (printable(line).strip() for line in message.splitlines() if line.strip())
-    return cut(next(lines, ""), LONGEST_LINE)
+def reason(record: Record | None) -> str:
+    """The first line of a record's message that is not blank, at most `LONGEST_LINE` of it."""
+    lines = legible_lines((record and record.message) or "")
+    return cut(lines[0].strip() if lines else "", LONGEST_LINE)
 
 
 def quantity(value: float, unit: str) -> str:
@@ -141,15 +130,7 @@ def check_of(run: Run) -> str:
     return f"./run check {run.implementation}{at}"
 
 
-def _pages(pdf: Path) -> str:
-    import pikepdf  # needed only at the end, if there is a report
-
-    with pikepdf.open(pdf) as opened:
-        return plural(len(opened.pages), "page")
-
-
-def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """The lines that name next steps, each with its command."""
+def _next_steps(rows: Sequence[tuple[str, str]]) -> list[str]:
     width = max((len(what) for what, _ in rows), default=0)
     return [f"  {what + ':':<{width + 1}}  {command}" for what, command in rows]
 
@@ -170,103 +151,86 @@ class CallProgress:
         dry_run: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._root, self._dry_run, self._clock = root, dry_run, clock
-        self._is_claimed = is_claimed
-        self._since = clock()
-        self.plans({"total": 0})
-        self.began = self.interrupted = self.stopped = self.nothing_to_do = False
-        self.failed: list[Job] = []
+        self._root, self._is_claimed = root, is_claimed
+        self._dry_run, self._clock = dry_run, clock
         self._jobs: dict[int, Job] = {}
         self._running: dict[int, Job] = {}
-        self._finished: Counter[str] = Counter()
-        self._written: list[str] = []
+        self._done: list[Job] = []
+        self.failed: list[Job] = []
         self._measured_at: list[float] = []
-        self._headed = self._first_ratios = self._asks_for_report = False
-        self._learn(UNPLANNED)
+        self.plans({"total": 0})
+        self.begins("", None)
+        self.began = self.interrupted = self.stopped = self.nothing_to_do = False
+        self._told_ratios = False
 
     # Events
 
     def begins(self, command: str, prepared: Prepared | None) -> None:
         """Note that Snakemake starts; `command` is its command line, `prepared` the call's plan."""
         self.began, self._since = True, self._clock()
-        self._learn(prepared or UNPLANNED)
-        self._asks_for_report = self._report in command.split()
+        self._command, self._plan = command.split(), prepared or UNPLANNED
+        self._is_local = self._plan.dataset == LOCAL
+        self._benchmark = next(b for b in BENCHMARKS.values() if b.report == self._plan.report)
+        self._report = f"report/{self._plan.report}.pdf"
+        name = "" if self._benchmark == DEFAULT else f" {self._benchmark.name}"
+        self._report_call = f"./run report{name}"
+        self._planned = {
+            file["path"]: Run.of(self._benchmark, entry["run"])
+            for entry in planned_documents(self._plan.documents)
+            for file in process_files(entry)
+        }
+        names, processes = aligned(self._planned.values()), Counter[Run]()
+        self._names, self._runs = dict[str, str](), len(names)
+        for path, run in self._planned.items():
+            processes[run] += 1
+            process = f" process {processes[run]}" if len(self._planned) > self._runs else ""
+            self._names[path] = names[run] + process
 
     def plans(self, counts: Mapping[str, int]) -> None:
         """Note the number of jobs of each rule, and of all as ``total``."""
         self._counts, self.steps = counts, (0, counts["total"])
         self._total = counts.get(MEASURE, 0)
 
-    def _learn(self, prepared: Prepared) -> None:
-        self._dataset, self._home = prepared.dataset, Path(prepared.home)
-        self._device = prepared.device
-        self._documents = prepared.documents
-        self._benchmark = next(b for b in BENCHMARKS.values() if b.report == prepared.report)
-        self._report = f"report/{prepared.report}.pdf"
-        name = "" if self._benchmark == DEFAULT else f" {self._benchmark.name}"
-        self._report_call = f"./run report{name}"
-        self._planned = {
-            file["path"]: Run.of(self._benchmark, entry["run"])
-            for entry in planned_documents(prepared.documents)
-            for file in process_files(entry)
-        }
-        names, processes = aligned(self._planned.values()), Counter[Run]()
-        self._names = {}
-        for path, run in self._planned.items():
-            processes[run] += 1
-            process = f" process {processes[run]}" if len(self._planned) > len(names) else ""
-            self._names[path] = names[run] + process
-
     def starts(self, job: Job) -> list[str]:
         """The lines to print when a job starts, or would start."""
-        is_first = not any(other.rule in MEASURING for other in self._jobs.values())
+        before = {other.rule for other in self._jobs.values()}
         self._jobs[job.id] = self._running[job.id] = job
         if job.rule not in MEASURING or self._dry_run:
             return []
-        lines = [WAITING] if is_first and self._is_claimed(self._device) else []
-        if job.rule == MEASURE and not self._headed:
-            self._headed = True
-            lines += self._heading()
-        return lines
+        waits = not before & MEASURING and self._is_claimed(self._plan.device)
+        is_first = job.rule == MEASURE and MEASURE not in before
+        return [*([WAITING] if waits else []), *(self._heading() if is_first else [])]
 
     def finishes(self, job_id: int) -> list[str]:
         """The lines to print when a job is done."""
         job = self._running.pop(job_id, None)
         if job is None:
             return []
+        self._done.append(job)
         if job.rule == MEASURE:
             self._measured_at.append(self._clock())
             return [self._run_line(job), *self._so_far()]
-        self._finished[job.rule] += 1
-        self._written += [path for path in job.outputs if path.startswith("report/")]
         total = self._counts.get(job.rule, 1)
-        if self._finished[job.rule] < total:
+        if sum(other.rule == job.rule for other in self._done) < total:
             return []
+        title, done = STAGES.get(job.rule, job.title), "done" if total == 1 else f"{total} done"
         result = self._log(*job.logs)[-1:] if job.rule in RESULT_IN_LOG else []
-        title = STAGES.get(job.rule, job.title)
-        done = "done" if total == 1 else f"{total} done"
         return [*([f"{title}: {done}"] if title else []), *result]
 
     def fails(self, job: Job) -> list[str]:
         """The lines to print when a job has failed; jobs that do not depend on it continue."""
         self._running.pop(job.id, None)
-        known = self._jobs.get(job.id, job)
-        self.failed.append(known)
+        self.failed.append(known := self._jobs.get(job.id, job))
         return [] if self.interrupted else [f"{known.title}: failed"]
-
-    # The line of progress
 
     def activity(self) -> str | None:
         """The current job in a few words; None if a job itself writes to the terminal."""
-        jobs = list(self._running.values())
-        if not jobs or self._dry_run or self.interrupted:
-            return None
-        if any(job.rule not in STAGES and job.rule != MEASURE for job in jobs):
+        jobs, silent = [*self._running.values()], {*STAGES, MEASURE}
+        if not jobs or self._dry_run or self.interrupted or {job.rule for job in jobs} - silent:
             return None
         if jobs[-1].rule != MEASURE:
             return jobs[-1].message
-        left = self._left()
-        words = f"Measuring {' '.join(self._name(jobs[-1]).split())}"
+        left, words = self._left(), f"Measuring {' '.join(self._name(jobs[-1]).split())}"
         return words if left is None else f"{words}, about {duration(left)} of measuring left"
 
     # Runs
@@ -285,22 +249,17 @@ class CallProgress:
         sizes = (p for p in stated if p.derive is None and not p.is_variant)
         metrics = (metric for metric in self._benchmark.compared if not metric.optional)
         headings = ((metric.part or metric.labels)["en"].lower() for metric in metrics)
-        width = max((len(name) for name in self._names.values()), default=0)
-        return [
-            "",
-            f"{says}.",
-            ", ".join(f"{p.symbol} {p.labels['en']}" for p in sizes) + ".",
-            "",
-            f"{'run':>{2 * len(str(self._total)) + 1}} {'left':>6} {'':<{width}} "
-            + " ".join(f"{heading:>{MEASURED_WIDTH}}" for heading in headings),
-        ]
+        name = " " * max(map(len, self._names.values()), default=0)
+        columns = " ".join(f"{heading:>{MEASURED_WIDTH}}" for heading in headings)
+        symbols = ", ".join(f"{p.symbol} {p.labels['en']}" for p in sizes)
+        head = f"{'run':>{2 * len(str(self._total)) + 1}} {'left':>6} {name} {columns}"
+        return ["", f"{says}.", f"{symbols}.", "", head]
 
     def _counted(self, count: int) -> str:
         """So many of the planned records: ``34 runs``, or ``102 processes of 34 runs``."""
-        runs = len(set(self._planned.values()))
-        if runs == len(self._planned):
+        if self._runs == len(self._planned):
             return plural(count, "run")
-        return f"{count} process{'' if count == 1 else 'es'} of {plural(runs, 'run')}"
+        return f"{count} process{'' if count == 1 else 'es'} of {plural(self._runs, 'run')}"
 
     def _left(self) -> float | None:
         """Remaining seconds of measuring, None if there are none or they cannot be estimated.
@@ -308,39 +267,39 @@ class CallProgress:
         The first run is no guide: it imports torch for all.
         """
         done = len(self._measured_at)
-        remaining = self._total - done
-        if done < 2 or remaining < 1:
+        if done < 2 or done >= self._total:
             return None
-        return remaining * (self._measured_at[-1] - self._measured_at[0]) / (done - 1)
+        pace = (self._measured_at[-1] - self._measured_at[0]) / (done - 1)
+        return (self._total - done) * pace
 
     def _name(self, job: Job) -> str:
         path = job.outputs[0] if job.outputs else job.message
         return self._names.get(path) or re.sub(r"-[0-9a-f]{12}$", "", Path(path).stem)
 
     def _run_line(self, job: Job) -> str:
-        left, width = self._left(), len(str(self._total))
-        time_left = "" if left is None else duration(left)
-        done = f"{len(self._measured_at):>{width}}/{self._total}"
-        begin = f"{done} {time_left:>6} {self._name(job)}"
-        run, outcome = read_outcome(self._root / job.outputs[0])
-        if run is None:
-            return f"{begin} its record is unreadable"
-        measured = (f"{quantity(*pair):>{MEASURED_WIDTH}}" for pair in outcome.measured.values())
-        return f"{begin} {' '.join(measured) or f'{outcome.status}: {first_line(outcome.message)}'}"
+        left = "" if (seconds := self._left()) is None else duration(seconds)
+        done = f"{len(self._measured_at):>{len(str(self._total))}}/{self._total}"
+        record, says = read_outcome(self._root / job.outputs[0]), "its record is unreadable"
+        if record:
+            of = {m.name: m for m in self._benchmark.compared if not m.optional}
+            values = ((record.metrics[name].value, of[name].unit) for name in of if record.metrics)
+            cells = " ".join(f"{quantity(*pair):>{MEASURED_WIDTH}}" for pair in values)
+            says = cells or f"{record.status}: {reason(record)}"
+        return f"{done} {left:>6} {self._name(job)} {says}"
 
     def _so_far(self) -> list[str]:
         """The ratios so far: once, after `SO_FAR_SECONDS`, if runs are left to measure."""
         is_late = self._clock() - self._since >= SO_FAR_SECONDS
-        if self._first_ratios or not is_late or len(self._measured_at) >= self._total:
+        if self._told_ratios or not is_late or len(self._measured_at) >= self._total:
             return []
-        self._first_ratios = True
-        return first_ratios(self._root, self._documents, self._benchmark, self._planned)
+        self._told_ratios = True
+        return first_ratios(self._root, self._plan.documents, self._benchmark, self._planned)
 
     def _log(self, *logs: str | Path) -> list[str]:
         """The lines of logs that are not blank."""
         files = filter(Path.is_file, map(self._root.joinpath, logs))
         texts = (file.read_text(encoding="utf-8", errors="replace") for file in files)
-        return [printable(line) for text in texts for line in text.splitlines() if line.strip()]
+        return [line for text in texts for line in legible_lines(text)]
 
     # The end
 
@@ -358,65 +317,68 @@ class CallProgress:
             return self._old_report()
         lines = [UP_TO_DATE] if self.nothing_to_do else []
         if self._concerns_report or self._measured_at:
-            lines += self._runs()
+            lines += self._statuses()
         lines += [f"{path} is written." for path in self._written if path != self._report]
-        if self._concerns_report:
-            lines += self._shown()
+        lines += self._shown() if self._concerns_report else []
         if lines and not lines[-1]:
             lines.pop()
         return lines and ["", *lines]
 
     @property
+    def _written(self) -> list[str]:
+        """The files below ``report/`` that this call has made."""
+        outputs = (path for job in self._done for path in job.outputs)
+        return [path for path in outputs if path.startswith("report/")]
+
+    @property
     def _concerns_report(self) -> bool:
         made = (path for job in self._jobs.values() for path in job.outputs)
-        return self._asks_for_report or self._report in made
+        return self._report in (*self._command, *made)
 
     def _interruption(self) -> str:
-        kept = "the same call goes on from there."
+        kept = "kept; the same call goes on from there."
         outputs = (Path(path) for job in self._jobs.values() for path in job.outputs)
-        if not self._planned or not any(self._home in path.parents for path in outputs):
-            return f"Interrupted. What is finished is kept; {kept}"
-        outcomes = (read_outcome(self._root / path)[1] for path in self._planned)
-        there = sum(outcome.status != UNMEASURED for outcome in outcomes)
-        are = "is" if there == 1 else "are"
+        if not self._planned or not any(Path(self._plan.home) in path.parents for path in outputs):
+            return f"Interrupted. What is finished is {kept}"
+        there = sum(read_outcome(self._root / path) is not None for path in self._planned)
         counted = self._counted(len(self._planned))
-        return f"Interrupted: {there} of {counted} {are} measured and kept; {kept}"
+        return (
+            f"Interrupted: {there} of {counted} {'is' if there == 1 else 'are'} measured and {kept}"
+        )
 
-    def _runs(self) -> list[str]:
+    def _statuses(self) -> list[str]:
         """The counts of the planned runs by status; of local runs that are not ok, the names."""
         outcomes = read_outcomes(self._root, self._planned)
         if not outcomes:
             return []
-        statuses = Counter(outcome.status for outcome in outcomes.values())
-        ok = statuses.pop("ok", 0)
-        total = plural(len(outcomes), "run")
-        if len(self._planned) > len(outcomes):
-            total += f" in {len(self._planned)} processes"
-        if not statuses:
+        bad = {run: record for run, record in outcomes.items() if status_of(record) != "ok"}
+        total, processes = plural(len(outcomes), "run"), len(self._planned)
+        total += f" in {processes} processes" if processes > len(outcomes) else ""
+        if not bad:
             return [f"{total}: all ok.", ""]
+        statuses = Counter(map(status_of, bad.values()))
         counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
-        lines = [f"{total}: {ok} ok, {statuses.total()} not ({counts})."]
-        bad = {run: outcome for run, outcome in outcomes.items() if outcome.status != "ok"}
-        if self._dataset == LOCAL:
-            widest, names = max(map(len, statuses)), aligned(bad)
-            for run, outcome in bad.items():
-                says = first_line(outcome.message) or "there is no record"
-                lines.append(f"  {names[run]}  {outcome.status:<{widest}}  {says}")
-        lines.append("The report shows them as what they are.")
-        return [*lines, *(self._repairs(bad) if self._dataset == LOCAL else ()), ""]
+        lines = [f"{total}: {len(outcomes) - len(bad)} ok, {len(bad)} not ({counts})."]
+        shown, widest = "The report shows them as what they are.", max(map(len, statuses))
+        if not self._is_local:
+            return [*lines, shown, ""]
+        for run, name in aligned(bad).items():
+            says = reason(bad[run]) if bad[run] else "there is no record"
+            lines.append(f"  {name}  {status_of(bad[run]):<{widest}}  {says}")
+        # Out of memory and unsupported are properties of the run.
+        faulty = [run for run in bad if status_of(bad[run]) in ("incorrect", "error")]
+        return [*lines, shown, *(self._repairs(faulty) if faulty else ()), ""]
 
-    def _repairs(self, bad: Mapping[Run, Outcome]) -> list[str]:
-        faulty = [run for run, outcome in bad.items() if outcome.status in FAULTS]
-        if not faulty:
-            return []
+    def _repairs(self, faulty: Sequence[Run]) -> list[str]:
         first = {run.implementation: run for run in reversed(faulty)}
-        names = list(dict.fromkeys(run.implementation for run in faulty))
-        again = names if len(faulty) > 3 else ["-".join(run_words(run)).lower() for run in faulty]
-        return _table(
+        names = [*dict.fromkeys(run.implementation for run in faulty)]
+        slugs = ["-".join([run.implementation, *run.words]).lower() for run in faulty]
+        again = " ".join(names if len(faulty) > 3 else slugs)
+        return _next_steps(
             [
-                ("their logs", f"{self._home}/logs/measure/"),
+                ("their logs", f"{self._plan.home}/logs/measure/"),
                 *((f"look into {name}", check_of(first[name])) for name in names),
-                ("measure again", f"{self._report_call} --again {' '.join(again)}"),
+                ("measure again", f"{self._report_call} --again {again}"),
             ]
         )
 
@@ -425,38 +387,34 @@ class CallProgress:
         pdf = self._root / self._report
         if not pdf.is_file():
             return []
-        logged = self._log(self._home / "logs" / "layout.log")
-        of = "this machine's records" if self._dataset == LOCAL else f"the dataset {self._dataset}"
-        lines = [
-            *(line for line in logged if line.startswith("warning: ")),
-            *self._changed_verdicts(),
-            f"{self._report} ({_pages(pdf)}) shows {of}.",
-        ]
-        opener = "open" if sys.platform == "darwin" else "xdg-open"
-        rows = [("open it", f"{opener} {self._report}")] if shutil.which(opener) else []
-        own = results_of(LOCAL, self._benchmark) / Path(self._report).name
-        if self._dataset == LOCAL:
-            if dataset_folder(DATA, "h200", self._benchmark).is_dir():
-                rows.append(("see an H200's report", f"{self._report_call} --config dataset=h200"))
-        elif self._root.joinpath(own).is_file():
-            lines.append(f"The report on this machine's records is kept as {own}.")
-            rows.append(("show that one again", self._report_call))
-        return lines + _table(rows)
+        import pikepdf  # needed only at the end, if there is a report
 
-    def _changed_verdicts(self) -> list[str]:
-        """The verdicts in which the report published by this call differs from the previous one."""
+        with pikepdf.open(pdf) as opened:
+            pages = plural(len(opened.pages), "page")
         published = [job for job in self._jobs.values() if self._report in job.outputs]
         said = self._log(*(log for job in published for log in job.logs))
         changed = [line.removeprefix(CHANGED) for line in said if line.startswith(CHANGED)]
-        return [*changed[:1], *(f"  {line}" for line in changed[1:])]
+        logged = self._log(Path(self._plan.home, "logs", "layout.log"))
+        of = "this machine's records" if self._is_local else f"the dataset {self._plan.dataset}"
+        lines = [
+            *(line for line in logged if line.startswith("warning: ")),
+            *(f"  {line}" if number else line for number, line in enumerate(changed)),
+            f"{self._report} ({pages}) shows {of}.",
+        ]
+        opener = "open" if sys.platform == "darwin" else "xdg-open"
+        rows = [("open it", f"{opener} {self._report}")] if shutil.which(opener) else []
+        own = results_of(LOCAL, self._benchmark) / pdf.name
+        if self._is_local and dataset_folder(DATA, "h200", self._benchmark).is_dir():
+            rows.append(("see an H200's report", f"{self._report_call} --config dataset=h200"))
+        elif not self._is_local and self._root.joinpath(own).is_file():
+            lines.append(f"The report on this machine's records is kept as {own}.")
+            rows.append(("show that one again", self._report_call))
+        return lines + _next_steps(rows)
 
     def _failures(self) -> list[str]:
         """The failed jobs with the last lines of their logs, and the report that was left."""
-        failed = [job for job in self.failed if job.rule != VERIFY]  # it prints its own
-        if not failed:
-            return []
-        lines = ["", f"{plural(len(failed), 'job')} failed:"]
-        shown: list[list[str]] = []
+        failed = [job for job in self.failed if job.rule != "verify"]  # it prints its own
+        lines, shown = ["", f"{plural(len(failed), 'job')} failed:"], list[list[str]]()
         for job in failed:
             lines.append(f"  {job.title}")
             for log in job.logs:
@@ -468,13 +426,12 @@ class CallProgress:
                 else:
                     lines += [f"    {log} ends:", *(f"      | {line}" for line in tail)]
                 shown.append(tail)
-        return [
-            *lines,
-            *self._old_report(),
-            "",
+        lines += [*self._old_report(), ""]
+        lines += [
             "Mend what the log names, then make the same call again: what is finished is kept.",
             "All that Snakemake itself had to say is in .snakemake/log/; --verbose prints it.",
         ]
+        return lines if failed else []
 
     def _old_report(self) -> list[str]:
         pdf = self._root / self._report
@@ -487,15 +444,13 @@ class CallProgress:
         """The runs and stages that a dry run would make."""
         if self.nothing_to_do:
             return [UP_TO_DATE]
-        runs = [job for job in self._jobs.values() if job.rule == MEASURE]
-        lines = []
-        if runs:
-            of = Counter(self._name(job).replace("-", " ").split()[0] for job in runs)
-            named = ", ".join(f"{count} {name}" for name, count in sorted(of.items()))
-            lines.append(f"Would measure {self._counted(len(runs))}: {named}.")
-        stages = Counter(job.rule for job in self._jobs.values() if job.rule != MEASURE)
-        if stages:
-            lines.append("Would make:")
+        stages, lines = Counter(job.rule for job in self._jobs.values()), list[str]()
+        if count := stages.pop(MEASURE, 0):
+            runs = (self._name(job) for job in self._jobs.values() if job.rule == MEASURE)
+            of = sorted(Counter(name.replace("-", " ").split()[0] for name in runs).items())
+            named = ", ".join(f"{count} {name}" for name, count in of)
+            lines.append(f"Would measure {self._counted(count)}: {named}.")
+        lines += ["Would make:"] if stages else []
         for rule in [*STAGES, *(stages.keys() - STAGES)]:
             if stages[rule] and (title := STAGES.get(rule, rule)):
                 lines.append(f"  {title}" + (f" ({stages[rule]})" if stages[rule] > 1 else ""))

@@ -16,24 +16,16 @@ try:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from flashlab.calls import recording
     from flashlab.calls.call import PREPARATION_ERRORS
-    from flashlab.calls.recording import (
-        Part,
-        cards_of,
-        check_freezable,
-        is_counting,
-        paces,
-        part_names,
-        plan_part,
-        seconds_left,
-    )
+    from flashlab.calls.recording import Part, cards_of, is_counting, part_names
     from flashlab.calls.remaking import BLOCKS
     from flashlab.config import override_layer
     from flashlab.plan.datasets import MANIFEST, DatasetError
     from flashlab.plan.freezing import pack, packed_file
     from flashlab.plan.source import DATA
     from flashlab.stage import WORKFLOW_PID
-    from flashlab.terminal.outcomes import read_outcome
+    from flashlab.terminal.outcomes import read_outcome, status_of
     from flashlab.terminal.progress import duration
 except KeyboardInterrupt:
     sys.exit(130)
@@ -59,43 +51,36 @@ def _parser() -> argparse.ArgumentParser:
 
 def _say(name: str, text: str) -> None:
     """Print one line about a part, ahead of Snakemake's output."""
-    width = max(map(len, part_names()))
-    print(f"  {name:<{width}}  {text}", flush=True)
+    print(f"  {name:<{max(map(len, part_names()))}}  {text}", flush=True)
 
 
 def _say_left(part: Part) -> float:
     """Print the number of records left of a part; returns the seconds that they take."""
-    pace = paces(part)
-    seconds = seconds_left(part, pace)
-    kinds = Counter(is_counting(order) for order in part.left.values())
+    pace, kinds = recording.paces(part), Counter(map(is_counting, part.left.values()))
+    seconds = recording.seconds_left(part, pace)
     says = [
         f"{kinds[kind]}{what} of {pace[kind].seconds:.1f} s each ({pace[kind].source})"
         for kind, what in ((False, ""), (True, " of counters"))
         if kinds[kind]
     ]
-    cards = "" if part.prepared.device == "cpu" else f" on {cards_of(part)} GPUs"
-    alone = ", one at a time" if part.prepared.config["alone"] else ""
-    counted = ", no hardware counters (ncu is not on PATH)" if part.lacks_ncu else ""
-    left = f"{len(part.left)} of {len(part.records)} records left"
-    _say(
-        part.name,
-        f"{left}, about {duration(seconds)}{cards}{alone}: {', '.join(says)}{counted}"
-        if part.left
-        else f"is measured, and to be kept{counted}",
-    )
+    on = "" if part.prepared.device == "cpu" else f" on {cards_of(part)} GPUs"
+    on += ", one at a time" if part.prepared.config["alone"] else ""
+    left = f"{len(part.left)} of {len(part.records)} records left, about {duration(seconds)}{on}: "
+    text = left + ", ".join(says) if says else "is measured, and to be kept"
+    uncounted = ", no hardware counters (ncu is not on PATH)" if part.lacks_ncu else ""
+    _say(part.name, text + uncounted)
     return seconds
 
 
 def _say_state(part: Part, dataset: str) -> bool:
     """Print the records of a part that the dataset has; True if it has all, none an error."""
-    kept, lacking = part.kept_in(dataset), part.lacking_in(dataset)
+    kept, lacking, total = part.kept_in(dataset), part.lacking_in(dataset), len(part.records)
     if not kept:
-        done = len(part.records) - len(part.left)
-        _say(part.name, f"is missing: {done} of {len(part.records)} records are measured")
+        _say(part.name, f"is missing: {total - len(part.left)} of {total} records are measured")
         return False
-    statuses = Counter(read_outcome(path)[1].status for path in kept.values())
+    statuses = Counter(status_of(read_outcome(path)) for path in kept.values())
     said = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
-    has = f"lacks {len(lacking)} of {len(part.records)} records" if lacking else "complete"
+    has = f"lacks {len(lacking)} of {total} records" if lacking else "complete"
     _say(part.name, f"{has} ({said})")
     return not lacking and not statuses["error"]
 
@@ -108,35 +93,33 @@ def _is_packed(dataset: str) -> bool:
 
 
 def _pack(dataset: str) -> bool:
-    """Pack the dataset, and print how to unpack it; False if it cannot be packed."""
+    """Pack the dataset if its archive is older, and say how to unpack it; False if it cannot be."""
+    if _is_packed(dataset):
+        return True
     try:
         packed = pack(DATA, dataset)
     except DatasetError as error:
         print(f"error: {error}", file=sys.stderr)
         return False
-    size = packed.stat().st_size / 2**20
-    print(
-        f"{packed} ({size:.1f} MiB) holds {DATA / dataset} as it is now. "
-        f"In another clone: tar -xf {packed.name}"
-    )
+    size = f"{packed.stat().st_size / 2**20:.1f} MiB"
+    then = f"In another clone: tar -xf {packed.name}"
+    print(f"{packed} ({size}) holds {DATA / dataset} as it is now. {then}")
     return True
 
 
 def _snakemake(target: str, part: Part, configured: Sequence[str]) -> int:
     """Make a target of a part with Snakemake, which ends when this process does; its status."""
-    cards = cards_of(part)
-    on_gpus = ["--cores", str(2 * cards), "--resources", f"gpu={cards}"]
-    command = [
-        *(sys.executable, "-m", "flashlab.terminal", target, "--logger=flashlab"),
-        *(on_gpus if part.prepared.device == "cuda" else ["--cores", "1"]),
-        *configured,
-    ]
+    on_gpu, cards = part.prepared.device == "cuda", cards_of(part)
+    cores = (
+        ["--cores", str(2 * cards), "--resources", f"gpu={cards}"] if on_gpu else ["--cores", "1"]
+    )
+    command = [sys.executable, "-m", "flashlab.terminal", target, "--logger=flashlab", *cores]
     print(f"\n{part.name}: {target}", flush=True)
     interrupts: list[int] = []  # Snakemake heeds them too, and is waited for
     before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
     try:
         own = {**os.environ, WORKFLOW_PID: str(os.getpid())}
-        status = subprocess.run(command, env=own, check=False).returncode
+        status = subprocess.run([*command, *configured], env=own, check=False).returncode
     finally:
         signal.signal(signal.SIGINT, before)
     return INTERRUPTED if interrupts else status
@@ -155,35 +138,33 @@ def record(
 
     def plan(name: str) -> Part:
         """A part as it is now; the call's own keys apply to the parts that it records."""
-        return plan_part(name, options.configfile, own) if name in names else plan_part(name)
+        laid_over = (options.configfile, own) if name in names else ()
+        return recording.plan_part(name, *laid_over)
 
-    folder = DATA / dataset
-    print(f"What is left of {folder}:", flush=True)
+    print(f"What is left of {DATA / dataset}:", flush=True)
     parts = [plan(name) for name in names]
-    missing = [part for part in parts if part.lacking_in(dataset)]
-    for part in parts:
-        if part not in missing:
-            _say(part.name, "is recorded")
-    print(f"About {duration(sum(map(_say_left, missing)))} of measuring in all.", flush=True)
-    targets = {}
-    for part in missing:
-        only_counters = all(map(is_counting, part.lacking_in(dataset).values()))
-        targets[part.name] = "freeze_counters" if only_counters else "freeze"
-        if not only_counters:
-            check_freezable(part.prepared, dataset)
+    missing = {part.name: part for part in parts if part.lacking_in(dataset)}
+    for name in (part.name for part in parts if part.name not in missing):
+        _say(name, "is recorded")
+    seconds = sum(map(_say_left, missing.values()))
+    print(f"About {duration(seconds)} of measuring in all.", flush=True)
+    targets = dict.fromkeys(missing, "freeze")
+    for name, part in missing.items():
+        if all(map(is_counting, part.lacking_in(dataset).values())):
+            targets[name] = "freeze_counters"
+        else:
+            recording.check_freezable(part.prepared, dataset)
     if options.dry_run:
         return 0
-    for part in missing:
-        files = [f"config/record/{part.name}.yaml", *map(str, options.configfile)]
+    for name, part in missing.items():
+        files = [f"config/record/{name}.yaml", *map(str, options.configfile)]
         configured = ["--configfile", *files, "--config", *given, *arguments]
-        if _snakemake(targets[part.name], part, configured) == INTERRUPTED:
+        if _snakemake(targets[name], part, configured) == INTERRUPTED:
             return INTERRUPTED
-        if not _is_packed(dataset):
-            _pack(dataset)
-    print(f"\n{folder}:", flush=True)
+        _pack(dataset)
+    print(f"\n{DATA / dataset}:", flush=True)
     complete = {name: _say_state(plan(name), dataset) for name in part_names()}
-    is_packed = _is_packed(dataset) or _pack(dataset)
-    return 0 if is_packed and all(complete[name] for name in names) else 1
+    return 0 if _pack(dataset) and all(complete[name] for name in names) else 1
 
 
 def main(words: Sequence[str]) -> int:
