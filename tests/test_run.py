@@ -228,7 +228,7 @@ def test_all_tests_have_their_programs_installed_or_say_how(checkout: Checkout, 
     (checkout.bin / "true").symlink_to(shutil.which("true") or "/bin/true")
     done = checkout.run("test", "--all", "-k", "syntax", LACKING=" ".join(TESTS_PACKAGES))
     installs = [call for call in checkout.calls("") if " install " in call]
-    executor = "install --upgrade --target .venv/slurm --no-deps -r envs/slurm/requirements.txt"
+    executor = "install --upgrade --target .venv/slurm --no-deps -r .venv/requirements.slurm.txt"
     if root:
         assert done.stdout.splitlines() == ["pytest", "<-k>", "<syntax>"], done.stderr
         apt, pip = installs[-2:]
@@ -463,7 +463,7 @@ def test_system_torch_that_does_not_serve(
     assert done.returncode == 0 and why in done.stderr
 
 
-DEV = "-r .venv/requirements.d.txt"
+DEV = "-r .venv/requirements.dev.txt"
 
 
 def test_only_tests_and_linters_bring_the_development_packages(checkout: Checkout) -> None:
