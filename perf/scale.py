@@ -1,6 +1,6 @@
 """The growth of each stage's time and memory with the number of runs.
 
-Plans N runs for each of eight machines, known only by their descriptions, writes the records of one
+Plans N runs for each of eight machines, known only by their names, writes the records of one
 of them with a fake measurement, and makes its tables, observations, figures, report. Prints the CPU
 seconds and the memory of each stage at each N, and the exponent with which its time grows. The jobs
 of a stage share a process here, so that the start of the interpreter counts once.
@@ -9,7 +9,6 @@ Usage: PYTHONPATH=workflow python perf/scale.py [N ...]
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import random
@@ -24,14 +23,12 @@ from project import ROOT, project
 
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.benchmarks.implementations import find_implementations
 from flashlab.calls.call import PlanFiles
 from flashlab.calls.digests import write_digests
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
 from flashlab.figures.kept import draw_figures
 from flashlab.figures.stage import draw_overview
-from flashlab.plan.machines import machine_file
 from flashlab.plan.plan_files import experiment_file
 from flashlab.records import Measurement, Record, write_record
 from flashlab.report.layout import write_layout
@@ -49,7 +46,7 @@ Cost = tuple[float, float]
 
 
 def write_config(runs: int) -> None:
-    """Experiments of 40 sizes and five implementations each, and eight machines."""
+    """Experiments of 40 sizes and five implementations each."""
     block = {"num_heads": 16, "emb_dim": 1024, "causal": False}
     experiments = []
     for index in range(runs // (len(SIZES) * len(NAMES))):
@@ -66,13 +63,6 @@ def write_config(runs: int) -> None:
     }
     Path("config").mkdir()
     Path("config/config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-    packages = {"torch", *(p for one in find_implementations().values() for p in one.packages)}
-    for index in range(MACHINES):
-        path = machine_file(f"node{index}")
-        path.parent.mkdir(exist_ok=True)
-        described = {"version": 1, "device": "cuda", "device_name": "NVIDIA H200", "ncu": None}
-        described |= {"gpu_uuids": [], "driver": f"580.{index}"}
-        path.write_text(json.dumps({**described, "packages": dict.fromkeys(packages, "1.0")}))
 
 
 def write_records(planned: Prepared) -> None:
@@ -124,14 +114,16 @@ def dry_run() -> Cost:
     """Time and memory of Snakemake's dry run: the plan, and its own graph."""
     command = [sys.executable, "-m", "snakemake", "records", "--dry-run"]
     return cost_of(
-        lambda: os.execv(sys.executable, [*command, "--config", "machine=node0", "--quiet", "all"])
+        lambda: os.execv(
+            sys.executable, [*command, "--config", "device_name=NVIDIA H200 0", "--quiet", "all"]
+        )
     )
 
 
 def plan(machine: int) -> Prepared:
     """The plan for a machine."""
     config = read_layer(Path("config/config.yaml"))
-    return prepare(config, [Layer("--config", {"machine": f"node{machine}"})])
+    return prepare(config, [Layer("--config", {"device_name": f"NVIDIA H200 {machine}"})])
 
 
 def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:

@@ -42,8 +42,6 @@ CHECKING_WORKER = {"flashlab.checking.worker"}
 TORCHLESS_MEASURING = {
     "flashlab.measuring",
     "flashlab.measuring.devices",
-    "flashlab.measuring.jobs",
-    "flashlab.measuring.start",
     "flashlab.measuring.supervise",
     "flashlab.measuring.supervised",
 }
@@ -56,7 +54,7 @@ FACE = {
     *(f"flashlab.course.{part}" for part in ("results", "runs_csv", "words")),
     *("flashlab.devices", "flashlab.files", "flashlab.forks"),
     *("flashlab.records", "flashlab.runs"),
-    *(f"flashlab.plan{part}" for part in ("", ".datasets", ".machines", ".planning")),
+    *(f"flashlab.plan{part}" for part in ("", ".datasets", ".planning", ".source")),
     *(f"flashlab.report.{part}" for part in ("attached", "page", "rebuild", "render")),
     *("flashlab.telling.catalogs", "flashlab.telling.glyphs", "flashlab.untrusted"),
 }

@@ -21,9 +21,8 @@ from flashlab.checking.shapes import FORM
 from flashlab.usage import UsageError, new_file, seconds, share
 
 FUNCTIONS = {
-    "measure": "flashlab.measuring.jobs:measure",
-    "ceilings": "flashlab.measuring.jobs:measure_ceilings",
-    "describe-machine": "flashlab.plan.machines:describe_machine",
+    "measure": "flashlab.measuring.supervise:measure",
+    "ceilings": "flashlab.measuring.supervise:measure_ceilings",
     "import": "flashlab.plan.importing:import_record",
     "freeze": "flashlab.plan.freezing:freeze_records",
     "freeze-counters": "flashlab.plan.freezing:freeze_counters",
@@ -119,15 +118,10 @@ def make_parser() -> argparse.ArgumentParser:
     option = add("measure", "Measure one run and write its record.")
     option("--order", type=json.loads, required=True, help="run and protocol, JSON")
     option("--output", **PATH, help="the record to write")
-    option("--machine", type=Path, help="file of the machine it was planned for")
 
     option = add("ceilings", "Measure the device's ceilings.")
     option("--device", choices=("cuda", "cpu"), required=True)
-    option("--output", **PATH, help="JSON file to write")
-    option("--machine", type=Path, help="file of the machine they were planned for")
-
-    option = add("describe-machine", "Describe this machine in a file.")
-    option("--device", choices=("auto", "cuda", "cpu"), required=True)
+    option("--device-name", help="the device that they were planned for")
     option("--output", **PATH, help="JSON file to write")
 
     option = add("import", "Turn a result of the course's script into a record.")
@@ -373,13 +367,6 @@ def make_parser() -> argparse.ArgumentParser:
     option("--device", help="the class's GPU, for results that name none")
     option("--language", **LANGUAGE)
     return parser
-
-
-def get_ready(name: str) -> None:
-    """Import a command's modules for forks of this process, and read the files that they share."""
-    _imported(FUNCTIONS[name])
-    if name in MEASURING:
-        _imported("flashlab.measuring.jobs:read_ahead")()
 
 
 ALLOCATIONS = 50_000

@@ -17,7 +17,7 @@ from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.config import ConfigError
 from flashlab.files import read_json, write_json
 from flashlab.plan import planning as plan
-from flashlab.plan.machines import machine_of
+from flashlab.plan.source import planned_device
 from flashlab.runs import Run
 
 ORDER = Path("results") / "grading" / "order.json"
@@ -66,8 +66,7 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
         (root / ORDER).unlink(missing_ok=True)  # a call before may have left its own
         return Ordered()
     kind = "submissions" if "submissions" in config else "pdf"
-    on = machine_of(config)
-    device = on.detect_device(config["device"])
+    device, here = planned_device(config)
     # The course's own protocol, because its results are what is compared.
     protocol = plan.protocol_of({"measure": {**config["measure"], "protocol": "lab5"}}, device)
     planned: dict[Run, plan.PlannedRun] = {}
@@ -85,8 +84,10 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
         "nonce": config.get("nonce"),
         "seed": config["grading"]["seed"],
         "languages": config["languages"],
-        "here": on.name_device(device),
-        "orders": {e.path.name: plan.measuring_order(ATTENTION, e, protocol) for e in entries},
+        "here": here,
+        "orders": {
+            e.path.name: plan.measuring_order(ATTENTION, e, protocol, here) for e in entries
+        },
         "measured": [
             {"run": run.to_json(), "path": entry.path.as_posix()} for run, entry in planned.items()
         ],

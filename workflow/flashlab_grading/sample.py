@@ -14,7 +14,7 @@ from flashlab.benchmarks.implementations import find_implementations
 from flashlab.config import ConfigError
 from flashlab.course.declaration import is_same_device
 from flashlab.plan import planning as plan
-from flashlab.plan.machines import machine_of
+from flashlab.plan.source import planned_device
 from flashlab.runs import Run
 from flashlab_grading.apart import check_apart
 from flashlab_grading.causes import causes_of, urgency
@@ -77,8 +77,7 @@ def plan_sample(
         results = _submitted_results(config)
     except GradingError as error:
         raise ConfigError(f"--config: submissions: {error}") from error
-    on, dtype = machine_of(config), config["dtype"]
-    here = on.name_device(device)
+    dtype, (_, here) = config["dtype"], planned_device(config)
     chosen = choose(results, here, config["reproduce"], config["grading"]["seed"])
     if not chosen:
         raise ConfigError(
@@ -88,7 +87,7 @@ def plan_sample(
         )
     dtype = ATTENTION.dtypes[device] if dtype == "auto" else dtype
     runs = [attention_run(implementation, shape, dtype, device) for implementation, shape in chosen]
-    planned = plan.plan_local(ATTENTION, runs, protocol, find_implementations(), RECORDS, on=on)
+    planned = plan.plan_local(ATTENTION, runs, protocol, find_implementations(), RECORDS)
     missing = sum(not entry.path.exists() for entry in planned.values())
     said = f"reproduce: {len(planned)} runs, {missing} of them still to be measured"
     print(said, file=sys.stderr)

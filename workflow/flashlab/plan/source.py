@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from flashlab import machine
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import Implementations, implementations_of
 from flashlab.benchmarks.model import Benchmark
@@ -17,7 +18,6 @@ from flashlab.benchmarks.registry import DEFAULT, find_benchmark
 from flashlab.config import ConfigError, Layer, named_benchmark, resolve_config
 from flashlab.plan import datasets
 from flashlab.plan.importing import experiments_of, import_plan
-from flashlab.plan.machines import HERE, Machine, machine_of
 from flashlab.plan.plan_files import results_of
 
 DATA = Path("data")
@@ -34,7 +34,7 @@ class Source:
 
     `recorded` is the dataset whose records are there already, None where they are measured here;
     `imports` has the entries of the files to convert. `kind` is the dtype and the device of every
-    run, `machine` the one that they are planned for, and `home` the folder of the results.
+    run, `device_name` the device that they are planned for, and `home` the folder of the results.
     `notices` are lines about imported files.
     """
 
@@ -46,7 +46,7 @@ class Source:
     config: Mapping[str, Any]
     home: Path
     kind: tuple[str, str]
-    machine: Machine = HERE
+    device_name: str = ""
     notices: Sequence[str] = ()
 
 
@@ -186,7 +186,20 @@ def source_of(base: Layer, own: Sequence[Layer]) -> Source:
     of = (benchmark, implementations, dataset, recorded, imports, resolved, home)
     if recorded:
         return Source(*of, (recorded.dtype, recorded.device), notices=notices)
-    machine = machine_of(resolved)
-    device = machine.detect_device(resolved["device"])
+    device, device_name = planned_device(resolved)
     auto = resolved["dtype"] == "auto"
-    return Source(*of, (benchmark.dtypes[device] if auto else resolved["dtype"], device), machine)
+    kind = (benchmark.dtypes[device] if auto else resolved["dtype"], device)
+    return Source(*of, kind, device_name)
+
+
+def planned_device(config: Mapping[str, Any]) -> tuple[str, str]:
+    """The kind and the name of the device that jobs will meet: the configuration's, or this one's.
+
+    Raises:
+        MachineError: ``cuda`` is wanted here and cannot be had.
+    """
+    wanted, name = config["device"], config.get("device_name")
+    if name is None:
+        device = machine.detect_device(wanted)
+        return device, machine.device_name(device)
+    return (machine.kind_of(name) if wanted == "auto" else wanted), name
