@@ -264,7 +264,7 @@ class Standing:
 
     def command(self, do: str, **_: Any) -> dict[str, Any]:
         self.turns += [self.name] if do == "batch" else []
-        return {"samples": [1e-9]}
+        return {"samples": [1e-9], "besides": 0.0}
 
 
 def test_who_is_first_in_one_round_is_last_in_the_next() -> None:

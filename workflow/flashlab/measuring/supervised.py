@@ -63,12 +63,13 @@ def _tell(**what: Any) -> None:
 
 
 @contextmanager
-def timed_section(is_filled: bool) -> Iterator[list[float]]:
-    """A timed section, and the list that takes its samples in seconds.
+def timed_section(is_filled: bool) -> Iterator[tuple[list[float], list[float]]]:
+    """A timed section, and the lists that take its samples and what was done besides, in seconds.
 
     They fill it where calls are timed by the clock, one after the other.
     """
     samples: list[float] = []
+    besides: list[float] = []
     _tell()
-    yield samples
-    _tell(samples=sum(samples), is_filled=is_filled)
+    yield samples, besides
+    _tell(samples=sum(samples) + sum(besides), is_filled=is_filled)
