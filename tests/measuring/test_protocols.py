@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from flashlab.measuring import protocols
+from flashlab.measuring.failures import IncorrectError
 from flashlab.measuring.protocols import (
     BATCH,
     ENOUGH_CALLS,
@@ -180,6 +181,25 @@ def test_the_interval_is_looked_at_the_more_rarely_the_more_samples_there_are(
     assert ENOUGH_CALLS <= looks[0] < ENOUGH_CALLS + MAX_BATCH
     assert all(GROWTH * one <= other for one, other in pairwise(looks[:-1]))
     assert 5 <= len(looks) <= 8
+
+
+def test_a_pass_that_takes_longer_on_numbers_never_seen_has_no_time() -> None:
+    """From its last batch on, so that the warm-up saw nothing of it."""
+    done = 0
+
+    def call() -> None:
+        nonlocal done
+        done += 1
+        CLOCK.advance(1e-3 if done < 200 or not timed_new else 2e-3)
+
+    timed_new = False
+
+    def renew(is_new: bool) -> None:
+        nonlocal timed_new
+        timed_new = is_new
+
+    with pytest.raises(IncorrectError, match="keeps its answers"):
+        sampled(Pass(call, renew=renew), limits(relative_interval=-1, max_seconds=0.3), "cpu")
 
 
 def test_lab5_warms_up_on_other_inputs_than_it_times() -> None:
