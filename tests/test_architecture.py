@@ -19,7 +19,7 @@ MEASURED_BY = {
     for name in MODULES
     if name.startswith("flashlab.benchmarks.")
     and name.endswith(
-        (".measure", ".gate", ".inputs", ".training.busy", ".loop", ".training.model")
+        (".measure", ".gate", ".inputs", ".prepared", ".training.busy", ".loop", ".training.model")
     )
 }
 MEASURING = MEASURED_BY | {name for name in MODULES if name.startswith("flashlab.measuring")}

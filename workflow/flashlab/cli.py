@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from flashlab.calls.digests import write_digests
+from flashlab.calls.digests import refuse_changed, write_digests
 from flashlab.calls.watching import end_with_workflow
 from flashlab.checking.shapes import FORM
 from flashlab.usage import UsageError, new_file, seconds, share
@@ -58,6 +58,9 @@ MEASURING = ("measure", "ceilings")
 
 DIGESTED = (*MEASURING, "import", "tables", "observations", "overview", "layout", "figures")
 """Commands whose outputs are compared, at each call, with the digests written here."""
+
+OF_RECORDS = {"tables": False, "report": True, "page": True}
+"""Commands that read records; whether what was made of them, too. What has changed is refused."""
 
 BESIDE = {
     "tables": ("comparisons.csv", "estimates.csv", "claims.csv"),
@@ -453,6 +456,8 @@ def _run(name: str, options: Mapping[str, Any]) -> int:
     """Run a command; its exit status."""
     if name not in MEASURING:
         end_with_workflow()
+    if name in OF_RECORDS:
+        refuse_changed(options["results"], OF_RECORDS[name])
     with _warnings_shown():
         status = _imported(FUNCTIONS[name])(*options.values()) or 0
         if name in DIGESTED:
