@@ -89,7 +89,7 @@ def peak_memory(both_passes: Callable[[], object], device: str) -> int:
     _give_back(GIVEN_BACK)
     before, was_compiled = _grown(), COMPILER in sys.modules
     try:
-        peak = _allocated(both_passes)
+        peak = allocated_on_cpu(both_passes, both_passes)
         grown = _grown() - before
     finally:
         _give_back(KEPT)
@@ -103,13 +103,16 @@ def peak_memory(both_passes: Callable[[], object], device: str) -> int:
     return peak
 
 
-def _allocated(both_passes: Callable[[], object]) -> int:
-    """The most bytes held at once in the second of two calls, by the allocator's own events."""
+def allocated_on_cpu(first: Callable[[], object], then: Callable[[], object]) -> int:
+    """The most bytes held at once in the second of two calls, by the allocator's own events.
+
+    What the first one leaves allocated counts.
+    """
     profile(use_kineto=True, profile_memory=True).__enter__()
     try:
-        both_passes()
+        first()
         with record_function(AGAIN):
-            both_passes()
+            then()
     finally:
         found = _disable_profiler().events()
     (again,) = (event.start_ns() for event in found if event.name() == AGAIN)

@@ -83,7 +83,7 @@ SURE_CALLS = 100
 LONG_PASS_SECONDS = 1e-3
 """Seconds from which on a pass may meet the power limit, so that its clock is left to settle."""
 
-WINDOW_SECONDS, AGREEING_WINDOWS, SETTLED, MAX_SETTLE_SECONDS = 0.1, 3, 0.01, 0.6
+WINDOW_SECONDS, AGREEING_WINDOWS, SETTLED, MAX_SETTLE_SECONDS = 0.05, 3, 0.01, 0.6
 """The clock has settled once the medians of so many windows (s) agree within a share; a pass waits
 for that no longer than the last number of seconds."""
 
