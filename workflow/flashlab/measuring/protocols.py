@@ -33,7 +33,7 @@ _current_stream, _wait_for_device = torch.cuda.current_stream, torch.cuda.synchr
 _wait_for_stream, _spin = torch.cuda.Stream.synchronize, torch.cuda._sleep
 _usage = resource.getrusage
 
-BATCH, MAX_BATCH, PERIOD = 16, 64, 5e-3
+BATCH, MAX_BATCH, PERIOD = 8, 32, 4e-3
 """Mean and most calls of a batch; it ends after so many seconds, too, on average."""
 
 MIN_CALLS = 20
