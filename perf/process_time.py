@@ -38,7 +38,7 @@ STEPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (environment, ("environment",)),
     (measure, ("prepare", "peak_memory", "check_again")),
     (gate, ("check_correctness",)),
-    (protocols, ("warm_up", "settle", "_sample", "check_held")),
+    (protocols, ("warm_up", "settle", "_sample", "refuse_kept", "check_held")),
 )
 """Functions by their module: each pass's and each comparison's."""
 
