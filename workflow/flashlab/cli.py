@@ -456,10 +456,11 @@ def _run(name: str, options: Mapping[str, Any]) -> int:
     """Run a command; its exit status."""
     if name not in MEASURING:
         end_with_workflow()
-    if name in OF_RECORDS:
-        refuse_changed(options["results"], OF_RECORDS[name])
     with _warnings_shown():
-        status = _imported(FUNCTIONS[name])(*options.values()) or 0
+        function = _imported(FUNCTIONS[name])
+        if name in OF_RECORDS:
+            refuse_changed(options["results"], OF_RECORDS[name])
+        status = function(*options.values()) or 0
         if name in DIGESTED:
             write_digests(options["output"], BESIDE.get(name, ()))
     return status

@@ -74,7 +74,10 @@ def refuse_changed(results: Path, with_made: bool) -> None:
     from flashlab.plan.plan_files import record_paths  # which most commands do not need
 
     digests = read_digests(results / "records")
-    checked = {path: digests for path in record_paths(results)}
+    try:
+        checked = {path: digests for path in record_paths(results)}
+    except FileNotFoundError:
+        return  # no plan, as the command says
     made = read_digests(results) if with_made else {}
     for path, known in {**checked, **dict.fromkeys(made, made)}.items():
         if reason := damage(path, known):
