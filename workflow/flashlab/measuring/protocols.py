@@ -33,8 +33,9 @@ _current_stream, _wait_for_device = torch.cuda.current_stream, torch.cuda.synchr
 _wait_for_stream, _spin = torch.cuda.Stream.synchronize, torch.cuda._sleep
 _usage = resource.getrusage
 
-BATCH, MAX_BATCH, PERIOD = 8, 32, 4e-3
-"""Mean and most calls of a batch; it ends after so many seconds, too, on average."""
+BATCH, MAX_BATCH, PERIOD = 8, 32, {"cuda": 4e-2, "cpu": 4e-3}
+"""Mean and most calls of a batch; it ends after so many seconds of a device, too, on average: a
+GPU's clock would rise in more pauses."""
 
 MIN_CALLS = 20
 """Fewest calls of a pass, whatever the time spent: twice as many as any interval here needs."""
@@ -183,6 +184,8 @@ class _Sampler:
     `besides` is the seconds that calls were prepared for.
     """
 
+    device = "cpu"
+
     def __init__(self, timed: Pass) -> None:
         self.timed, self.besides = timed, 0.0
         self.faults: Faults | None = None
@@ -190,7 +193,7 @@ class _Sampler:
 
     def _length(self) -> int:
         """Calls of a batch: without memory, so that any call may be the last."""
-        share = max(1 / BATCH, self.timed.seconds / PERIOD)
+        share = max(1 / BATCH, self.timed.seconds / PERIOD[self.device])
         length = 1
         while length < MAX_BATCH and self._chance.random() > share:
             length += 1
@@ -223,6 +226,8 @@ class _CudaSampler(_Sampler):
     wait for the launch. So each batch waits behind as many flushes as keep the GPU busy while the
     CPU launches it; where it waited, it is timed again behind twice as many.
     """
+
+    device = "cuda"
 
     def __init__(self, timed: Pass) -> None:
         super().__init__(timed)
