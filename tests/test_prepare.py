@@ -111,7 +111,7 @@ def test_processes_that_were_added_before_stay(config: dict[str, Any]) -> None:
     config |= {"replicates": 1, "counters": "no"}
     kept = Path("results/local/plan/processes.json")
     kept.parent.mkdir(parents=True)
-    run = "Flash2 B1 N1024 H2 E32 full float32 cpu"
+    run = "Flash2 B1 N1024 H2 E16 full float32 cpu"
     kept.write_text(json.dumps({run: 4}))
     prepared = prepared_from(config)
     assert len(prepared.orders) == 32 + 3

@@ -67,7 +67,8 @@ TOPS = (0.0, 100.0, -1000.0, 1000.0, -100.0)
 """The largest scores of rows with large ones, one row after the other."""
 
 GAP, CLASSES = 64.0, 4
-"""By how much the scores of other keys are less; one key of so many has a row's largest."""
+"""By how much the scores of other keys are less; one key of so many has a row's largest,
+of fewer where a head is that small."""
 
 
 def large_inputs(
@@ -84,13 +85,14 @@ def large_inputs(
     q, k, _ = separated(inputs)
     root = shape.head_dim**0.5
     shift, mark = (1000 * root) ** 0.5, (GAP * root) ** 0.5
+    kinds = min(CLASSES, shape.head_dim - 1)
     tops = torch.tensor(TOPS, device=device).repeat(-(-shape.seq_len // len(TOPS)))
     k.zero_()
-    q[..., : CLASSES + 1] = 0
+    q[..., : kinds + 1] = 0
     q[..., 0] = ((tops[: shape.seq_len] - GAP) * root / shift)[:, None]
     k[..., 0] = shift
-    for x in (q, k):
-        classes = torch.randint(1, CLASSES + 1, (*x.shape[:3], 1), device=device)
+    for x in (q, k) if kinds else ():
+        classes = torch.randint(1, kinds + 1, (*x.shape[:3], 1), device=device)
         x.scatter_(3, classes, mark)
     return tuple(x.requires_grad_() for x in inputs)
 
