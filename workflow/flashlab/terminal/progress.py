@@ -81,7 +81,7 @@ UP_TO_DATE = "Nothing to do: all of it is up to date."
 MEASURED_WIDTH = 11
 TAIL_LINES = 12
 
-UNPLANNED = Prepared(LOCAL, f"results/{LOCAL}", DEFAULT.report, "cpu", "", None, {}, {})
+UNPLANNED = Prepared(LOCAL, f"results/{LOCAL}", DEFAULT.report, "cpu", "", "", {}, {})
 """The preparation of a call that has no plan, or none yet."""
 
 
