@@ -7,7 +7,6 @@
 #   snakemake --cores 1 freeze --config name=NAME                keep the records as data/NAME
 #   snakemake --cores 1 report/compare.pdf --config compare=[NAME,NAME]   compare two sets of records
 #   snakemake --cores 1 report/grades.pdf --config submissions=DIR   grade a class
-#   snakemake machine --config machine=NAME                      describe where measuring runs
 #   snakemake --cores 1 verify --config pdf=PATH                 check a report against its data
 #
 #   config -> plan -> records -> tables -> observations -> layout -> figures -> report
@@ -39,7 +38,6 @@ rule report_target:
         f"report/{REPORT}.pdf",
 
 
-include: "workflow/rules/machines.smk"
 include: "workflow/rules/records.smk"
 include: "workflow/rules/counters.smk"
 include: "workflow/rules/tables.smk"

@@ -23,10 +23,10 @@ from flashlab.analysis.ratios import ratio
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
+from flashlab.calls.watching import WORKFLOW_PID
 from flashlab.measuring.supervise import measure_run
 from flashlab.records import Record, read_record
 from flashlab.runs import Run
-from flashlab.stage import WORKFLOW_PID
 from flashlab.statistics import estimate_median
 
 PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5, "timeout_s": 300}
@@ -47,7 +47,7 @@ DTYPES = {"cuda": "float16", "cpu": "float32"}
 
 def measure(runs: list[Run], folder: Path, seconds: float) -> None:
     """Measure every run once more, all of them in turn, while there is time."""
-    os.environ[WORKFLOW_PID] = str(os.getpid())  # so that they are forked from one warm parent
+    os.environ[WORKFLOW_PID] = str(os.getpid())  # so that they are forked by one server
     kernels = find_implementations()
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""Where the time of a measuring process goes: each step of it, in forks as the warm parent's.
+"""Where the time of a measuring process goes: each step of it, in forks as the server's.
 
 Measures runs of the causal experiment by protocol `sampled`, one process each, and prints the mean
 seconds of each step by implementation. `prepare` holds `check_correctness` and `peak_memory`; what
@@ -32,14 +32,14 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import Implementation, find_implementations
 from flashlab.config import read_layer
 from flashlab.measuring import child, environment, protocols
-from flashlab.measuring.warm import LAZY
+from flashlab.measuring.supervise import LAZY
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 STEPS: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (environment, ("environment",)),
     (measure, ("prepare", "peak_memory", "check_again")),
     (gate, ("check_correctness",)),
-    (protocols, ("warm_up", "settle", "_sample", "check_held")),
+    (protocols, ("warm_up", "settle", "_sample", "refuse_kept", "check_held")),
 )
 """Functions by their module: each pass's and each comparison's."""
 

@@ -41,8 +41,8 @@ def imported_modules(name: str) -> set[str]:
 
 SIDES = {
     "benchmarks.model": {"model", "shape", "settings"},
-    "benchmarks.measure": {"measure", "gate", "busy", "loop"},
-    "measuring.supervise": {"jobs", "supervise", "start", "warm", "devices"},
+    "benchmarks.measure": {"measure", "gate", "prepared", "busy", "loop"},
+    "measuring.supervise": {"supervise", "devices"},
 }
 """Packages with a lower and an upper floor: a name for the modules that are on another one."""
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,6 @@ import pytest
 import yaml
 from programs import PACKAGES, reason
 from waiting import wait_until
-from zygote import STAGES, TORCH_SUFFIX, WITH_TORCH, WORKERS_SUFFIX
 
 from flashlab.analysis.experiment import OF_DATASET
 from flashlab.benchmarks.attention.declaration import attention_run
@@ -35,7 +34,6 @@ from flashlab.calls.digests import LIST
 from flashlab.calls.remaking import LAID_OUT
 from flashlab.cli import ALLOCATIONS
 from flashlab.machine import cpu_count
-from flashlab.measuring.start import process_variables
 from flashlab.records import Record
 from flashlab.runs import Run
 
@@ -69,14 +67,14 @@ NEEDED_BYTES = 8 * 2**30
 """What the temporary folders of all tests may hold."""
 
 SLOWEST = (
-    *("test_pipeline_reruns.py", "test_slurm.py", "test_start.py", "test_texts.py"),
+    *("test_pipeline_reruns.py", "test_slurm.py", "test_texts.py"),
     *("test_flashlab_hopper.py", "test_pipeline_grades.py", "test_pipeline_changes.py"),
     *("test_pipeline_datasets.py", "test_front.py", "test_render.py", "test_page.py"),
     *("test_pipeline_walks.py", "test_verification.py", "test_pipeline_kills.py", "test_pages.py"),
     *("test_supervise.py", "test_choosing.py", "test_bench.py", "test_failures.py"),
     *("test_check.py", "test_ladder.py", "test_placement.py", "test_scores.py"),
     *("test_identical.py", "test_pipeline_own_experiment.py", "test_pipeline_terminal.py"),
-    *("test_remarks.py", "test_copies.py", "test_groups.py", "test_children.py", "test_imports.py"),
+    *("test_remarks.py", "test_copies.py", "test_groups.py", "test_forks.py", "test_imports.py"),
     *("test_run.py", "test_planted_reports.py", "test_story.py", "test_leaders.py"),
     *("test_sheet.py", "test_apart.py", "test_selfcheck.py", "test_lines.py", "test_sweep.py"),
     *("test_pipeline_errors.py", "test_flash_attn.py", "test_flashlab.py"),
@@ -116,14 +114,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if chosen else max(1, min(2 * cpu_count(), memory // WORKER_BYTES, MOST_WORKERS))
 
 
-SHARED = pytest.StashKey[Path]()
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    """Have workers write to memory, where it has room: the tests copy whole projects.
-
-    They are forks of one process, which imports libraries and tests once for all of them.
-    """
+    """Have workers write to memory, where it has room: the tests copy whole projects."""
     if not config.getoption("numprocesses", None) or config.option.collectonly:
         return
     memory = Path("/dev/shm")
@@ -133,13 +125,6 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(written.cleanup)
         os.environ["TMPDIR"] = written.name
         tempfile.tempdir = None  # to be looked up again
-    kept = ExitStack()
-    config.add_cleanup(kept.close)
-    folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="z")))
-    config.stash[SHARED] = kept.enter_context(serving_forks(folder, config.args))
-    worker = folder / "worker"
-    write_script(worker, f"{calling(f'{config.stash[SHARED]}{WORKERS_SUFFIX}', sys.executable)}\n")
-    config.option.tx = [f"popen//python={worker}"] * len(config.option.tx)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -257,8 +242,6 @@ class Project:
 
     folder: Path
     temporary: Path
-    forking_python: str
-    """Stands in for Python where a test waits for a call: Snakemake and the stages start fast."""
 
     def start(
         self,
@@ -294,7 +277,7 @@ class Project:
     def snakemake(
         self, *arguments: str, config: Sequence[str] = TINY, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        process = self.start(*arguments, config=config, python=self.forking_python, **environment)
+        process = self.start(*arguments, config=config, **environment)
         output, _ = process.communicate()
         return subprocess.CompletedProcess(arguments, process.returncode, output)
 
@@ -396,76 +379,12 @@ def _workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pipeline")
 
 
-ZYGOTE = Path(__file__).parent / "zygote.py"
-
-
-@contextmanager
-def serving_forks(folder: Path, tests: Sequence[str] = ()) -> Iterator[Path]:
-    """A process that forks Snakemake and the stages (`zygote.py`); the socket that it serves.
-
-    Beside it there is one that has collected these tests, if any, and forks workers.
-    """
-    path = folder / "socket"
-    with subprocess.Popen(
-        [sys.executable, str(ZYGOTE), "serve", str(path), *tests],
-        env={**os.environ, **process_variables()},
-        stdin=subprocess.PIPE,
-    ) as server:
-        yield path
-        assert server.stdin
-        server.stdin.close()
-
-
-def calling(path: str, python: str) -> str:
-    """A line of shell that has a fork run the arguments; `python` is what it takes itself for."""
-    return f'exec {sys.executable} -I -S {ZYGOTE} "{path}" "{python}" "$@"'
-
-
-def write_script(path: Path, lines: str) -> None:
-    path.write_text(f"#!/bin/sh\n{lines}")
-    path.chmod(0o755)
-
-
-@pytest.hookimpl(optionalhook=True)  # of xdist
-def pytest_configure_node(node: Any) -> None:
-    """Let all workers share one process that forks: each would import the same libraries."""
-    node.workerinput["forks"] = str(node.config.stash[SHARED])
-
-
-@pytest.fixture(scope="session")
-def forking_python(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """A stand-in for Python that starts Snakemake, the stages and what needs torch as forks."""
-    folder = tmp_path_factory.mktemp("z")
-    python = folder / "python"
-    commands = (f'"-m flashlab {command}"' for command in STAGES)
-    modules = ('"-m snakemake "*', '"-S -m flashlab.stage"', '"-m flashlab.terminal"*')
-    forked = " | ".join([*modules, *commands])
-    with_torch = (f'"-m {called}"*' for called in WITH_TORCH)
-    with ExitStack() as kept:
-        if shared := getattr(request.config, "workerinput", {}).get("forks"):
-            path = Path(shared)
-        else:
-            path = kept.enter_context(serving_forks(folder))
-        write_script(
-            python,
-            f'case "$1 $2 $3" in {forked}) socket={path} ;;\n'
-            f"{' | '.join(with_torch)}) socket={path}{TORCH_SUFFIX} ;;\n"
-            f'*) exec {sys.executable} "$@" ;; esac\n'
-            f"{calling('$socket', '$0')}\n",
-        )
-        wait_until(path.exists, "the start of the process that forks", 120)
-        yield str(python)
-
-
 @pytest.fixture(scope="session")
 def _made(
     files: Sequence[Path],
     tmp_path_factory: pytest.TempPathFactory,
     _workplace: Path,
     _temporary: Path,
-    forking_python: str,
 ) -> Path:
     """The folder of `finished` and `abridged`, made by the first worker that needs them."""
     own = tmp_path_factory.getbasetemp()
@@ -473,7 +392,7 @@ def _made(
     with open(f"{shared}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not shared.exists():
-            used, making = Project(_workplace / "used", _temporary, forking_python), own / "making"
+            used, making = Project(_workplace / "used", _temporary), own / "making"
             copy_files(files, ROOT, used.folder)
             used.make("report/lab5.pdf")
             copy_tree(used.folder, making / "finished")
@@ -485,19 +404,19 @@ def _made(
 
 
 @pytest.fixture(scope="session")
-def finished(_made: Path, _temporary: Path, forking_python: str) -> Project:
+def finished(_made: Path, _temporary: Path) -> Project:
     """The folder after one whole run, down to the PDF.
 
     Workers share it, so it is for reading only: a call of Snakemake would change the plan in it.
     `project` and `copy_finished` are for use.
     """
-    return Project(_made / "finished", _temporary, forking_python)
+    return Project(_made / "finished", _temporary)
 
 
 @pytest.fixture(scope="session")
-def abridged(_made: Path, _temporary: Path, forking_python: str) -> Project:
+def abridged(_made: Path, _temporary: Path) -> Project:
     """The finished folder with a short template, and the report made by it. For reading only."""
-    return Project(_made / "abridged", _temporary, forking_python)
+    return Project(_made / "abridged", _temporary)
 
 
 @pytest.fixture
@@ -505,7 +424,7 @@ def project(_workplace: Path, abridged: Project) -> Project:
     """The abridged folder as it was left, with Snakemake's bookkeeping; at one place always."""
     used = _workplace / "used"
     copy_tree(abridged.folder, used)
-    return Project(used, abridged.temporary, abridged.forking_python)
+    return Project(used, abridged.temporary)
 
 
 @pytest.fixture(scope="session")
@@ -521,16 +440,14 @@ def copy_finished(finished: Project, abridged: Project) -> Callable[..., Project
 
 
 @pytest.fixture(scope="session")
-def make_clone(
-    files: Sequence[Path], _temporary: Path, forking_python: str
-) -> Callable[..., Project]:
+def make_clone(files: Sequence[Path], _temporary: Path) -> Callable[..., Project]:
     """Makes a fresh clone, in which nothing was ever run; with the short template if so asked."""
 
     def make(folder: Path, short_report: bool = False) -> Project:
         copy_files(files, ROOT, folder)
         if short_report:
             shutil.copyfile(SHORT_TEMPLATE, folder / TEMPLATE)
-        return Project(folder, _temporary, forking_python)
+        return Project(folder, _temporary)
 
     return make
 
@@ -541,7 +458,7 @@ def clone(tmp_path: Path, files: Sequence[Path], abridged: Project) -> Callable[
 
     def copied(backwards: bool = False) -> Project:
         results = RESULTS[::-1] if backwards else RESULTS
-        project = Project(tmp_path / "clone", abridged.temporary, abridged.forking_python)
+        project = Project(tmp_path / "clone", abridged.temporary)
         copy_files([*files, *map(Path, results)], abridged.folder, project.folder)
         groups = [[project.folder / file for file in files]]
         for result in results:

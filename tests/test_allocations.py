@@ -10,9 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from flashlab.calls import watching
-from flashlab.calls.watching import ALLOCATION, SLURM_JOB, own_jobs
-from flashlab.measuring.start import fingerprint
-from flashlab.stage import SERVER_ADDRESS, WORKFLOW_PID
+from flashlab.calls.watching import ALLOCATION, SLURM_JOB, WORKFLOW_PID, own_jobs
 
 
 @pytest.fixture
@@ -38,10 +36,8 @@ def test_the_call_that_submitted_an_allocation_is_not_in_it(
     outer: subprocess.Popen[bytes], where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ALLOCATION, where)
-    monkeypatch.setenv(SERVER_ADDRESS, "that call's")
     assert own_jobs(is_main=False)
     assert os.environ[WORKFLOW_PID] == str(os.getpid())
-    assert SERVER_ADDRESS not in os.environ, "its server runs outside of the allocation"
 
 
 def test_a_main_call_and_one_whose_outer_call_has_ended_own_their_jobs(
@@ -53,12 +49,3 @@ def test_a_main_call_and_one_whose_outer_call_has_ended_own_their_jobs(
     outer.kill()
     outer.wait()
     assert own_jobs(is_main=False)
-
-
-def test_a_warm_parent_serves_each_step_of_its_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = fingerprint()
-    monkeypatch.setenv("SLURM_STEP_ID", "3")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    assert fingerprint() == batch
-    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "backend:native")
-    assert fingerprint() != batch

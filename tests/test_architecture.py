@@ -19,7 +19,7 @@ MEASURED_BY = {
     for name in MODULES
     if name.startswith("flashlab.benchmarks.")
     and name.endswith(
-        (".measure", ".gate", ".inputs", ".training.busy", ".loop", ".training.model")
+        (".measure", ".gate", ".inputs", ".prepared", ".training.busy", ".loop", ".training.model")
     )
 }
 MEASURING = MEASURED_BY | {name for name in MODULES if name.startswith("flashlab.measuring")}
@@ -42,8 +42,6 @@ CHECKING_WORKER = {"flashlab.checking.worker"}
 TORCHLESS_MEASURING = {
     "flashlab.measuring",
     "flashlab.measuring.devices",
-    "flashlab.measuring.jobs",
-    "flashlab.measuring.start",
     "flashlab.measuring.supervise",
     "flashlab.measuring.supervised",
 }
@@ -56,7 +54,7 @@ FACE = {
     *(f"flashlab.lab5.{part}" for part in ("possible", "results", "said", "words")),
     *("flashlab.devices", "flashlab.files", "flashlab.forks"),
     *("flashlab.records", "flashlab.runs"),
-    *(f"flashlab.plan{part}" for part in ("", ".datasets", ".machines", ".planning")),
+    *(f"flashlab.plan{part}" for part in ("", ".datasets", ".planning", ".source")),
     *(f"flashlab.report.{part}" for part in ("attached", "page", "rebuild", "render")),
     *("flashlab.telling.catalogs", "flashlab.telling.glyphs", "flashlab.untrusted"),
 }

@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.calls.digests import LIST, read_digests, write_digests
-from flashlab.files import sha256_of
+from flashlab.calls.digests import (
+    LIST,
+    ChangedError,
+    read_digests,
+    refuse_changed,
+    write_digests,
+)
+from flashlab.files import sha256_of, write_json
 
 
 def written(path: Path, text: str) -> Path:
@@ -74,3 +80,24 @@ def test_sha256sum_checks_a_list(tmp_path: Path) -> None:
     assert subprocess.run(check, cwd=tmp_path, capture_output=True).returncode == 0
     record.write_text("[]")
     assert subprocess.run(check, cwd=tmp_path, capture_output=True).returncode == 1
+
+
+def test_tables_and_report_are_made_of_nothing_that_has_changed(tmp_path: Path) -> None:
+    """While a call goes on: what it planned is no longer what a job would read."""
+    record = written(tmp_path / "records" / "r.json", "{}")
+    other = written(tmp_path / "records" / "of-another-plan.json", "{}")
+    runs = written(tmp_path / "tables" / "causal" / "runs.csv", "run\n")
+    plan = {"benchmark": "attention", "records": [{"path": str(record), "replicates": []}]}
+    write_json(tmp_path / "plan" / "experiments.json", ["causal"])
+    write_json(tmp_path / "plan" / "records" / "causal.json", plan)
+    for made in (record, other, tmp_path / "tables"):
+        write_digests(made)
+    other.write_text("{ }")
+    refuse_changed(tmp_path, with_made=True)
+    runs.write_text("")
+    refuse_changed(tmp_path, with_made=False)
+    with pytest.raises(ChangedError, match=r"runs\.csv was changed after it had been made"):
+        refuse_changed(tmp_path, with_made=True)
+    record.write_text("{ }")
+    with pytest.raises(ChangedError, match=r"r\.json was changed"):
+        refuse_changed(tmp_path, with_made=False)

@@ -64,7 +64,6 @@ def this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         {"kernel": KERNEL.replace("...", "return qkv")},
         {"torch": "2.1"},
         {"flash": "2.9"},
-        {"driver": "580.0"},
         {"gpu": "H100"},
         {"protocol": {**PROTOCOL, "max_seconds": 1.0}},
         {"protocol": {**PROTOCOL, "name": "lab5"}},
@@ -80,18 +79,20 @@ def test_what_decides_the_numbers_decides_the_name(
     assert this_machine(**change) != this_machine()
 
 
-def test_on_the_cpu_the_gpu_and_its_driver_decide_nothing(this_machine: Named) -> None:
+def test_on_the_cpu_the_gpu_decides_nothing_and_its_driver_nowhere(this_machine: Named) -> None:
     run = replace(RUN, device="cpu")
     assert this_machine(run=run) == this_machine(run=run, driver="1", gpu="T4")
+    assert this_machine() == this_machine(driver="580.0")
 
 
-def test_ceilings_are_of_a_device_its_driver_and_a_pytorch(this_machine: Named) -> None:
+def test_ceilings_are_of_a_device_and_a_pytorch(this_machine: Named) -> None:
     def name(device: str, **change: Any) -> str:
         this_machine(**change)
-        return identity.ceilings_name(device)
+        return identity.ceilings_name(device, machine.device_name(device))
 
-    others = [{}, {"torch": "2.1"}, {"driver": "580.0"}, {"gpu": "H100"}]
-    assert len({name("cuda", **change) for change in others}) == 4
+    others = [{}, {"torch": "2.1"}, {"gpu": "H100"}]
+    assert len({name("cuda", **change) for change in others}) == 3
+    assert name("cuda") == name("cuda", driver="580.0")
     assert name("cpu") == name("cpu", driver="1", gpu="T4")
 
 

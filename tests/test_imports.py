@@ -19,11 +19,11 @@ LARGE = {
 }
 
 
-def _loaded(root: Path, module: str, *flags: str) -> list[str]:
+def _loaded(root: Path, module: str) -> list[str]:
     """The modules that are there once a fresh interpreter has imported this one."""
     code = f"import json, sys, {module}; print(json.dumps([*sys.modules]))"
     done = subprocess.run(
-        [sys.executable, *flags, "-c", code],
+        [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": str(root / "workflow")},
         check=True,
         stdout=subprocess.PIPE,
@@ -37,7 +37,7 @@ def _loaded(root: Path, module: str, *flags: str) -> list[str]:
     [
         ("flashlab.__main__", set(), 170),
         ("flashlab.calls.prepare", {"pydantic"}, 345),  # every call of Snakemake
-        ("flashlab.measuring.jobs", set(), 245),
+        ("flashlab.measuring.supervise", set(), 300),
         ("flashlab.analysis.tables", {"numpy", "scipy"}, 510),
         ("flashlab.story.stage", {"numpy", "pandas", "scipy"}, 900),
         ("flashlab.figures.stage", {"numpy", "scipy", "pandas", "matplotlib", "seaborn"}, 1550),
@@ -51,13 +51,6 @@ def test_a_call_loads_no_more_than_it_needs(
     loaded = _loaded(root, module)
     assert {name.partition(".")[0] for name in loaded} & LARGE == large
     assert len(loaded) <= most
-
-
-def test_a_job_loads_next_to_nothing_before_a_fork_takes_over(root: Path) -> None:
-    loaded = _loaded(root, "flashlab.stage", "-S")
-    ours = {name for name in loaded if name.startswith("flashlab")}
-    assert ours == {"flashlab", "flashlab.children", "flashlab.stage"}
-    assert len(loaded) <= 75
 
 
 NOT_IMPORTED = {

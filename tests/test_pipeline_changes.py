@@ -133,7 +133,7 @@ OTHER_CALLS = (
 
 def test_a_dry_run_or_a_refused_call_changes_nothing_of_the_call_at_work(held: Any) -> None:
     folder = held.project.folder
-    first = held.start(python=held.project.forking_python)
+    first = held.start()
     before = plan_of(folder)
     for other in OTHER_CALLS:
         done = held.project.snakemake(*other, config=())

@@ -78,14 +78,14 @@ def test_a_dataset_is_recorded_from_where_it_was_cut_off_and_is_the_same_where_i
     just_measured(project)
 
     record = partial(project.start, "mine", "attention", module="flashlab.terminal.record")
-    first = held.wait_for(record(python=project.forking_python))
+    first = held.wait_for(record())
     first.kill()
     first.wait()
     wait_until(lambda: not at_work_in(project.folder), "the end of Snakemake and its jobs")
     before = project.records
 
     held.let_go()
-    second = record(python=project.forking_python)
+    second = record()
     said, _ = second.communicate()
     assert second.returncode == 0, said
     assert "attention  2 of 5 records left" in said

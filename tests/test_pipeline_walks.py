@@ -124,8 +124,7 @@ class Walk:
     def kill_a_call(self) -> None:
         """Somewhere in the middle."""
         self.write()
-        python = self.project.forking_python
-        call = self.project.start("--cores", "2", "report/lab5.pdf", config=OWN, python=python)
+        call = self.project.start("--cores", "2", "report/lab5.pdf", config=OWN)
         try:
             call.communicate(timeout=self.chance.uniform(0.2, 2.0))
         except subprocess.TimeoutExpired:

@@ -37,7 +37,7 @@ def prepared_from(config: dict[str, Any], overrides: dict[str, Any] | None = Non
 def test_the_lab_on_a_cpu_is_32_runs_each_with_three_records(config: dict[str, Any]) -> None:
     prepared = prepared_from(config)
     timed = prepared.orders.keys() - {Path(path).name for path in prepared.counters}
-    assert (len(timed), len(prepared.counters)) == (3 * 32, 18)
+    assert (len(timed), len(prepared.counters)) == (3 * 32, 20)
     assert {Path(p).name for paths in prepared.records.values() for p in paths} == set(
         prepared.orders
     )
@@ -111,7 +111,7 @@ def test_processes_that_were_added_before_stay(config: dict[str, Any]) -> None:
     config |= {"replicates": 1, "counters": "no"}
     kept = Path("results/local/plan/processes.json")
     kept.parent.mkdir(parents=True)
-    run = "Flash2 B1 N256 H8 E128 full float32 cpu"
+    run = "Flash2 B1 N1024 H2 E16 full float32 cpu"
     kept.write_text(json.dumps({run: 4}))
     prepared = prepared_from(config)
     assert len(prepared.orders) == 32 + 3

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from flashlab import machine
-from flashlab.cli import main
 
 TOLD = """
 import json
@@ -65,12 +64,10 @@ def test_a_run_that_is_to_be_alone_takes_every_gpu_of_the_host(
     clone = make_clone(tmp_path / "clone")
     monkeypatch.setattr(machine, "gpus", lambda: [machine.Gpu("GPU-1", "NVIDIA H200")])
     monkeypatch.setattr(machine, "torch_has_cuda", lambda: True)
-    file = clone.folder / "config" / "machines" / "lab.json"
-    assert main(["describe-machine", "--device", "cuda", "--output", str(file)]) == 0
     tmp_path.joinpath("sitecustomize.py").write_text(TOLD)
     done = clone.snakemake(
         *("--dry-run", "--cores", "8", "records", "--resources", "gpu=4"),
-        *("--config", "device=cuda", "machine=lab", f"alone={alone}"),
+        *("--config", "device=cuda", "device_name=NVIDIA H200", f"alone={alone}"),
         PYTHONPATH=f"{tmp_path}:{clone.folder / 'workflow'}",
     )
     assert done.returncode == 0, done.stdout

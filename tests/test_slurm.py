@@ -177,9 +177,8 @@ class Lab:
             *("--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "1"),
             *("--slurm-keep-successful-logs", "--latency-wait", "10"),
             *("--configfile", "tests/tiny.yaml", "--config"),
-            *("counters=no", "machine=node", "memory_mb={measure: 500}"),
+            *("counters=no", "memory_mb={measure: 500}"),
             config=(),
-            python=self.project.forking_python,
             **{**self.cluster.environment, "PYTHONPATH": os.pathsep.join(filter(None, search))},
         )
         return call
@@ -211,9 +210,6 @@ def test_a_killed_job_and_a_drained_node_cost_no_more_than_what_was_measured_the
     lab: Lab,
 ) -> None:
     folder, cluster = lab.project.folder, lab.cluster
-    lab.project.make("machine", "--config", "machine=node")  # the nodes are this machine
-    assert json.loads((folder / "config/machines/node.json").read_text())["device"] == "cpu"
-
     call = lab.start("records")
     held = folder / "kernels" / "held"
     wait_until(lambda: held.exists() or call.poll() is not None, "a run's start", PATIENCE)
@@ -243,5 +239,5 @@ def test_a_killed_job_and_a_drained_node_cost_no_more_than_what_was_measured_the
     ]
     assert [record["record"]["status"] for record in records] == ["ok"] * 2
     # Nothing is left to be measured for a call without the cluster, which makes the report.
-    planned = lab.project.plan("--config", "counters=no", "machine=node")
+    planned = lab.project.plan("--config", "counters=no")
     assert "Rendering the report" in planned and not any("Measuring" in job for job in planned)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from planted.records import record_of
 
+from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import Implementation, read_implementation
 from flashlab.plan import identity
-from flashlab.plan.machines import HERE
 from flashlab.plan.planning import plan_local
 from flashlab.plan.upgrades import upgrade_notices
 from flashlab.records import write_record
@@ -42,7 +42,7 @@ def measured(folder: Path) -> None:
             run,
             protocol=PROTOCOL,
             sources=identity.sources(now, mine["Mine"]),
-            environment={"device_name": HERE.name_device("cpu")},
+            environment={"device_name": machine.device_name("cpu")},
         )
         write_record(entry.path, record)
 
@@ -50,7 +50,7 @@ def measured(folder: Path) -> None:
 def notices(folder: Path, source: str = KERNEL, **protocol: object) -> list[str]:
     mine, by = kernel(folder, source), PROTOCOL | protocol
     planned = plan_local(ATTENTION, RUNS, by, mine, folder / "records")
-    return upgrade_notices(ATTENTION, planned, by, mine, HERE)
+    return upgrade_notices(ATTENTION, planned, by, mine, machine.device_name("cpu"))
 
 
 EDITED = KERNEL.replace("...", "return qkv")
@@ -60,11 +60,9 @@ def test_what_has_changed_since_runs_were_measured_is_said(tmp_path: Path) -> No
     assert notices(tmp_path) == [], "they are measured for the first time"
     measured(tmp_path)
     assert notices(tmp_path) == []
-    assert notices(tmp_path, EDITED) == [
-        "2 processes measured before, since the kernel of Mine was edited"
-    ]
+    assert notices(tmp_path, EDITED) == ["2 processes measured before; changed since: Mine"]
     (said,) = notices(tmp_path, EDITED, max_seconds=1.0)
-    assert "settings were changed; the kernel of Mine was edited" in said
+    assert said == "2 processes measured before; changed since: the protocol, Mine"
     assert notices(tmp_path, EDITED, name="lab5") == [], "those were by another protocol"
 
 
@@ -86,7 +84,7 @@ def test_the_newest_record_of_a_run_is_what_it_was(tmp_path: Path) -> None:
         older.write_text(json.dumps(document))
         os.utime(older, (1, 1))
     (said,) = notices(tmp_path, EDITED)
-    assert said == "2 processes measured before, since the kernel of Mine was edited"
+    assert said == "2 processes measured before; changed since: Mine"
 
 
 def test_a_damaged_record_is_no_reason(tmp_path: Path) -> None:

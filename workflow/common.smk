@@ -15,7 +15,7 @@ from flashlab.calls import call
 from flashlab.calls.watching import own_jobs
 from flashlab.calls.digests import MISSING
 from flashlab.calls.remaking import LAID_OUT, REPORT_ENDS
-from flashlab.measuring.start import start_warm_parent
+from flashlab.measuring.supervise import start_server
 from flashlab.plan.source import DATA, LOCAL
 from flashlab.sources import sources_of
 
@@ -43,7 +43,7 @@ else:
     PREPARED, PLAN_ROOT = call.read_call(), call.IN_PLACE
     if LEADS_ALLOCATION and PREPARED.orders:
         # Slurm ends what a job has started with the job; what is started here serves all of them.
-        start_warm_parent()
+        start_server(os.getpid())
 
 HOME = PREPARED.home
 LAYOUT, HEIGHTS, _ = LAID_OUT
@@ -67,13 +67,11 @@ MEMORY = PREPARED.config["memory_mb"]
 ORDERS = dict(PREPARED.orders)
 
 # Options of commands that only some calls give.
-MACHINE = f"--machine {shlex.quote(PREPARED.machine)}" if PREPARED.machine else ""
 CEILINGS = f"--ceilings {shlex.quote(PREPARED.ceilings)}" if PREPARED.ceilings else ""
 
 
 onstart:
     if workflow.is_main_process:
-        CALL.start()
         if workflow.local_exec:
             # The limit's timer runs for a second from the last job on, and Snakemake waits for it.
             workflow.scheduler.job_rate_limiter = None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
@@ -18,7 +19,7 @@ from flashlab.benchmarks.attention.gate import (
     heads_compared,
     reference_passes,
 )
-from flashlab.benchmarks.attention.inputs import attention_of
+from flashlab.benchmarks.attention.inputs import attention_of, large_inputs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.measuring.kernel import load_kernel
@@ -176,7 +177,17 @@ def test_every_check_has_fresh_inputs() -> None:
 
     for _ in range(2):
         check_correctness(attention, Shape(1, 8, 1, 8, False), "float32", "cpu")
-    assert not torch.equal(*seen)
+    assert not any(torch.equal(*pair) for pair in itertools.combinations(seen, 2))
+
+
+@pytest.mark.parametrize("head_dim", [1, 4, 5, 16])
+def test_small_heads_have_large_scores_too(head_dim: int) -> None:
+    shape = Shape(1, 37, 2, 2 * head_dim, True)
+    q, k, _ = large_inputs(shape, "float32", "cpu", "separate")
+    largest = torch.einsum("bnhd,bmhd->bhnm", q, k).amax(-1)
+    tops = largest[0, 0] * head_dim**-0.5
+    assert tops.max() > 900 and tops.min() < -900
+    assert check_correctness(naive, shape, "float32", "cpu")["heads"] == 2
 
 
 # Which heads

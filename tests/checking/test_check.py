@@ -67,12 +67,6 @@ Checked = subprocess.CompletedProcess[str]
 Check = Callable[..., Checked]
 
 
-@pytest.fixture(autouse=True)
-def _forked(forking_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checking process is a fork that has imported torch."""
-    monkeypatch.setattr(sys, "executable", forking_python)
-
-
 def start(
     folder: Path, root: Path, *arguments: str, python: str = sys.executable
 ) -> subprocess.Popen[str]:
@@ -91,11 +85,11 @@ def start(
 
 
 @pytest.fixture(scope="module")
-def check(root: Path, forking_python: str) -> Check:
+def check(root: Path) -> Check:
     """Calls the check in a folder, by forks; what came of it."""
 
     def call(folder: Path, *arguments: str) -> Checked:
-        process = start(folder, root, *arguments, python=forking_python)
+        process = start(folder, root, *arguments)
         out, _ = process.communicate()
         return Checked(arguments, process.returncode, out)
 

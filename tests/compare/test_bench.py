@@ -36,7 +36,7 @@ from flashlab.compare.interleave import Candidate, _measure_pass
 from flashlab.compare.looks import MIN_PAIRS
 from flashlab.compare.targets import Target
 from flashlab.files import read_json
-from flashlab.measuring import start as measuring_start
+from flashlab.measuring import supervise
 from flashlab.plan.identity import MEASURING_PROCESS, measuring_digest
 from flashlab.records import Record, RecordError, parse_record, read_record
 
@@ -101,7 +101,7 @@ def attention(qkv, causal):
 
 @pytest.fixture(scope="module", autouse=True)
 def temporary() -> Iterator[Path]:
-    """The folder of the benches' servers, which end when it goes."""
+    """The folder of the benches' servers."""
     with (
         tempfile.TemporaryDirectory(prefix="fl-", ignore_cleanup_errors=True) as folder,
         pytest.MonkeyPatch.context() as patch,
@@ -115,7 +115,7 @@ def servers(temporary: Path) -> set[psutil.Process]:
     found = set()
     for process in psutil.process_iter():
         with suppress(psutil.Error, ProcessLookupError):
-            named = process.cmdline()[-1:]
+            named = process.cmdline()[3:4]
             if named and Path(named[0]).parent.parent == temporary:
                 found |= {process} if os.getsid(process.pid) == process.pid else set()
     return found
@@ -141,7 +141,7 @@ def start(root: Path, folder: Path, python: str, *arguments: str) -> subprocess.
 
 
 @pytest.fixture(scope="module")
-def bench(root: Path, forking_python: str, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+def bench(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """A kernel, itself at a revision when what it imports was far slower, and one that is wrong."""
     folder = tmp_path_factory.mktemp("bench")
     pace = folder / "kernels" / "lib" / "pace.py"
@@ -158,7 +158,7 @@ def bench(root: Path, forking_python: str, tmp_path_factory: pytest.TempPathFact
     names = ("mine.py", "HEAD~1:kernels/mine.py", "wrong.py", "keeping.py")
     targets = [name if ":" in name else f"kernels/{name}" for name in names]
     order = ("--pass", "forward", "--seconds", "0.4", "--json", "said.json")
-    ended = start(root, folder, forking_python, *targets, *order)
+    ended = start(root, folder, sys.executable, *targets, *order)
     printed, _ = ended.communicate()
     records = [read_record(path) for path in sorted((folder / "results" / "bench").glob("*.json"))]
     calls = [
@@ -227,12 +227,10 @@ def test_a_bench_fails_where_one_could_not_be_measured_or_is_implausible(
     assert run_bench(order) == succeeds
 
 
-def test_a_hanging_kernel_is_ended_at_its_time_limit(
-    root: Path, forking_python: str, tmp_path: Path
-) -> None:
+def test_a_hanging_kernel_is_ended_at_its_time_limit(root: Path, tmp_path: Path) -> None:
     hanging = "import time\n\n\ndef attention(qkv, causal):\n    time.sleep(600)\n"
     (tmp_path / "hangs.py").write_text(hanging)
-    ended = start(root, tmp_path, forking_python, "hangs.py", "--timeout", "2")
+    ended = start(root, tmp_path, sys.executable, "hangs.py", "--timeout", "2")
     printed, _ = ended.communicate()
     assert ended.returncode == 1
     assert "hangs.py: timed out after 2 s; --timeout SECONDS allows more" in printed
@@ -266,7 +264,7 @@ class Standing:
 
     def command(self, do: str, **_: Any) -> dict[str, Any]:
         self.turns += [self.name] if do == "batch" else []
-        return {"samples": [1e-9]}
+        return {"samples": [1e-9], "besides": 0.0}
 
 
 def test_who_is_first_in_one_round_is_last_in_the_next() -> None:
@@ -365,14 +363,9 @@ def test_a_watched_file_is_measured_again_on_save_whatever_is_in_it(
     file.write_text(kernel(2.0))
     assert "\nkernels/mine.py: relative error" in read_until("watching")
 
-    wait_until(
-        lambda: len(psutil.Process(watch.pid).children(recursive=True)) == 1, "the forks' end"
-    )
-    (server,) = psutil.Process(watch.pid).children()
     watch.send_signal(signal.SIGINT)
     printed, _ = watch.communicate(timeout=60)
     assert (watch.returncode, printed) == (130, "")
-    assert not has_ended(server)
 
 
 SHORT = ("mine.py", "--pass", "forward", "--seconds", "0.1")
@@ -389,7 +382,7 @@ def attention(qkv, causal):
 
 
 def test_a_bench_goes_on_without_its_server_and_the_next_measures_files_as_they_are_then(
-    root: Path, forking_python: str, tmp_path: Path, temporary: Path
+    root: Path, tmp_path: Path, temporary: Path
 ) -> None:
     file, pace, calls = tmp_path / "mine.py", tmp_path / "lib" / "pace.py", tmp_path / "calls"
     pace.parent.mkdir()
@@ -397,42 +390,38 @@ def test_a_bench_goes_on_without_its_server_and_the_next_measures_files_as_they_
     def bench(scale: float, version: str) -> subprocess.Popen[str]:
         file.write_text(kernel(scale))
         pace.write_text(f"VERSION, PAUSE_SECONDS = {version!r}, 0\n")
-        return start(root, tmp_path, forking_python, *SHORT)
+        return start(root, tmp_path, sys.executable, *SHORT)
 
-    before = servers(temporary)
     with bench(1.0, "one") as first:
         wait_until(calls.exists, "the kernel's first call")
-        (server,) = servers(temporary) - before
+        (server,) = servers(temporary)
         server.kill()
         printed, _ = first.communicate(timeout=PATIENCE)
     assert first.returncode == 0, printed
-    (other,) = servers(temporary) - before
-    assert other != server
 
     calls.unlink()
     with bench(2.0, "two") as second:
         printed, _ = second.communicate(timeout=PATIENCE)
     assert second.returncode == 1 and "mine.py: relative error against float64" in printed
     assert {line.split()[1] for line in calls.read_text().splitlines()} == {"two"}
-    assert servers(temporary) - before == {other}
+    wait_until(lambda: not servers(temporary), "the servers' end")
     records = map(read_record, (tmp_path / "results" / "bench").glob("*.json"))
     assert {record.environment["started_warm"] for record in records} == {True}
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
-def test_a_bench_that_is_ended_takes_its_processes_with_it_and_leaves_the_server(
-    root: Path, forking_python: str, tmp_path: Path, temporary: Path, name: str
+def test_a_bench_that_is_ended_takes_its_processes_with_it(
+    root: Path, tmp_path: Path, temporary: Path, name: str
 ) -> None:
-    before, hangs = servers(temporary), tmp_path / "pid"
+    hangs = tmp_path / "pid"
     (tmp_path / "mine.py").write_text(HANGS)
-    with start(root, tmp_path, forking_python, *SHORT) as ended:
+    with start(root, tmp_path, sys.executable, *SHORT) as ended:
         wait_until(hangs.exists, "the kernel's call")
         measuring = psutil.Process(int(hangs.read_text()))
-        (server,) = servers(temporary) - before
         ended.send_signal(signal.Signals[name])
         assert ended.wait(PATIENCE) != 0
         wait_until(lambda: has_ended(measuring), "the end of the measuring process")
-    assert servers(temporary) - before == {server}
+    wait_until(lambda: not servers(temporary), "the end of its server")
 
 
 @pytest.mark.parametrize(
@@ -483,7 +472,7 @@ def test_a_mistake_on_the_command_line_is_one_message(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(measuring_start, "start_lasting_parent", lambda: None)
+    monkeypatch.setattr(supervise, "start_server", lambda pid: None)
     with pytest.raises(SystemExit) as ended:
         sys.exit(main(["bench", *arguments]))
     assert ended.value.code == 2
@@ -507,7 +496,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(measuring_start, "start_lasting_parent", None)  # nothing is begun
+    monkeypatch.setattr(supervise, "start_server", None)  # nothing is begun
     with pytest.raises(SystemExit) as ended:
         main(["bench", "Pytorch", "SdpaMath", "--json", output])
     assert ended.value.code == 2

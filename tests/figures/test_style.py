@@ -230,3 +230,17 @@ def test_panels_are_as_high_as_was_asked_and_apart(ratios: tuple[int, int]) -> N
         upper, lower = (axes.get_tightbbox() for axes in figure.axes)
         assert upper.y0 > lower.y1 and lower.y0 >= 0
         assert upper.y1 <= figure.bbox.height
+
+
+@pytest.mark.parametrize("content", ["", "<svg/>"])
+def test_a_figure_that_is_kept_is_drawn_again_where_it_was_changed(
+    draw: Callable[..., dict[str, Path]],
+    record_of: Callable[..., Any],
+    run: Run,
+    tmp_path: Path,
+    content: str,
+) -> None:
+    before = draw([record_of(run)])["time"].read_text(encoding="utf-8")
+    (kept,) = tmp_path.glob("drawn/*-time-*.svg")
+    kept.write_text(content)
+    assert draw([record_of(run)])["time"].read_text(encoding="utf-8") == before

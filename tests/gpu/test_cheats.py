@@ -147,8 +147,8 @@ CHEATS = {
     "a stream that waits for none": (RACING_STREAM, "relative error|works on after"),
     "a tenth of the events' time": (EVENT, r"replaces torch.cuda.Event.elapsed_time"),
     "no time, once it was checked": (LATER_EVENT, "replaces torch"),
-    "answers kept by storage": (KEPT, "right at first, wrong after .* calls|a second time"),
-    "a graph of one storage": (REPLAYED, "right at first, wrong after .* calls: relative error"),
+    "answers kept by storage": (KEPT, "wrong after .* calls|a second time|no gradient|keeps its"),
+    "a graph of one storage": (REPLAYED, "relative error"),
     "garbage from the 40th call on": (GARBAGE, "right at first, wrong after .* calls"),
 }
 PROTOCOL = {"name": "sampled", "relative_interval": 0.1, "max_seconds": 0.2, "timeout_s": 120}

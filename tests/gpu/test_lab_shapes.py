@@ -21,12 +21,11 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
+from flashlab.calls.watching import WORKFLOW_PID
 from flashlab.devices import find_device
 from flashlab.measuring.protocols import Pass, sampled
-from flashlab.measuring.start import job_environment
-from flashlab.measuring.supervise import measure_run
+from flashlab.measuring.supervise import job_environment, measure_run
 from flashlab.records import Record
-from flashlab.stage import WORKFLOW_PID
 
 pytestmark = [
     pytest.mark.gpu,
@@ -39,7 +38,8 @@ LAB5 = {"name": "lab5", "repeats": 3, "timeout_s": 300}
 SLIDE = Shape(32, 1024, 32, 2048, causal=False)
 PRELOADS = """
 import sys, torch
-from flashlab.measuring.warm import LAZY, open_devices, preload
+from flashlab.forks import open_devices, preload
+from flashlab.measuring.supervise import LAZY
 preload((*LAZY, *sys.argv[1:]))
 torch.zeros(1, device="cuda")
 assert open_devices()
@@ -99,10 +99,10 @@ def test_what_is_imported_ahead_opens_no_device() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(find_implementations()))
-def test_a_fork_of_the_warm_parent_measures_as_a_fresh_interpreter_does(
+def test_a_fork_of_the_server_measures_as_a_fresh_interpreter_does(
     tmp_path: Path, name: str, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TMPDIR", str(shared))  # where all of them find one warm parent
+    monkeypatch.setenv("TMPDIR", str(shared))  # where all of them find one server
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setenv(WORKFLOW_PID, str(os.getpid()))
     monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)

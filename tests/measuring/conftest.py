@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
@@ -16,10 +15,10 @@ import pytest
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import Implementation, read_implementation
+from flashlab.calls.watching import WORKFLOW_PID
 from flashlab.measuring.supervise import measure_run
 from flashlab.records import Record, read_record
 from flashlab.runs import Run
-from flashlab.stage import WORKFLOW_PID
 
 RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float32", "cpu")
 Kernel = Callable[[str], Implementation]
@@ -48,12 +47,6 @@ def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(WORKFLOW_PID, raising=False)
 
 
-@pytest.fixture(autouse=True)
-def _forked(forking_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measuring processes and their warm parents are forks that have imported torch."""
-    monkeypatch.setattr(sys, "executable", forking_python)
-
-
 @pytest.fixture(scope="session")
 def workflow() -> Iterator[subprocess.Popen[bytes]]:
     """A process in the place of Snakemake's, which lives as long as the tests do."""
@@ -70,7 +63,7 @@ def _shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def in_workflow(
     workflow: subprocess.Popen[bytes], _shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Makes this process a job of the workflow, whose jobs share a warm parent."""
+    """Makes this process a job of the workflow, whose jobs share a server."""
     monkeypatch.setenv(WORKFLOW_PID, str(workflow.pid))
     monkeypatch.setenv("TMPDIR", str(_shared))
     monkeypatch.setattr(tempfile, "tempdir", None)

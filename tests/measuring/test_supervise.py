@@ -13,12 +13,11 @@ from waiting import Clock
 
 from flashlab import machine
 from flashlab.benchmarks.attention import costs
-from flashlab.calls.watching import WorkflowGoneError
+from flashlab.calls.watching import WORKFLOW_PID, WorkflowGoneError
 from flashlab.measuring import supervise
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.supervise import MeasuringError
 from flashlab.records import Record
-from flashlab.stage import WORKFLOW_PID
 
 PYTHON = sys.executable
 EITHER_WAY = pytest.mark.parametrize("measured", ["cold", "warm"], indirect=True)

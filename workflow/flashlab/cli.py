@@ -14,15 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flashlab.calls.digests import write_digests
+from flashlab.calls.digests import refuse_changed, write_digests
 from flashlab.calls.watching import end_with_workflow
 from flashlab.checking.shapes import FORM
 from flashlab.usage import UsageError, new_file, seconds, share
 
 COMMANDS = {
-    "measure": "flashlab.measuring.jobs:measure --order --output --machine",
-    "ceilings": "flashlab.measuring.jobs:measure_ceilings --device --output --machine",
-    "describe-machine": "flashlab.plan.machines:describe_machine --device --output",
+    "measure": "flashlab.measuring.supervise:measure --order --output",
+    "ceilings": "flashlab.measuring.supervise:measure_ceilings --device --device-name --output",
     "import": "flashlab.lab5.importing:import_record --entry --output",
     "freeze": "flashlab.plan.freezing:freeze_records "
     "--name --config --ceilings --data --anyway records",
@@ -61,7 +60,6 @@ is given of those with a bar between them."""
 HELP = {
     "measure": "Measure one run and write its record.",
     "ceilings": "Measure the device's ceilings.",
-    "describe-machine": "Describe this machine in a file.",
     "import": "Turn a result of the course's script into a record.",
     "freeze": "Copy the planned records into a recorded dataset.",
     "freeze-counters": "Add counters to a recorded dataset.",
@@ -110,6 +108,9 @@ MEASURING = ("measure", "ceilings")
 DIGESTED = (*MEASURING, "import", "tables", "observations", "overview", "layout", "figures")
 """Commands whose outputs are compared, at each call, with the digests written here."""
 
+OF_RECORDS = {"tables": False, "report": True, "page": True}
+"""Commands that read records; whether what was made of them, too. What has changed is refused."""
+
 BESIDE = {
     "tables": ("comparisons.csv", "estimates.csv", "claims.csv"),
     "layout": ("heights.json",),
@@ -143,7 +144,8 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
         "help": "count each pass too, as the command profile does",
     },
     "--data": "folder of the datasets",
-    "--device": {"choices": ("auto", "cuda", "cpu"), "required": True},
+    "--device": {"choices": ("cuda", "cpu"), "required": True},
+    "--device-name": {"help": "the device that they were planned for"},
     "--dtype": {
         "choices": DTYPES,
         "help": "number format of the inputs (float16 on a GPU, float32 on a CPU)",
@@ -166,7 +168,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
         "help": "language of the output (zh_TW if LANG begins with zh, otherwise en)",
     },
     "--languages": "languages.json",
-    "--machine": {"type": Path, "help": "file of the machine it was planned for"},
     "--margin": {
         **{"type": share, "default": 0.05},
         "help": "difference up to which two times are equal (5%%)",
@@ -273,13 +274,6 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def get_ready(name: str) -> None:
-    """Import a command's modules for forks of this process, and read the files that they share."""
-    _imported(COMMANDS[name])
-    if name in MEASURING:
-        _imported("flashlab.measuring.jobs:read_ahead")()
-
-
 ALLOCATIONS = 50_000
 """Python collects garbage after so many: after 700, as by default, it takes a tenth of a stage's
 time to go through tables, boxes and artists that all still live."""
@@ -352,7 +346,10 @@ def _run(name: str, options: Mapping[str, Any]) -> int:
     handler.addFilter(lambda record: first.setdefault(record.getMessage(), record) is record)
     logger.addHandler(handler)
     try:
-        status = _imported(COMMANDS[name])(*options.values()) or 0
+        function = _imported(COMMANDS[name])
+        if name in OF_RECORDS:
+            refuse_changed(options["results"], OF_RECORDS[name])
+        status = function(*options.values()) or 0
     finally:
         logger.removeHandler(handler)
     if name in DIGESTED:

@@ -1,198 +1,489 @@
-"""Forks: a function in a fork of this process, and servers that fork at the request of `children`.
+"""A process for each run, forked by a server that has its imports, or by a new interpreter.
 
-A server listens at a socket and ends with the process that it serves; one that serves whoever
-calls, `IDLE_SECONDS` after its last caller has ended, or when its socket or the package is removed.
-It runs no threads of its own, since a fork has none of them. For each request it forks a keeper,
-which forks the child, says how that ended, and kills it if the caller goes. Keepers outlive their
-server.
+The server is the standard library's: for each connection it forks a keeper. The keeper forks the
+run, says how that ended, and kills it where the caller goes first, with everything that it has
+started. Without a server the keeper is a new interpreter. A server ends with the process that it
+serves; it runs no threads of its own, since a fork has none of them.
 """
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import gc
-import marshal
-import multiprocessing
-import multiprocessing.popen_fork  # else each fork would import it
+import importlib
+import json
 import os
+import select
 import shutil
 import signal
 import socket
-import struct
+import socketserver
+import subprocess
 import sys
+import tempfile
+import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any
 
 import psutil
 
-from flashlab.calls.watching import has_ended
-from flashlab.children import FILES, POLL_SECONDS, call, end_with
+from flashlab.calls.watching import POLL_SECONDS, has_ended
 
-IDLE_SECONDS = 600.0
+START_SECONDS = 120.0
+"""Seconds to wait for a server to import its modules before doing without it."""
 
-REQUEST_SECONDS = 5.0
-"""Seconds to wait for a request on a connection."""
+END_SECONDS = 5.0
+"""Seconds to wait for a run to close its channel once its keeper was killed, and for a request."""
 
-Request = Mapping[str, Any]
-Accept = Callable[[Request], Callable[[], None] | None]
-"""Imports a request's modules; returns work to do while the child runs, None to refuse."""
+LEAVE_SECONDS = 1.0
+"""Seconds that what a run has started may take to end after it."""
+
+SUBREAPER = 36
+"""PR_SET_CHILD_SUBREAPER of Linux's prctl: descendants whose parent has ended become children."""
+
+HOLDS_GPUS = ("nvidia-smi", "dmon", "-s", "p", "-d", "10")
+"""A program that has every GPU open and measures nothing but its power, every ten seconds."""
 
 
-def _call(function: Callable[..., int | None], arguments: Sequence[Any]) -> None:
-    status: Any = 1
+def signal_name(status: int) -> str:
+    """The name of the signal of a negative exit status, such as SIGKILL; else its number."""
+    known = -status in set(signal.Signals)
+    return signal.Signals(-status).name if known else str(-status)
+
+
+def send(connection: socket.socket, message: Mapping[str, object]) -> None:
+    """Send a JSON object as one line."""
+    connection.sendall(json.dumps(message).encode() + b"\n")
+
+
+def receive(connection: socket.socket) -> dict[str, Any] | None:
+    """The next line as a JSON object; None where the other end closed first."""
+    line = b""
+    while not line.endswith(b"\n"):
+        seen = connection.recv(2**16, socket.MSG_PEEK)  # what follows the line is another message
+        if not seen:
+            return None
+        line += connection.recv(seen.find(b"\n") + 1 or len(seen))
+    message: dict[str, Any] = json.loads(line)
+    return message
+
+
+# The run and its keeper
+
+
+def _end_with_parent() -> None:
+    """End this process, with status 1, as soon as the one that forked it has ended."""
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _call(function: Callable[..., object], arguments: Sequence[Any]) -> None:
+    status = 1
     try:
-        parent = multiprocessing.parent_process()
-        assert parent is not None
-        end_with(parent.sentinel)
-        status = function(*arguments)
+        _end_with_parent()
+        function(*arguments)
+        status = 0
     except SystemExit as ended:
-        status = ended.code
-        if isinstance(status, str):
-            print(status, file=sys.stderr)
-            status = 1
+        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        if isinstance(ended.code, str):
+            print(ended.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status or 0)
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)  # waits for no thread
 
 
-def forked(function: Callable[..., int | None], *arguments: Any) -> ForkProcess:
-    """Call a function, which returns the exit status, in a fork that dies with this process."""
-    context = multiprocessing.get_context("fork")
-    process = context.Process(target=_call, args=(function, arguments))
+def forked(function: Callable[..., object], *arguments: Any) -> ForkProcess:
+    """Call a function in a fork that dies with this process."""
+    process = get_context("fork").Process(target=_call, args=(function, arguments))
     process.start()
     return process
 
 
-def _serve(connection: socket.socket, request: Request, files: Sequence[int]) -> int | None:
-    """Take the caller's folder, environment and streams, and call its function."""
+def _run(connection: socket.socket, order: Mapping[str, Any], file: int) -> None:
+    """Take the order's folder, environment and output; call its function, or become its command."""
     connection.close()  # the keeper's
-    *streams, last = files
-    channel = socket.socket(fileno=last)
-    channel.set_inheritable(False)
-    for target, stream in enumerate(streams):
-        os.dup2(stream, target)
-        os.close(stream)
-    os.chdir(request["folder"])
+    if order["log"] is not None:
+        log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        for stream in (1, 2):
+            os.dup2(log, stream)
+    os.chdir(order["folder"])
     os.environ.clear()
-    os.environ.update(request["environment"])
-    return call(request["function"], [*request["arguments"], channel])
+    os.environ.update(order["environment"])
+    if order["command"]:
+        os.execvp(order["command"][0], order["command"])
+    channel = socket.socket(fileno=file)
+    channel.set_inheritable(False)
+    module, _, name = order["function"].partition(":")
+    getattr(importlib.import_module(module), name)(*order["arguments"], channel)
 
 
-def _keep(connection: socket.socket, request: Request, files: Sequence[int]) -> None:
-    """Fork the child and say how it ended; kill it if the caller goes, and hand on interrupts."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a caller may itself ignore it
-    child = forked(_serve, connection, request, files)
-    for file in files:
-        os.close(file)
-    while child.is_alive():
-        # Looks again after a while: what the child left behind may hold its sentinel open.
-        if connection in wait([connection, child.sentinel], POLL_SECONDS):
-            if connection.recv(1):
-                assert child.pid is not None
-                os.kill(child.pid, signal.SIGINT)
-            else:
-                child.kill()
-                child.join()
-    connection.sendall(f"{child.exitcode}\n".encode())
+def _end_descendants() -> list[str]:
+    """End what this process has started, directly or not; the names of what did not end itself."""
+    me, left, names = psutil.Process(), [], list[str]()
+    deadline = time.monotonic() + LEAVE_SECONDS
+    while left := me.children(recursive=True):
+        _, running = psutil.wait_procs(left, timeout=0.01)
+        if time.monotonic() < deadline:
+            continue
+        for process in running:
+            with suppress(psutil.NoSuchProcess):
+                names.append(process.name())
+                process.kill()
+    return names
 
 
-def _take(
-    listener: socket.socket, connection: socket.socket, accept: Accept
-) -> Callable[[], None] | None:
-    """Read a request and fork its keeper; returns work to do meanwhile, None if refused."""
-    files: list[int] = []
-    with connection, suppress(ConnectionError, EOFError, TimeoutError):  # of a caller that has gone
+def _take(connection: socket.socket) -> tuple[dict[str, Any] | None, int]:
+    """An order, and the run's end of the channel to the caller."""
+    connection.settimeout(END_SECONDS)
+    _, files, _, _ = socket.recv_fds(connection, 1, 1)
+    order = receive(connection)
+    connection.settimeout(None)
+    return order, files[0]
+
+
+def _keep(connection: socket.socket, order: Mapping[str, Any], file: int) -> None:
+    """Fork a run and say how it ended; end it if the caller goes, and then what it has left."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+    run = forked(_run, connection, order, file)
+    os.close(file)
+    send(connection, {"pid": run.pid})
+    while run.is_alive():
+        # Looks again after a while: what the run left behind may hold its sentinel open.
+        if connection in wait([connection, run.sentinel], POLL_SECONDS):
+            for process in psutil.Process().children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            run.join()
+    with suppress(OSError):
+        send(connection, {"status": run.exitcode, "left": _end_descendants()})
+
+
+# The server
+
+
+def hold_gpus() -> subprocess.Popen[bytes] | None:
+    """Keep the GPUs initialised until this process ends; None where there is no driver.
+
+    Without persistence mode the driver shuts a GPU down when the last process that has it open
+    ends, and the next one waits until it is initialised again: 8 to 15 s a run on a host of two
+    H100s. The program is one of its own, since no fork survives an open GPU; it ends at its next
+    line once nobody can read that.
+    """
+    nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
+    try:
+        return subprocess.Popen(
+            HOLDS_GPUS, stdin=nothing, stdout=pipe, stderr=nothing, start_new_session=True
+        )
+    except OSError:
+        return None
+
+
+def open_devices() -> list[str]:
+    """The GPU's device files that this process holds open."""
+    links = [os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
+    # The folder's own descriptor is in its list, and closed by now.
+    opened = {os.readlink(link) for link in links if os.path.lexists(link)}
+    return sorted(path for path in opened if path.startswith("/dev/nvidia"))
+
+
+def preload(modules: Iterable[str]) -> None:
+    """Import modules that later forks will need.
+
+    One that cannot be imported is left to the run, whose record then states why. RuntimeError where
+    one has opened a GPU, which no fork survives.
+    """
+    for name in modules:
+        with suppress(Exception):
+            importlib.import_module(name)
+    if touched := open_devices():
+        raise RuntimeError(f"importing {', '.join(modules)} has opened {', '.join(touched)}")
+    gc.freeze()  # a fork's collections skip what it has from here: 0.15 s each otherwise
+
+
+class _Keeper(socketserver.BaseRequestHandler):
+    server: _Server
+
+    def handle(self) -> None:
+        """Keep the run that the server has read."""
+        self.server.socket.close()
+        _keep(self.request, *self.server.taken)
+
+
+class _Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
+    """Forks for callers of one user until the process that it serves has ended."""
+
+    max_children = 1000
+    taken: tuple[dict[str, Any], int]
+
+    def __init__(self, path: str, serves: psutil.Process) -> None:
+        super().__init__(path, _Keeper)
+        self._path, self._serves = path, serves
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Import what a run needs, and fork its keeper."""
+        order, file = _take(request)
         try:
-            connection.settimeout(REQUEST_SECONDS)
-            _, files, _, _ = socket.recv_fds(connection, 1, FILES)
-            with connection.makefile("rb") as sent:
-                request = marshal.load(sent)
-            connection.settimeout(None)
-            afterwards = accept(request)
-            if afterwards is None:
-                return None
-            gc.freeze()  # a fork's collections skip what it has from here: 0.15 s each otherwise
-            connection.sendall(b"accepted\n")
-            if os.fork() == 0:
-                try:
-                    listener.close()
-                    _keep(connection, request, files)
-                finally:
-                    os._exit(0)
-            return afterwards
+            if order is not None:
+                preload(order["modules"])
+                self.taken = order, file
+                super().process_request(request, client_address)
+        except RuntimeError as error:
+            print(error, file=sys.stderr)
+            self._leave()  # the caller starts without it
         finally:
-            for file in files:
-                os.close(file)
+            os.close(file)
+
+    def service_actions(self) -> None:
+        """Reap keepers, and leave with the process served; called at each poll."""
+        super().service_actions()
+        if has_ended(self._serves):
+            self._leave()
+
+    def _leave(self) -> None:
+        shutil.rmtree(os.path.dirname(self._path), ignore_errors=True)
+        os._exit(0)
+
+
+def _serve(path: str, serves: str, modules: Sequence[str]) -> None:
+    try:
+        served = psutil.Process(int(serves))
+        holder = hold_gpus()
+        preload(modules)
+        _Server(path, served).serve_forever(POLL_SECONDS)
+    finally:
+        shutil.rmtree(os.path.dirname(path), ignore_errors=True)
+    del holder
+
+
+# The caller
+
+
+class Child:
+    """A run, by the connection to its keeper, and a channel of JSON lines to its function.
+
+    `left` names the processes that it left running, which were ended after it; `is_warm` says
+    whether a server has forked it.
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        channel: socket.socket,
+        keeper: subprocess.Popen[bytes] | None,
+    ) -> None:
+        self._connection, self._channel, self._keeper = connection, channel, keeper
+        self.is_warm = keeper is None
+        self._status: int | None = None
+        self.left: Sequence[str] = ()
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        """The exit status (negative: the signal), None while it runs on after `seconds`."""
+        if self._status is None:
+            self._connection.settimeout(seconds)
+            ended = None
+            try:
+                ended = receive(self._connection)
+            except TimeoutError:
+                return None
+            except ConnectionError:
+                pass
+            if ended is None:  # the keeper itself was killed, and the run dies with it
+                with suppress(OSError):
+                    self._channel.settimeout(END_SECONDS)
+                    while self._channel.recv(2**16):
+                        pass
+                ended = {"status": -signal.SIGKILL, "left": []}
+            self._status, self.left = ended["status"], ended["left"]
+        return self._status
+
+    def kill(self) -> None:
+        """End it with all that it has started, and wait until they are gone."""
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_WR)  # the keeper kills the run
+            self._connection.settimeout(None)
+            while self._connection.recv(2**16):  # and is gone when it has buried it
+                pass
+        self._connection.close()
+        self._channel.close()
+        if self._keeper is not None:
+            self._keeper.wait()
+
+    def say(self, message: Mapping[str, object]) -> None:
+        """Send a message to the function; one that has ended is met by `answer`."""
+        with suppress(OSError):
+            send(self._channel, message)
+
+    def answer(self, seconds: float) -> dict[str, Any] | None:
+        """The function's next message; None where it has ended, or closed the channel, without one.
+
+        TimeoutError where there is none within `seconds`.
+        """
+        deadline = time.monotonic() + seconds
+        while not self._is_readable(min(seconds, POLL_SECONDS)):
+            # Looks again after a while: what the run left behind may hold its end open.
+            if self.wait(0.001) is not None and not self._is_readable(0.0):
+                return None
+            if time.monotonic() >= deadline:
+                raise TimeoutError(f"no answer within {seconds:g} s")
+        self._channel.settimeout(max(0.001, deadline - time.monotonic()))
+        try:
+            return receive(self._channel)
+        except ConnectionResetError:
+            return None
+
+    def _is_readable(self, seconds: float) -> bool:
+        return bool(select.select([self._channel], [], [], seconds)[0])
+
+
+class Server:
+    """The server that forks for a process and what it starts, in a folder of this user's alone."""
+
+    def __init__(self, serves: int, environment: Mapping[str, str], modules: Sequence[str]) -> None:
+        folder = Path(tempfile.gettempdir(), f"flashlab-{os.getuid()}-{serves}")
+        self.path = folder / "warm"
+        self._command = [sys.executable, "-m", __name__, str(self.path), str(serves), *modules]
+        self._environment = dict(environment)
+
+    def connect(self) -> socket.socket | None:
+        """A connection to it; it is started if it does not run. None, and a word, if it cannot."""
+        folder = self.path.parent
+        try:
+            folder.mkdir(0o700, exist_ok=True)
+            status = folder.lstat()
+            if status.st_uid != os.getuid() or status.st_mode & 0o077:
+                raise PermissionError(f"{folder} is not this user's alone")
+            return self._reach() or self._start(folder)
+        except OSError as error:
+            print(f"no warm start: {error}", file=sys.stderr)
+            return None
+
+    def _reach(self) -> socket.socket | None:
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(str(self.path))
+        except OSError:
+            connection.close()
+            return None
+        return connection
+
+    def _start(self, folder: Path) -> socket.socket | None:
+        with open(folder / "lock", "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if connection := self._reach():  # another process has started it
+                return connection
+            self.path.unlink(missing_ok=True)
+            with open(folder / "log", "wb") as log:
+                process = subprocess.Popen(
+                    self._command,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            deadline = time.monotonic() + START_SECONDS
+            while process.poll() is None and time.monotonic() < deadline:
+                if connection := self._reach():
+                    return connection
+                time.sleep(0.02)
+            return self._reach()
+
+
+def _new_keeper(
+    environment: Mapping[str, str],
+) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """A keeper in a new interpreter, and a connection to it."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        keeper = subprocess.Popen(
+            [sys.executable, "-m", __name__, str(theirs.fileno())],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
+    return ours, keeper
+
+
+def _begin(
+    connection: socket.socket, keeper: subprocess.Popen[bytes] | None, order: Mapping[str, Any]
+) -> Child | None:
+    """Order a run of a keeper or a server; None where that ends before the run begins."""
+    ours, theirs = socket.socketpair()
+    with suppress(ConnectionError, TimeoutError), theirs:
+        connection.settimeout(START_SECONDS)
+        socket.send_fds(connection, [b"\n"], [theirs.fileno()])
+        send(connection, order)
+        if receive(connection) is not None:
+            return Child(connection, ours, keeper)
+    connection.close()
+    ours.close()
     return None
 
 
-def outlives_callers() -> bool:
-    """True of a server that serves whoever calls: its command line names no process."""
-    return len(sys.argv) == 2
+def start(
+    function: str,
+    arguments: Sequence[object],
+    environment: Mapping[str, str],
+    log: Path | None = None,
+    server: Server | None = None,
+    modules: Sequence[str] = (),
+    command: Sequence[str] = (),
+) -> Child:
+    """Call a function (`module:name`) in a process of its own, with the channel as last argument.
 
-
-def leave() -> NoReturn:
-    """End this server, which is outdated; whoever has asked it starts another at its address."""
-    with suppress(FileNotFoundError):
-        os.unlink(sys.argv[1])  # before the connections are closed
-    os._exit(0)
-
-
-def _callers(connection: socket.socket) -> set[psutil.Process]:
-    """The process at the other end; none where it has ended."""
-    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    try:
-        return {psutil.Process(struct.unpack("3i", told)[0])}
-    except psutil.NoSuchProcess:
-        return set()
-
-
-def _is_in_place(path: str, inode: int) -> bool:
-    """True while a server's socket and its code are where they were."""
-    with suppress(OSError):
-        return os.stat(path).st_ino == inode and os.path.exists(__file__)
-    return False
-
-
-def serve(prepare: Callable[[], Accept]) -> None:
-    """Fork a child for each request at the socket that the command line names, while it is needed.
-
-    `prepare` imports the modules that all requests need.
+    Args:
+        function: its name, called with `arguments`, of which JSON must be able to tell.
+        arguments: its arguments but for the last.
+        environment: all environment variables of the process.
+        log: file that its output is appended to; the caller's own output without one.
+        server: what forks it; a new interpreter without one, or where it does not start.
+        modules: what the server imports beforehand.
+        command: a program that is run in place of the function, without the channel.
     """
-    path, lasts = sys.argv[1], outlives_callers()
-    try:
-        callers = {psutil.Process(int(pid)) for pid in sys.argv[2:]}
-        accept = prepare()
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(path)
-            listener.listen()
-            listener.settimeout(POLL_SECONDS)
-            signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are reaped automatically
-            inode, used = os.stat(path).st_ino, time.monotonic()
-            while callers or (lasts and time.monotonic() - used < IDLE_SECONDS):
-                if lasts and not _is_in_place(path, inode):
-                    return
-                try:
-                    connection, _ = listener.accept()
-                except TimeoutError:
-                    used = time.monotonic() if callers else used
-                    callers = {caller for caller in callers if not has_ended(caller)}
-                    continue
-                if lasts:
-                    callers |= _callers(connection)
-                afterwards = _take(listener, connection, accept)
-                if afterwards is not None:
-                    afterwards()
-            if lasts:
-                leave()  # whoever has just connected starts another
-    finally:
-        if not lasts:
-            shutil.rmtree(os.path.dirname(path), ignore_errors=True)
+    order: dict[str, Any] = {"function": function, "arguments": list(arguments)}
+    order |= {"environment": dict(environment), "folder": os.getcwd(), "modules": list(modules)}
+    order |= {"log": None if log is None else str(log.absolute()), "command": list(command)}
+    child = None
+    if server is not None and (connection := server.connect()):
+        child = _begin(connection, None, order)
+    child = child or _begin(*_new_keeper(environment), order)
+    if child is None:
+        raise ChildProcessError(f"{sys.executable} does not start")
+    return child
+
+
+def main() -> None:
+    """Keep one run (``FILE``), or serve a process at a path (``PATH PID MODULE...``)."""
+    first, *rest = sys.argv[1:]
+    if rest:
+        _serve(first, rest[0], rest[1:])
+        return
+    connection = socket.socket(fileno=int(first))
+    connection.set_inheritable(False)
+    order, file = _take(connection)
+    assert order is not None
+    _keep(connection, order, file)
+
+
+if __name__ == "__main__":
+    main()

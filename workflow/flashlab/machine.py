@@ -130,6 +130,7 @@ def commit_here() -> dict[str, Any]:
     return {"commit": git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}
 
 
+@cache
 def package_version(name: str) -> str | None:
     """The installed version of a distribution, None where it is not installed."""
     try:
@@ -200,8 +201,14 @@ def detect_device(wanted: str) -> str:
 def device_name(device: str) -> str:
     """The name that identifies the measured device: the GPU's, or the CPU's with its count."""
     if device == "cuda":
-        return gpus()[0].name
+        listed = gpus()
+        return listed[0].name if listed else "a machine without a visible NVIDIA GPU"
     return f"{cpu_model()} ({cpu_count()} CPUs)"
+
+
+def kind_of(name: str) -> str:
+    """The kind of a device by its `device_name`, of which only CPUs are counted."""
+    return "cpu" if re.search(r" \(\d+ CPUs\)$", name) else "cuda"
 
 
 PACKAGES = ("torch", "flash-attn", "flash-attn-4", "triton", "nvidia-cudnn-cu13", "numpy")

@@ -21,7 +21,7 @@ from flashlab.config import ConfigError
 from flashlab.files import read_json, write_json
 from flashlab.lab5.results import Result
 from flashlab.plan import planning as plan
-from flashlab.plan.machines import machine_of
+from flashlab.plan.source import planned_device
 from flashlab.runs import Run
 
 ORDER = Path("results") / "grading" / "order.json"
@@ -97,8 +97,7 @@ def plan_sample(
         results = _submitted_results(config)
     except GradingError as error:
         raise ConfigError(f"--config: submissions: {error}") from error
-    on, dtype = machine_of(config), config["dtype"]
-    here = on.name_device(device)
+    dtype, (_, here) = config["dtype"], planned_device(config)
     chosen = choose(results, here, config["reproduce"], config["grading"]["seed"])
     if not chosen:
         raise ConfigError(
@@ -108,7 +107,7 @@ def plan_sample(
         )
     dtype = ATTENTION.dtypes[device] if dtype == "auto" else dtype
     runs = [attention_run(implementation, shape, dtype, device) for implementation, shape in chosen]
-    planned = plan.plan_local(ATTENTION, runs, protocol, find_implementations(), RECORDS, on=on)
+    planned = plan.plan_local(ATTENTION, runs, protocol, find_implementations(), RECORDS)
     missing = sum(not entry.path.exists() for entry in planned.values())
     print(
         f"reproduce: {len(planned)} runs, {missing} of them still to be measured", file=sys.stderr
@@ -128,8 +127,7 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
     if not kind:
         (root / ORDER).unlink(missing_ok=True)  # a call before may have left its own
         return Ordered()
-    on = machine_of(config)
-    device = on.detect_device(config["device"])
+    device, here = planned_device(config)
     # The course's own protocol, because its results are what is compared.
     protocol = plan.protocol_of({"measure": {**config["measure"], "protocol": "lab5"}}, device)
     planned = plan_sample(config, device, protocol) if "reproduce" in config else {}
@@ -141,8 +139,10 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
         "device": config["grading"].get("device"),
         "seed": config["grading"]["seed"],
         "languages": config["languages"],
-        "here": on.name_device(device),
-        "orders": {e.path.name: plan.measuring_order(ATTENTION, e, protocol) for _, e in entries},
+        "here": here,
+        "orders": {
+            e.path.name: plan.measuring_order(ATTENTION, e, protocol, here) for _, e in entries
+        },
         "measured": [{"run": r.to_json(), "path": e.path.as_posix()} for r, e in entries],
     }
     write_json(root / ORDER, document)

@@ -20,11 +20,10 @@ if PREPARED.orders:
             mem_mb=MEMORY["measure"],
         params:
             order=lambda wildcards: json.dumps(ORDERS[f"counters-{wildcards.record}.json"]),
-            machine=MACHINE,
         message:
             "Reading the counters of {wildcards.record}"
         shell:
-            "python -S -m flashlab.stage measure --order {params.order:q} {params.machine} "
+            "python -m flashlab measure --order {params.order:q} "
             "--output {output:q} > {log:q} 2>&1"
 
     # A run's name begins with its implementation, which is a word.

@@ -35,7 +35,7 @@ rule figures:
     message:
         "Drawing the figures of the experiments"
     shell:
-        "python -S -m flashlab.stage figures --tables {params.tables:q} {params.ceilings} "
+        "python -m flashlab figures --tables {params.tables:q} {params.ceilings} "
         "--languages {input.languages:q} --heights {input.heights:q} --cores {threads} "
         "--output {output:q} {input.plans:q} > {log:q} 2>&1"
 
@@ -71,6 +71,6 @@ rule overview:
     message:
         "Drawing the figures across experiments"
     shell:
-        "python -S -m flashlab.stage overview --tables {params.tables:q} --comparisons {params.comparisons:q} "
+        "python -m flashlab overview --tables {params.tables:q} --comparisons {params.comparisons:q} "
         "--languages {input.languages:q} --output {output:q} {input.plans:q} "
         "> {log:q} 2>&1"

@@ -43,5 +43,5 @@ rule layout:
     message:
         "Laying out the report"
     shell:
-        "python -S -m flashlab.stage layout --config {input.config:q} --results {params.results:q} "
+        "python -m flashlab layout --config {input.config:q} --results {params.results:q} "
         "{params.ceilings} --output {output.text:q} > {log:q} 2>&1"

@@ -25,5 +25,5 @@ rule observations:
     message:
         "Observing what the report says"
     shell:
-        "python -S -m flashlab.stage observations --tables {params.tables:q} --claims {input.claims:q} "
+        "python -m flashlab observations --tables {params.tables:q} --claims {input.claims:q} "
         "{params.ceilings} --output {output:q} {input.plans:q} > {log:q} 2>&1"

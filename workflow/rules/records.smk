@@ -27,11 +27,10 @@ if PREPARED.orders:
             mem_mb=MEMORY["measure"],
         params:
             order=lambda wildcards: json.dumps(ORDERS[f"{wildcards.record}.json"]),
-            machine=MACHINE,
         message:
             "Measuring {wildcards.record}"
         shell:
-            "python -S -m flashlab.stage measure --order {params.order:q} {params.machine} "
+            "python -m flashlab measure --order {params.order:q} "
             "--output {output:q} > {log:q} 2>&1"
 
     rule ceilings:
@@ -51,11 +50,11 @@ if PREPARED.orders:
             mem_mb=MEMORY["measure"],
         params:
             device=PREPARED.device,
-            machine=MACHINE,
+            device_name=f"--device-name {shlex.quote(PREPARED.device_name)}",
         message:
             "Measuring the machine's ceilings"
         shell:
-            "python -S -m flashlab.stage ceilings --device {params.device} {params.machine} "
+            "python -m flashlab ceilings --device {params.device} {params.device_name} "
             "--output {output:q} > {log:q} 2>&1"
 
     # A run's name begins with its implementation, which is a word.

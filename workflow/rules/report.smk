@@ -42,7 +42,7 @@ rule report:
     message:
         "Rendering the report"
     shell:
-        "python -S -m flashlab.stage report --config {input.config:q} --results {params.results:q} "
+        "python -m flashlab report --config {input.config:q} --results {params.results:q} "
         "{params.ceilings} --output {output:q} > {log:q} 2>&1"
 
 
@@ -68,7 +68,7 @@ rule page:
     message:
         "Rendering the report as an HTML page"
     shell:
-        "python -S -m flashlab.stage page --config {input.config:q} --results {params.results:q} "
+        "python -m flashlab page --config {input.config:q} --results {params.results:q} "
         "{params.ceilings} --output {output:q} > {log:q} 2>&1"
 
 
@@ -97,7 +97,7 @@ rule publish_pdf:
     message:
         f"Writing report/{REPORT}.pdf"
     shell:
-        "(python -S -m flashlab.stage verdicts --results {params.results:q} "
+        "(python -m flashlab verdicts --results {params.results:q} "
         "&& cp {input.rendered:q} {output:q}) > {log:q} 2>&1"
 
 

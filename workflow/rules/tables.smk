@@ -32,5 +32,5 @@ rule tables:
     message:
         "Tabulating the records"
     shell:
-        "python -S -m flashlab.stage tables --results {params.results:q} --claims {input.claims:q} "
+        "python -m flashlab tables --results {params.results:q} --claims {input.claims:q} "
         "{params.ceilings} --output {params.tables:q} > {log:q} 2>&1"

@@ -12,6 +12,7 @@ from story.reading import section_of, tables_of, told
 from flashlab.analysis.ceilings import read_ceilings
 from flashlab.benchmarks.attention.declaration import attention_run, exact_peak_memory
 from flashlab.benchmarks.attention.shape import Shape
+from flashlab.files import canonical
 from flashlab.story.attention import front, why
 from flashlab.story.tables import Section
 
@@ -161,6 +162,21 @@ def test_the_scores_are_a_line_where_all_points_lie_on_it(
         said = told(observation)
         assert "a straight line in the number of heads: forward = 0.20 + 0.100·H ms" in said["en"]
         assert "每個頭的分數固定花 100 與 100 µs" in said["zh_TW"]
+
+
+@pytest.mark.parametrize("share", [0.62, None])
+def test_page_faults_that_cost_much_of_a_pass_are_named_first(
+    planter: Planter, share: float | None
+) -> None:
+    experiment = planter.experiment({"Pytorch": {128: 100, 1024: 800}, "Flash2": {128: 9, 1024: 9}})
+    cell = {"forward_time": {"per_call": 16387.0, "system_share": share}}
+    runs = [{**run, "page_faults": canonical(cell) if share else None} for run in experiment.runs]
+    found = why.why_faults(section_of(replace(experiment, runs=runs)))
+    assert (found is not None) == (share is not None)
+    if found:
+        said = told(found)
+        assert "takes 62% of the forward of" in said["en"]
+        assert "16,387 page faults a call" in said["en"] and "16,387 個分頁錯誤" in said["zh_TW"]
 
 
 def test_on_a_cpu_the_operators_say_what_can_be_saved(planter: Planter) -> None:

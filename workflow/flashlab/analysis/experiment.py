@@ -41,7 +41,8 @@ DERIVED = (*OF_DATASET, OBSERVATIONS)
 RUN_COLUMNS = (
     *("process", "status", "message", "protocol", "device_name", "provider", "torch", "driver"),
     *("power_limit_W", "inputs", "commit", "started", "ended", "gpu_uuid", "boot", "warnings"),
-    *("gate", "kernels", "power_limited", "graph_breaks", "source_changed", "record", "sha256"),
+    *("gate", "kernels", "power_limited", "page_faults", "graph_breaks", "source_changed"),
+    *("record", "sha256"),
 )
 METRIC_COLUMNS = (
     *("metric", "unit", "status", "processes", "samples", "stopped", "value", "low", "high"),

@@ -353,6 +353,17 @@ def _power_limited(record: Record) -> float | None:
     return max((state["at_power_limit"] for state in clocks.values()), default=None)
 
 
+FAULTS_SHARE = 0.1
+"""The system's share of a pass's time on a CPU from which on its page faults are told."""
+
+
+def _page_faults(record: Record) -> str | None:
+    """The page faults a call and the system's share of the passes where that is large, as JSON."""
+    passes = (record.details or {}).get("page_faults", {})
+    found = {name: each for name, each in passes.items() if each["system_share"] >= FAULTS_SHARE}
+    return canonical(found) if found else None
+
+
 def _run_row(
     file: _File, benchmark: Benchmark, source: Mapping[str, str], counted: Record | None
 ) -> dict[str, Any]:
@@ -376,6 +387,7 @@ def _run_row(
         "gate": _gate_cell(record.gate),
         "kernels": _kernels_cell(record, counted),
         "power_limited": _power_limited(record),
+        "page_faults": _page_faults(record),
         "graph_breaks": (record.details or {}).get("compiled", {}).get("graph_breaks"),
         "source_changed": _is_source_changed(record.sources, source),
         "record": file.path.as_posix(),

@@ -59,7 +59,7 @@ class Implementation:
 
     `packages` are the distributions whose code the kernel runs; a run is
     measured again when one of them changes. `preloads` are modules that are slow to import and
-    touch no device, which the warm parent imports once for all runs.
+    touch no device, which a server imports once for all runs.
 
     `label_cpu` is its label where it is measured on a CPU, None where it is the same. `previous`
     names the implementation that it goes one step beyond, and `idea` says by what.

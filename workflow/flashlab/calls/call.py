@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from typing import Any
 from flashlab.benchmarks.implementations import ImplementationError
 from flashlab.calls.digests import MISSING
 from flashlab.calls.exclusive import BusyError, FolderClaim
-from flashlab.calls.prepare import Prepared, prepare, prepare_description
+from flashlab.calls.prepare import Prepared, prepare
 from flashlab.calls.remaking import ASKED_FOR
 from flashlab.config import ConfigError, Layer
 from flashlab.files import json_text, open_atomically, write_json
@@ -33,7 +32,6 @@ from flashlab.machine import MachineError
 from flashlab.plan.datasets import DatasetError
 from flashlab.plan.planning import PlanError
 from flashlab.plan.published import ClaimsError
-from flashlab.stage import SERVER_ADDRESS, call_address
 
 PREPARATION_ERRORS = (
     ClaimsError,
@@ -101,10 +99,6 @@ class BegunCall:
     files: PlanFiles
     claim: FolderClaim
 
-    def start(self) -> None:
-        """Let jobs be forks of a server of this call."""
-        os.environ[SERVER_ADDRESS] = call_address()
-
 
 begun: BegunCall | None = None
 """The call that this process has begun."""
@@ -128,10 +122,8 @@ def begin(base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: b
         ) from None
     if not dry:
         claim.take()
-    # A machine is described before any run can be planned for it. While it reads the rules,
-    # Snakemake itself does not know the targets yet.
     try:
-        prepared = (prepare_description if "machine" in arguments else prepare)(base, own)
+        prepared = prepare(base, own)
     except OpenRunsError as question:
         if question.table is not None and not dry:
             with open_atomically(question.path) as file:

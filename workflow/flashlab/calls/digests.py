@@ -59,3 +59,26 @@ def damage(path: Path, digests: Mapping[Path, str]) -> str | None:
         return CHANGED if digests.get(path, digest := sha256_of(path)) != digest else None
     except OSError:
         return MISSING
+
+
+class ChangedError(Exception):
+    """A file that is no longer as it was made, and that nothing may be made from."""
+
+
+def refuse_changed(results: Path, with_made: bool) -> None:
+    """ChangedError naming a planned record of a dataset that has changed since it was measured.
+
+    Of a call that goes on, a job would otherwise read what the call did not plan. `with_made` also
+    compares what was made of the records.
+    """
+    from flashlab.plan.plan_files import record_paths  # which most commands do not need
+
+    digests = read_digests(results / "records")
+    try:
+        checked = {path: digests for path in record_paths(results)}
+    except FileNotFoundError:
+        return  # no plan, as the command says
+    made = read_digests(results) if with_made else {}
+    for path, known in {**checked, **dict.fromkeys(made, made)}.items():
+        if reason := damage(path, known):
+            raise ChangedError(f"{path} {reason}; call again, and it is made anew")

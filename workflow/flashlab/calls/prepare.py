@@ -8,22 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from flashlab.benchmarks.implementations import implementations_of
-from flashlab.benchmarks.registry import find_benchmark
-from flashlab.calls.remaking import ASKED_FOR, files_to_remake
+from flashlab.calls.remaking import files_to_remake
 from flashlab.calls.replicates import plan_processes
-from flashlab.config import ConfigError, Layer, named_benchmark, resolve_config
+from flashlab.config import ConfigError, Layer
 from flashlab.plan import identity, planning
 from flashlab.plan.blocks import orders_of
 from flashlab.plan.datasets import Dataset
 from flashlab.plan.documents import plan_documents
-from flashlab.plan.machines import machine_file
-from flashlab.plan.plan_files import results_of
 from flashlab.plan.published import CLAIMS, claimed_protocols, claimed_runs, claims_of, read_claims
-from flashlab.plan.source import LOCAL, Source, source_of
+from flashlab.plan.source import Source, source_of
 from flashlab.plan.upgrades import upgrade_notices
 
 Planning = tuple[planning.PlannedExperiment, planning.PlannedRuns]
@@ -39,7 +34,7 @@ class Prepared:
     those to convert, by file name; both are empty for a recorded dataset. `remade` holds the
     planned files that must be made again, each with the reason, and `upgrades` says why runs that
     were measured before are measured again; `notices` say how imported files were read. `config` is
-    the resolved configuration, and `machine` the file of the machine that it names.
+    the resolved configuration, and `device_name` the device that runs are planned for.
     Paths are relative to the working directory.
     """
 
@@ -48,7 +43,7 @@ class Prepared:
     report: str
     device: str
     protocol: str
-    machine: str | None
+    device_name: str
     config: Mapping[str, Any]
     remade: Mapping[str, str]
     experiments: Sequence[str] = ()
@@ -79,7 +74,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             with one message: what is wrong, where, and what to do.
     """
     source = source_of(base, own)
-    config, home, machine = source.config, source.home, source.machine
+    config, home, device_name = source.config, source.home, source.device_name
     protocol = planning.protocol_of(config, source.kind[1])
     experiments = planning.experiments(config, source.benchmark, source.kind[1])
     if source.imports and source.recorded:
@@ -107,10 +102,10 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     if source.recorded:
         ceilings, orders, upgrades = source.recorded.ceilings, {}, []
     else:
-        ceilings = home / "records" / identity.ceilings_name(source.kind[1], machine)
-        orders = orders_of(source.benchmark, planned, protocol, counting)
+        ceilings = home / "records" / identity.ceilings_name(source.kind[1], device_name)
+        orders = orders_of(source.benchmark, planned, protocol, counting, device_name)
         upgrades = upgrade_notices(
-            source.benchmark, planned, protocol, source.implementations, machine
+            source.benchmark, planned, protocol, source.implementations, device_name
         )
     remade = files_to_remake(source, [runs for _, runs in every], counting.planned, ceilings)
     documents = plan_documents(source, every)
@@ -120,7 +115,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         report=source.benchmark.report,
         device=source.kind[1],
         protocol=protocol["name"],
-        machine=machine_file(config["machine"]).as_posix() if machine.described else None,
+        device_name=device_name,
         config=config,
         remade=remade,
         experiments=tuple(records),
@@ -175,28 +170,3 @@ def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
         return remark_files(config)
     except RemarkError as error:
         raise ConfigError(str(error)) from None
-
-
-def prepare_description(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
-    """The preparation of a call that only describes a machine: no runs.
-
-    The machine's file may be missing, so that nothing that depends on it can be planned.
-
-    Raises:
-        ConfigError, ImplementationError: as of `prepare`.
-    """
-    benchmark = find_benchmark(named_benchmark([base, *own]))
-    config = resolve_config([base, *own], implementations_of(benchmark))
-    if "machine" not in config:
-        raise ConfigError("machine: say under which name: snakemake machine --config machine=NAME")
-    file = machine_file(config["machine"]).as_posix()
-    return Prepared(
-        dataset=LOCAL,
-        home=results_of(LOCAL, benchmark).as_posix(),
-        report=benchmark.report,
-        device=config["device"],
-        protocol=config["measure"]["protocol"],
-        remade={file: ASKED_FOR} if Path(file).exists() else {},
-        machine=file,
-        config=config,
-    )

@@ -44,7 +44,7 @@ def plan_processes(
         numbers = {run: replicates.of(run) for run in runs}
         records = source.home / "records"
         local = (source.benchmark, runs, protocol, source.implementations, records)
-        return plan_local(*local, numbers.__getitem__, source.machine)
+        return plan_local(*local, numbers.__getitem__, source.device_name)
 
     planned = planned_with(replicates)
     if source.config["decide"]:

@@ -2,7 +2,7 @@
 
 Otherwise a job of a killed call would continue, and could overwrite the next call's newer output.
 On a cluster's node an executor plugin starts a call for a group of jobs, and that one starts
-another for each job of the group: all of them belong to the outermost, and share its warm parent.
+another for each job of the group: all of them belong to the outermost, and share its server.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import time
 
 import psutil
 
-from flashlab.children import POLL_SECONDS
-from flashlab.stage import SERVER_ADDRESS, WORKFLOW_PID
+POLL_SECONDS = 0.2
+
+WORKFLOW_PID = "FLASHLAB_WORKFLOW_PID"
+"""Environment variable with the process id of the Snakemake call that a job belongs to."""
 
 
 class WorkflowGoneError(Exception):
@@ -89,5 +91,4 @@ def own_jobs(is_main: bool) -> bool:
     if is_inner and _is_running(os.environ.get(WORKFLOW_PID, "")):
         return False
     os.environ.update({WORKFLOW_PID: str(os.getpid()), ALLOCATION: allocation})
-    os.environ.pop(SERVER_ADDRESS, None)  # another call's server is outside of this allocation
     return SLURM_JOB in os.environ

@@ -6,12 +6,15 @@ import ast
 import difflib
 import os
 import sys
+import tempfile
 import textwrap
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION
@@ -24,13 +27,17 @@ from flashlab.benchmarks.implementations import (
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.model import Benchmark
 from flashlab.checking.cases import GRIDS, Case, Outcome
-from flashlab.checking.process import check
 from flashlab.checking.shapes import ShapeError, shape_text
+from flashlab.forks import START_SECONDS, Child, signal_name, start
 from flashlab.measuring.devices import claimed
+from flashlab.measuring.supervise import job_environment
 from flashlab.usage import UsageError
 
 NOTICE_SECONDS = 2.0
 """The wait for the device, in seconds, after which a notice is printed."""
+
+END_SECONDS = 5.0
+"""Seconds that a process that has closed its channel may take to exit."""
 
 MAX_NAMED = 10
 """Failed cases that the summary names."""
@@ -89,6 +96,92 @@ def claimed_with_notice(device: str) -> Iterator[dict[str, str]]:
             yield variables
     finally:
         notice.cancel()
+
+
+class KernelError(Exception):
+    """A kernel file that has no function to check."""
+
+
+class _EndedError(Exception):
+    """The process ended without answering; the message says how."""
+
+
+def _received(child: Child, seconds: float) -> dict[str, Any]:
+    """The checking process's next message; TimeoutError, or _EndedError if it ended without one."""
+    message = child.answer(seconds)
+    if message is not None:
+        return message
+    status = child.wait(END_SECONDS)
+    if status is None:
+        raise _EndedError("the kernel closed its process's connection to the check")
+    if status >= 0:
+        raise _EndedError(f"the kernel ended its process with status {status}")
+    name = signal_name(status)
+    memory = ", perhaps for lack of memory" if name == "SIGKILL" else ""
+    raise _EndedError(f"crashed: ended by signal {name}{memory}")
+
+
+def _fatal(trace: str, kernel: Path) -> str:
+    """The fault handler's traceback of a crash, if any, to the last line about the kernel."""
+    lines = Path(trace).read_text(errors="replace").splitlines()
+    own = [i for i, line in enumerate(lines) if f'"{kernel}"' in line]
+    return "\n".join(lines[: own[-1] + 1] if own else lines[:1])
+
+
+def _refuse_unloaded(child: Child, kernel: Path, timeout_s: float, trace: str) -> None:
+    """Wait until the kernel is imported; KernelError if it cannot be."""
+    try:
+        _received(child, START_SECONDS)
+    except (TimeoutError, _EndedError) as error:
+        raise KernelError(f"torch cannot be imported: {error}") from None
+    try:
+        message = _received(child, timeout_s)
+    except TimeoutError:
+        raise KernelError(
+            f"{kernel} took more than {timeout_s:g} s to import; --timeout SECONDS allows more"
+        ) from None
+    except _EndedError as error:
+        said = "\n".join(filter(None, [str(error), _fatal(trace, kernel)]))
+        raise KernelError(f"{kernel}, at import: {said}") from None
+    if "failed" in message:
+        raise KernelError(f"{kernel} {message['failed']}")
+
+
+def check(
+    kernel: Path,
+    benchmark: Benchmark,
+    device: str,
+    variables: Mapping[str, str],
+    cases: Sequence[Case],
+    timeout_s: float,
+) -> Generator[tuple[Case, Outcome], None, None]:
+    """Compare the kernel in a file, an absolute path, with the reference, case by case.
+
+    One process does all cases, and another the rest of them where it dies. It is confined to its
+    device by `variables` of the environment. The kernel's import and each case may take `timeout_s`
+    seconds. Raises KernelError: the file cannot be imported or has no ``attention``.
+    """
+    variables = {**job_environment(), **benchmark.variables.get(device, {}), **variables}
+    left = [*cases]
+    while left:
+        with tempfile.NamedTemporaryFile() as trace:
+            arguments = [str(kernel), benchmark.name, device, trace.name, [*map(asdict, left)]]
+            child = start("flashlab.checking.worker:follow", arguments, variables)
+            try:
+                _refuse_unloaded(child, kernel, timeout_s, trace.name)
+                fatal = False
+                while left and not fatal:
+                    try:
+                        outcome = Outcome(**_received(child, timeout_s))
+                    except TimeoutError:
+                        outcome = Outcome("error", f"timed out after {timeout_s:g} s", fatal=True)
+                    except _EndedError as error:
+                        said = _fatal(trace.name, kernel)
+                        outcome = Outcome("error", str(error), traceback=said, fatal=True)
+                    fatal = outcome.fatal
+                    yield left.pop(0), outcome
+            finally:
+                child.kill()
 
 
 def _device_name(device: str, variables: dict[str, str]) -> str:

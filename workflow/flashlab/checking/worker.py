@@ -1,8 +1,4 @@
-"""The checking process: imports torch and the kernel once, then compares case by case.
-
-It sends ``started`` when torch is imported, then ``ready`` or ``failed`` for the kernel, then the
-outcome of each case.
-"""
+"""The checking process: imports torch and the kernel once, then compares case by case."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import faulthandler
 import socket
 import traceback
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -30,7 +26,7 @@ from flashlab.benchmarks.ladder.step import Step
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.checking.cases import Case, Outcome
-from flashlab.children import receive, send
+from flashlab.forks import send
 from flashlab.measuring.failures import IncorrectError, describe_failure
 from flashlab.measuring.kernel import load_kernel
 from flashlab.measuring.protocols import check_held, right_before, warm_up
@@ -177,29 +173,32 @@ def compare(
     return Outcome("ok", _checked_in_part(compared, case), compared["errors"], tolerance)
 
 
-def _loaded(path: Path, benchmark: Benchmark) -> tuple[ModuleType | None, dict[str, Any]]:
-    """The kernel's module, and the message that confirms it or says why there is none."""
-    try:
-        kernel = load_kernel(path)
-    except BaseException as error:
-        return None, {"failed": f"cannot be imported:\n{_kernel_traceback(error, path)}"}
-    if not callable(getattr(kernel, "attention", None)):
-        return None, {"failed": f"has no function {benchmark.entry_point}"}
-    return kernel, {"ready": True}
+def follow(
+    file: str,
+    name: str,
+    device: str,
+    trace: str,
+    cases: Sequence[Mapping[str, Any]],
+    channel: socket.socket,
+) -> None:
+    """Send ``started`` when torch is imported, ``failed`` with why or nothing for the kernel.
 
-
-def follow(file: str, name: str, device: str, trace: str, channel: socket.socket) -> None:
-    """Compare the cases that arrive on the channel until it closes.
-
-    The kernel is in `file`; the traceback of a crash goes to the file `trace`.
+    Then the outcome of each case. The kernel is in `file`; the traceback of a crash goes to the
+    file `trace`.
     """
     path, benchmark = Path(file), find_benchmark(name)
     with open(trace, "wb") as traced:
         faulthandler.enable(traced, all_threads=False)
         send(channel, {"started": True})
         before = relied_on()
-        kernel, message = _loaded(path, benchmark)
-        send(channel, message)
-        while kernel is not None and (order := receive(channel)) is not None:
-            case = Case(order["dtype"], Shape(**order["shape"]))
+        try:
+            kernel = load_kernel(path)
+        except BaseException as error:
+            said = f"cannot be imported:\n{_kernel_traceback(error, path)}"
+            return send(channel, {"failed": said})
+        if not callable(getattr(kernel, "attention", None)):
+            return send(channel, {"failed": f"has no function {benchmark.entry_point}"})
+        send(channel, {})
+        for given in cases:
+            case = Case(given["dtype"], Shape(**given["shape"]))
             send(channel, asdict(compare(kernel, benchmark, case, device, path, before)))

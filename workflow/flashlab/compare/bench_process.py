@@ -6,6 +6,7 @@ Nothing here imports torch.
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import time
 from collections.abc import Mapping
@@ -15,9 +16,13 @@ from typing import Any
 
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
-from flashlab.children import START_SECONDS
-from flashlab.measuring.start import lasting_parent, start
-from flashlab.measuring.supervise import count_oom_kills, ended_without_answer
+from flashlab.forks import START_SECONDS
+from flashlab.measuring.supervise import (
+    count_oom_kills,
+    ended_without_answer,
+    server_of,
+    start_measuring,
+)
 from flashlab.records import INTERLEAVED, time_out_message
 from flashlab.runs import Run
 
@@ -89,7 +94,8 @@ class Worker(ExitStack):
             "preloads": implementation.preloads,
             "part": WORKER,
         }
-        self._process = start(lasting_parent(), order, variables, self._answer, self._errors)
+        server = server_of(os.getpid())
+        self._process = start_measuring(server, order, variables, self._answer, self._errors)
         self.callback(self._process.kill)
 
     def connect(self) -> None:
@@ -118,6 +124,7 @@ class Worker(ExitStack):
         returncode = self._process.wait(END_SECONDS)
         if self._answer.exists():
             reply: dict[str, Any] = json.loads(self._answer.read_text(encoding="utf-8"))
+            reply["environment"]["started_warm"] = self._process.is_warm
             return reply
         if returncode is None:
             return _timed_out(limit)

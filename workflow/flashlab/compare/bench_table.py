@@ -51,7 +51,7 @@ def find_ceiling(device: str, device_name: str, dtype: str) -> Ceiling | None:
 
     That measured by a large matrix product (``./run report``), or the vendor's peak rate.
     """
-    measured = RECORDS / ceilings_name(device)
+    measured = RECORDS / ceilings_name(device, device_name)
     if measured.is_file():
         product = read_ceilings(read_json(measured)).matrix.get(dtype)
         return Ceiling(product.rate / 1e12, "of ceiling", device) if product else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,10 +13,10 @@ from flashlab.usage import UsageError, require_torch
 
 def bench(*options: Any) -> int:
     """Bench as `bench.Order` says; the last option is whether to watch."""
-    from flashlab.measuring.start import start_lasting_parent
+    from flashlab.measuring.supervise import start_server
 
     require_torch()
-    start_lasting_parent()  # before the imports below, which take a while too
+    start_server(os.getpid())  # before the imports below, which take a while too
     from flashlab.compare import bench
 
     *ordered, watch = options

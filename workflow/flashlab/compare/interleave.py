@@ -114,10 +114,11 @@ def _measure_pass(
         for candidate in _measured(in_turn):
             with candidate.turn() as worker:
                 begin = time.monotonic()
-                samples = worker.command("batch")["samples"]
+                reply = worker.command("batch")
+                samples, besides = reply["samples"], reply["besides"]
                 candidate.batches[name][-1].append(samples)
                 passed, is_filled = time.monotonic() - begin, candidate.run.device == "cpu"
-                candidate.sections.append(Section(passed, sum(samples), is_filled))
+                candidate.sections.append(Section(passed, sum(samples) + besides, is_filled))
         in_turn.reverse()
         pairs, spent = pairs + 1, time.monotonic() - begun
         if not any(_measured(candidates)):

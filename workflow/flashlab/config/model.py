@@ -74,7 +74,7 @@ class Localized(Keys):
 class Seconds(Keys):
     """Seconds on each kind of device."""
 
-    cuda: Positive = 0.5
+    cuda: Positive = 0.1
     cpu: Positive = 0.2
 
 
@@ -193,7 +193,6 @@ class Configuration(Keys):
         "whose records to report: `local` measures here, or a recorded dataset", "local"
     )
     device: Literal["auto", "cuda", "cpu"] = _key("where to measure", "auto")
-    machine: Name = _unreported("the machine to plan for: its file in `config/machines/`")
     dtype: Literal["auto", "float16", "bfloat16", "float32"] = _key(
         "the inputs' number format", "auto"
     )
@@ -255,7 +254,9 @@ class Configuration(Keys):
     )
     alone: bool = _unreported("whether nothing else is measured on the host meanwhile", False)
     import_: Text = _key("a folder of the course's JSON files to report", None, alias="import")
-    device_name: Text = _unreported("the GPU that imported files are of, where they name none")
+    device_name: Text = _unreported(
+        "the device that jobs will meet if not this machine's, or that imported files are of"
+    )
     compare: Annotated[list[Text], Field(min_length=2, max_length=2)] = _unreported(
         "the two sides of a comparison", examples=[["h200", "local"]]
     )

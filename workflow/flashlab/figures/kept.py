@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.experiment import COMPARISONS
+from flashlab.calls.digests import damage, read_digests, write_digests
 from flashlab.files import canonical, read_json
 from flashlab.sources import sources_of
 from flashlab.telling.catalogs import catalog_files
@@ -69,7 +70,9 @@ def draw_figures(
         for plan in plans
         for figure, digest in _digests(plan, tables, heights, shared.digest())
     }
-    _draw([*_missing(plans, kept, heights)], tables, ceilings_file, languages, cores)
+    digests = read_digests(output.parent)
+    whole = {path for path in kept if path in digests and damage(path, digests) is None}
+    _draw([*_missing(plans, kept, heights, whole)], tables, ceilings_file, languages, cores)
     output.mkdir(parents=True, exist_ok=True)
     for path, (plan, figure) in kept.items():
         copy = output / plan["name"] / f"{figure['id']}.svg"
@@ -77,6 +80,8 @@ def draw_figures(
         shutil.copyfile(path, copy)
     for path in set(folder.glob("*")) - kept.keys():
         path.unlink()
+    if folder.is_dir():
+        write_digests(folder)
 
 
 def _digests(
@@ -102,13 +107,14 @@ def _missing(
     plans: Sequence[Plan],
     kept: Mapping[Path, tuple[Plan, Mapping[str, Any]]],
     heights: Heights,
+    whole: Collection[Path],
 ) -> Iterator[Missing]:
-    """The figures that are not kept yet, by experiment."""
+    """The figures that are not kept yet, or not as they were drawn, by experiment."""
     for plan in plans:
         figures = {
             path: (figure, heights[plan["name"]][figure["id"]])
             for path, (of, figure) in kept.items()
-            if of is plan and not path.exists()
+            if of is plan and path not in whole
         }
         if figures:
             yield plan, figures

@@ -45,10 +45,10 @@ def _masked(measured: Found) -> list[Shape]:
     return _sweep(both, "seq_len") if both else []
 
 
-def _block(shapes: Sequence[Shape]) -> dict[str, Any]:
-    """The sizes of a sweep: those that vary as lists, which go together."""
+def _block(shapes: Sequence[Shape], swept: str) -> dict[str, Any]:
+    """The sizes of a sweep: that which is swept and those that vary with it as lists."""
     values = {name: [getattr(shape, name) for shape in shapes] for name in SIZES}
-    varying = {name: each for name, each in values.items() if len(set(each)) > 1}
+    varying = {name: each for name, each in values.items() if name == swept or len({*each}) > 1}
     return {**shapes[0].parameters, **varying}
 
 
@@ -72,7 +72,7 @@ def experiments_of(measured: Found, device: str) -> dict[str, Any]:
         experiment: dict[str, Any] = {"use": name, "implementations": order}
         if shapes:
             masks = {"causal": [False, True]} if name == "causal" else {}
-            experiment[device] = {**_block(shapes), **masks}
+            experiment[device] = {**_block(shapes, name), **masks}
         if name == "causal" and not {NAIVE, FLASH2} <= names:  # the lab's figures are of these two
             experiment["figures"] = [{"metric": "rate", "implementations": [o]} for o in order]
         experiments.append(experiment)

@@ -12,7 +12,7 @@ import torch
 from flashlab.measuring import environment
 from flashlab.measuring.protocols import Pass, Timing, sampled
 
-PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 2.0}
+PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5}
 MATRIX_SIZE = {"cuda": 8192, "cpu": 1024}
 COPY_BYTES = {"cuda": 2**32, "cpu": 2**28}
 DTYPES = {"cuda": ("float16", "bfloat16", "float32"), "cpu": ("float32",)}

@@ -55,8 +55,7 @@ def attempt(order: Mapping[str, Any], part: Part) -> dict[str, Any]:
         warnings.simplefilter("always")
         try:
             benchmark = importlib.import_module(order["measure"])
-            if "sections" in order:
-                supervised.connect(order["sections"])
+            supervised.connect(order.get("sections"))
             before = relied_on()
             kernel = load_kernel(Path(order["kernel"]))
             refuse_replaced(before)
@@ -94,16 +93,12 @@ def measure(order: Mapping[str, Any]) -> dict[str, Any]:
     return attempt(order, part)
 
 
-def answer(
-    order: Mapping[str, Any],
-    path: str,
-    started_warm: bool,
-    channel: socket.socket | None = None,
-) -> None:
+def answer(order: Mapping[str, Any], path: str, channel: socket.socket | None = None) -> None:
     """Measure an order and write the answer to the file `path`, atomically.
 
     An order is a run with its protocol, its kernel's file and the module that measures its
-    benchmark, or ``{"ceilings": device}``. Its ``part`` may talk with the caller on the `channel`.
+    benchmark, or ``{"ceilings": device}``. On the `channel` its ``part`` talks with the caller, who
+    is told of timed sections otherwise.
     Where it is not the kernel that failed, the process ends with the status `os.EX_OSERR`.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # it ends the process as other signals do
@@ -111,8 +106,7 @@ def answer(
         if "ceilings" in order:
             reply = ceilings.measure(order["ceilings"])
         else:
-            reply = measure({**order, "channel": channel})
-        reply["environment"]["started_warm"] = started_warm
+            reply = measure({**order, "channel" if "part" in order else "sections": channel})
         write_json(Path(path), reply)
     except Exception:
         with contextlib.suppress(OSError):  # there may be no room for this either

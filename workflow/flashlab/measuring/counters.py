@@ -37,7 +37,7 @@ def main() -> None:
     order, path = sys.argv[1:]
     end_with_workflow()
     counting = {**json.loads(order), "part": "flashlab.measuring.counters"}
-    child.answer(counting, path, started_warm=False)
+    child.answer(counting, path)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ from flashlab.statistics import MARGIN, visible_states
 
 OUTLIER_SHARE = 0.1
 """Largest share of samples outside Tukey's fences (1.5 quartile ranges) that needs no warning."""
+
+MALLOC = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+"""Variables by which glibc's allocator keeps what is freed, or gives it back."""
 
 FOREIGN_LOAD = 0.1
 """Largest share of the machine's CPU time, used by other processes, that needs no warning."""
@@ -57,6 +61,7 @@ def environment(device: str) -> dict[str, Any]:
     return {
         **machine.surroundings(name, gpu_uuid() if on_gpu else None),
         "threads": torch.get_num_threads(),
+        "malloc": {name: os.environ[name] for name in sorted(os.environ) if name in MALLOC},
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version() if on_gpu else None,
         **({"gpu": gpu_state()} if on_gpu else {}),

@@ -2,7 +2,8 @@
 
 `lab5` takes the mean of back-to-back calls. `sampled` times every call alone until the 95% interval
 of the median, which allows for dependent calls, is narrow enough or the time is spent, and keeps
-every sample in order.
+every sample in order. Its calls come in batches of random length, each on other inputs: any call
+may be the last, whose result is compared with the reference.
 
 What decides a time is bound here when this is imported, which is before any kernel is: a kernel
 that replaces `time.perf_counter` or a method of CUDA's events changes nothing.
@@ -10,7 +11,8 @@ that replaces `time.perf_counter` or a method of CUDA's events changes nothing.
 
 from __future__ import annotations
 
-import itertools
+import random
+import resource
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,9 +31,11 @@ Event = torch.cuda.Event
 _record, _query, _elapsed_ms = Event.record, Event.query, Event.elapsed_time
 _current_stream, _wait_for_device = torch.cuda.current_stream, torch.cuda.synchronize
 _wait_for_stream, _spin = torch.cuda.Stream.synchronize, torch.cuda._sleep
+_usage = resource.getrusage
 
-BATCH = 10
-"""Calls between two looks at the clock."""
+BATCH, MAX_BATCH, PERIOD = 8, 32, {"cuda": 4e-2, "cpu": 4e-3}
+"""Mean and most calls of a batch; it ends after so many seconds of a device, too, on average: a
+GPU's clock would rise in more pauses."""
 
 MIN_CALLS = 20
 """Fewest calls of a pass, whatever the time spent: twice as many as any interval here needs."""
@@ -70,8 +74,9 @@ LATE_SECONDS, LATE = 30e-6, 0.05
 """The most that a device may finish after the current stream, beyond an idle device's wait: in
 seconds, and as a share of the pass."""
 
-REMEMBERED = 2.0
-"""The largest ratio of a pass's time on new inputs to that on the same inputs again."""
+REMEMBERED = 1.5
+"""The largest ratio of a pass's time on numbers never seen to that on the same again, or to its
+median time."""
 
 SURE_CALLS = 100
 """Calls after which a pass is refused for its times: a busy machine disturbs a few."""
@@ -79,7 +84,7 @@ SURE_CALLS = 100
 LONG_PASS_SECONDS = 1e-3
 """Seconds from which on a pass may meet the power limit, so that its clock is left to settle."""
 
-WINDOW_SECONDS, AGREEING_WINDOWS, SETTLED, MAX_SETTLE_SECONDS = 0.1, 3, 0.01, 0.6
+WINDOW_SECONDS, AGREEING_WINDOWS, SETTLED, MAX_SETTLE_SECONDS = 0.05, 3, 0.01, 0.6
 """The clock has settled once the medians of so many windows (s) agree within a share; a pass waits
 for that no longer than the last number of seconds."""
 
@@ -88,13 +93,15 @@ for that no longer than the last number of seconds."""
 class Timing:
     """One pass as timed: its time in seconds, every sample, and why sampling stopped.
 
-    `clocks` is the state of the GPU meanwhile (`measuring.clocks`), None where it is not known.
+    `clocks` is the state of the GPU meanwhile (`measuring.clocks`), `faults` the page faults on a
+    CPU (`Faults`); None where they are not known.
     """
 
     seconds: float
     samples: tuple[float, ...]
     stopped: str
     clocks: Mapping[str, Any] | None = None
+    faults: Mapping[str, float] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The timing as a metric of a record, in ms."""
@@ -110,14 +117,15 @@ class Timing:
 class Pass:
     """A pass that runs over and over.
 
-    `run` runs it once, without synchronisation of its own, and gives its result. `renew` puts other
-    inputs into the storage that it reads, for a batch by its number, or None to warm up. `check`
-    raises IncorrectError for a result that is wrong. `calls` is how often it has run here, and
-    `seconds` how long a call took to warm up.
+    `run` runs it once, without synchronisation of its own, and gives its result; `before` prepares
+    a call outside the clock. `renew` puts other inputs into the storage that it reads, where it is
+    told so numbers never seen. `check` raises IncorrectError for a result that is wrong. `calls` is
+    how often it has run here, and `seconds` how long a call took to warm up.
     """
 
     run: Callable[[], Any]
-    renew: Callable[[int | None], Any] = lambda _: None
+    before: Callable[[], Any] = lambda: None
+    renew: Callable[[bool], Any] = lambda _: None
     check: Callable[[Any], Any] = lambda _: None
     calls: int = 0
     seconds: float = 0.0
@@ -148,17 +156,67 @@ def _flush_buffer() -> torch.Tensor:
     return torch.empty(2 * size, dtype=torch.int8, device="cuda")
 
 
+class Faults:
+    """Page faults of timed calls: their number a call, and the kernel's share of the CPU time."""
+
+    def __init__(self) -> None:
+        self._spent, self._calls = [0.0, 0.0, 0.0], 0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count those of a call."""
+        before = _usage(resource.RUSAGE_SELF)
+        yield
+        now, self._calls = _usage(resource.RUSAGE_SELF), self._calls + 1
+        for i, name in enumerate(("ru_minflt", "ru_stime", "ru_utime")):
+            self._spent[i] += getattr(now, name) - getattr(before, name)
+
+    def seen(self) -> dict[str, float]:
+        """``per_call``, and ``system_share`` between 0 and 1 of the time of all threads."""
+        faults, system, user = self._spent
+        share = system / (system + user) if system + user else 0.0
+        return {"per_call": round(faults / max(self._calls, 1), 1), "system_share": round(share, 3)}
+
+
 class _Sampler:
-    """Times batches of calls, each batch on other inputs; `last` is the result of the last call."""
+    """Times batches of calls, each on other inputs, and compares the last result of each.
 
-    def __init__(self, timed: Pass, calls: int) -> None:
-        self.last: Any = None
-        self._timed, self._calls = timed, calls
-        self._number = itertools.count()
+    `besides` is the seconds that calls were prepared for.
+    """
 
-    def _begin(self) -> None:
-        self.last = None
-        self._timed.renew(next(self._number))
+    device = "cpu"
+
+    def __init__(self, timed: Pass) -> None:
+        self.timed, self.besides = timed, 0.0
+        self.faults: Faults | None = None
+        self._chance = random.Random()  # a kernel may seed the module's
+
+    def _length(self) -> int:
+        """Calls of a batch: without memory, so that any call may be the last."""
+        share = max(1 / BATCH, self.timed.seconds / PERIOD[self.device])
+        length = 1
+        while length < MAX_BATCH and self._chance.random() > share:
+            length += 1
+        return length
+
+    def _prepare(self) -> None:
+        begin = perf_counter()
+        self.timed.before()
+        self.besides += perf_counter() - begin
+
+    def _batch(self, length: int) -> tuple[list[float], Any]:
+        """Seconds of each of so many calls, and the result of the last."""
+        raise NotImplementedError
+
+    def __call__(self, is_new: bool = False) -> list[float]:
+        """One batch; on numbers never seen a single call, which is not compared."""
+        with right_before(self.timed.calls):
+            self.timed.renew(is_new)
+            samples, last = self._batch(1 if is_new else self._length())
+            if not is_new:
+                self.timed.check(last)
+        self.timed.calls += len(samples)
+        return samples
 
 
 class _CudaSampler(_Sampler):
@@ -166,61 +224,58 @@ class _CudaSampler(_Sampler):
 
     Where a call runs shorter than it takes to launch, its sample would otherwise hold the GPU's
     wait for the launch. So each batch waits behind as many flushes as keep the GPU busy while the
-    CPU launches it.
+    CPU launches it; where it waited, it is timed again behind twice as many.
     """
 
-    def __init__(self, timed: Pass, calls: int) -> None:
-        super().__init__(timed, calls)
+    device = "cuda"
+
+    def __init__(self, timed: Pass) -> None:
+        super().__init__(timed)
         self._stream = _current_stream()
         self._flush = _flush_buffer()
         is_long = timed.seconds >= LONG_PASS_SECONDS
         self._head_start = LONG_HEAD_START if is_long else HEAD_START
 
-    def _batch(self) -> tuple[list[float], bool]:
-        """Seconds of each call, and whether the GPU was ever there before a call's launch."""
-        events = [
-            (Event(enable_timing=True), Event(enable_timing=True)) for _ in range(self._calls)
-        ]
-        waited, run, stream = False, self._timed.run, self._stream
-        for _ in range(self._head_start):
-            self._flush.zero_()
-        for start, end in events:
-            self.last = None
-            self._flush.zero_()
-            _record(start, stream)
-            self.last = run()
-            waited |= _query(start)
-            _record(end, stream)
-        _wait_for_device()
-        self._timed.calls += self._calls
-        return [_elapsed_ms(start, end) / 1e3 for start, end in events], waited
-
-    def __call__(self) -> list[float]:
-        """One batch; a batch in which the GPU waited is timed again behind twice the flushes."""
-        self._begin()
-        samples, waited = self._batch()
-        while waited and self._head_start < MAX_HEAD_START:
+    def _batch(self, length: int) -> tuple[list[float], Any]:
+        run, stream = self.timed.run, self._stream
+        while True:
+            events = [(Event(enable_timing=True), Event(enable_timing=True)) for _ in range(length)]
+            waited, last = False, None
+            for _ in range(self._head_start):
+                self._flush.zero_()
+            for start, end in events:
+                last = None
+                self._prepare()
+                self._flush.zero_()
+                _record(start, stream)
+                last = run()
+                waited |= _query(start)
+                _record(end, stream)
+            _wait_for_device()
+            if not waited or self._head_start >= MAX_HEAD_START:
+                return [_elapsed_ms(start, end) / 1e3 for start, end in events], last
             self._head_start *= 2
-            samples, waited = self._batch()
-        return samples
 
 
 class _CpuSampler(_Sampler):
     """Times batches of calls by the clock."""
 
-    def __call__(self) -> list[float]:
-        """One batch."""
-        self._begin()
-        run, samples = self._timed.run, []
-        for left in reversed(range(self._calls)):
-            start = perf_counter_ns()
-            result = run()
-            if left:
-                result = None  # as it is timed: to free a result takes time too
-            samples.append((perf_counter_ns() - start) / 1e9)
-        self.last = result
-        self._timed.calls += self._calls
-        return samples
+    def __init__(self, timed: Pass) -> None:
+        super().__init__(timed)
+        self.faults = Faults()
+
+    def _batch(self, length: int) -> tuple[list[float], Any]:
+        assert self.faults is not None
+        run, samples = self.timed.run, []
+        for left in reversed(range(length)):
+            self._prepare()
+            with self.faults.counted():
+                start = perf_counter_ns()
+                result = run()
+                if left:
+                    result = None  # as it is timed: to free a result takes time too
+                samples.append((perf_counter_ns() - start) / 1e9)
+        return samples, result
 
 
 def _wait_twice() -> float:
@@ -240,7 +295,8 @@ def _cuda_call(timed: Pass, is_new: bool) -> tuple[float, float]:
     start, end = Event(enable_timing=True), Event(enable_timing=True)
     if is_new:
         _spin(HELD_CYCLES)
-        timed.renew(None)
+        timed.renew(True)
+    timed.before()
     _spin(HELD_CYCLES)
     _record(start)
     timed.run()
@@ -252,7 +308,8 @@ def _cuda_call(timed: Pass, is_new: bool) -> tuple[float, float]:
 def _cpu_call(timed: Pass, is_new: bool) -> tuple[float, float]:
     """Seconds of one call, on other inputs or the same, and no second wait."""
     if is_new:
-        timed.renew(None)
+        timed.renew(True)
+    timed.before()
     begin = perf_counter()
     timed.run()
     return perf_counter() - begin, 0.0
@@ -316,15 +373,31 @@ def check_held(timed: Pass, device: str) -> None:
     """
     if device == "cuda":
         _spin(CHECKED_HELD_CYCLES)
-    timed.renew(None)
+    timed.renew(True)
+    timed.before()
     result = timed.run()
     timed.calls += 1
     timed.check(result)
 
 
-def sampler(timed: Pass, device: str, calls: int = BATCH) -> _CudaSampler | _CpuSampler:
-    """A function that times so many calls of a pass, each alone: in seconds, in their order."""
-    return (_CudaSampler if device == "cuda" else _CpuSampler)(timed, calls)
+def sampler(timed: Pass, device: str) -> _Sampler:
+    """A function that times a batch of calls of a pass, each alone: in seconds, in their order."""
+    return (_CudaSampler if device == "cuda" else _CpuSampler)(timed)
+
+
+def refuse_kept(sample: _Sampler, usual: float) -> None:
+    """IncorrectError where calls on numbers never seen take longer than `usual`, in seconds.
+
+    A busy machine disturbs a few: the fastest decides.
+    """
+    new = sample(is_new=True)
+    while min(new) > REMEMBERED * usual:
+        if len(new) >= SURE_CALLS:
+            raise IncorrectError(
+                f"takes {min(new) * 1e3:.3g} ms on numbers never seen, and {usual * 1e3:.3g} as it "
+                "is timed: it keeps its answers"
+            )
+        new += sample(is_new=True)
 
 
 def settle(sample: Callable[[], list[float]], warmed_seconds: float) -> None:
@@ -348,7 +421,7 @@ def settle(sample: Callable[[], list[float]], warmed_seconds: float) -> None:
 
 
 def sampled(timed: Pass, protocol: Mapping[str, Any], device: str, settled: bool = True) -> Timing:
-    """Time a pass by the `sampled` protocol, then check its last result.
+    """Time a pass by the `sampled` protocol, and check results of it meanwhile.
 
     Args:
         timed: the pass.
@@ -364,24 +437,23 @@ def sampled(timed: Pass, protocol: Mapping[str, Any], device: str, settled: bool
         the end of the time at the latest.
 
     Raises:
-        IncorrectError: as `warm_up`, or the last result is wrong.
+        IncorrectError: as `warm_up` and `refuse_kept`, or a result is wrong.
     """
     warmed_seconds = warm_up(timed, device)
     sample = sampler(timed, device)
     if device == "cuda" and settled:
         settle(sample, warmed_seconds)
-    with timed_section(is_filled=device == "cpu") as samples:
+    with timed_section(is_filled=device == "cpu") as (samples, besides):
         timing = _sample(sample, protocol, device, samples)
+        besides.append(sample.besides)
+    refuse_kept(sample, timing.seconds)
     with right_before(timed.calls):
-        timed.check(sample.last)
-        sample.last = None
-        if device == "cuda":
-            check_held(timed, device)
+        check_held(timed, device)
     return timing
 
 
 def _sample(
-    sample: Callable[[], list[float]],
+    sample: _Sampler,
     protocol: Mapping[str, Any],
     device: str,
     samples: list[float],
@@ -403,7 +475,8 @@ def _sample(
         is_reached = interval.relative_half_width <= protocol["relative_interval"]
         if is_spent or is_reached:
             stopped = "interval" if is_reached else "time"
-            return Timing(interval.median, tuple(samples), stopped, watch.seen())
+            faults = sample.faults.seen() if sample.faults else None
+            return Timing(interval.median, tuple(samples), stopped, watch.seen(), faults)
         next_look = GROWTH * len(samples)
 
 
@@ -414,11 +487,13 @@ def lab5(timed: Pass, protocol: Mapping[str, Any], device: str) -> Timing:
     device, which work on other streams does not escape. The last result is checked (`sampled`).
     """
     repeats, result = protocol["repeats"], None
+    timed.before()
     for _ in range(warm_up_calls := max(2, repeats // 100)):
         timed.run()
-    timed.renew(0)
+    timed.renew(False)
+    timed.before()
     synchronize(device)
-    with timed_section(is_filled=True) as samples:
+    with timed_section(is_filled=True) as (samples, _):
         begin = perf_counter_ns()
         for left in reversed(range(repeats)):
             result = timed.run()

@@ -7,6 +7,9 @@ is later.
 
 from __future__ import annotations
 
+import random
+import resource
+import statistics
 import sys
 import time
 from collections.abc import Mapping
@@ -20,6 +23,12 @@ from flashlab.measuring.failures import IncorrectError
 CUDA = ("synchronize", "current_stream", "set_stream", "Event", "Stream")
 """The names of torch.cuda that a measurement relies on."""
 
+MODULES = (
+    *(statistics, random, resource, torch.autograd, torch.autograd.graph),
+    torch.autograd.profiler,
+)
+"""Modules of whose functions a measurement may rely on any."""
+
 Names = Mapping[str, Any]
 
 
@@ -31,6 +40,12 @@ def _of_class(owner: type) -> Names:
 def _builtins(module: ModuleType) -> Names:
     """The functions of a module that are not written in Python, which nothing wraps."""
     return {k: v for k, v in vars(module).items() if isinstance(v, BuiltinFunctionType)}
+
+
+def _functions(module: ModuleType) -> Names:
+    """The functions and classes of a module."""
+    kinds = (FunctionType, BuiltinFunctionType, type)
+    return {name: value for name, value in vars(module).items() if isinstance(value, kinds)}
 
 
 def _ours() -> Names:
@@ -48,7 +63,9 @@ def _ours() -> Names:
 
 def relied_on() -> dict[str, Any]:
     """The functions, classes and modes that measurements rely on, by name, as they are now."""
+    modules = {f"{module.__name__}.": _functions(module) for module in MODULES}
     parts: dict[str, Names] = {
+        **modules,
         "time.": _builtins(time),
         "torch.": _builtins(torch),
         "torch.linalg.": _builtins(torch.linalg),
@@ -61,6 +78,7 @@ def relied_on() -> dict[str, Any]:
     modes = {
         "torch's function modes": torch._C._len_torch_function_stack(),
         "torch's dispatch modes": torch._C._len_torch_dispatch_stack(),
+        "torch's number of threads": torch.get_num_threads(),
     }
     return modes | {prefix + k: v for prefix, names in parts.items() for k, v in names.items()}
 
@@ -69,7 +87,7 @@ def refuse_replaced(before: Mapping[str, Any]) -> None:
     """IncorrectError naming what has been replaced since before a kernel was imported."""
     now = relied_on()
     for name, value in before.items():
-        if now.get(name) is not value:
+        if now.get(name) is not value and now.get(name) != value:
             raise IncorrectError(
                 f"replaces {name}, which it is measured with: its numbers would be its own"
             )

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,14 +23,21 @@ from typing import Any
 import psutil
 
 from flashlab import machine, nsight
-from flashlab.benchmarks.implementations import Implementation
+from flashlab.benchmarks.implementations import Implementation, implementation_of
 from flashlab.benchmarks.model import Benchmark
-from flashlab.calls.watching import WorkflowGoneError, has_ended, workflow_process
-from flashlab.children import POLL_SECONDS, Child, Server, signal_name
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.calls.watching import (
+    POLL_SECONDS,
+    WorkflowGoneError,
+    has_ended,
+    workflow_process,
+)
 from flashlab.files import write_json
+from flashlab.forks import Child, Server, signal_name, start
 from flashlab.measuring.devices import claimed
-from flashlab.measuring.start import counters_log, parent_of, start, start_counting
-from flashlab.measuring.supervised import Sections, refused
+from flashlab.measuring.supervised import Section, refused
+from flashlab.plan import identity
+from flashlab.plan.planning import PlanError
 from flashlab.records import (
     COUNTERS,
     Record,
@@ -38,15 +47,20 @@ from flashlab.records import (
     write_record,
 )
 from flashlab.runs import Run
+from flashlab.usage import require_torch
 
 CEILINGS_TIMEOUT_SECONDS = 300.0
 
+MEASURING = "flashlab.measuring.child"
 OPERATORS = "flashlab.measuring.operators"
 """The module that counts on a CPU what Nsight Compute counts on a GPU."""
 
-Begin = Callable[[Server | None, Mapping[str, Any], Mapping[str, str], Path, Path], Child]
-"""A function that starts a measuring process, as `flashlab.measuring.start.start` does."""
+LAZY = ("torch._dynamo",)
+"""Modules that PyTorch imports only at the first backward pass (symbolic shapes, with sympy) or the
+first call of a library's operator, which takes several times as long as a short run."""
 
+KEPT_BYTES = 2**40
+"""More than any process frees: what glibc's allocator keeps for the process's next allocations."""
 
 OWN_SIGNALS = (
     *(signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS),
@@ -57,6 +71,103 @@ OWN_SIGNALS = (
 
 class MeasuringError(Exception):
     """A measurement of which there is no record, so that the next call makes it again."""
+
+
+# Starting the measuring process
+
+
+def process_variables() -> dict[str, str]:
+    """Every CPU, whatever Snakemake counts for the job, and threads that sleep while they wait.
+
+    Threads that spin instead cost a busy machine up to a hundred times the time of a short call.
+    Freed memory stays with the process, as CUDA's allocator keeps it: else large tensors are mapped
+    anew in each call on a CPU, whose page faults may take longer than the call. glibc reads this as
+    a process starts. Inductor compiles in the process itself: a pool of workers costs more than a
+    run's one or two kernels, and could not be forked. FlashAttention-4 keeps what it has compiled
+    for later processes, as Triton and Inductor do anyway. PyTorch's profiler (Kineto) is silent.
+    """
+    return {
+        "OMP_NUM_THREADS": str(machine.cpu_count()),
+        "OMP_WAIT_POLICY": "passive",
+        "MALLOC_MMAP_THRESHOLD_": str(KEPT_BYTES),
+        "MALLOC_TRIM_THRESHOLD_": str(KEPT_BYTES),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED": "1",
+        "KINETO_LOG_LEVEL": "6",
+    }
+
+
+def job_environment() -> dict[str, str]:
+    """This process's environment, with the package importable and the threads set."""
+    package = str(Path(__file__).parents[2])
+    search = [package, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    search_path = os.pathsep.join(filter(None, dict.fromkeys(search)))
+    return {**os.environ, "PYTHONPATH": search_path, **process_variables()}
+
+
+def server_of(pid: int | None) -> Server | None:
+    """The server of forks that ends with a process, such as a Snakemake call.
+
+    None where measuring starts in a new interpreter: without such a process, and on macOS, whose
+    libraries do not survive a fork.
+    """
+    if pid is None or sys.platform != "linux":
+        return None
+    return Server(pid, job_environment(), (MEASURING, *LAZY))
+
+
+def start_server(pid: int) -> None:
+    """Begin to start the server of a process; whoever measures next waits for it."""
+
+    def begin() -> None:
+        if (server := server_of(pid)) and (connection := server.connect()):
+            connection.close()
+
+    threading.Thread(target=begin, daemon=True).start()
+
+
+def start_measuring(
+    server: Server | None,
+    order: Mapping[str, Any],
+    variables: Mapping[str, str],
+    answer: Path,
+    errors: Path,
+) -> Child:
+    """Start measuring an order in a process of its own.
+
+    Args:
+        server: what forks it; a new interpreter without one.
+        order: what to measure, and the modules that are worth importing ahead of it.
+        variables: environment variables that confine the process to its device.
+        answer: file that the process writes its answer to.
+        errors: file that its output is appended to.
+    """
+    environment = {**job_environment(), **variables}
+    modules = [*filter(None, [order.get("measure")]), *order.get("preloads", ())]
+    arguments = [order, str(answer)]
+    return start(f"{MEASURING}:answer", arguments, environment, errors, server, modules)
+
+
+def _start_counting(
+    order: Mapping[str, Any], variables: Mapping[str, str], answer: Path, errors: Path
+) -> Child:
+    """Start running an order's passes under Nsight Compute, which writes to `_counters_log`.
+
+    NsightError where it is not on PATH. A program is profiled whole, and has no channel.
+    """
+    if shutil.which(nsight.PROGRAM) is None:
+        raise nsight.NsightError(f"Nsight Compute ({nsight.PROGRAM}) is not on PATH")
+    program = [sys.executable, "-m", "flashlab.measuring.counters", json.dumps(order), str(answer)]
+    command = nsight.command(str(_counters_log(answer)), program, order["counted"])
+    return start("", (), {**job_environment(), **variables}, errors, command=command)
+
+
+def _counters_log(answer: Path) -> Path:
+    """The path of Nsight Compute's table for the process that answers to `answer`."""
+    return answer.with_suffix(".csv")
+
+
+# Waiting for it
 
 
 def count_oom_kills() -> int:
@@ -95,49 +206,82 @@ def ended_without_answer(returncode: int, oom_kills: int, errors: Path) -> dict[
     return {"status": "error", "message": f"ended with status {returncode}: {text}"}
 
 
-def _wait(started: Child, workflow: psutil.Process | None, timeout_s: float) -> int | None:
-    """Exit status of a measuring process, None where it took too long; it is gone in any case."""
-    deadline = time.monotonic() + timeout_s
+def _follow(
+    started: Child, workflow: psutil.Process | None, timeout_s: float
+) -> tuple[int | None, list[Section]]:
+    """Exit status of a measuring process, None where it took too long, and its timed sections.
+
+    It is gone in any case.
+    """
+    sections: list[Section] = []
+    begin = time.monotonic()
+    deadline, is_open = begin + timeout_s, True
     try:
         load_schema()  # beside the process's gate, long before anything is timed
-        while (returncode := started.wait(POLL_SECONDS)) is None:
+        while True:
+            try:
+                message = started.answer(POLL_SECONDS) if is_open else None
+            except TimeoutError:
+                message = {}
+            else:
+                now = time.monotonic()
+                if message and "samples" in message:
+                    sections.append(
+                        Section(now - begin, message["samples"], bool(message["is_filled"]))
+                    )
+                begin = now
+            is_open = message is not None
+            if not is_open and (status := started.wait(POLL_SECONDS)) is not None:
+                return status, sections
             if workflow is not None and has_ended(workflow):
                 raise WorkflowGoneError("the Snakemake call that ordered this run has ended")
             if time.monotonic() >= deadline:
-                return None
-        return returncode
+                return None, sections
     finally:
         started.kill()
 
 
 def _run_child(
-    begin: Begin, order: Mapping[str, Any], variables: Mapping[str, str], timeout_s: float
+    order: Mapping[str, Any], variables: Mapping[str, str], timeout_s: float
 ) -> dict[str, Any]:
-    """Run the measuring process to its end, its time-out, or the workflow's death."""
+    """Run the measuring process to its end, its time-out, or the workflow's death.
+
+    One whose kernels are `counted` runs under Nsight Compute.
+    """
     workflow = workflow_process()
     before = count_oom_kills()
     with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
         answer, errors = Path(folder, "answer.json"), Path(folder, "errors")
         errors.touch()
-        listening = Sections(Path(folder, "sections"))
-        order = {**order, "sections": str(Path(folder, "sections"))}
         try:
-            started = begin(parent_of(workflow), order, variables, answer, errors)
-            returncode = _wait(started, workflow, timeout_s)
+            if "counted" in order:
+                started = _start_counting(order, variables, answer, errors)
+            else:
+                server = server_of(workflow.pid if workflow else None)
+                started = start_measuring(server, order, variables, answer, errors)
+            returncode, sections = _follow(started, workflow, timeout_s)
         finally:
-            sections = listening.close()
             sys.stderr.write(errors.read_text(errors="replace"))
         if returncode is None:
             return {"status": "error", "message": time_out_message(timeout_s)}
         if answer.exists():
             reply: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+            reply["environment"]["started_warm"] = started.is_warm
             if reply.get("status") == "ok":
-                reply |= refused(sections)
+                reply |= refused(sections) or _refused_for(started.left)
         else:
             reply = ended_without_answer(returncode, count_oom_kills() - before, errors)
-        if (log := counters_log(answer)).exists():
+        if (log := _counters_log(answer)).exists():
             reply["counters_log"] = log.read_text(encoding="utf-8", errors="replace")
         return reply
+
+
+def _refused_for(left: Sequence[str]) -> dict[str, Any]:
+    """Status, message and no metrics, where a run has left processes running; else nothing."""
+    if not left:
+        return {}
+    message = f"leaves processes running, which were ended: {', '.join(sorted(set(left)))}"
+    return {"status": "incorrect", "message": message, "metrics": {}}
 
 
 def _count_kernels(
@@ -145,7 +289,7 @@ def _count_kernels(
 ) -> dict[str, Any]:
     """Nsight Compute's counters of a run's passes; a status and a message where there are none."""
     try:
-        reply = _run_child(start_counting, order, variables, timeout_s)
+        reply = _run_child(order, variables, timeout_s)
         log = reply.get("counters_log", "")
         nsight.check_permission(log)
         if reply["status"] != "ok":
@@ -166,7 +310,7 @@ def _count(
 ) -> dict[str, Any]:
     """The counters of a run's passes as metrics; a status and a message where there are none."""
     if device == "cpu":
-        reply = _run_child(start, {**order, "part": OPERATORS}, variables, timeout_s)
+        reply = _run_child({**order, "part": OPERATORS}, variables, timeout_s)
     else:
         counted = sorted({metric.quantity.name for metric in benchmark.all_counters(device)})
         reply = _count_kernels({**order, "counted": counted}, variables, timeout_s)
@@ -236,7 +380,7 @@ def measure_run(
         if protocol["name"] == COUNTERS:
             reply = _count(benchmark, run.device, order, variables, protocol["timeout_s"])
         else:
-            reply = _run_child(start, order, variables, protocol["timeout_s"])
+            reply = _run_child(order, variables, protocol["timeout_s"])
         if run.device == "cuda" and reply["status"] == "error":
             _gpu_name(variables["CUDA_VISIBLE_DEVICES"])  # one that is lost has made the error
         ended = datetime.now(UTC).isoformat(timespec="seconds")
@@ -260,16 +404,63 @@ def measure_run(
     return record
 
 
-def measure_ceilings(device: str, output: Path) -> None:
+# The jobs
+
+
+def _refuse_other_device(planned: str | None, device: str) -> None:
+    """MachineError, naming both, where this is not the device that a run was planned for."""
+    here = machine.device_name(device)
+    if planned not in (None, here):
+        raise machine.MachineError(
+            f"planned for {planned}, but this job runs on {here}. Nothing was measured. Send the "
+            "jobs to the device that device_name names in the configuration, or name this one"
+        )
+
+
+def measure(order: Mapping[str, Any], output: Path) -> None:
+    """Measure a run and write its record.
+
+    Args:
+        order: the run with its benchmark, protocol and process, and the device it is planned for.
+        output: the record, whose name is that of the run and all that decides its numbers.
+
+    Raises:
+        PlanError: its code or versions have changed since it was planned.
+        MachineError: it was planned for another device.
+        ModuleNotFoundError: torch is not installed.
+    """
+    require_torch()
+    benchmark = find_benchmark(order["benchmark"])
+    run, protocol = Run.of(benchmark, order["run"]), order["protocol"]
+    _refuse_other_device(order.get("device_name"), run.device)
+    implementation = implementation_of(benchmark, run.implementation)
+    decided_by = identity.identity(benchmark, run, protocol, implementation, order["process"])
+    if identity.record_name(run, decided_by) != output.name:
+        raise PlanError(
+            f"{output}: the kernel, the measuring code or the environment has changed "
+            "since this run was planned; call snakemake again"
+        )
+    sources = identity.sources(decided_by, implementation)
+    record = measure_run(
+        benchmark, run, protocol, implementation, sources, output, order.get("card")
+    )
+    print(f"{run}: {record.status}" + (f": {record.message}" if record.message else ""))
+
+
+def measure_ceilings(device: str, device_name: str | None, output: Path) -> None:
     """Measure the device's ceilings in a process of its own and write them to `output`.
 
     Raises:
         WorkflowGoneError: the Snakemake call that ordered it has ended; nothing is written.
         MeasuringError: the process failed or took too long.
+        MachineError: they were planned for another device.
+        ModuleNotFoundError: torch is not installed.
     """
+    require_torch()
+    _refuse_other_device(device_name, device)
     with claimed(device) as variables:
         started = datetime.now(UTC).isoformat(timespec="seconds")
-        reply = _run_child(start, {"ceilings": device}, variables, CEILINGS_TIMEOUT_SECONDS)
+        reply = _run_child({"ceilings": device}, variables, CEILINGS_TIMEOUT_SECONDS)
     if "message" in reply:
         raise MeasuringError(f"the ceilings could not be measured: {reply['message']}")
     write_json(output, {"version": 1, "device": device, **reply, "started": started})

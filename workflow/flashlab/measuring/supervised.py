@@ -1,22 +1,17 @@
 """Timed sections of a measuring process, by the clock of the process that supervises it.
 
 A kernel could mislead its own process about the time, but not the supervisor. So the process
-reports to it when a section begins and ends, and the sum of the samples in it. Nothing here imports
-torch.
+reports on its channel when a section begins and ends, and the sum of the samples in it. Nothing
+here imports torch.
 """
 
 from __future__ import annotations
 
 import json
 import socket
-import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
-
-from flashlab.files import socket_address
 
 BESIDES_SECONDS = 0.25
 """The tolerance in seconds between a section and the sum of its samples: on a busy machine, the
@@ -53,59 +48,28 @@ def refused(sections: Iterable[Section]) -> dict[str, Any]:
     return {}
 
 
-class Sections:
-    """Listens to one measuring process until it is closed."""
-
-    def __init__(self, path: Path) -> None:
-        self._sections: list[Section] = []
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        with socket_address(path) as address:
-            self._socket.bind(address)
-        self._thread = threading.Thread(target=self._listen, daemon=True)
-        self._thread.start()
-
-    def _listen(self) -> None:
-        begin = time.monotonic()
-        while message := self._socket.recv(1024):
-            now = time.monotonic()
-            report = json.loads(message)
-            if "samples" in report:
-                self._sections.append(Section(now - begin, report["samples"], report["is_filled"]))
-            begin = now
-
-    def close(self) -> list[Section]:
-        """Stop listening; returns the sections that the process reported."""
-        self._socket.shutdown(socket.SHUT_RD)
-        self._thread.join()
-        self._socket.close()
-        return self._sections
+_supervisor: socket.socket | None = None
 
 
-_supervisor: str | None = None
-
-
-def connect(path: str) -> None:
-    """Tell the `Sections` at a path of the timed sections of this process from now on."""
+def connect(channel: socket.socket | None) -> None:
+    """Tell the supervisor, by this channel, of the timed sections of this process from now on."""
     global _supervisor
-    _supervisor = path
+    _supervisor = channel
 
 
 def _tell(**what: Any) -> None:
     if _supervisor is not None:
-        with (
-            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection,
-            socket_address(Path(_supervisor)) as address,
-        ):
-            connection.sendto(json.dumps(what).encode(), address)
+        _supervisor.sendall(json.dumps(what).encode() + b"\n")
 
 
 @contextmanager
-def timed_section(is_filled: bool) -> Iterator[list[float]]:
-    """A timed section, and the list that takes its samples in seconds.
+def timed_section(is_filled: bool) -> Iterator[tuple[list[float], list[float]]]:
+    """A timed section, and the lists that take its samples and what was done besides, in seconds.
 
     They fill it where calls are timed by the clock, one after the other.
     """
     samples: list[float] = []
+    besides: list[float] = []
     _tell()
-    yield samples
-    _tell(samples=sum(samples), is_filled=is_filled)
+    yield samples, besides
+    _tell(samples=sum(samples) + sum(besides), is_filled=is_filled)

@@ -6,9 +6,9 @@ implementations are measured in turns, each in a warm process of its own.
 
 from __future__ import annotations
 
-import itertools
 import json
 import socket
+import statistics
 from collections.abc import Iterator
 from time import perf_counter
 from types import ModuleType
@@ -18,9 +18,9 @@ import torch
 
 from flashlab.measuring import environment
 from flashlab.measuring.protocols import (
-    BATCH,
     Pass,
     check_held,
+    refuse_kept,
     right_before,
     sampler,
     synchronize,
@@ -41,22 +41,24 @@ class _Turns:
         timed.run()
         synchronize(device)
         seconds = max(perf_counter() - begin, 1e-7)
-        calls = max(1, min(BATCH, int(BATCH_SECONDS / seconds)))
-        self._rounds = max(1, round(BATCH_SECONDS / (calls * seconds)))
+        self._calls = max(1, round(BATCH_SECONDS / seconds))
         self._timed, self._device = timed, device
-        self._sample = sampler(timed, device, calls)
+        self._sample, self._samples = sampler(timed, device), list[float]()
 
-    def batch(self) -> list[float]:
-        """The times of one batch of calls, in seconds."""
-        return list(itertools.chain.from_iterable(self._sample() for _ in range(self._rounds)))
+    def batch(self) -> dict[str, Any]:
+        """The times of a turn's calls, and what they were prepared for, in seconds."""
+        self._sample.besides = 0.0
+        samples = self._sample()
+        while len(samples) < self._calls:
+            samples += self._sample()
+        self._samples += samples
+        return {"samples": samples, "besides": self._sample.besides}
 
     def end(self) -> int:
-        """Check the last result; returns the number of calls. IncorrectError if it is wrong."""
+        """Check fresh numbers; returns the number of calls. IncorrectError if one is wrong."""
+        refuse_kept(self._sample, statistics.median(self._samples))
         with right_before(self._timed.calls):
-            self._timed.check(self._sample.last)
-            self._sample.last = None
-            if self._device == "cuda":
-                check_held(self._timed, self._device)
+            check_held(self._timed, self._device)
         return self._timed.calls
 
 
@@ -97,7 +99,7 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> d
                 name = command["name"]
                 turns = _Turns(next(p for reached, p in passes if reached == name), device)
             case "batch" if turns:
-                reply = {"samples": turns.batch()}
+                reply = turns.batch()
             case "check" if turns:
                 calls += turns.end()
                 turns, passes = None, iter(())

@@ -53,7 +53,11 @@ def cards_of(blocks: Sequence[object]) -> list[int]:
 
 
 def orders_of(
-    benchmark: Benchmark, planned: PlannedRuns, protocol: Mapping[str, Any], counting: Counting
+    benchmark: Benchmark,
+    planned: PlannedRuns,
+    protocol: Mapping[str, Any],
+    counting: Counting,
+    device_name: str,
 ) -> dict[str, dict[str, Any]]:
     """The order to measure each record, by its file name, in the order in which they run."""
     blocks = blocks_of(planned)
@@ -62,7 +66,7 @@ def orders_of(
     counters = enumerate(counting.planned.values())
     placed += [(card, entry, counting.protocol) for card, entry in counters]
     return {
-        entry.path.name: {**measuring_order(benchmark, entry, by), "card": card}
+        entry.path.name: {**measuring_order(benchmark, entry, by, device_name), "card": card}
         for card, entry, by in placed
     }
 

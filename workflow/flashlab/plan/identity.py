@@ -7,7 +7,8 @@ bookkeeping.
 Sources count as syntax trees, without comments and layout: the kernel with what it imports below
 ``kernels/`` and the files in its ``SOURCES``, and the modules of the measuring process. The
 benchmark, the process (replicates), the counters and the form of the inputs have their place; the
-time limit, which decides whether there are numbers but not which, has none.
+time limit, which decides whether there are numbers but not which, has none, nor has the driver,
+which a record states.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from flashlab import machine
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
 from flashlab.files import canonical
-from flashlab.plan.machines import HERE, Machine
 from flashlab.records import COUNTERS, INTERLEAVED
 from flashlab.runs import Run
 from flashlab.sources import PACKAGE, sources_of
 from flashlab.syntax import syntax_digest
 
-SCHEME = 3
+SCHEME = 4
 MEASURING_PROCESS: tuple[str, ...] = ("flashlab.measuring.child",)
 INTERLEAVING_PROCESS = (*MEASURING_PROCESS, "flashlab.measuring.turns")
 COUNTING_PROCESS = {
@@ -70,16 +71,16 @@ def identity(
     protocol: Mapping[str, Any],
     implementation: Implementation,
     process: int = 0,
-    on: Machine = HERE,
+    device_name: str | None = None,
 ) -> dict[str, Any]:
-    """The identity of a local record measured on a machine: all that decides its numbers.
+    """The identity of a local record: all that decides its numbers.
 
-    `process` numbers the processes that measure the same run. Their number is no part of it, so
-    that further ones leave those before as they are.
+    `device_name` is the device that it is to be measured on, this machine's without one. `process`
+    numbers the processes that measure the same run. Their number is no part of it, so that further
+    ones leave those before as they are.
     """
     modules = {COUNTERS: COUNTING_PROCESS[run.device], INTERLEAVED: INTERLEAVING_PROCESS}
     packages = sorted({"torch", *implementation.packages})
-    driver = {"driver": on.driver_version()} if run.device == "cuda" else {}
     return {
         "scheme": SCHEME,
         "benchmark": benchmark.name,
@@ -92,8 +93,8 @@ def identity(
         "measuring": measuring_digest(
             benchmark.measure, modules.get(protocol["name"], MEASURING_PROCESS)
         ),
-        "device": on.name_device(run.device),
-        "versions": {**{name: on.package_version(name) for name in packages}, **driver},
+        "device": device_name or machine.device_name(run.device),
+        "versions": {name: machine.package_version(name) for name in packages},
     }
 
 
@@ -123,15 +124,12 @@ def record_name(run: Run, identity: Mapping[str, Any]) -> str:
     return f"{prefix}{run.slug}{process}-{_digits(identity)}.json"
 
 
-def ceilings_name(device: str, on: Machine = HERE) -> str:
-    """File name of a machine's ceilings, which carries their identity as a record's does."""
+def ceilings_name(device: str, device_name: str) -> str:
+    """File name of a device's ceilings, which carries their identity as a record's does."""
     identity = {
         "scheme": SCHEME,
         "measuring": measuring_digest(),
-        "device": on.name_device(device),
-        "versions": {
-            "torch": on.package_version("torch"),
-            "driver": on.driver_version() if device == "cuda" else None,
-        },
+        "device": device_name,
+        "versions": {"torch": machine.package_version("torch")},
     }
     return f"ceilings-{device}-{_digits(identity)}.json"

@@ -18,7 +18,6 @@ from flashlab.benchmarks.model import Benchmark, Value
 from flashlab.files import read_json
 from flashlab.plan import identity
 from flashlab.plan.datasets import Dataset, Entry
-from flashlab.plan.machines import HERE, Machine
 from flashlab.plan.plan_files import CLAIMS_PREFIX, OTHERS_PREFIX, SUMMARY
 from flashlab.records import COUNTERS
 from flashlab.runs import Run
@@ -238,16 +237,19 @@ def plan_local(
     implementations: Mapping[str, Implementation],
     records: Path,
     replicates: Callable[[Run], int] = lambda run: 1,
-    on: Machine = HERE,
+    device_name: str | None = None,
 ) -> dict[Run, PlannedRun]:
     """Each run once, with the files in `records` that the identities of its processes name.
 
-    `replicates` gives the number of a run's processes, `on` the machine that is to measure them.
+    `replicates` gives the number of a run's processes, `device_name` the device to measure them, if
+    it is not this machine's.
     """
 
     def planned(run: Run, process: int) -> PlannedRun:
         implementation = implementations[run.implementation]
-        decided_by = identity.identity(benchmark, run, protocol, implementation, process, on)
+        decided_by = identity.identity(
+            benchmark, run, protocol, implementation, process, device_name
+        )
         path = records / identity.record_name(run, decided_by)
         return PlannedRun(run, path, process=process)
 
@@ -332,7 +334,7 @@ def counting_of(source: Source, experiments: Sequence[PlannedExperiment]) -> Cou
             protocol,
             source.implementations,
             source.home / "records",
-            on=source.machine,
+            device_name=source.device_name,
         )
 
     timeout_s = source.config["measure"]["timeout_s"]
@@ -340,23 +342,23 @@ def counting_of(source: Source, experiments: Sequence[PlannedExperiment]) -> Cou
         protocol = operators_protocol(timeout_s)
         return Counting(planned_by(protocol), protocol)
     file = source.home / "plan" / "counters.json"
-    version = _counters_version(source.config, file, source.machine)
+    version = _counters_version(source.config, file)
     if version is None:
         return Counting()
     protocol = counters_protocol(benchmark, version, timeout_s)
     planned = planned_by(protocol)
-    if source.machine.ncu_version() is None:  # those that were read before ncu was gone
+    if nsight.version() is None:  # those that were read before ncu was gone
         planned = {run: entry for run, entry in planned.items() if entry.path.exists()}
     return Counting(planned, protocol, {file.as_posix(): {"version": version}})
 
 
-def _counters_version(config: Mapping[str, Any], kept: Path, on: Machine) -> str | None:
+def _counters_version(config: Mapping[str, Any], kept: Path) -> str | None:
     """The version of Nsight Compute on PATH, else that which has read counters here; else None.
 
     Raises:
         PlanError: counters were asked for where they cannot be read.
     """
-    version = on.ncu_version()
+    version = nsight.version()
     if version is None:
         with suppress(OSError, ValueError, KeyError, TypeError):
             version = read_json(kept)["version"]
@@ -430,10 +432,14 @@ def record_files(planned: Iterable[PlannedRun]) -> list[Path]:
 
 
 def measuring_order(
-    benchmark: Benchmark, planned: PlannedRun, protocol: Mapping[str, Any]
+    benchmark: Benchmark,
+    planned: PlannedRun,
+    protocol: Mapping[str, Any],
+    device_name: str | None = None,
 ) -> dict[str, Any]:
-    """The order for a record, from which ``measure`` makes it."""
+    """The order for a record, from which ``measure`` makes it, on a device of this name."""
     return {
+        "device_name": device_name,
         "benchmark": benchmark.name,
         "run": planned.run.to_json(),
         "protocol": dict(protocol),

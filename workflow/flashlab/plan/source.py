@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from flashlab import machine
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import Implementations, implementations_of
 from flashlab.benchmarks.model import Benchmark
@@ -18,7 +19,6 @@ from flashlab.config import ConfigError, Layer, named_benchmark, resolve_config
 from flashlab.lab5.experiments import experiments_of
 from flashlab.lab5.importing import import_plan
 from flashlab.plan import datasets
-from flashlab.plan.machines import HERE, Machine, machine_of
 from flashlab.plan.plan_files import results_of
 
 DATA = Path("data")
@@ -34,7 +34,7 @@ class Source:
 
     `recorded` is the dataset whose records are there already, None where they are measured here;
     `imports` has the entries of the files to convert. `kind` is the dtype and the device of every
-    run, `machine` the one that they are planned for, and `home` the folder of the results.
+    run, `device_name` the device that they are planned for, and `home` the folder of the results.
     `notices` are lines about imported files, and about what is not taken of ``hyper_param``.
     """
 
@@ -46,7 +46,7 @@ class Source:
     config: Mapping[str, Any]
     home: Path
     kind: tuple[str, str]
-    machine: Machine = HERE
+    device_name: str = ""
     notices: Sequence[str] = ()
 
 
@@ -190,8 +190,20 @@ def source_of(base: Layer, own: Sequence[Layer]) -> Source:
     of = (benchmark, implementations, dataset, recorded, imports, resolved, home)
     if recorded:
         return Source(*of, (recorded.dtype, recorded.device), notices=notices)
-    machine = machine_of(resolved)
-    device = machine.detect_device(resolved["device"])
+    device, device_name = planned_device(resolved)
     auto = resolved["dtype"] == "auto"
     kind = (benchmark.dtypes[device] if auto else resolved["dtype"], device)
-    return Source(*of, kind, machine, notices)
+    return Source(*of, kind, device_name, notices)
+
+
+def planned_device(config: Mapping[str, Any]) -> tuple[str, str]:
+    """The kind and the name of the device that jobs will meet: the configuration's, or this one's.
+
+    Raises:
+        MachineError: ``cuda`` is wanted here and cannot be had.
+    """
+    wanted, name = config["device"], config.get("device_name")
+    if name is None:
+        device = machine.detect_device(wanted)
+        return device, machine.device_name(device)
+    return (machine.kind_of(name) if wanted == "auto" else wanted), name

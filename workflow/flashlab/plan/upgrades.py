@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
 from flashlab.plan.identity import DIGITS, deciding, identity
-from flashlab.plan.machines import Machine
 from flashlab.plan.planning import PlannedRun
 
 
@@ -28,19 +26,18 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]
     """The differences, in words, between an older record and the identity planned now."""
     sources = before["sources"]
     if before["environment"].get("device_name") != now["device"]:
-        yield "the device is another one"
+        yield "the device"
     if deciding(before["protocol"]) != now["protocol"]:
-        yield "the protocol's settings were changed"
+        yield "the protocol"
     if sources.get("implementation_digest") != now["implementation"]:
-        yield f"the kernel of {before['run']['implementation']} was edited"
+        yield before["run"]["implementation"]
     if sources.get("inputs") != now["inputs"]:
-        yield f"its inputs are {now['inputs']}"
+        yield "the form of inputs"
     if sources.get("measuring_digest") != now["measuring"]:
-        yield "the code that measures was changed"
-    versions = sources["versions"]
+        yield "the code that measures"
     for package, version in now["versions"].items():
-        if versions.get(package) != version:
-            yield f"{package} is {version or 'missing'}, and was {versions.get(package)}"
+        if (was := sources["versions"].get(package)) != version:
+            yield f"{package} ({version or 'missing'}, was {was})"
 
 
 def upgrade_notices(
@@ -48,26 +45,23 @@ def upgrade_notices(
     planned: Mapping[Any, PlannedRun],
     protocol: Mapping[str, Any],
     implementations: Mapping[str, Implementation],
-    on: Machine,
+    device_name: str,
 ) -> list[str]:
-    """A line for each reason to measure recorded runs again, with the number of runs."""
+    """One line, where runs were measured before: how many, and all that has changed since."""
     every = [entry for run in planned.values() for entry in run.processes]
     missing = [entry for entry in every if not entry.path.exists()]
-    folders = {entry.path.parent for entry in missing}
-    older = {folder: _older(folder) for folder in folders}
-    reasons: Counter[str] = Counter()
+    older = {folder: _older(folder) for folder in {entry.path.parent for entry in missing}}
+    count, changes = 0, dict[str, None]()
     for entry in missing:
         path = older[entry.path.parent].get(entry.path.stem.rpartition("-")[0])
         try:
             before = json.loads(path.read_bytes())["record"] if path else None
             if before is None or before["protocol"]["name"] != protocol["name"]:
                 continue
-            implementation = implementations[entry.run.implementation]
-            now = identity(benchmark, entry.run, protocol, implementation, entry.process, on)
-            reasons["; ".join(_changes(before, now)) or "its identity is another one"] += 1
+            given = benchmark, entry.run, protocol, implementations[entry.run.implementation]
+            changes |= dict.fromkeys(_changes(before, identity(*given, entry.process, device_name)))
+            count += 1
         except (OSError, ValueError, KeyError, TypeError):  # damaged: reported elsewhere
             continue
-    return [
-        f"{count} process{'es' if count > 1 else ''} measured before, since {reason}"
-        for reason, count in reasons.most_common()
-    ]
+    changed = ", ".join(changes) or "their identity"
+    return [f"{count} processes measured before; changed since: {changed}"] if count else []

@@ -74,7 +74,7 @@ MEASURED_WIDTH, TAIL_LINES = 11, 12
 LONGEST_LINE = 300
 """Characters of a record's message that a line shows; the record has all of it."""
 
-UNPLANNED = Prepared(LOCAL, f"results/{LOCAL}", DEFAULT.report, "cpu", "", None, {}, {})
+UNPLANNED = Prepared(LOCAL, f"results/{LOCAL}", DEFAULT.report, "cpu", "", "", {}, {})
 """The preparation of a call that has no plan, or none yet."""
 
 

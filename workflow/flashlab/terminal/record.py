@@ -20,11 +20,11 @@ try:
     from flashlab.calls.call import PREPARATION_ERRORS
     from flashlab.calls.recording import Part, cards_of, is_counting, part_names
     from flashlab.calls.remaking import BLOCKS
+    from flashlab.calls.watching import WORKFLOW_PID
     from flashlab.config import override_layer
     from flashlab.plan.datasets import MANIFEST, DatasetError
     from flashlab.plan.freezing import pack, packed_file
     from flashlab.plan.source import DATA
-    from flashlab.stage import WORKFLOW_PID
     from flashlab.terminal.outcomes import read_outcome, status_of
     from flashlab.terminal.progress import duration
 except KeyboardInterrupt:

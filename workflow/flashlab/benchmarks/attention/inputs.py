@@ -63,6 +63,40 @@ def random_inputs(
     return tuple(tensor.requires_grad_() for tensor in inputs)
 
 
+TOPS = (0.0, 100.0, -1000.0, 1000.0, -100.0)
+"""The largest scores of rows with large ones, one row after the other."""
+
+GAP, CLASSES = 64.0, 4
+"""By how much the scores of other keys are less; one key of so many has a row's largest,
+of fewer where a head is that small."""
+
+
+def large_inputs(
+    shape: Shape, dtype: str, device: str, form: str | None
+) -> tuple[torch.Tensor, ...]:
+    """Leaves whose scores reach ±10² and ±10³, with rows that lie far below 0 as a whole.
+
+    Row t's largest scores are `TOPS[t % 5]`. Which keys have them is random, and all of these have
+    the same score, so that softmax is their mean in any precision: rounding a score of 1000, by 4
+    in bfloat16, moves all of them or none. Coordinate 0 shifts a row's scores, the next ones tell
+    a row's or key's class. The others are random in queries, and 0 in keys.
+    """
+    inputs = tuple(x.normal_() for x in empty_inputs(shape, dtype, device, form))
+    q, k, _ = separated(inputs)
+    root = shape.head_dim**0.5
+    shift, mark = (1000 * root) ** 0.5, (GAP * root) ** 0.5
+    kinds = min(CLASSES, shape.head_dim - 1)
+    tops = torch.tensor(TOPS, device=device).repeat(-(-shape.seq_len // len(TOPS)))
+    k.zero_()
+    q[..., : kinds + 1] = 0
+    q[..., 0] = ((tops[: shape.seq_len] - GAP) * root / shift)[:, None]
+    k[..., 0] = shift
+    for x in (q, k) if kinds else ():
+        classes = torch.randint(1, kinds + 1, (*x.shape[:3], 1), device=device)
+        x.scatter_(3, classes, mark)
+    return tuple(x.requires_grad_() for x in inputs)
+
+
 def separated(tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
     """Inputs of either form, or their gradients, as q, k and v; a single (B, N, H, D) as it is."""
     return tensors[0].unbind(dim=2) if tensors[0].dim() == 5 else tensors

@@ -1,4 +1,4 @@
-"""Measures one attention run: correctness, then peak memory, then the time of both passes.
+"""Measures one attention run: peak memory, then correctness, then the time of both passes.
 
 Everything here decides numbers, so an edit measures again. The declaration, with its labels and
 costs, is not imported.
@@ -18,87 +18,124 @@ from flashlab.benchmarks.attention.inputs import (
     attention_of,
     empty_inputs,
     random_inputs,
+    separated,
 )
+from flashlab.benchmarks.attention.prepared import Prepared
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.measuring import energy, environment, memory, protocols
 from flashlab.measuring.protocols import Pass, right_before
 
 MIB = 1024**2
 
-NEW_FORWARDS = frozenset({0, 1, 3, 9, 27})
-"""The batches of a backward pass, from 0, that have inputs of their own."""
+PREPARED = 2
+"""Inputs that calls are compared on, of which one has a whole head's reference."""
+
+
+PREPARED = 2
+"""Inputs that calls are compared on, of which one has a whole head's reference."""
 
 
 def peak_memory(kernel: ModuleType, run: Mapping[str, Any]) -> int:
-    """Peak bytes of both passes, inputs included."""
+    """Peak bytes of both passes, inputs included; as `memory.peak_memory`."""
     shape, form = Shape.of(run), run.get("inputs")
     attention = attention_of(kernel, form, shape)
 
     def both_passes() -> None:
         inputs = random_inputs(shape, run["dtype"], run["device"], form)
         out = attention(*inputs, shape.causal)
-        out.backward(torch.randn_like(out), retain_graph=True)
+        gate.refuse_form(out, shape, run["dtype"])
+        if out.requires_grad:
+            out.backward(torch.randn_like(out), retain_graph=True)
+        gate.gradients_of(inputs)
 
     return memory.peak_memory(both_passes, run["device"])
 
 
 class _Forward:
-    """A forward pass over and over: the inputs in use, and a copy of their last contents."""
+    """A forward pass over and over, on prepared inputs or on numbers never seen."""
 
     def __init__(self, kernel: ModuleType, run: Mapping[str, Any]) -> None:
         self.shape, self.dtype, form = Shape.of(run), run["dtype"], run.get("inputs")
         attention, causal = attention_of(kernel, form, self.shape), self.shape.causal
-        self.inputs = inputs = random_inputs(self.shape, self.dtype, run["device"], form)
-        self.numbers = Renewal(self.shape, self.dtype, run["device"], form)
-        self.given = self.numbers(inputs)
+        self._given = self.shape, self.dtype, run["device"], form
+        self.inputs = inputs = random_inputs(*self._given)
+        self.storage = [x.data for x in inputs]
         self.heads = gate.heads_compared(self.shape, run["device"], again=True)
         self.run = lambda: attention(*inputs, causal)
+        self.prepared: list[Prepared] = []
+        self.numbers = Renewal(*self._given)
+        self.given: list[torch.Tensor] = []
+        self.now: Prepared | None = None
 
-    def renew(self, _batch: int | None) -> None:
+    def renew(self, is_new: bool) -> None:
         """Other inputs in the same storage."""
-        self.given = self.numbers(self.inputs)
+        if is_new:
+            self.now, self.given = None, self.numbers(self.inputs)
+            return
+        if not self.prepared:
+            self.prepared = [Prepared(*self._given, with_head=not i) for i in range(PREPARED)]
+        self.now = self.prepared[int(torch.randint(PREPARED, ()))]
+        self.now.renew()
+        self.now.put(self.storage)
 
     def check(self, out: torch.Tensor) -> None:
         """Compare the output of the last call; IncorrectError where it is wrong."""
         gate.refuse_form(out, self.shape, self.dtype)
-        gate.compare(self.given, None, {"out": (out,)}, self.shape, self.heads)
-        gate.refuse_overwritten(self.inputs, self.given)
+        if self.now is not None:
+            self.now.check([out.detach()])
+        else:
+            gate.compare(self.given, None, {"out": (out,)}, self.shape, self.heads)
+            gate.refuse_overwritten(self.inputs, self.given)
 
 
 class _Backward:
-    """A backward pass over and over, each time from another gradient of the output.
-
-    Other inputs in the storage in use would not fit a graph that there is, so that they come with a
-    forward pass of their own, in a few batches.
-    """
+    """A backward pass over and over, each time after a forward pass of its own."""
 
     def __init__(self, forward: _Forward) -> None:
-        self.forward, self.out = forward, forward.run()
+        self.forward = forward
+        self.out: Any = forward.run()
         self.grad = torch.randn_like(self.out)
-        self.given_grad = self.grad
 
     def clear(self) -> None:
         """No gradients."""
         for leaf in self.forward.inputs:
             leaf.grad = None
 
+    def before(self) -> None:
+        """A forward pass, whose graph the last one's makes room for: both may not fit."""
+        self.out = None
+        self.clear()
+        self.out = self.forward.run()
+
     def run(self) -> None:
         """Gradients from none."""
         self.clear()
         self.out.backward(self.grad, retain_graph=True)
 
-    def renew(self, batch: int | None) -> None:
-        """Another gradient in the same storage, and in some batches other inputs."""
-        if batch in NEW_FORWARDS:
-            del self.out  # which may hold more than there is room for twice
-            self.clear()
-            self.forward.renew(batch)
-            self.out = self.forward.run()
-        (self.given_grad,) = self.forward.numbers((self.grad,))
+    def renew(self, is_new: bool) -> None:
+        """Other inputs and another gradient in the same storage."""
+        self.forward.renew(is_new)
+        now = self.forward.now
+        if now is None:
+            (self.given_grad,) = self.forward.numbers((self.grad,))
+            return
+        now.put_grad(self.grad)
+        if not now.first:
+            self.before()
+            self.run()
+            now.keep(self._results())
+
+    def _results(self) -> list[torch.Tensor]:
+        gradients = separated(gate.gradients_of(self.forward.inputs))
+        gate.refuse_form(self.out, self.forward.shape, self.forward.dtype)
+        return [self.out.detach(), *gradients]
 
     def check(self, _result: None) -> None:
         """Compare the gradients of the last call; IncorrectError where they are wrong."""
         forward = self.forward
+        if forward.now is not None:
+            forward.now.check(self._results())
+            return
         results = {"dqkv": gate.gradients_of(forward.inputs)}
         gate.compare(forward.given, self.given_grad, results, forward.shape, forward.heads)
         gate.refuse_overwritten(forward.inputs, forward.given)
@@ -111,22 +148,22 @@ def passes(kernel: ModuleType, run: Mapping[str, Any]) -> Iterator[tuple[str, Pa
     while the forward pass runs.
     """
     forward = _Forward(kernel, run)
-    yield "forward_time", Pass(forward.run, forward.renew, forward.check)
+    yield "forward_time", Pass(forward.run, renew=forward.renew, check=forward.check)
     backward = _Backward(forward)
-    yield "backward_time", Pass(backward.run, backward.renew, backward.check)
+    yield "backward_time", Pass(backward.run, backward.before, backward.renew, backward.check)
 
 
 def prepare(kernel: ModuleType, run: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the run, then measure its peak memory.
+    """Measure the run's peak memory, before anything else takes some, then check it.
 
     Returns what the gate compared and the metric, as they stand in a record; raises what the
     implementation raises.
     """
     form, shape = run.get("inputs"), Shape.of(run)
+    peak = peak_memory(kernel, run)
     checked = gate.check_correctness(
         attention_of(kernel, form, shape), shape, run["dtype"], run["device"], form
     )
-    peak = peak_memory(kernel, run)
     return {"gate": checked, "metrics": {"peak_memory": {"unit": "MiB", "value": peak / MIB}}}
 
 
@@ -182,7 +219,12 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     seconds = protocol.get("energy_seconds")
     energy = measure_energy(kernel, run, seconds) if seconds else {}
     clocks = {name: timing.clocks for name, timing in timings.items() if timing.clocks}
-    details = {**energy.get("details", {}), **({"clocks": clocks} if clocks else {})}
+    faults = {name: timing.faults for name, timing in timings.items() if timing.faults}
+    details = {
+        **energy.get("details", {}),
+        **({"clocks": clocks} if clocks else {}),
+        **({"page_faults": faults} if faults else {}),
+    }
     return {
         **({"details": details} if details else {}),
         "metrics": {

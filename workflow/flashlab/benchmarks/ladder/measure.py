@@ -65,7 +65,7 @@ def _few_calls(call: Callable[[], object], protocol: Mapping[str, Any], where: s
     if where == "cpu":
         return Timing(first, (first,), "count")
     fewest, most_seconds = FEWEST_CALLS, protocol.get("max_seconds", 0.0)
-    with timed_section(is_filled=True) as samples:
+    with timed_section(is_filled=True) as (samples, _):
         while len(samples) < fewest or sum(samples) < most_seconds:
             samples.append(_seconds(call))
     return Timing(median_interval(samples).median, tuple(samples), "count")

@@ -51,6 +51,7 @@ from flashlab.story.attention.why import (
     memory_limit,
     rate_backward,
     take,
+    why_faults,
     why_kernel_class,
     why_memory_model,
     why_none,
@@ -67,7 +68,7 @@ Telling = Callable[[Chapter], Observation | None]
 SECTION: tuple[Callable[[Section], Observation | None], ...] = (
     *(varies, time_growth, time_lead, time_passes, time_switch),
     *(rate_growth, rate_backward, rate_definition, memory_growth, memory_equal),
-    *(why_memory_model, why_traffic, why_kernel_class, why_score_line, why_operators),
+    *(why_faults, why_memory_model, why_traffic, why_kernel_class, why_score_line, why_operators),
     *(why_products, why_none, memory_limit, take),
 )
 """The observations of a section on two implementations, in its order."""

@@ -7,6 +7,7 @@ definition of the operations does not give.
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -395,6 +396,27 @@ def operators_of(section: Section, variant: str, value: int, metric: str) -> dic
         "products": found["product_share"] / 100,
         "elementwise": found["elementwise_share"] / 100,
     }
+
+
+def why_faults(section: Section) -> Observation | None:
+    """On a CPU, the pass that the system's page faults cost most of, where that is a tenth."""
+    names, experiment = pair(section), section.experiment
+    found = [
+        (each["system_share"], each["per_call"], metric, run)
+        for run in experiment.runs
+        if run["status"] == "ok" and run["implementation"] in (names or ())
+        for metric, each in json.loads(run["page_faults"] or "{}").items()
+        if each["per_call"] >= 1
+    ]
+    if names is None or not found:
+        return None
+    share, faults, metric, run = max(found, key=lambda each: each[0])
+    facts = {
+        **{"p": section.symbol, "at": run[experiment.parameter.name], "share": share},
+        **{"name": run["implementation"], "faults": faults, "backward": metric == BACKWARD},
+    }
+    rows = [{"table": "runs.csv", "experiment": section.name, "record": run["record"]}]
+    return Observation("why_faults", section.name, facts, rows)
 
 
 def why_operators(section: Section) -> Observation | None:

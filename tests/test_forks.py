@@ -1,0 +1,263 @@
+"""A run in a process of its own: however it ends, and whoever goes first, nothing is left of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from waiting import PATIENCE, wait_until
+
+from flashlab.calls.watching import WORKFLOW_PID
+from flashlab.forks import (
+    Child,
+    Server,
+    forked,
+    has_ended,
+    hold_gpus,
+    open_devices,
+    signal_name,
+    start,
+)
+
+FUNCTIONS = """
+import os, signal, subprocess, sys, time
+from flashlab.forks import receive, send
+
+def tell(path, *rest):
+    with open(path + ".new", "w") as file:
+        print(os.getpid(), *rest, file=file)
+    os.rename(path + ".new", path)
+
+def end(how, channel):
+    send(channel, {"loaded": "wave" in sys.modules, "word": os.environ.get("WORD")})
+    print("last words", flush=True)
+    asked = receive(channel)
+    sys.exit(how) if isinstance(how, int) and how >= 0 else os.kill(os.getpid(), -how)
+
+def hang(path, channel):
+    left = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    tell(path, left.pid)
+    time.sleep(600)
+
+def leave(path, channel):
+    left = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    tell(path, left.pid)
+    os._exit(0)
+"""
+CALLER = (
+    "import os, sys, test_forks; test_forks.call_and_wait(sys.argv[1], *map(int, sys.argv[2:]))"
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path) -> Iterator[Path]:
+    """Functions to run, and a short temporary folder for the server's socket."""
+    (tmp_path / "run_functions.py").write_text(FUNCTIONS)
+    search = f"{tmp_path}:{root / 'workflow'}:{root / 'tests'}"
+    monkeypatch.setenv("PYTHONPATH", search)
+    with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as temporary:
+        monkeypatch.setenv("TMPDIR", temporary)
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        yield tmp_path
+
+
+def begin(function: str, argument: object, serves: int | None = None, **more: str) -> Child:
+    """Start one of `FUNCTIONS`, forked by the server of a process if it has one."""
+    server = Server(serves, os.environ, ()) if serves else None
+    environment = {**os.environ, **more}
+    log = Path(tempfile.gettempdir(), "said")
+    given = environment, log, server, ("wave", "nobody_has_it")
+    return start(f"run_functions:{function}", [argument], *given)
+
+
+def call_and_wait(path: str, *serves: int) -> None:
+    """What a caller does that may be killed."""
+    begin("hang", path, *serves).wait()
+
+
+@pytest.fixture(params=["cold", "warm"])
+def serves(request: pytest.FixtureRequest, workflow: subprocess.Popen[bytes]) -> int | None:
+    return workflow.pid if request.param == "warm" else None
+
+
+@pytest.mark.parametrize(("how", "status"), [(0, 0), (3, 3), (-9, -9), (-11, -11)])
+def test_a_run_answers_and_its_end_is_told(serves: int | None, how: int, status: int) -> None:
+    child = begin("end", how, serves, WORD="a word")
+    said = child.answer(PATIENCE)
+    assert said == {"loaded": serves is not None, "word": "a word"}
+    assert child.wait(0.01) is None
+    with pytest.raises(TimeoutError):
+        child.answer(0.01)
+    child.say({})
+    assert child.wait(PATIENCE) == status
+    assert child.answer(1) is None
+    child.kill()
+    assert (child.is_warm, child.left) == (serves is not None, [])
+    assert Path(tempfile.gettempdir(), "said").read_text() == "last words\n"
+
+
+def written(path: Path) -> list[psutil.Process]:
+    """The run and what it has started, once it has told their numbers."""
+    wait_until(path.exists, "the start of a run")
+    return [psutil.Process(int(number)) for number in path.read_text().split()]
+
+
+def gone(processes: list[psutil.Process]) -> None:
+    wait_until(lambda: all(map(has_ended, processes)), "their end")
+
+
+def test_a_killed_run_takes_along_what_it_has_started_in_another_session(
+    serves: int | None, folder: Path
+) -> None:
+    child = begin("hang", str(folder / "pids"), serves)
+    processes = written(folder / "pids")
+    child.kill()
+    assert all(map(has_ended, processes))
+
+
+def test_what_a_run_leaves_behind_is_ended_and_named(serves: int | None, folder: Path) -> None:
+    child = begin("leave", str(folder / "pids"), serves)
+    assert child.wait(PATIENCE) == 0
+    assert list(child.left) == ["sleep"]
+    pids = (folder / "pids").read_text().split()
+    assert not any(psutil.pid_exists(int(number)) for number in pids)
+    child.kill()
+
+
+@contextmanager
+def caller(folder: Path, *serves: int) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """A caller in a process of its own, whose run hangs."""
+    pids = folder / "pids"
+    command = [sys.executable, "-c", CALLER, str(pids), *map(str, serves)]
+    with subprocess.Popen(command) as process:
+        yield process, pids
+        process.kill()
+        process.wait(PATIENCE)
+
+
+def test_a_run_dies_with_its_killed_caller(serves: int | None, folder: Path) -> None:
+    with caller(folder, *filter(None, [serves])) as (process, pids):
+        processes = written(pids)
+        process.kill()
+        process.wait(PATIENCE)
+        gone(processes)
+
+
+def test_a_run_dies_with_its_killed_keeper(serves: int | None, folder: Path) -> None:
+    child = begin("hang", str(folder / "pids"), serves)
+    run, _ = processes = written(folder / "pids")
+    os.kill(run.ppid(), signal.SIGKILL)
+    assert child.wait(PATIENCE) == -signal.SIGKILL
+    gone([run])
+    child.kill()
+    processes[1].kill()
+
+
+def test_a_server_ends_with_its_call_and_is_this_users_alone(
+    workflow: subprocess.Popen[bytes], folder: Path
+) -> None:
+    server = Server(workflow.pid, os.environ, ())
+    connection = server.connect()
+    assert connection is not None
+    assert stat.S_IMODE(server.path.parent.stat().st_mode) == 0o700
+    connection.close()
+    workflow.kill()  # and not reaped, as a shell leaves it
+    wait_until(lambda: not server.path.parent.exists(), "the end of the server")
+
+
+def test_without_its_server_a_run_starts_in_a_new_interpreter(
+    workflow: subprocess.Popen[bytes], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Server(workflow.pid, os.environ, ()).path.parent.mkdir(0o755)
+    child = begin("end", 0, workflow.pid)
+    assert "is not this user's alone" in capsys.readouterr().err
+    assert not child.is_warm
+    child.kill()
+
+
+def test_nonsense_at_its_socket_and_a_killed_server_stop_nobody(
+    workflow: subprocess.Popen[bytes],
+) -> None:
+    server = Server(workflow.pid, os.environ, ())
+    for _ in range(2):
+        nonsense = server.connect()
+        assert nonsense is not None
+        nonsense.sendall(b"nonsense\n")
+        nonsense.close()
+        child = begin("end", 0, workflow.pid)
+        assert child.is_warm
+        child.kill()
+        (process,) = (p for p in psutil.process_iter(["cmdline"]) if is_server(p, server))
+        process.kill()
+        process.wait(PATIENCE)
+
+
+def is_server(process: psutil.Process, server: Server) -> bool:
+    named = str(server.path) in (process.info["cmdline"] or ())
+    return named and os.getsid(process.pid) == process.pid
+
+
+def test_a_fork_of_this_process_dies_with_it(folder: Path) -> None:
+    code = (
+        "import os, time; from flashlab.forks import forked\n"
+        "print(forked(time.sleep, 600).pid, flush=True); os._exit(0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True)
+    wait_until(lambda: not psutil.pid_exists(int(done.stdout)), "its end")
+    process = forked(sys.exit, 3)
+    process.join()
+    assert process.exitcode == 3
+
+
+def test_signals_have_names() -> None:
+    assert [signal_name(-9), signal_name(-40)] == ["SIGKILL", "40"]
+
+
+def test_what_holds_the_gpus_ends_with_the_server_however_that_ends(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program in the place of nvidia-smi, whose server is killed."""
+    program, pid = folder / "nvidia-smi", folder / "pid"
+    program.write_text(f"#!/bin/sh\necho $$ > {pid}\nwhile echo power; do sleep 0.05; done\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    holder = "from flashlab.forks import hold_gpus; held = hold_gpus(); input()"
+    with subprocess.Popen([sys.executable, "-c", holder], stdin=subprocess.PIPE) as server:
+        wait_until(lambda: pid.exists() and pid.read_text().strip(), "its start")
+        holding = psutil.Process(int(pid.read_text()))
+        assert not has_ended(holding)
+        server.kill()
+        gone([holding])
+    monkeypatch.setenv("PATH", str(folder / "nowhere"))
+    assert hold_gpus() is None
+    assert open_devices() == []
+
+
+JOB = (
+    "import sys, time; from flashlab.calls.watching import end_with_workflow\n"
+    "end_with_workflow(); print('at work', flush=True); time.sleep(float(sys.argv[1]))"
+)
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(600, 1), (0, 0)])
+def test_a_job_ends_with_its_call_and_does_not_wait_for_it(
+    workflow: subprocess.Popen[bytes], seconds: int, status: int
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", JOB, str(seconds)],
+        env={**os.environ, WORKFLOW_PID: str(workflow.pid)},
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout and process.stdout.readline() == b"at work\n"
+        if seconds:
+            workflow.kill()  # and not reaped, as a shell leaves it
+        assert process.wait(timeout=PATIENCE) == status
