@@ -111,15 +111,13 @@ DIGESTED = (*MEASURING, "import", "tables", "observations", "overview", "layout"
 OF_RECORDS = {"tables": False, "report": True, "page": True}
 """Commands that read records; whether what was made of them, too. What has changed is refused."""
 
-BESIDE = {
-    "tables": ("comparisons.csv", "estimates.csv", "claims.csv"),
-    "layout": ("heights.json",),
-}
+BESIDE = dict(tables=("comparisons.csv", "estimates.csv", "claims.csv"), layout=("heights.json",))
 """Files that a command makes beside its ``--output``."""
 
 SEVERAL: Mapping[str, Any] = {"action": "append", "default": []}
+NAME: Mapping[str, Any] = {"metavar": "NAME"}
 SECONDS: Mapping[str, Any] = {"type": seconds, "metavar": "SECONDS"}
-DTYPES = ("float16", "bfloat16", "float32")
+DTYPES: Mapping[str, Any] = {"choices": ("float16", "bfloat16", "float32")}
 SIZES = (
     "E2048 (emb_dim) may be given in place of D64 (head_dim), and KV8 (num_kv_heads) where keys "
     "are shared; a size left out takes"
@@ -130,8 +128,19 @@ SIDE = (
     "revision whose kernels were measured here"
 )
 
+FLAGS = {
+    "--anyway": "also what leaves doubts",
+    "--counters": "count each pass too, as the command profile does",
+    "--fail-fast": "end at the first case that fails",
+    "--records": "the measured records, too",
+    "--watch": "measure again whenever a file they depend on is saved",
+    "--yes": "delete it",
+    "hw4 --json": "print the times as JSON, in seconds",
+}
+"""Options without a value, and what each asks for."""
+
 OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
-    "--anyway": {"action": "store_true", "help": "also what leaves doubts"},
+    **{name: {"action": "store_true", "help": asked} for name, asked in FLAGS.items()},
     "--benchmark": {"default": "attention", "help": "benchmark (attention)"},
     "--ceilings": {"type": Path, "help": "the device's ceilings, if measured"},
     "--claims": "the published claims",
@@ -139,19 +148,13 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--comparisons": "comparisons.csv",
     "--config": "the resolved configuration",
     "--cores": {"type": int, "default": 1, "help": "how many processes draw"},
-    "--counters": {
-        "action": "store_true",
-        "help": "count each pass too, as the command profile does",
-    },
     "--data": "folder of the datasets",
     "--device": {"choices": ("cuda", "cpu"), "required": True},
     "--device-name": {"help": "the device that they were planned for"},
-    "--dtype": {
-        "choices": DTYPES,
-        "help": "number format of the inputs (float16 on a GPU, float32 on a CPU)",
-    },
+    "--dtype": dict(
+        DTYPES, help="number format of the inputs (float16 on a GPU, float32 on a CPU)"
+    ),
     "--entry": {"type": json.loads, "required": True, "help": "what it is, JSON"},
-    "--fail-fast": {"action": "store_true", "help": "end at the first case that fails"},
     "--fail-on": {
         **SEVERAL,
         "choices": ("slower", "worse", "failed", "inconclusive"),
@@ -168,17 +171,15 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
         "help": "language of the output (zh_TW if LANG begins with zh, otherwise en)",
     },
     "--languages": "languages.json",
-    "--margin": {
-        **{"type": share, "default": 0.05},
-        "help": "difference up to which two times are equal (5%%)",
-    },
+    "--margin": dict(
+        type=share, default=0.05, help="difference up to which two times are equal (5%%)"
+    ),
     "--name": {"required": True, "help": "the dataset's name"},
     "--order": "what to grade, JSON",
     "--output": "file or folder to write",
     "--pass": dict(SEVERAL, choices=("forward", "backward"), help="measure this pass and not both"),
     "--pdf": "PDF to write",
     "--plan": "the sides, JSON",
-    "--records": {"action": "store_true", "help": "the measured records, too"},
     "--results": "folder of the dataset, with its plan",
     "--seconds": {
         **{"type": seconds, "default": 20.0},
@@ -203,11 +204,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
         "help": "time limit of a kernel's import, its check and each further step (60, or ten "
         "times what the slowest of the others took)",
     },
-    "--watch": {
-        "action": "store_true",
-        "help": "measure again whenever a file they depend on is saved",
-    },
-    "--yes": {"action": "store_true", "help": "delete it"},
     "cases": {"metavar": "CASE", "nargs": "*", "help": "t01 to t30 (all)"},
     "experiments": {"type": Path, "nargs": "+", "help": "plan/experiments/*.json"},
     "folder": {"type": Path, "metavar": "FOLDER", "help": "the submission, or its archive"},
@@ -229,7 +225,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "freeze --ceilings": "the device's ceilings",
     "tables --output": "folder of all tables, with those of the dataset beside it",
     "check --dtype": {
-        **{"action": "append", "choices": DTYPES},
+        **{"action": "append", **DTYPES},
         "help": "check this dtype and not all of the device's; may be repeated",
     },
     "check --shape": {
@@ -237,15 +233,13 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
         "help": f"check this shape and not the grid, such as {FORM}; {SIZES} the grid's values, "
         "and the mask both; may be repeated",
     },
-    "check --timeout": dict(
-        SECONDS, default=60.0, help="time limit of its import and of each case (60)"
-    ),
-    "check name": {
-        "metavar": "NAME",
-        "help": "its NAME in kernels/ or kernels/ladder/, or the path of a file",
+    "check --timeout": {
+        **SECONDS,
+        "default": 60.0,
+        "help": "time limit of its import and of each case (60)",
     },
+    "check name": dict(NAME, help="its NAME in kernels/ or kernels/ladder/, or the path of a file"),
     "profile --timeout": dict(SECONDS, default=300.0, help="time limit for each shape (300)"),
-    "hw4 --json": {"action": "store_true", "help": "print the times as JSON, in seconds"},
     "hw4-judge --step": dict(SEVERAL, metavar="NAME", help=f"{STEP}; may be repeated"),
     "verify --order": {"type": Path, "help": "what a Snakemake call is to verify, JSON"},
     "verify --pdf": {"type": Path, "metavar": "PATH", "help": "the report"},
@@ -306,17 +300,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _said(error: Exception) -> str | None:
     """The message of an error that is the user's to mend; None if it is the program's."""
     if isinstance(error, ModuleNotFoundError):
-        package = (error.name or "").partition(".")[0]
-        if package in ("", "flashlab", "flashlab_grading"):
-            return None
-        return (
-            f"the Python package {package} is not installed; set up with ./run, or run "
-            "python -m pip install -r envs/cpu/requirements.txt"
-        )
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    is_ours = type(error).__module__.startswith("flashlab")
-    return str(error) if is_ours or isinstance(error, OSError) else None
+        package = (error.name or "flashlab").partition(".")[0]
+        remedy = "set up with ./run, or run python -m pip install -r envs/cpu/requirements.txt"
+        said = f"the Python package {package} is not installed; {remedy}"
+        return None if package in ("flashlab", "flashlab_grading") else said
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return str(error) if type(error).__module__.startswith("flashlab") else None
 
 
 STDOUT = 1
