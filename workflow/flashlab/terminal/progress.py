@@ -12,7 +12,8 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -130,44 +131,47 @@ def check_of(run: Run) -> str:
     return f"./run check {run.implementation}{at}"
 
 
+def _outputs(jobs: Iterable[Job]) -> list[str]:
+    return [path for job in jobs for path in job.outputs]
+
+
 def _next_steps(rows: Sequence[tuple[str, str]]) -> list[str]:
     width = max((len(what) for what, _ in rows), default=0)
     return [f"  {what + ':':<{width + 1}}  {command}" for what, command in rows]
 
 
+@dataclass
 class CallProgress:
     """The state of one call in the pipeline's folder; `clock` gives seconds.
 
     `is_claimed` is True for a kind of device on which other processes measure.
 
     The caller sets `steps` (done, total), and the flags `interrupted` (by the user), `stopped` (by
-    an error other than a failed job) and `nothing_to_do`.
+    an error other than a failed job) and `nothing_to_do`. `failed` are the jobs that have.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        is_claimed: Callable[[str], bool],
-        dry_run: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._root, self._is_claimed = root, is_claimed
-        self._dry_run, self._clock = dry_run, clock
-        self._jobs: dict[int, Job] = {}
-        self._running: dict[int, Job] = {}
-        self._done: list[Job] = []
-        self.failed: list[Job] = []
-        self._measured_at: list[float] = []
+    root: Path
+    is_claimed: Callable[[str], bool]
+    dry_run: bool = False
+    clock: Callable[[], float] = time.monotonic
+    began: bool = field(default=False, init=False)
+    interrupted: bool = field(default=False, init=False)
+    stopped: bool = field(default=False, init=False)
+    nothing_to_do: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._jobs, self._running = dict[int, Job](), dict[int, Job]()
+        self._done, self.failed = list[Job](), list[Job]()
+        self._measured_at, self._told_ratios = list[float](), False
         self.plans({"total": 0})
         self.begins("", None)
-        self.began = self.interrupted = self.stopped = self.nothing_to_do = False
-        self._told_ratios = False
+        self.began = False
 
     # Events
 
     def begins(self, command: str, prepared: Prepared | None) -> None:
         """Note that Snakemake starts; `command` is its command line, `prepared` the call's plan."""
-        self.began, self._since = True, self._clock()
+        self.began, self._since = True, self.clock()
         self._command, self._plan = command.split(), prepared or UNPLANNED
         self._is_local = self._plan.dataset == LOCAL
         self._benchmark = next(b for b in BENCHMARKS.values() if b.report == self._plan.report)
@@ -195,9 +199,9 @@ class CallProgress:
         """The lines to print when a job starts, or would start."""
         before = {other.rule for other in self._jobs.values()}
         self._jobs[job.id] = self._running[job.id] = job
-        if job.rule not in MEASURING or self._dry_run:
+        if job.rule not in MEASURING or self.dry_run:
             return []
-        waits = not before & MEASURING and self._is_claimed(self._plan.device)
+        waits = not before & MEASURING and self.is_claimed(self._plan.device)
         is_first = job.rule == MEASURE and MEASURE not in before
         return [*([WAITING] if waits else []), *(self._heading() if is_first else [])]
 
@@ -208,7 +212,7 @@ class CallProgress:
             return []
         self._done.append(job)
         if job.rule == MEASURE:
-            self._measured_at.append(self._clock())
+            self._measured_at.append(self.clock())
             return [self._run_line(job), *self._so_far()]
         total = self._counts.get(job.rule, 1)
         if sum(other.rule == job.rule for other in self._done) < total:
@@ -226,7 +230,7 @@ class CallProgress:
     def activity(self) -> str | None:
         """The current job in a few words; None if a job itself writes to the terminal."""
         jobs, silent = [*self._running.values()], {*STAGES, MEASURE}
-        if not jobs or self._dry_run or self.interrupted or {job.rule for job in jobs} - silent:
+        if not jobs or self.dry_run or self.interrupted or {job.rule for job in jobs} - silent:
             return None
         if jobs[-1].rule != MEASURE:
             return jobs[-1].message
@@ -242,7 +246,7 @@ class CallProgress:
         if len(kinds) == 1:
             device, dtype = kinds.pop()
             says += f" on the {'GPU' if device == 'cuda' else 'CPU'} in {dtype}"
-        there = sum(self._root.joinpath(path).exists() for path in self._planned)
+        there = sum(self.root.joinpath(path).exists() for path in self._planned)
         if (others := min(there, len(self._planned) - self._total)) > 0:
             says += f"; {others} of {len(self._planned)} are measured already"
         stated = self._benchmark.stated(self._planned.values())
@@ -279,7 +283,7 @@ class CallProgress:
     def _run_line(self, job: Job) -> str:
         left = "" if (seconds := self._left()) is None else duration(seconds)
         done = f"{len(self._measured_at):>{len(str(self._total))}}/{self._total}"
-        record, says = read_outcome(self._root / job.outputs[0]), "its record is unreadable"
+        record, says = read_outcome(self.root / job.outputs[0]), "its record is unreadable"
         if record:
             of = {m.name: m for m in self._benchmark.compared if not m.optional}
             values = ((record.metrics[name].value, of[name].unit) for name in of if record.metrics)
@@ -289,15 +293,15 @@ class CallProgress:
 
     def _so_far(self) -> list[str]:
         """The ratios so far: once, after `SO_FAR_SECONDS`, if runs are left to measure."""
-        is_late = self._clock() - self._since >= SO_FAR_SECONDS
+        is_late = self.clock() - self._since >= SO_FAR_SECONDS
         if self._told_ratios or not is_late or len(self._measured_at) >= self._total:
             return []
         self._told_ratios = True
-        return first_ratios(self._root, self._plan.documents, self._benchmark, self._planned)
+        return first_ratios(self.root, self._plan.documents, self._benchmark, self._planned)
 
     def _log(self, *logs: str | Path) -> list[str]:
         """The lines of logs that are not blank."""
-        files = filter(Path.is_file, map(self._root.joinpath, logs))
+        files = filter(Path.is_file, map(self.root.joinpath, logs))
         texts = (file.read_text(encoding="utf-8", errors="replace") for file in files)
         return [line for text in texts for line in legible_lines(text)]
 
@@ -309,7 +313,7 @@ class CallProgress:
             return ["", self._interruption()]
         if not self.began:
             return []
-        if self._dry_run:
+        if self.dry_run:
             return self._would_do()
         if self.failed:
             return self._failures()
@@ -318,29 +322,23 @@ class CallProgress:
         lines = [UP_TO_DATE] if self.nothing_to_do else []
         if self._concerns_report or self._measured_at:
             lines += self._statuses()
-        lines += [f"{path} is written." for path in self._written if path != self._report]
+        written = (path for path in _outputs(self._done) if path.startswith("report/"))
+        lines += [f"{path} is written." for path in written if path != self._report]
         lines += self._shown() if self._concerns_report else []
         if lines and not lines[-1]:
             lines.pop()
         return lines and ["", *lines]
 
     @property
-    def _written(self) -> list[str]:
-        """The files below ``report/`` that this call has made."""
-        outputs = (path for job in self._done for path in job.outputs)
-        return [path for path in outputs if path.startswith("report/")]
-
-    @property
     def _concerns_report(self) -> bool:
-        made = (path for job in self._jobs.values() for path in job.outputs)
-        return self._report in (*self._command, *made)
+        return self._report in (*self._command, *_outputs(self._jobs.values()))
 
     def _interruption(self) -> str:
-        kept = "kept; the same call goes on from there."
-        outputs = (Path(path) for job in self._jobs.values() for path in job.outputs)
-        if not self._planned or not any(Path(self._plan.home) in path.parents for path in outputs):
+        kept, home = "kept; the same call goes on from there.", f"{self._plan.home}/"
+        is_here = any(path.startswith(home) for path in _outputs(self._jobs.values()))
+        if not self._planned or not is_here:
             return f"Interrupted. What is finished is {kept}"
-        there = sum(read_outcome(self._root / path) is not None for path in self._planned)
+        there = sum(read_outcome(self.root / path) is not None for path in self._planned)
         counted = self._counted(len(self._planned))
         return (
             f"Interrupted: {there} of {counted} {'is' if there == 1 else 'are'} measured and {kept}"
@@ -348,7 +346,7 @@ class CallProgress:
 
     def _statuses(self) -> list[str]:
         """The counts of the planned runs by status; of local runs that are not ok, the names."""
-        outcomes = read_outcomes(self._root, self._planned)
+        outcomes = read_outcomes(self.root, self._planned)
         if not outcomes:
             return []
         bad = {run: record for run, record in outcomes.items() if status_of(record) != "ok"}
@@ -384,7 +382,7 @@ class CallProgress:
 
     def _shown(self) -> list[str]:
         """The report's path, its dataset, its changed verdicts, and the next commands."""
-        pdf = self._root / self._report
+        pdf = self.root / self._report
         if not pdf.is_file():
             return []
         import pikepdf  # needed only at the end, if there is a report
@@ -406,7 +404,7 @@ class CallProgress:
         own = results_of(LOCAL, self._benchmark) / pdf.name
         if self._is_local and dataset_folder(DATA, "h200", self._benchmark).is_dir():
             rows.append(("see an H200's report", f"{self._report_call} --config dataset=h200"))
-        elif not self._is_local and self._root.joinpath(own).is_file():
+        elif not self._is_local and self.root.joinpath(own).is_file():
             lines.append(f"The report on this machine's records is kept as {own}.")
             rows.append(("show that one again", self._report_call))
         return lines + _next_steps(rows)
@@ -434,8 +432,8 @@ class CallProgress:
         return lines if failed else []
 
     def _old_report(self) -> list[str]:
-        pdf = self._root / self._report
-        if not self._concerns_report or self._report in self._written or not pdf.is_file():
+        pdf = self.root / self._report
+        if not self._concerns_report or self._report in _outputs(self._done) or not pdf.is_file():
             return []
         made = datetime.fromtimestamp(pdf.stat().st_mtime)
         return ["", f"{self._report} is still the old report, made on {made:%Y-%m-%d %H:%M}."]
