@@ -56,3 +56,12 @@ def test_a_terminal_crops_rows_and_folds_reasons() -> None:
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", written(Terminal()))
     assert "[1/4] a row of the table that is longer…\n" in plain
     assert "  a reason that is longer than forty\n      columns and goes on\n" in plain
+
+
+def test_progress_that_is_longer_than_the_terminal_takes_one_line() -> None:
+    stream = Terminal()
+    display = Display(stream, plain=False)
+    display.progress("Measuring " + "x" * 60, 1, 4)
+    display.progress(None, 0, 0)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue()).splitlines()
+    assert all(len(line) <= 40 for line in shown) and "Measuring" in stream.getvalue()

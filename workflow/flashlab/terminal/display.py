@@ -38,7 +38,8 @@ class Display:
             self._shown.stop()
             self._shown = None
         elif activity is not None and not self._is_plain:
-            said = Text(f"{done}/{total} steps {activity}", no_wrap=True, overflow="ellipsis")
+            said = Text(f"{done}/{total} steps {activity}")
+            said.truncate(self._console.width - 2, overflow="ellipsis")  # beside the spinner
             if self._shown:
                 self._shown.update(said)
             else:
