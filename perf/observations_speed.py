@@ -16,8 +16,6 @@ import numpy as np
 from analysis.study import planted
 from planted.experiments import Planter
 
-from flashlab.plan.published import CLAIMS
-
 ROOT = Path(__file__).parents[1]
 SIZES = tuple(128 * i for i in range(1, 6))
 
@@ -45,8 +43,6 @@ def timed(name: str, *arguments: str | Path) -> float:
         "-m",
         "flashlab",
         name,
-        "--claims",
-        str(CLAIMS),
         *map(str, arguments),
     ]
     begin = time.monotonic()

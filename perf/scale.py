@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import yaml
-from project import ROOT, project
+from project import project
 
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
@@ -150,9 +150,8 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
         home = Path(planned.home)
         tables, plans = home / "tables", [experiment_file(home, e) for e in planned.experiments]
         observed, languages = home / "observations.json", home / "plan" / "languages.json"
-        claims = ROOT / "data" / "published" / "claims.yaml"
-        yield "tables", cost_of(lambda: make_tables(home, claims, None, tables))
-        yield "observations", cost_of(lambda: observe(plans, tables, claims, None, observed))
+        yield "tables", cost_of(lambda: make_tables(home, None, tables))
+        yield "observations", cost_of(lambda: observe(plans, tables, None, observed))
         overview = home / "overview"
         yield (
             "overview",

@@ -61,7 +61,7 @@ DIGESTED = (*MEASURING, "import", "tables", "observations", "overview", "layout"
 """Commands whose outputs are compared, at each call, with the digests written here."""
 
 BESIDE = {
-    "tables": ("comparisons.csv", "estimates.csv", "claims.csv"),
+    "tables": ("comparisons.csv", "estimates.csv"),
     "layout": ("heights.json",),
 }
 """Files that a command makes beside its ``--output``."""
@@ -153,19 +153,14 @@ def make_parser() -> argparse.ArgumentParser:
 
     # The report
 
-    option = add(
-        "tables",
-        "Aggregate the records of a dataset into CSV, compare all runs, and judge the claims.",
-    )
+    option = add("tables", "Aggregate the records of a dataset into CSV, and compare all runs.")
     option("--results", **PATH, help="folder of the dataset, with its plan")
-    option("--claims", **PATH, help="the published claims")
     option("--ceilings", **CEILINGS)
     option("--output", **PATH, help="folder of all tables, with those of the dataset beside it")
 
     option = add("observations", "Observe what the report says.")
     option("plans", **PATHS, help="plan/sweeps/*.json")
     option("--tables", **PATH, help="folder of all tables")
-    option("--claims", **PATH, help="the published claims")
     option("--ceilings", **CEILINGS)
     option("--output", **PATH, help="observations.json to write")
 

@@ -58,7 +58,7 @@ class Estimates:
     def of_row(self, experiment: Experiment, row: Row) -> Estimate:
         """The estimate of a row of the metric table, in the metric's unit.
 
-        An exact value counts as one sample, and so does a mean that a claim is about.
+        An exact value counts as one sample.
         """
         metric = experiment.benchmark.metric(row["metric"])
         if metric.exact or not (experiment.samples_of(row) or experiment.means_of(row)):

@@ -31,11 +31,9 @@ from flashlab.machine import MachineError
 from flashlab.plan.datasets import DatasetError
 from flashlab.plan.importing import OpenRunsError
 from flashlab.plan.planning import PlanError
-from flashlab.plan.published import ClaimsError
 from flashlab.stage import SERVER_ADDRESS, call_address
 
 PREPARATION_ERRORS = (
-    ClaimsError,
     ConfigError,
     DatasetError,
     ImplementationError,

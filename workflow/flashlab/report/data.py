@@ -36,7 +36,6 @@ from flashlab.benchmarks.model import Metric
 from flashlab.figures.forms import EFFECTS
 from flashlab.files import read_json
 from flashlab.plan.plan_files import (
-    CLAIMS_PREFIX,
     SUMMARY,
     experiment_file,
     planned_experiments,
@@ -81,9 +80,9 @@ class ReportData:
 
     `experiments` are the sections in order, numbered by their `ordinals`: those of the
     configuration, of which an imported folder may lack some. `summary` is the headline's; `runs`
-    has every run once, in order of its number, those that only published claims are about last, and
-    `records_of_runs` the records of each, one for each process. `ceilings` is the document of the
-    device's measured ceilings, None where there is none.
+    has every run once, in order of its number, and `records_of_runs` the records of each, one for
+    each process. `ceilings` is the document of the device's measured ceilings, None where there is
+    none.
     """
 
     def __init__(self, config: Mapping[str, Any], results: Path, ceilings: Path | None) -> None:
@@ -99,9 +98,8 @@ class ReportData:
         configured = [experiment["name"] for experiment in config["experiments"]]
         self.experiments = [self._read(name) for name in configured if name in names]
         self.ordinals = {name: n for n, name in enumerate(configured, start=1)}
-        of_claims = [self._read(name) for name in names if name.startswith(CLAIMS_PREFIX)]
         found: dict[str, tuple[Row, list[Row]]] = {}
-        for experiment in (*self.experiments, self.summary, *of_claims):
+        for experiment in (*self.experiments, self.summary):
             records: dict[tuple[Any, ...], list[Row]] = {}
             for record in experiment.records:
                 records.setdefault(experiment.key_of(record), []).append(record)
@@ -189,14 +187,8 @@ class ReportData:
 
     @property
     def shown(self) -> list[Experiment]:
-        """The experiments of the sections and the headline, by name; not those of claims alone."""
+        """The experiments of the sections and the headline, by name."""
         return sorted((*self.experiments, self.summary), key=lambda experiment: experiment.name)
-
-    @cached_property
-    def shown_runs(self) -> list[Row]:
-        """The runs of those, in order of their numbers."""
-        shown = {run["record"] for experiment in self.shown for run in experiment.runs}
-        return [run for run in self.runs if run["record"] in shown]
 
     @cached_property
     def comparisons(self) -> list[Comparison]:

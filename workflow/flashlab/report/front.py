@@ -359,8 +359,8 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         notices.append(say("no_gpu", *data.implementations))
     if how_far_records_agree(disagreements(data)) == "differs":
         notices.append(say("disagree"))
-    if all(run["status"] != "ok" for run in data.shown_runs):
-        notices.append(say("front.no_numbers", count=len(data.shown_runs)))
+    if all(run["status"] != "ok" for run in data.runs):
+        notices.append(say("front.no_numbers", count=len(data.runs)))
     table, choices = render_steps(data) or render_alternatives(data), choice_map(data)
     drawn = overview_figures(data)
     return Front(

@@ -113,7 +113,7 @@ def describe_processes(data: ReportData) -> list[Tellable]:
         return []
     counts = {row["processes"] or 1 for row in rows}
     known = [row for row in rows if row["deviation"] is not None]
-    if all(map(is_imported, data.shown_runs)):
+    if all(map(is_imported, data.runs)):
         return [_of_files(data, counts, known)]
     paragraphs = [_of_processes(counts, known)]
     paired = pairings(data.shown)

@@ -18,7 +18,7 @@ TEMPLATES = ROOT / "templates"
 STAGES = ("analysis.tables", "story.stage", "report.layout", "figures.stage", "report.render")
 """The modules that decide a report, from its records on."""
 
-FILES = ("data/devices.csv", "data/published/claims.yaml")
+FILES = ("data/devices.csv", "data/published/training.csv")
 """The files that they read beside the records and the templates."""
 
 TEXT_SUFFIXES = (".conf", ".css", ".j2", ".po")
