@@ -58,7 +58,7 @@ FACE = {
     *("flashlab.records", "flashlab.runs"),
     *(f"flashlab.plan{part}" for part in ("", ".datasets", ".machines", ".planning")),
     *(f"flashlab.report.{part}" for part in ("attached", "page", "rebuild", "render")),
-    *("flashlab.telling.catalogs", "flashlab.telling.glyphs", "flashlab.untrusted"),
+    *("flashlab.labels", "flashlab.telling.glyphs", "flashlab.untrusted"),
 }
 """The modules that a package beside flashlab may import: readers, renderers and the plan."""
 KERNELS = sorted((PACKAGE.parents[1] / "kernels").rglob("*.py"))

@@ -357,12 +357,12 @@ INPUTS = {
     },
     "figures": {
         *(f"{PACKAGE}/figures/{name}.py" for name in ("stage", "lines", "style")),
-        *(f"templates/locale/{language}/LC_MESSAGES/figures.po" for language in ("en", "zh_TW")),
+        "templates/labels/figures.toml",
         "templates/fonts/NotoSansTC-Regular.ttf",
     },
     "layout": {
         *(f"{PACKAGE}/report/{name}.py" for name in ("layout", "render", "content")),
-        *(f"templates/locale/{language}/LC_MESSAGES/report.po" for language in ("en", "zh_TW")),
+        "templates/labels/report.toml",
         *(
             f"templates/{name}"
             for name in ("report.html.j2", "heat.html.j2", "report.css", "fonts/fonts.conf")

@@ -46,7 +46,7 @@ IMPORTED = (
     *("jsonschema", "psutil", "pynvml", "yaml", "scipy.stats", "seaborn"),
     *("requests", "smart_open", "platformdirs", "argparse_dataclass", "statistics"),
     *("matplotlib.pyplot", "matplotlib.backends.backend_svg", "fontTools.ttLib", "pikepdf"),
-    *("jinja2", "weasyprint", "babel.messages.pofile", "babel.numbers", "markdown_it", "PIL.Image"),
+    *("jinja2", "weasyprint", "markdown_it", "PIL.Image"),
 )
 TORCH = ("torch", "torch._dynamo")
 TORCH_SUFFIX = ".torch"

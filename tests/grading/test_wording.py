@@ -9,7 +9,7 @@ import pytest
 
 import flashlab_grading
 from flashlab import course, untrusted
-from flashlab.telling.catalogs import messages
+from flashlab.labels import messages
 from flashlab_grading.causes import DOMAIN, domain_of
 from flashlab_grading.model import BADGES, CHECKS, VERDICTS
 

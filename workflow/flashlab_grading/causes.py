@@ -2,7 +2,7 @@
 
 A submission's lines are one for each check of each file. Exchanged labels are one cause, however
 many files they make false, and missing experiments another. Each is one whole sentence, from the
-catalogs.
+labels.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from flashlab.telling.catalogs import message, messages
+from flashlab.labels import message, messages
 from flashlab_grading.model import CHECKS, CONFIDENCES, VERDICTS, Line, Verdict
 
 PAIRWISE = ("copies.same", "copies.computed", "copies.likely")
@@ -22,7 +22,7 @@ EXAMPLES = 3
 DOMAIN = "grades"
 COVERAGE = ("coverage.missing", "coverage.few_masks")
 TRANSLATED = ("pass", "experiment")
-"""Parameters whose values are keys of the catalog themselves."""
+"""Parameters whose values are keys of labels themselves."""
 
 LISTED = "others"
 """The parameter that holds several names, with NUL between them, which no name has."""
@@ -112,7 +112,7 @@ def pairs_of(lines: Iterable[Line]) -> list[Line]:
 
 
 def domain_of(key: str) -> str:
-    """The catalog that a message is in: what reading a file finds is worded with the reader."""
+    """The file that a message is in: what reading a file finds is worded with the reader."""
     return "course" if key.startswith("form.") else DOMAIN
 
 

@@ -57,7 +57,7 @@ class CourseFile(DeclaredFile):
 class Remark:
     """A note on a file for its reader: the reason that it is refused, or how it was read.
 
-    `code` is the key of its message in the catalog ``course``.
+    `code` is the key of its message in ``templates/labels/course.toml``.
     """
 
     file: str

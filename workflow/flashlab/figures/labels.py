@@ -9,7 +9,7 @@ from flashlab.analysis.ceilings import Ceiling
 from flashlab.analysis.experiment import Experiment, Variant
 from flashlab.benchmarks.model import FLOPS, Benchmark, Metric, Texts
 from flashlab.figures.style import as_number
-from flashlab.telling.catalogs import message
+from flashlab.labels import message
 
 
 def said(key: str, languages: Sequence[str], **words: Texts) -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter
+from flashlab.numbers import in_full
 
 LEAST_DIGITS = 3
 """The fewest significant digits of a measured number, as in 4.00: it was rounded to these."""
@@ -27,7 +28,6 @@ class Narrator(Protocol):
     @property
     def language(self) -> str: ...
     def tell(self, told: Tellable) -> str: ...
-    def number(self, value: float, places: int) -> str: ...
     def text(self, key: str, about: Sequence[str], values: Mapping[str, Tellable]) -> str: ...
     def parameter(self, name: str) -> Parameter: ...
     def metric(self, name: str) -> Metric: ...
@@ -50,7 +50,7 @@ class Statement(Value):
     """A message and what it quotes; the key is a whole literal, so that the text is found by it.
 
     `about` names what the statement is about, such as a quantity or an implementation: a message
-    that the catalogs hold for that, or for the benchmark, is told in place of the general one.
+    that the labels hold for that, or for the benchmark, is told in place of the general one.
     """
 
     key: str
@@ -156,7 +156,7 @@ class Number(Value):
         if self.value is None:
             return "–"
         value = self.value if self.digits is None else float(f"{self.value:.{self.digits}g}")
-        return narrator.number(value or 0.0, 0)  # never "-0"
+        return in_full(value)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class Measured(Value):
         if places is None:
             magnitude = math.floor(math.log10(abs(self.value))) if self.value else 0
             places = max(0, LEAST_DIGITS - 1 - magnitude)
-        return narrator.number(self.value, places)
+        return in_full(self.value, places)
 
 
 def supported_places(value: float, half_width: float, most: int = LEAST_DIGITS) -> int:
