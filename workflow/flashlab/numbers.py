@@ -1,14 +1,243 @@
-"""Numbers as they are printed, alike in every language and place."""
+"""Numbers as they are printed: alike in sentences, tables and figures, and in every language.
+
+A measured value, or a ratio, has the digits that its interval supports; where it has none, three.
+Prose has two significant digits, three where a ratio is near 1; a range has those of its larger
+end.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from typing import Any
 
 MOST_PLACES = 12
 """Decimals of a number that is printed in full, beyond those that it has at least."""
+
+FEWEST, USUAL, MOST = 2, 3, 4
+"""Significant digits of a measured number: the fewest, those without an interval, and the most."""
+
+LARGE = 20
+"""A ratio from here on has two digits."""
 
 
 def in_full(value: float, places: int = 0) -> str:
     """A number with all of its digits, and at least so many decimals: ``1,234.5``."""
     exact = round(Decimal(str(value or 0.0)), places + MOST_PLACES).normalize()  # never "-0"
     return f"{exact:,.{max(places, -int(exact.as_tuple().exponent))}f}"
+
+
+def places_of(value: float, low: float | None, high: float | None, most: int) -> int:
+    """The decimals of a value that its interval supports: of two to `most` significant digits.
+
+    Of three where there is no interval.
+    """
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
+        return _decimals(value, USUAL)
+    half = (high - low) / 2
+    supported = math.floor(-math.log10(half)) if half > 0 else most
+    return min(max(supported, _decimals(value, FEWEST)), _decimals(value, most))
+
+
+def measured(value: float, low: float | None = None, high: float | None = None) -> str:
+    """A measured value: ``0.460``, ``4,736``; from a hundred on all of its whole digits."""
+    return _printed(value, places_of(value, low, high, MOST))
+
+
+def times(value: float, low: float | None = None, high: float | None = None) -> str:
+    """A ratio of measured values: ``1.8``, ``4.00``, of three digits at most; from 20 on of two."""
+    if value >= LARGE:
+        return f"{float(f'{value:.{FEWEST}g}'):,.0f}"
+    return _printed(value, places_of(value, low, high, USUAL))
+
+
+Printed = Callable[[float, float | None, float | None], str]
+"""Prints a value with the digits that its interval supports: `measured` or `times`."""
+
+
+def tick(value: float, _: int = 0) -> str:
+    """A round number of an axis, or a label: ``0.05``, ``2``, ``10,000``."""
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.10f}".rstrip("0").rstrip(".") if 1e-8 < abs(value) < 1e-4 else f"{value:g}"
+
+
+def in_short(value: float) -> str:
+    """A number that need not be exact: two digits, whole from 10 on."""
+    return rough(value) if value >= 100 else two(value)
+
+
+def _decimals(value: float, digits: int) -> int:
+    """The decimals of so many significant digits of a number, once it is rounded to them."""
+    rounded = abs(float(f"{value:.{digits}g}"))
+    return max(0, digits - 1 - math.floor(math.log10(rounded))) if rounded else 0
+
+
+def _printed(value: float, decimals: int) -> str:
+    return f"{value:,.{decimals}f}"
+
+
+def two(value: float) -> str:
+    """Two significant digits: ``19``, ``3.3``, ``0.27``; whole from 10 on, where zeros count."""
+    return _printed(value, _decimals(value, 2))
+
+
+def three(value: float) -> str:
+    """Three significant digits: ``772``, ``22.1``, ``0.0456``."""
+    return _printed(value, _decimals(value, 3))
+
+
+def factor(value: float) -> str:
+    """By how much something grows: whole where it is, else two significant digits."""
+    return short(value) if near(value, round(value)) and value >= 1.5 else two(value)
+
+
+def ratio(value: float) -> str:
+    """A ratio: two decimals below 2, where they decide, else two significant digits."""
+    return _printed(value, 2 if value < 1.995 else _decimals(value, 2))
+
+
+def _ends(ends: Sequence[float], between: str) -> str:
+    low, high = ends
+    first, last = (_printed(e, 2) if max(ends) < 1.995 else two(e) for e in (low, high))
+    return first if first == last else f"{first}{between}{last}"
+
+
+def span(ends: Sequence[float]) -> str:
+    """A range of ratios: ``2.4–6.3``; one number where both ends print alike."""
+    return _ends(ends, "–")
+
+
+def fine(ends: Sequence[float]) -> str:
+    """An interval, to two decimals: ``0.91–1.04``; from 10 on to one."""
+    return "–".join(_printed(end, 2 if max(ends) < 10 else 1) for end in ends)
+
+
+def arrow(ends: Sequence[float]) -> str:
+    """A ratio from one end of a sweep to the other: ``2.4 → 6.3``."""
+    return _ends(ends, " → ")
+
+
+def ends(numbers: Sequence[float]) -> str:
+    """A measured value from one end of a sweep to the other: ``22.1 → 75.2``."""
+    first, last = map(three, numbers)
+    return f"{first} → {last}"
+
+
+def spread(numbers: Sequence[float]) -> list[float]:
+    """The least and the greatest of some numbers."""
+    return [min(numbers), max(numbers)]
+
+
+def size(value: float) -> str:
+    """A size in MiB: whole from 100 on, else three significant digits."""
+    return _printed(value, 0) if value >= 100 else f"{float(f'{value:.3g}'):g}"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage: whole, with a decimal below 2%."""
+    return f"{100 * share:.1f}%" if 0 < share < 0.0195 else f"{100 * share:.0f}%"
+
+
+def shares(ends: Sequence[float]) -> str:
+    """A range of shares as percentages: ``9–56%``."""
+    low, high = (f"{100 * end:.0f}" for end in ends)
+    return f"{low}%" if low == high else f"{low}–{high}%"
+
+
+def down(value: float) -> str:
+    """A factor that something is at least: to one decimal, rounded down."""
+    return f"{math.floor(10 * value) / 10:.1f}"
+
+
+def percent1(share: float) -> str:
+    """A share as a percentage with one decimal."""
+    return f"{100 * share:.1f}%"
+
+
+def longer(speed: float) -> str:
+    """The time that a speed below 1 takes more, as a percentage."""
+    return f"{100 * (1 / speed - 1):.0f}%"
+
+
+def leads(ends: Sequence[float]) -> str:
+    """By how much one is faster than the next, from ratios of their times: ``7–40%``."""
+    return shares([end - 1 for end in ends])
+
+
+def trace(share: float) -> str:
+    """A share far below 1% as a percentage: ``0.0057%``."""
+    return f"{100 * share:.2g}%"
+
+
+def megabytes(gigabytes: float) -> str:
+    """A few megabytes, from gigabytes."""
+    return two(1000 * gigabytes)
+
+
+def gib(mebibytes: float) -> str:
+    """A size in GiB, from MiB."""
+    return two(mebibytes / 1024)
+
+
+def span_of(numbers: Sequence[float]) -> str:
+    """A range of times, rates or bytes, each to three digits; one number where both print alike."""
+    first, last = map(three, numbers)
+    return first if first == last else f"{first}–{last}"
+
+
+def short(value: float) -> str:
+    """A whole number."""
+    return f"{value:,.0f}"
+
+
+def plain(value: float) -> str:
+    """A number as a document gives it."""
+    return f"{value:g}"
+
+
+def rough(value: float) -> str:
+    """A number of which two digits count: ``7.8``, ``220``, ``1,900``."""
+    return two(float(f"{value:.2g}"))
+
+
+def science(value: float) -> str:
+    """An error, in one or two digits and a power of ten: ``1.5e-4``, ``5e-3``."""
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
+
+
+PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def scaled(value: float, unit: str = "") -> str:
+    """A large count or number of bytes in two digits: ``4.5 TB``, ``71 G``."""
+    divisor, prefix = next((each for each in PREFIXES if value >= each[0]), (1.0, ""))
+    return f"{two(value / divisor)} {prefix}{unit}".strip()
+
+
+def near(value: float, other: float) -> bool:
+    """True if two numbers are the same to 1%."""
+    return math.isclose(value, other, rel_tol=0.01)
+
+
+def begin(text: str) -> str:
+    """A text that begins a sentence: its first letter is a capital."""
+    return text[:1].upper() + text[1:]
+
+
+def settings(fixed: Mapping[str, Any]) -> list[str]:
+    """Fixed parameters by their symbols: ``B = 16``."""
+    return [f"{symbol} = {value}" for symbol, value in fixed.items()]
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    each.__name__: each
+    for each in (
+        *(two, three, factor, ratio, span, fine, arrow, ends, spread, size, percent, percent1),
+        *(shares, down, plain, scaled, science, rough),
+        *(leads, trace, megabytes, gib, span_of),
+        *(longer, short, near, begin, settings),
+    )
+}

@@ -130,11 +130,11 @@ class Estimates:
         return [function_estimate(compute, each) for each in zip(*measured, strict=True)]
 
     def _tick(self, metric: str) -> float:
-        """That of the clock of a measured metric, by all of its samples in the dataset."""
+        """That of the clock of a measured metric, by all samples of runs that are ok."""
         if metric not in self._ticks:
-            runs = [x.samples.items() for x in self._experiments]
-            every = [each for run in runs for key, of in run if key[-1] == metric for each in of]
-            self._ticks[metric] = tick_of([each for each in every if each])
+            rows = ((x, row) for x in self._experiments for row in x.metrics)
+            ok = ((x, row) for x, row in rows if (row["metric"], row["status"]) == (metric, "ok"))
+            self._ticks[metric] = tick_of([s for x, row in ok for s in x.samples_of(row) if s])
         return self._ticks[metric]
 
     @cached_property

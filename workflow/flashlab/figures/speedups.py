@@ -22,7 +22,8 @@ from flashlab.analysis.comparison_rows import IMPLEMENTATIONS, variant_words
 from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics, metrics_of
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import said
-from flashlab.figures.style import GREY, RATIO, SMALL_POINTS, Style, name_artists, three_digits
+from flashlab.figures.style import GREY, RATIO, SMALL_POINTS, Style, name_artists
+from flashlab.numbers import times
 
 WIDTH_MM = 110.0
 ROW_MM, MOST_ROW_MM, ALL_ROWS_MM = 3.9, 6.0, 72.0
@@ -210,10 +211,10 @@ def _write_number(
             _write(axes, x, y, f"{100 * row.share:.0f}%")
         return
     if metric.name in row.speeds:
-        speed, _, _, is_decided = row.speeds[metric.name]
+        speed, low, high, is_decided = row.speeds[metric.name]
         style: Style = {"color": RATIO if is_decided else GREY}
         weight = "bold" if is_total and is_decided else "normal"
-        _write(axes, x, y, f"{three_digits(speed)}×", fontweight=weight, **style)
+        _write(axes, x, y, f"{times(speed, low, high)}×", fontweight=weight, **style)
 
 
 def _write_labels(

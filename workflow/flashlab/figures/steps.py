@@ -32,10 +32,10 @@ from flashlab.figures.style import (
     name_rows,
     new_panels,
     scale_logarithmically,
-    three_digits,
     title_panel,
     write,
 )
+from flashlab.numbers import measured, times
 
 ROW_INCHES = 0.17
 CLOCK_INCHES = 0.15
@@ -139,9 +139,9 @@ def _draw_panel(axes: Axes, experiment: Experiment, comparisons: pd.DataFrame, v
     scale_logarithmically(axes.xaxis, low, high * 1.1, most=5)
     for row, name in enumerate(names):
         gain, factor = gains.get(name), factors.get(name, low)
-        text = "×" if name not in factors else f"{three_digits(factor)}×"
+        text = "×" if name not in factors else f"{times(factor)}×"
         if gain and name in factors:
-            text += f"  (×{three_digits(gain[0])})"
+            text += f"  (×{times(gain[0])})"
         look = LOOKS[gain[1] if gain else "equal"]
         bar = axes.barh(row + 0.5, factor - low, 0.7, low, linewidth=0.7, **look)
         name_artists(name, [*bar, write(axes, text, (factor, row + 0.5), (3, 0))])
@@ -190,7 +190,7 @@ def draw_clocks(experiment: Experiment, languages: Sequence[str]) -> Figure | No
             if metric.name in of_step:
                 at = [of_step[metric.name]], [row + 0.5]
                 drawn += axes.plot(*at, markersize=4.5, linestyle="none", **look)
-        texts = " / ".join(three_digits(time) for time in sorted(of_step.values()))
+        texts = " / ".join(measured(time) for time in sorted(of_step.values()))
         name_artists(name, [*drawn, write(axes, texts, (ends[1], row + 0.5), (6, 0))])
     title_panel(axes, [f"{experiment.parameter.symbol} = {value} (ms)"])
     handles = [
@@ -223,7 +223,7 @@ def draw_split(experiment: Experiment, languages: Sequence[str]) -> Figure | Non
             share = 100 * parts.get(part, 0.0) / parts[split.whole]
             name_artists(name, axes.barh(row + 0.5, share, 0.7, reached, color=shade))
             reached += share
-        text = f"{three_digits(parts[split.whole])} {whole.unit}"
+        text = f"{measured(parts[split.whole])} {whole.unit}"
         name_artists(name, [write(axes, text, (100, row + 0.5), (4, 0))])
     *texts, last = title_with_unit(whole, languages)
     title_panel(axes, [*texts, f"{last}, {experiment.parameter.symbol} = {value}"])

@@ -30,11 +30,11 @@ from flashlab.analysis.experiment import (
     read_planned_experiment,
     sections_of,
 )
-from flashlab.analysis.ratios import rounded
 from flashlab.analysis.run_estimates import read_run_estimates
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.forms import EFFECTS
 from flashlab.files import read_json
+from flashlab.numbers import MOST, in_full, measured, places_of
 from flashlab.plan.plan_files import (
     SUMMARY,
     experiment_file,
@@ -50,13 +50,11 @@ from flashlab.telling.teller import Teller
 from flashlab.telling.values import (
     Label,
     Listed,
-    Measured,
     Number,
     Tellable,
     heading,
     say,
     settings,
-    supported_places,
 )
 
 SAMPLED_DIGITS = 4
@@ -346,33 +344,16 @@ class ReportData:
         """A number; the languages of the report write numbers alike."""
         return self.tellers[0].tell(Number(value, digits))
 
-    def measured(self, value: float) -> str:
-        """A measured number in three digits, trailing zeros too."""
-        return self.tellers[0].tell(Measured(rounded(value)))
-
-    def rounded_to(self, value: float, half_width: float) -> str:
-        """A measured number with the digits that the half-width of its interval supports.
-
-        Two significant digits at least, and `SAMPLED_DIGITS` at most; of more than a hundred the
-        whole digits, since a zero in their place would read as measured.
-        """
-        places = supported_places(value, half_width, SAMPLED_DIGITS)
-        return self.tellers[0].tell(Measured(round(value, places), places))
-
-    def ratio(self, value: float, places: int | None = None) -> str:
-        """A ratio of measured values, to so many decimals, else three digits; from 20 on to two."""
-        if value >= 20:
-            return f"{float(f'{value:.2g}'):,.0f}"
-        printed = rounded(value) if places is None else round(value, places)
-        return self.tellers[0].tell(Measured(printed, places))
-
     def value(self, row: Row) -> Cell:
         """The value of a row of the metric table, with its interval if there is one."""
         if self.benchmark.metric(row["metric"]).exact:
             return Cell(self.number(row["value"], EXACT_DIGITS))
-        low, high = row["low"], row["high"]
-        interval = "" if low is None else f"{self.number(low)} – {self.number(high)}"
-        return Cell(self.number(row["value"]), interval)
+        value, low, high = row["value"], row["low"], row["high"]
+        if value is None or low is None or high is None:
+            return Cell("–" if value is None else measured(value))
+        places = places_of(value, low, high, MOST)
+        ends = " – ".join(in_full(round(end, places), places) for end in (low, high))
+        return Cell(measured(value, low, high), ends)
 
     def metric_cells(
         self, run: Row, metrics: Sequence[Metric], cell: Callable[[Row, Metric], Cell]

@@ -106,7 +106,7 @@ def _table(
         cells += [setting(parameter, run[parameter.name]) for parameter in several]
         for metric in metrics:
             cells += [data.number(values.get((metric.name, d)), 6) for d in devices]
-            cells.append(printed_value(data, experiment, run, metric))
+            cells.append(printed_value(experiment, run, metric))
         rows.append(Row(cells, implementation=run["implementation"]))
     return Table(
         columns,

@@ -14,12 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter
-from flashlab.numbers import in_full
+from flashlab.numbers import in_full, in_short
 
 LEAST_DIGITS = 3
 """The fewest significant digits of a measured number, as in 4.00: it was rounded to these."""
-
-SHORT_DIGITS = 2
 
 
 class Narrator(Protocol):
@@ -174,22 +172,6 @@ class Measured(Value):
         return in_full(self.value, places)
 
 
-def supported_places(value: float, half_width: float, most: int = LEAST_DIGITS) -> int:
-    """The decimals that the half-width of a number's interval supports.
-
-    Those of two significant digits at least, and of so many at most.
-    """
-    supported = math.floor(-math.log10(half_width)) if half_width > 0 else most
-    fewest, most = (_places(value, digits) for digits in (SHORT_DIGITS, most))
-    return max(0, min(max(supported, fewest), most))
-
-
-def _places(value: float, digits: int) -> int:
-    """The decimals of so many significant digits of a number that is rounded to them."""
-    rounded = abs(float(f"{value:.{digits}g}"))
-    return digits - 1 - (math.floor(math.log10(rounded)) if rounded else 0)
-
-
 @dataclass(frozen=True)
 class Short(Value):
     """A number that need not be exact: two digits, whole from 10 on."""
@@ -197,19 +179,7 @@ class Short(Value):
     value: float
 
     def printed(self, narrator: Narrator) -> str:
-        return self.text
-
-    @property
-    def text(self) -> str:
-        """The number, which every language prints alike."""
-        if self.value >= 100:
-            return f"{float(f'{self.value:.2g}'):,.0f}"
-        if self.value >= 9.95:
-            return f"{self.value:.0f}"
-        if not self.value:
-            return "0"
-        places = max(0, SHORT_DIGITS - 1 - math.floor(math.log10(abs(self.value))))
-        return f"{self.value:.{places}f}"
+        return in_short(self.value)
 
 
 def percent(share: float) -> Short:
