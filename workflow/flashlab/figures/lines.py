@@ -31,7 +31,7 @@ from flashlab.figures.panel import (
     value_limits,
     write_symbols,
 )
-from flashlab.figures.speedups import speeds_over_baseline
+from flashlab.figures.speedups import gains_over_baseline
 from flashlab.figures.style import (
     GREY,
     LINE_POINTS,
@@ -194,7 +194,7 @@ def _ratios_below(
             texts[name] = {at: f"{100 * x:.0f}%" for at, x in ratio.items()}
         elif base == experiment.baseline and comparisons is not None:
             of = (comparisons, other, experiment.variants[variant])
-            speeds = speeds_over_baseline(experiment, *of).get(name, {})
+            speeds = gains_over_baseline(experiment, *of).get(name, {})
             places = dict(zip(of_metric["size"], of_metric["place"], strict=True))
             texts[name] = {
                 places[value]: f"{times(*speed[:3])}×" for value, speed in speeds.items()

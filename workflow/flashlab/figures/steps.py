@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
 from flashlab.analysis.comparisons import compared_metrics
 from flashlab.analysis.experiment import Experiment, step_metric
+from flashlab.analysis.frames import Gain, by_key, gains
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.forms import PAGE_INCHES
 from flashlab.figures.labels import capitalised, in_languages, in_words, title_with_unit
@@ -63,9 +63,6 @@ PART_SHADES = (
 )
 """Greys of start and compilation; then the colours of file, copies and kernel."""
 
-SWAPPED = {"above": "below", "below": "above"}
-"""The verdict of the inverse of a ratio."""
-
 CLOCKS: Sequence[Style] = (
     {"color": "#0061E0", "marker": "o"},
     {"color": "#29A385", "marker": "D"},
@@ -97,29 +94,17 @@ def _values_at(
     return values
 
 
-def _gains(
-    experiment: Experiment, comparisons: pd.DataFrame, value: int
-) -> dict[str, tuple[float, str]]:
-    """The ratio of each step to the one before it, above 1 where it is better, and its verdict."""
-    metric, table = step_metric(experiment), comparisons
-    mine = table[
-        (table["experiment"] == experiment.name)
-        & (table["compared"] == IMPLEMENTATIONS)
-        & (table["metric"] == metric.name)
-        & (table["value"] == value)
-    ]
-    columns = (mine[name] for name in ("subject", "reference", "ratio", "verdict"))
-    rows = {(a, b): (float(x), str(word)) for a, b, x, word in zip(*columns, strict=True)}
-    by_name = {}
-    for before, name in experiment.steps:
-        for subject, reference in ((name, before), (before, name)):
-            if (subject, reference) not in rows:
-                continue
-            ratio, verdict = rows[subject, reference]
-            if (subject == name) != metric.higher_is_better:
-                ratio, verdict = 1 / ratio, SWAPPED.get(verdict, verdict)
-            by_name[name] = ratio, verdict
-    return by_name
+def _gains(experiment: Experiment, comparisons: pd.DataFrame, value: int) -> dict[str, Gain]:
+    """The gain of each step over the one before it."""
+    metric, before = step_metric(experiment), {name: first for first, name in experiment.steps}
+    table = comparisons[comparisons.experiment == experiment.name]
+    return {
+        subject: gain
+        for (*_, key, subject, reference, at), gain in by_key(
+            gains(table, experiment.benchmark)
+        ).items()
+        if (key, reference, at) == (metric.name, before.get(subject), value)
+    }
 
 
 def _draw_panel(axes: Axes, experiment: Experiment, comparisons: pd.DataFrame, value: int) -> None:
@@ -141,8 +126,8 @@ def _draw_panel(axes: Axes, experiment: Experiment, comparisons: pd.DataFrame, v
         gain, factor = gains.get(name), factors.get(name, low)
         text = "×" if name not in factors else f"{times(factor)}×"
         if gain and name in factors:
-            text += f"  (×{times(gain[0])})"
-        look = LOOKS[gain[1] if gain else "equal"]
+            text += f"  (×{times(*gain[:3])})"
+        look = LOOKS[gain.verdict if gain else "equal"]
         bar = axes.barh(row + 0.5, factor - low, 0.7, low, linewidth=0.7, **look)
         name_artists(name, [*bar, write(axes, text, (factor, row + 0.5), (3, 0))])
 

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flashlab.analysis.comparison_rows import Comparison
 from flashlab.analysis.experiment import (
     Experiment,
     Variant,
@@ -22,6 +21,7 @@ from flashlab.analysis.experiment import (
     metrics_of,
 )
 from flashlab.analysis.experiment import Row as RunRow
+from flashlab.analysis.frames import Gain
 from flashlab.analysis.ratios import exceeds_margin
 from flashlab.benchmarks.model import Metric
 from flashlab.numbers import measured, times
@@ -102,11 +102,9 @@ def _caption(
 # Two implementations
 
 
-def _ratio_cell(comparison: Comparison | None) -> Cell:
+def _ratio_cell(gain: Gain | None) -> Cell:
     """The gain of one implementation over another, with the sign of the verdict."""
-    if comparison is None:
-        return Cell("–")
-    return ratio_cell(comparison.ratio, comparison.verdict, comparison.low, comparison.high)
+    return Cell("–") if gain is None else ratio_cell(gain.x, gain.verdict, gain.low, gain.high)
 
 
 def ratio_cell(ratio: float, verdict: str, low: float | None, high: float | None) -> Cell:

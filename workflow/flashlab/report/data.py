@@ -12,15 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
-from flashlab.analysis.comparison_rows import (
-    Comparison,
-    Key,
-    between_implementations,
-    read_comparisons,
-    variant_words,
-)
-from flashlab.analysis.comparisons import read_comparisons as read_comparison_table
+from flashlab.analysis.comparison_rows import variant_words
+from flashlab.analysis.comparisons import read_comparisons
 from flashlab.analysis.experiment import (
     COMPARISONS,
     ESTIMATES,
@@ -30,6 +26,7 @@ from flashlab.analysis.experiment import (
     read_planned_experiment,
     sections_of,
 )
+from flashlab.analysis.frames import Gain, Key, by_key, gains
 from flashlab.analysis.run_estimates import read_run_estimates
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.forms import EFFECTS
@@ -189,27 +186,25 @@ class ReportData:
         return sorted((*self.experiments, self.summary), key=lambda experiment: experiment.name)
 
     @cached_property
-    def comparisons(self) -> list[Comparison]:
+    def comparisons(self) -> pd.DataFrame:
         """Every comparison of the dataset."""
         return read_comparisons(self.results / COMPARISONS)
 
     @cached_property
     def tables(self) -> Tables:
         """The tables of the dataset, as its story reads them."""
-        comparisons = read_comparison_table(self.results / COMPARISONS)
         estimates = read_run_estimates(self.results / ESTIMATES, self.benchmark)
-        return Tables(
-            [self.summary, *self.experiments], comparisons, estimates, self.measured_ceilings
-        )
+        every = [self.summary, *self.experiments]
+        return Tables(every, self.comparisons, estimates, self.measured_ceilings)
 
     @cached_property
-    def _compared(self) -> Mapping[Key, Comparison]:
-        return between_implementations(self.comparisons)
+    def _gains(self) -> Mapping[Key, Gain]:
+        return by_key(gains(self.comparisons, self.benchmark))
 
     @cached_property
-    def compared(self) -> set[str | None]:
+    def compared(self) -> set[str]:
         """The experiments whose implementations are compared, by name."""
-        return {key[0] for key in self._compared}
+        return {key[0] for key in self._gains}
 
     def gain(
         self,
@@ -218,14 +213,14 @@ class ReportData:
         metric: Metric,
         names: tuple[str, str],
         value: int,
-    ) -> Comparison | None:
+    ) -> Gain | None:
         """The gain of the first of two implementations over the second at a value of the sweep.
 
         None where either has no numbers.
         """
-        key = (experiment.name, variant_words(variant), metric.name, *names, value)
-        comparison = self._compared.get(key)
-        return comparison.gain(metric.higher_is_better) if comparison else None
+        return self._gains.get(
+            (experiment.name, variant_words(variant), metric.name, *names, value)
+        )
 
     @property
     def on_cpu(self) -> bool:

@@ -268,10 +268,8 @@ def _compared(
     summary, names = data.summary, (name, data.baseline)
     (value, *_), (variant, *_) = summary.values, summary.variants
     if not metric.exact:
-        comparison = data.gain(summary, variant, metric, names, value)
-        if comparison is None:
-            return None
-        return comparison.ratio, comparison.verdict, comparison.low, comparison.high
+        gain = data.gain(summary, variant, metric, names, value)
+        return None if gain is None else (gain.x, gain.verdict, gain.low, gain.high)
     runs = [summary.run_at(each, variant, value) for each in names]
     ends = [summary.metric_row(run, metric.name)["value"] for run in runs if run]
     if len(ends) < 2 or None in ends:
