@@ -98,11 +98,6 @@ class Ratio:
         """``above``, ``below`` or ``equal`` by the margin, else ``inconclusive`` (`verdict_of`)."""
         return verdict_of(self.low, self.high)
 
-    @property
-    def half_width(self) -> float:
-        """Half of its interval's width; 0 where it has none."""
-        return (self.high - self.low) / 2 if self.low is not None and self.high is not None else 0.0
-
 
 def function_of(
     value: int, function: Callable[..., Floats], estimates: Sequence[Estimate]

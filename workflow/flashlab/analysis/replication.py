@@ -90,23 +90,10 @@ def tells_spread(processes: Iterable[int]) -> bool:
     return several or sum(count - 1 for count in counts) >= MIN_FREEDOM
 
 
-@dataclass(frozen=True)
-class Groups:
-    """Two groups that processes fall into, by the positions of each one's, and how far apart.
+def agreeing(medians: Sequence[float]) -> Sequence[int] | None:
+    """The positions of the processes that agree, more than half of all; None where no others are.
 
-    `most` are those that agree, more than the `others`; `apart` is the factor between the groups'
-    geometric means, above 1.
-    """
-
-    most: Sequence[int]
-    others: Sequence[int]
-    apart: float
-
-
-def groups_of(medians: Sequence[float]) -> Groups | None:
-    """The two groups of processes, by their medians; None where there are none, or equally large.
-
-    They are apart by more than the margin, and far (`FAR_APART`) by the scatter within them.
+    The others are apart by more than the margin, and far (`FAR_APART`) by the scatter within both.
     """
     if len(medians) < MIN_PROCESSES or min(medians) <= 0:
         return None
@@ -119,8 +106,8 @@ def groups_of(medians: Sequence[float]) -> Groups | None:
     scatter = math.sqrt(within / (len(logs) - 2))
     if len(lower) == len(upper) or gaps[split - 1] <= max(math.log1p(MARGIN), FAR_APART * scatter):
         return None
-    others, most = sorted((lower.tolist(), upper.tolist()), key=len)
-    return Groups(most, others, math.exp(float(logs[upper].mean() - logs[lower].mean())))
+    most: list[int] = max(lower.tolist(), upper.tolist(), key=len)
+    return most
 
 
 def agreed_value(medians: Sequence[float]) -> float:
@@ -128,8 +115,7 @@ def agreed_value(medians: Sequence[float]) -> float:
 
     Exactly the median where there is one alone.
     """
-    groups = groups_of(medians)
-    agreed = [medians[i] for i in groups.most] if groups else medians
+    agreed = [medians[i] for i in agreeing(medians) or range(len(medians))]
     return agreed[0] if len(agreed) == 1 else math.exp(float(np.log(agreed).mean()))
 
 
@@ -271,7 +257,7 @@ def _combine(processes: Sequence[Estimate], judged: _Judged) -> Estimate:
     if judged.of_others is None or not judged.is_greater:
         return combined
     parts = [_quantiles([process], judged.of_others) for process in processes]
-    if len(processes) > 2 and groups_of([process.median for process in processes]) is None:
+    if len(processes) > 2 and agreeing([process.median for process in processes]) is None:
         parts.append(_quantiles(processes, judged.spread or judged.of_others))
     return replace(combined, quantiles=_widest(parts))
 
@@ -282,7 +268,7 @@ def combine_processes(
     """The estimate of each run of a kind from those of its processes, by one quantity above 0.
 
     The value is the geometric mean of the processes' medians, or of those that agree where others
-    are far off (`groups_of`). Its distribution is that of Student's t on the logarithms of all, by
+    are far off (`agreeing`). Its distribution is that of Student's t on the logarithms of all, by
     the variance between processes, and nowhere narrower than what the calls within each process
     tell of that mean, where there are enough of them.
 
