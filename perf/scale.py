@@ -28,7 +28,6 @@ from flashlab.config import read_layer
 from flashlab.figures.kept import draw_figures
 from flashlab.figures.stage import draw_overview
 from flashlab.plan.plan_files import experiment_file
-from flashlab.plan.published import CLAIMS
 from flashlab.records import Measurement, Record, write_record
 from flashlab.report.layout import write_layout
 from flashlab.report.render import FIGURES, HEIGHTS, LAYOUT, write_page, write_report
@@ -127,8 +126,8 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
     layout, heights, figures = home / LAYOUT, home / HEIGHTS, home / FIGURES
     overview = (plans, tables, home / "comparisons.csv", languages, home / "overview")
     stages: dict[str, tuple[Callable[..., object], tuple[object, ...]]] = {
-        "tables": (make_tables, (home, CLAIMS, None, tables)),
-        "observations": (observe, (plans, tables, CLAIMS, None, home / "observations.json")),
+        "tables": (make_tables, (home, None, tables)),
+        "observations": (observe, (plans, tables, None, home / "observations.json")),
         "overview": (draw_overview, overview),
         "layout": (write_layout, (resolved, home, None, layout)),
         "figures": (draw_figures, (plans, tables, None, languages, heights, 1, figures)),

@@ -56,7 +56,7 @@ FACE = {
     *("flashlab.records", "flashlab.runs"),
     *(f"flashlab.plan{part}" for part in ("", ".datasets", ".planning", ".source")),
     *(f"flashlab.report.{part}" for part in ("attached", "page", "rebuild", "render")),
-    *("flashlab.telling.catalogs", "flashlab.telling.glyphs", "flashlab.untrusted"),
+    *("flashlab.labels", "flashlab.telling.glyphs", "flashlab.untrusted"),
 }
 """The modules that a package beside flashlab may import: readers, renderers and the plan."""
 KERNELS = sorted((PACKAGE.parents[1] / "kernels").rglob("*.py"))
@@ -79,7 +79,7 @@ def names_of(module: str) -> set[str]:
 def test_the_ground_floor_depends_on_nothing_above_it() -> None:
     floor = {"flashlab.files", "flashlab.runs", "flashlab.records", "flashlab.devices"}
     floor |= {"flashlab.kernel_sources", "flashlab.syntax"}
-    floor |= {"flashlab.untrusted", "flashlab.telling.catalogs"}
+    floor |= {"flashlab.untrusted", "flashlab.labels"}
     floor |= {name for name in MODULES if name.startswith("flashlab.benchmarks.")}
     floor -= MEASURED_BY
     above = {name for module in floor for name in names_of(module)} - floor

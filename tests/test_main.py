@@ -45,7 +45,7 @@ def test_an_interrupted_command_ends_quietly_with_the_status_of_sigint(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(stage, "make_tables", interrupted)
-    names = ("results", "claims", "output")
+    names = ("results", "output")
     assert cli.main(["tables", *(f"--{name}={name}" for name in names)]) == 130
     assert capsys.readouterr() == ("", "")
 

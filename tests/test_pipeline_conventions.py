@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 SNAKEMAKE_BRINGS_NONE_OF = """
-    PIL babel fontTools markdown_it matplotlib mdit_py_plugins numpy pandas pikepdf pynvml
+    PIL fontTools markdown_it matplotlib mdit_py_plugins numpy pandas pikepdf pynvml
     scipy seaborn torch weasyprint
 """
 

@@ -347,23 +347,22 @@ IN_A_CLONE = (
 
 INPUTS = {
     "tables": {
-        *(f"{PACKAGE}/{name}.py" for name in ("analysis/tables", "analysis/claims", "records")),
+        *(f"{PACKAGE}/{name}.py" for name in ("analysis/tables", "records")),
         *(f"{PACKAGE}/{name}.py" for name in ("analysis/ratios", "statistics")),
-        "data/published/claims.yaml",
         *(f"{PACKAGE}/benchmarks/attention/{name}.py" for name in ("declaration", "costs")),
     },
     "observations": {
-        *(f"{PACKAGE}/{name}.py" for name in ("story/stage", "story/tables", "analysis/claims")),
-        *("data/devices.csv", "data/published/claims.yaml"),
+        *(f"{PACKAGE}/{name}.py" for name in ("story/stage", "story/tables")),
+        "data/devices.csv",
     },
     "figures": {
         *(f"{PACKAGE}/figures/{name}.py" for name in ("stage", "lines", "style")),
-        *(f"templates/locale/{language}/LC_MESSAGES/figures.po" for language in ("en", "zh_TW")),
+        "templates/labels/figures.toml",
         "templates/fonts/NotoSansTC-Regular.ttf",
     },
     "layout": {
         *(f"{PACKAGE}/report/{name}.py" for name in ("layout", "render", "content")),
-        *(f"templates/locale/{language}/LC_MESSAGES/report.po" for language in ("en", "zh_TW")),
+        "templates/labels/report.toml",
         *(
             f"templates/{name}"
             for name in ("report.html.j2", "heat.html.j2", "report.css", "fonts/fonts.conf")
@@ -376,7 +375,7 @@ INPUTS = {
 NO_INPUTS = {
     "tables": {f"{PACKAGE}/story/tables.py", f"{PACKAGE}/measuring/protocols.py"},
     "observations": {f"{PACKAGE}/figures/lines.py", f"{PACKAGE}/report/content.py"},
-    "figures": {f"{PACKAGE}/analysis/claims.py", "templates/report.css"},
+    "figures": {f"{PACKAGE}/analysis/stage.py", "templates/report.css"},
     "layout": {f"{PACKAGE}/measuring/protocols.py", "templates/page.js"},
     "report": {f"{PACKAGE}/measuring/protocols.py", f"{PACKAGE}/report/layout.py"},
 }
@@ -406,7 +405,7 @@ def test_an_edit_reruns_what_stands_on_it(project: Any) -> None:
     assert project.plan() == NOTHING
     project.append("templates/report.css", "/* edited */\n")
     assert project.plan() == REPORT
-    project.append("workflow/flashlab/analysis/claims.py", "# edited\n")
+    project.append("workflow/flashlab/analysis/comparisons.py", "# edited\n")
     assert project.plan() == FROM_TABLES_ON
     project.append("workflow/flashlab/records.py", "# edited\n")
     assert project.plan() == FROM_TABLES_ON

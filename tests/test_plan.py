@@ -137,15 +137,6 @@ def test_a_recorded_run_has_all_of_its_processes_in_their_order() -> None:
     dataset = Dataset("x", "cuda", "float16", "sampled", {}, None, tuple(entries))
     found = plan.plan_recorded([RUN], "sampled", dataset, "x")[RUN]
     assert [part.sha256 for part in found.processes] == ["sampled0", "sampled1", "sampled2"]
-    # Those by the other protocol are for the claims, all processes of a run in one experiment.
-    held = [
-        (e.protocol["name"], plan.PlannedRun(e.run, e.path, process=e.process)) for e in entries
-    ]
-    ((experiment, planned),) = plan.plan_claims(ATTENTION, [RUN], held, {RUN: found})
-    assert experiment.name == "claims-lab5"
-    assert [part.path.name for part in planned[RUN].processes] == [
-        f"lab5{i}.json" for i in range(3)
-    ]
 
 
 def test_records_of_a_dataset_that_are_gone_are_listed(tmp_path: Path) -> None:

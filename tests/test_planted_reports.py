@@ -1,6 +1,6 @@
 """Planted records of benchmarks that are not attention get their tables, figures and reports.
 
-What the reports say, claims too, are golden texts.
+What the reports say are golden texts.
 """
 
 from __future__ import annotations

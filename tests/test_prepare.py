@@ -148,7 +148,6 @@ def test_a_datasets_experiments_can_be_taken_by_name_with_fewer_implementations(
         return {
             name: sum(not Path(path).name.startswith("counters-") for path in paths)
             for name, paths in records.items()
-            if not name.startswith("claims")
         }
 
     experiments = ["num_heads", {"use": "causal", "name": "mask"}]
@@ -222,21 +221,6 @@ def test_remarks_without_what_reads_them_is_one_message(
     config["remarks"] = {"seq_len": {"en": "remarks/seq_len.en.md"}}
     with pytest.raises(ConfigError, match="needs markdown_it, which is not installed beside"):
         prepared_from(config)
-
-
-def test_a_datasets_records_that_only_claims_are_about_reach_the_observations(
-    config: dict[str, Any],
-) -> None:
-    """The slide's shape was recorded by the course's protocol, and no experiment asks for it."""
-    prepared = prepared_from(config, {"dataset": "h200"})
-    assert prepared.experiments[-1] == "claims-lab5"
-    plan = prepared.documents["results/h200/plan/records/claims-lab5.json"]
-    slide = {"implementation": "Flash2", "batch_size": 32, "seq_len": 1024, "causal": False}
-    assert any(slide.items() <= entry["run"].items() for entry in plan["records"])
-    paths = [path for paths in prepared.records.values() for path in set(paths)]
-    claimed = set(prepared.records["claims-lab5"])
-    assert len(claimed) == 35 and all(paths.count(path) == 1 for path in claimed)
-    assert not prepared.documents["results/h200/plan/experiments/claims-lab5.json"]["figures"]
 
 
 def test_the_experiments_of_an_imported_folder_follow_from_its_files(

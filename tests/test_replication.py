@@ -16,8 +16,8 @@ from flashlab.analysis.replication import (
     UNREPLICATED,
     Replicated,
     agreed_value,
+    agreeing,
     combine_processes,
-    groups_of,
     tells_spread,
 )
 from flashlab.statistics import DRAWS, Estimate, estimate_median, function_interval
@@ -190,11 +190,9 @@ def test_how_many_processes_tell_a_spread(counts: list[int], known: bool) -> Non
 
 
 def test_groups_are_apart_by_more_than_the_margin_and_by_far() -> None:
-    found = groups_of([1.0, 1.2, 1.001, 1.199, 1.0])
-    assert found and (sorted(found.most), sorted(found.others)) == ([0, 2, 4], [1, 3])
-    assert found.apart == pytest.approx(1.2, rel=1e-2)
+    assert sorted(agreeing([1.0, 1.2, 1.001, 1.199, 1.0]) or ()) == [0, 2, 4]
     alike = ([1.0, 1.0, 1.04], [1.0, 1.05, 1.2], [1.0, 1.0, 1.2, 1.2], [1.0, 1.2])
-    assert list(map(groups_of, alike)) == [None] * 4
+    assert list(map(agreeing, alike)) == [None] * 4
     assert agreed_value([2.0, 2.0, 1.0]) == pytest.approx(2.0)
 
 
@@ -223,3 +221,25 @@ def test_intervals_hold_the_value_and_do_not_depend_on_order_or_unit(
     if all(len(set(run)) == len(run) for run in kind):
         for each, other in zip(found, combined(kind, unit), strict=True):
             assert other.estimate.median == pytest.approx(unit * each.estimate.median, rel=1e-9)
+
+
+@pytest.mark.parametrize("load", [1.1, 1.3, 2.0])
+def test_where_all_processes_but_one_are_slow_by_one_load_the_interval_holds_the_one(
+    load: float,
+) -> None:
+    offsets = [1.0, 1.012, 0.985, 1.006, 0.994]
+    quiet = [[process(offset**power) for offset in offsets] for power in (1.0, -1.0, 0.5, 0.7)]
+    loaded = [process(offsets[0]), *(process(load * offset) for offset in offsets[1:])]
+    low, high = ends(combine_processes([*quiet, loaded])[-1])
+    assert low < 1 < load < high
+
+
+def test_a_run_that_is_odd_hides_no_other_one() -> None:
+    """Both have their own spread, and the rest theirs: none is pooled with what is odd."""
+    usual = [[process(1 + 0.001 * i), process(1), process(1 - 0.001 * i)] for i in range(1, 7)]
+    disturbed = [
+        [process(1), process(1.001), process(1.2)],
+        [process(1), process(0.999), process(9)],
+    ]
+    alone, beside = combine_processes(usual), combine_processes([*usual, *disturbed])
+    assert [ends(each) for each in beside[:6]] == [pytest.approx(ends(each)) for each in alone]

@@ -101,9 +101,9 @@ def sources(module):
     return lambda wildcards: [str(path) for path in sources_of(module)]
 
 
-def catalogs(domain):
-    """The message catalogs of a domain, one a language."""
-    return sorted(map(str, ROOT.glob(f"templates/locale/*/LC_MESSAGES/{domain}.po")))
+def labels(domain):
+    """The file of a domain's texts, in both languages."""
+    return str(ROOT / "templates" / "labels" / f"{domain}.toml")
 
 
 def remade(*outputs):

@@ -1,4 +1,4 @@
-"""Comparisons, ratios and claims derived from planted experiments."""
+"""Comparisons and ratios derived from planted experiments."""
 
 from __future__ import annotations
 
@@ -43,16 +43,3 @@ def of_both(experiment: Experiment, estimates: Estimates) -> Ratio:
     """Flash2 over Pytorch there."""
     of = at_first(experiment, estimates)
     return ratio(128, of["Flash2"], of["Pytorch"])
-
-
-def claims_document(**claim: Any) -> dict[str, Any]:
-    """A file of published claims with one claim, about attention on CUDA."""
-    text = {"zh_TW": "快", "en": "fast"}
-    usual = {"id": "claim", "source": "paper", "place": text, "says": text, "device": "Abacus"}
-    return {
-        "benchmark": "attention",
-        "dtype": "float16",
-        "device": "cuda",
-        "sources": {"paper": {"title": text, "statistic": "mean_of_30", "protocol": "lab5"}},
-        "claims": [{**usual, "bound_to_device": False, **claim}],
-    }

@@ -80,3 +80,16 @@ def test_runs_that_were_given_other_forms_of_inputs_are_marked(
     planted = experiment(runs, processes=1)
     assert {row["doubts"] for row in rows_of(planted)} == {" ".join(doubts)}
     assert {row["doubts"] for row in rows_of(planted, compared=FIRST)} == {""}
+
+
+def test_a_clock_of_two_or_three_ticks_gives_no_interval_without_width(experiment: Plant) -> None:
+    """2.4 ticks are read as two, by every call of every process of the one, not of the other."""
+    tick = 1e-5
+    coarse = {"forward": [2 * tick] * 20, "backward": [3 * tick, 2 * tick] * 10}
+    other = {"forward": [3 * tick] * 20, "backward": [3 * tick] * 20}
+    planted = experiment({"Pytorch": [[coarse] * 3] * 4, "Flash2": [[other] * 3] * 4})
+    estimates = Estimates([planted])
+    low, high = interval_of(at_first(planted, estimates)["Pytorch"]) or (0.0, 0.0)
+    assert (low, high) == pytest.approx((1.5e3 * tick, 2.5e3 * tick))
+    found = of_both(planted, estimates)
+    assert found.low is not None and found.low < 3 / 2.4 < (found.high or 0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from analysis.deriving import Plant, of_both, rows_of
+from analysis.deriving import Plant, at_first, of_both, rows_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +51,17 @@ def test_what_ran_in_one_block_is_compared_without_what_the_card_did(experiment:
     for found in rows_of(planted):
         assert found["pairs"] == 3
         assert found["low"] > 1 / 1.21 and found["high"] < 1 / 1.19
+
+
+def test_a_ratio_is_that_of_the_times_beside_it_and_in_its_interval(experiment: Plant) -> None:
+    """One process of the one is off, which its time leaves out; the pairs cannot tell it."""
+    pytorch = [at(30 * number, time) for number, time in enumerate((1.2, 1.2, 2.04))]
+    planted = experiment(both(blocks(1, 1.0), pytorch), **NOISE)
+    estimates = Estimates([planted])
+    of, found = at_first(planted, estimates), of_both(planted, estimates)
+    assert found.pairs == 3 and found.low is not None and found.high is not None
+    assert found.ratio == of["Flash2"].median / of["Pytorch"].median > 0.8
+    assert found.low <= found.ratio <= found.high
 
 
 def without_end(process: dict[str, Any]) -> dict[str, Any]:

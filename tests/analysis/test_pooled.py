@@ -88,3 +88,11 @@ def test_what_single_settings_leave_open_has_a_row_of_all_together(experiment: P
     (found,) = rows_of(planted, pooled=True)
     assert (found["settings"], found["pairs"]) == (SETTINGS, ROUNDS)
     assert found["ratio"] == pytest.approx(1 / 1.07, rel=1e-3)
+
+
+def test_of_two_rounds_it_is_as_wide_as_the_assumed_spread() -> None:
+    """A round that all settings share is in no setting's processes: 1.0564 to 1.0600 was false."""
+    found = pooled([[1.058, 1.0582]] * SETTINGS, [[1.0, 1.0]] * SETTINGS)
+    assert found.low is not None and found.high is not None
+    assert found.low < 1 < 1.1 < found.high
+    assert found.verdict == "inconclusive"

@@ -43,7 +43,9 @@ def test_an_implausible_value_stands_in_place_of_its_bar() -> None:
     (axes,) = figure.axes
     assert [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)] == [120, 180]
     said = texts_of(figure)
-    assert {f"× 速率不合理 implausible rate ({value})" for value in ("0.002", "0.003")} <= set(said)
+    assert {f"× 速率不合理 implausible rate ({value})" for value in ("0.00200", "0.00300")} <= set(
+        said
+    )
 
 
 def test_the_bar_of_a_time_is_split_into_when_the_gpu_was_busy_and_idle() -> None:

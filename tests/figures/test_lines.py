@@ -58,7 +58,7 @@ def test_a_figure_says_in_text_what_it_shows_in_both_languages() -> None:
 def test_the_values_of_two_lines_are_printed_with_their_ratio_below() -> None:
     """At the last length one has no value, and so there is no ratio."""
     said = texts_of(drawn(experiment_of(TIMES), "time", compared=COMPARED))
-    assert {"1.00", "16.0", "0.500", "2.10×", "4.20×", "8.40×", "×"} <= set(said)
+    assert {"1.0", "16", "0.50", "2.10×", "4.20×", "8.40×", "×"} <= set(said)
     assert "×" not in texts_of(drawn(experiment_of(TIMES), "rate", compared=COMPARED))
     assert {"50%", "25%", "12%"} <= set(texts_of(drawn(experiment_of(TIMES), "memory")))
     masks = experiment_of(TIMES, variants=(False, True))

@@ -14,6 +14,7 @@ from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.figures.forms import has_room, is_of_many, is_wide
 from flashlab.figures.many import BAND, draw_groups, draw_longest, longest_sweeps
 from flashlab.figures.style import COLOURS, looks_of
+from flashlab.report.compact import printed_value
 from flashlab.statistics import Estimate
 
 NAMES = ("Pytorch", "Flash2", "Flex", "Flash4", "FlashLab")
@@ -56,12 +57,22 @@ def test_every_time_is_printed_beside_its_mark_bold_near_the_best() -> None:
     figure = drawn(many(), "time", languages=["en"])
     first, second, _ = figure.axes
     assert first.get_title() == "N = 128 (ms)"
-    weights = {text.get_text(): text.get_fontweight() for text in second.texts}
-    assert weights["0.116"] == weights["0.117"] == "bold"  # within the margin of one another
-    assert weights["0.124"] == weights["0.578"] == "normal"
+    weights = {(text.get_text(), text.get_fontweight()) for text in second.texts}
+    # 0.116 and 0.117 are within the margin of one another, 0.124 is not.
+    assert {("0.12", "bold"), ("0.12", "normal"), ("0.58", "normal")} <= weights
     assert {"Forward", "Backward", "incorrect"} <= set(texts_of(figure))
     rows = [label.get_text() for label in first.get_yticklabels()]
     assert rows == list(NAMES)
+
+
+@pytest.mark.parametrize("spread", [0.001, 0.01, 0.2])
+def test_a_time_is_printed_as_in_the_table_beside_the_figure(spread: float) -> None:
+    experiment = many(spread)
+    said = texts_of(drawn(experiment, "time"))
+    times = [m for m in experiment.benchmark.measured if m.unit == "ms"][:2]
+    cells = [printed_value(experiment, run, m).text for run in experiment.runs for m in times]
+    assert len(set(cells)) > 5
+    assert {cell for cell in cells if cell[0].isdigit()} <= set(said)
 
 
 def test_intervals_are_drawn_across_marks_and_bars() -> None:

@@ -13,7 +13,6 @@ from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.figures.stage import draw_overview
 from flashlab.files import read_json, write_json
-from flashlab.plan.published import CLAIMS
 
 
 def overview(folder: Path, *names: str, status: str = "ok") -> Path:
@@ -30,7 +29,7 @@ def overview(folder: Path, *names: str, status: str = "ok") -> Path:
         for size in SIZES
     ]
     plan = Planter(folder).write_plan(records)
-    make_tables(folder, CLAIMS, None, folder / "tables")
+    make_tables(folder, None, folder / "tables")
     languages = folder / "languages.json"
     write_json(languages, BOTH)
     draw_overview(

@@ -1,16 +1,15 @@
 """Writes the golden files: what every recorded report says, and the verdicts behind it.
 
 A text is of a report in a language. Read it as a reader reads the report, and read the diff of a
-change: nothing else protects a sentence. It holds page one, the sections, the
-claims and the method, as the HTML page and the PDF have them; not the runs' own tables, versions,
-dates and ceilings. The verdicts of a dataset (`golden.verdicts`) hold no sentences: where one
-changes, the commit that renews it says why. Renew all, from the repository's root, with:
+change: nothing else protects a sentence. It holds page one, the sections and the method, as the
+HTML page and the PDF have them; not the runs' own tables, versions, dates and ceilings. The
+verdicts of a dataset (`golden.verdicts`) hold no sentences: where one changes, the commit that
+renews it says why. Renew all, from the repository's root, with:
 PYTHONPATH=tests python -m golden.texts
 """
 
 from __future__ import annotations
 
-import csv
 import re
 import sys
 import tempfile
@@ -29,7 +28,6 @@ from planted import ladder, sorting, training
 from planted.results import PlantedReport
 
 from flashlab.analysis.comparison_rows import Comparison, read_comparisons
-from flashlab.analysis.experiment import CLAIMS as CLAIMS_TABLE
 from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
 from flashlab.analysis.stage import make_tables
 from flashlab.calls.prepare import Prepared, prepare
@@ -38,7 +36,6 @@ from flashlab.figures.kept import draw_figures
 from flashlab.figures.stage import draw_overview
 from flashlab.files import read_json, write_json
 from flashlab.plan.plan_files import experiment_file, records_file
-from flashlab.plan.published import CLAIMS
 from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
 from flashlab.report.document import FigureEntry, Report
@@ -62,7 +59,6 @@ class Made:
     """A report of which golden texts are taken: its HTML page, and its verdicts."""
 
     comparisons: Sequence[Comparison]
-    claims: Mapping[str, str]
     html: str
     pages: Pages | None = None
 
@@ -72,7 +68,7 @@ class Made:
 
     def verdicts(self) -> dict[str, str]:
         """The verdicts, as their only file."""
-        return {VERDICTS: verdicts_of(self.comparisons, self.claims)}
+        return {VERDICTS: verdicts_of(self.comparisons)}
 
     def files(self) -> dict[str, str]:
         """All golden files of the report, by what is in them."""
@@ -190,9 +186,9 @@ def _write_results(prepared: Prepared, drawn: Sequence[str]) -> None:
         is_of_records = Path(name).parent == records_file(home, "x").parent
         write_json(Path(name), _without_kernels_of_today(document) if is_of_records else document)
     ceilings = Path(prepared.ceilings) if prepared.ceilings else None
-    make_tables(home, CLAIMS, ceilings, home / "tables")
+    make_tables(home, ceilings, home / "tables")
     plans = [experiment_file(home, experiment) for experiment in prepared.experiments]
-    observe(plans, home / "tables", CLAIMS, ceilings, home / OBSERVATIONS)
+    observe(plans, home / "tables", ceilings, home / OBSERVATIONS)
     write_json(home / "overview" / "drawn.json", list(drawn))
 
 
@@ -234,9 +230,7 @@ def _draw_boxes(report: Report, home: Path) -> None:
 def _made(report: Report, home: Path) -> Made:
     """A report as the HTML page, which has all that the PDF has, without its pictures."""
     html = to_html(report, _PageWithoutPictures(report))
-    with (home / CLAIMS_TABLE).open(encoding="utf-8", newline="") as file:
-        claims = {row["claim"]: row["verdict"] for row in csv.DictReader(file)}
-    return Made(read_comparisons(home / COMPARISONS), claims, html)
+    return Made(read_comparisons(home / COMPARISONS), html)
 
 
 class _PageWithoutPictures(Page):

@@ -1,13 +1,13 @@
-"""A dataset's verdicts as plain rows: its comparisons, and the published claims.
+"""A dataset's verdicts as plain rows: its comparisons.
 
 A row of a comparison is ``experiment | compared | variant | metric | subject | reference | value |
-verdict | ratio``, the ratio to three digits, and without a value where it is pooled; that of a
-claim is ``claims | claim | verdict``. Sentences may change without a change here.
+verdict | ratio``, the ratio to three digits, and without a value where it is pooled. Sentences may
+change without a change here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from flashlab.analysis.comparison_rows import Comparison
 
@@ -26,8 +26,6 @@ def comparison_rows(comparisons: Iterable[Comparison]) -> list[str]:
     ]
 
 
-def verdicts_of(comparisons: Iterable[Comparison], claims: Mapping[str, str]) -> str:
-    """All rows of a dataset; `claims` are the verdicts on the published claims."""
-    rows = comparison_rows(comparisons)
-    rows += [f"claims | {claim} | {verdict}" for claim, verdict in sorted(claims.items())]
-    return "".join(f"{row}\n" for row in rows)
+def verdicts_of(comparisons: Iterable[Comparison]) -> str:
+    """All rows of a dataset."""
+    return "".join(f"{row}\n" for row in comparison_rows(comparisons))

@@ -23,7 +23,7 @@ import flashlab_grading
 from flashlab import lab5, untrusted
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
-from flashlab.telling.catalogs import messages
+from flashlab.labels import messages
 from flashlab_grading.causes import Cause, urgency
 from flashlab_grading.model import BADGES, CHECKS, VERDICTS, GradingError, Line
 from flashlab_grading.recorded import DATA, is_shipped

@@ -20,7 +20,7 @@ from flashlab.lab5 import documents as bounds
 from flashlab.lab5.importing import import_plan
 from flashlab.lab5.results import FolderError, read_folder
 from flashlab.lab5.words import PASSES
-from flashlab.telling.catalogs import message
+from flashlab.labels import message
 
 SWEEP = lab(Shape(16, 512, 16, 1024, True), {"seq_len": (2, 4, 8)})
 TRUTH = sorted(one.option for one in SWEEP)

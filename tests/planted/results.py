@@ -19,7 +19,6 @@ from flashlab.files import read_json, write_json
 from flashlab.plan import planning as plan
 from flashlab.plan.documents import experiment_document, records_document
 from flashlab.plan.plan_files import experiment_file, records_file, sweep_file, titles_file
-from flashlab.plan.published import CLAIMS
 from flashlab.records import Record, write_record
 from flashlab.report.content import compose
 from flashlab.report.document import Report
@@ -34,8 +33,7 @@ class PlantedReport:
     """A report whose records are planted.
 
     `kind` is the number format and the kind of device, `counters` gives the record of a run's
-    counters where they were read, `claims` is the file of published claims. Each
-    run is measured alike in `processes`.
+    counters where they were read. Each run is measured alike in `processes`.
     """
 
     benchmark: Benchmark
@@ -44,7 +42,6 @@ class PlantedReport:
     record: Callable[[Run], Record]
     counters: Callable[[Run], Record | None] = lambda run: None
     implementations: Mapping[str, Implementation] | None = None
-    claims: Path = CLAIMS
     processes: int = 1
 
     @contextmanager
@@ -61,7 +58,7 @@ class PlantedReport:
         plans = self.tabulate(folder)
         languages, tables = folder / "plan" / "languages.json", folder / "tables"
         overview = folder / "overview"
-        observe(plans, tables, self.claims, None, folder / OBSERVATIONS)
+        observe(plans, tables, None, folder / OBSERVATIONS)
         if drawn is None:
             comparisons = folder / "comparisons.csv"
             draw_overview(plans, tables, comparisons, languages, overview)
@@ -89,7 +86,7 @@ class PlantedReport:
             records = records_file(folder, each.name)
             write_json(records, records_document(each, planned, kernels, *self.kind))
             write_json(sweep_file(folder, each.name), read_json(plans[-1]))
-        make_tables(folder, self.claims, None, folder / "tables")
+        make_tables(folder, None, folder / "tables")
         return plans
 
     def _record(self, run: Run, records: Path) -> plan.PlannedRun:

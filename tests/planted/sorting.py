@@ -114,6 +114,5 @@ REPORT = PlantedReport(
     ("float16", "cuda"),
     record,
     implementations={name: _kernel(name) for name in FACTORS},
-    claims=Path(__file__).parent / "sorting_claims.yaml",
     processes=2,
 )

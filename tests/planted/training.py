@@ -14,8 +14,8 @@ from planted.results import PlantedReport
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.config import read_layer, resolve_config
-from flashlab.plan.published import read_figures
 from flashlab.records import Measurement, Record
+from flashlab.report.published import read_figures
 from flashlab.runs import Run
 
 DEVICE = "A100 40GB"

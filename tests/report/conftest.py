@@ -34,7 +34,6 @@ from flashlab.report.render import FIGURES, HEIGHTS, LAYOUT, write_page, write_r
 from flashlab.story.stage import observe
 
 Rows = list[dict[str, str]]
-CLAIMS = Path(__file__).parents[2] / "data" / "published" / "claims.yaml"
 
 
 def read_cells(table: Path) -> pd.DataFrame:
@@ -216,14 +215,14 @@ class Results:
 
     def tabulate(self) -> None:
         """Make the tables and the observations again from the records and the plan as they are."""
-        make_tables(self.local, CLAIMS, self.ceilings, self.local / "tables")
+        make_tables(self.local, self.ceilings, self.local / "tables")
         self.observe()
 
     def observe(self) -> None:
         """Observe again from the tables as they are."""
         plans = [experiment_file(self.local, name) for name in self.names]
         output = self.local / "observations.json"
-        observe(plans, self.local / "tables", CLAIMS, self.ceilings, output)
+        observe(plans, self.local / "tables", self.ceilings, output)
 
     def redraw(self, languages: list[str]) -> None:
         """Choose these languages, in the configuration and in the figures across experiments."""

@@ -272,7 +272,8 @@ def test_the_maps_colours_are_those_of_the_figures() -> None:
 def test_an_exact_ratio_beyond_the_margin_is_bold_as_the_tables_caption_says(results: Any) -> None:
     (table, *_) = (chapter.table for chapter in results.compose().chapters)
     of, value, ratio = table.rows[-1].cells[-3:]
-    assert ratio.text == f"{float(value.text) / float(of.text):.3g}×"
+    expected = float(value.text) / float(of.text)
+    assert float(ratio.text.removesuffix("×")) == pytest.approx(expected, rel=0.01)
     assert ratio.strong
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from figures.drawn import experiment_of
 
-from flashlab.analysis.comparison_rows import between_implementations, read_comparisons
+from flashlab.analysis.comparisons import read_comparisons
+from flashlab.analysis.frames import by_key, gains
+from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.report.data import ReportData
 from flashlab.report.document import HeatBlock
 from flashlab.report.heat_map import ROWS_OF_MANY, blocks_of, printed_blocks, render_heat_map, shade
@@ -28,7 +30,7 @@ def test_each_cell_has_its_share_of_the_best_of_its_row(results: Any) -> None:
     assert [*heat_map.metrics] == ["forward_time", "forward_backward_time"]
     data = ReportData(results.config, results.local, results.ceilings)
     experiment = data.experiment("seq_len")
-    found = between_implementations(read_comparisons(results.local / "comparisons.csv"))
+    found = by_key(gains(read_comparisons(results.local / "comparisons.csv"), ATTENTION))
     for size, (cells, _) in dict(heat_map.blocks[0].rows).items():
         value = int(size.removeprefix("N = "))
         runs = [experiment.run_at(name, experiment.variants[0], value) for name in NAMES]
@@ -37,7 +39,7 @@ def test_each_cell_has_its_share_of_the_best_of_its_row(results: Any) -> None:
         best = NAMES[times.index(min(times))]
         for name, cell in zip(NAMES, cells, strict=True):
             key = ("seq_len", "causal=false", "forward_time", best, name, value)
-            is_slower = name != best and found[key].gain(higher_is_better=False).verdict == "above"
+            is_slower = name != best and found[key].verdict == "above"
             assert cell.is_level != is_slower
             assert cell.colour == shade(min(times) / times[NAMES.index(name)])[0]
     runs = [cell.run for _, row in heat_map.blocks[0].rows for cell in row[0]]

@@ -24,13 +24,13 @@ from pdf import depths, is_cut_off
 from report.conftest import Results
 from report.reading import elements, texts
 
+from flashlab.labels import messages
 from flashlab.remarks import read_remarks
 from flashlab.report import render
 from flashlab.report.attachments import attached_files
 from flashlab.report.chapters import shared_title
 from flashlab.report.layout import on_one_page
 from flashlab.report.render import ProjectFetcher, RenderError, styled, write_report
-from flashlab.telling.catalogs import messages
 
 SHORT_TEMPLATE = Path(__file__).parents[1] / "short_report.html.j2"
 CHINESE = re.compile(r"[\u3400-\u9fff]")

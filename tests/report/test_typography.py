@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import escape
 
+from flashlab.labels import messages
 from flashlab.report.typography import spaced, typeset, unbroken
-from flashlab.telling.catalogs import messages
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-from analysis.deriving import claims_document
 from planted.results import PlantedReport
 
 from flashlab.analysis.ceilings import Ceilings
-from flashlab.files import read_json, write_json
+from flashlab.files import read_json
 from flashlab.plan.plan_files import experiment_file
 from flashlab.story.stage import read_tables
 from flashlab.story.tables import Tables
@@ -19,9 +17,8 @@ def tables_of_report(
     report: PlantedReport, folder: Path, ceilings: Ceilings | None = None
 ) -> Tables:
     """The tables that the stages make of planted records, in the report's order."""
-    claims, home = folder / "claims.json", folder / "results"
-    write_json(claims, claims_document(untested="needs_training"))  # quickly read
-    replace(report, claims=claims).tabulate(home)
+    home = folder / "results"
+    report.tabulate(home)
     names = ["summary", *(each["name"] for each in report.config["experiments"])]
     planned = set(read_json(home / "plan" / "experiments.json"))
     plans = [experiment_file(home, name) for name in names if name in planned]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flashlab.story import numbers
+from flashlab import numbers
 
 
 @pytest.mark.parametrize(

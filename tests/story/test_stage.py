@@ -16,7 +16,6 @@ from planted.experiments import SIZES, Planter
 from flashlab.analysis.comparison_rows import read_comparisons
 from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS, OF_DATASET
 from flashlab.analysis.stage import make_tables
-from flashlab.plan.published import CLAIMS
 from flashlab.story.stage import observe
 
 
@@ -55,13 +54,13 @@ def rewrite(table: Path, change: Callable[[list[dict[str, str]]], Any]) -> None:
 def observed(plans: list[Path], folder: Path) -> str:
     """The observations of the tables of planned sweeps."""
     output = folder / OBSERVATIONS
-    observe(plans, folder / "tables", CLAIMS, None, output)
+    observe(plans, folder / "tables", None, output)
     return output.read_text(encoding="utf-8")
 
 
 def tabulated(folder: Path) -> list[str]:
     """The tables of a whole planted dataset."""
-    make_tables(folder, CLAIMS, None, folder / "tables")
+    make_tables(folder, None, folder / "tables")
     return [folder.joinpath(name).read_text(encoding="utf-8") for name in OF_DATASET]
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import BENCHMARKS
+from flashlab.labels import messages
 from flashlab.sources import PACKAGE, imports
-from flashlab.telling.catalogs import messages
 
 KNOWN = {language: messages(language, "report") for language in ("zh_TW", "en")}
 KEYS = KNOWN["en"].keys()

@@ -9,8 +9,8 @@ import pytest
 
 from flashlab import statistics
 from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.labels import MissingMessageError, messages
 from flashlab.telling import teller
-from flashlab.telling.catalogs import MissingMessageError, messages
 from flashlab.telling.teller import Teller
 from flashlab.telling.values import Measured, say
 
@@ -50,7 +50,9 @@ def test_the_most_special_message_is_told(
 
 
 def test_a_message_that_is_missing_or_lacks_what_it_quotes_is_an_error() -> None:
-    with pytest.raises(MissingMessageError, match=r"en/LC_MESSAGES/report\.po .* 'no\.such'"):
+    with pytest.raises(
+        MissingMessageError, match=r"labels/report\.toml has no text 'no\.such' in en"
+    ):
         Teller("en").tell(say("no.such"))
     with pytest.raises(KeyError, match=r"symbol|at"):
         Teller("en").tell(say("see", ranges="all"))

@@ -27,8 +27,8 @@ COMMANDS = {
     "--name --config --ceilings --data --anyway records",
     "freeze-counters": "flashlab.plan.freezing:freeze_counters --name --data records",
     "clean": "flashlab.calls.cleaning:print_clean --yes --records",
-    "tables": "flashlab.analysis.stage:make_tables --results --claims --ceilings --output",
-    "observations": "flashlab.story.stage:observe sweeps --tables --claims --ceilings --output",
+    "tables": "flashlab.analysis.stage:make_tables --results --ceilings --output",
+    "observations": "flashlab.story.stage:observe sweeps --tables --ceilings --output",
     "verdicts": "flashlab.analysis.verdict_changes:print_changes --results",
     "figures": "flashlab.figures.kept:draw_figures "
     "experiments --tables --ceilings --languages --heights --cores --output",
@@ -64,8 +64,7 @@ HELP = {
     "freeze": "Copy the planned records into a recorded dataset.",
     "freeze-counters": "Add counters to a recorded dataset.",
     "clean": "Say what can be deleted, and how much disk it takes.",
-    "tables": "Aggregate the records of a dataset into CSV, compare all runs, and judge the "
-    "claims.",
+    "tables": "Aggregate the records of a dataset into CSV, and compare all runs.",
     "observations": "Observe what the report says.",
     "verdicts": "Say which verdicts differ from the report before.",
     "figures": "Draw those of the experiments' figures that changed, as SVG.",
@@ -111,7 +110,7 @@ DIGESTED = (*MEASURING, "import", "tables", "observations", "overview", "layout"
 OF_RECORDS = {"tables": False, "report": True, "page": True}
 """Commands that read records; whether what was made of them, too. What has changed is refused."""
 
-BESIDE = dict(tables=("comparisons.csv", "estimates.csv", "claims.csv"), layout=("heights.json",))
+BESIDE = dict(tables=("comparisons.csv", "estimates.csv"), layout=("heights.json",))
 """Files that a command makes beside its ``--output``."""
 
 SEVERAL: Mapping[str, Any] = {"action": "append", "default": []}
@@ -143,7 +142,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     **{name: {"action": "store_true", "help": asked} for name, asked in FLAGS.items()},
     "--benchmark": {"default": "attention", "help": "benchmark (attention)"},
     "--ceilings": {"type": Path, "help": "the device's ceilings, if measured"},
-    "--claims": "the published claims",
     "--comparison": "comparison.json",
     "--comparisons": "comparisons.csv",
     "--config": "the resolved configuration",

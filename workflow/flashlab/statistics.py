@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,9 @@ MARGIN = 0.05
 """A difference counts only where the interval of the ratio lies wholly beyond 1 + this, or below
 the inverse; wholly within both it is an equivalence. (On identical code that drifts by 1%, "the
 interval excludes 1" is wrong half the time.)"""
+
+TICK_DIGITS = 8
+"""Significant digits in which two samples differ if they do: what floats add is beyond them."""
 
 DRAWS = 999
 """Quantiles that stand for a median's distribution. One more than these is a multiple of 40, so
@@ -212,6 +215,9 @@ def _confidence(values: bytes) -> _Confidence:
 
 _ENDS = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
 _DRAWN = tuple(i / (DRAWS + 1) for i in range(1, DRAWS + 1))
+WITHIN_TICK: Floats = (np.array(_DRAWN) - 0.5) / CONFIDENCE
+"""Ticks around what a clock says: their 95% interval is half a tick on each side."""
+
 _OUTSIDE = round((DRAWS + 1) * (1 - CONFIDENCE) / 2)
 
 
@@ -230,20 +236,40 @@ class Estimate:
     """A median and its confidence distribution, for the intervals of its functions.
 
     `quantiles` are `DRAWS` quantiles of its confidence distribution, ascending; None for a sample
-    that is too small. They follow from the samples alone.
+    that is too small. They follow from the samples alone. `tick` is that of the clock as a share of
+    the median: what is true lies anywhere within half a tick of what a coarse clock says, in every
+    process alike.
     """
 
     median: float
     count: int
     quantiles: Floats | None
+    tick: float = 0.0
 
 
-def estimate_median(samples: Sequence[float]) -> Estimate:
-    """The median with its confidence distribution, from samples in the order of time."""
+def tick_of(samples: Iterable[Sequence[float]]) -> float:
+    """The least difference between two samples of one clock, in their unit; 0 where all are equal.
+
+    `samples` are those of each process. Two that agree in `TICK_DIGITS` digits are equal.
+    """
+    every = [np.unique(np.asarray(each, dtype=float)) for each in samples]
+    every.append(np.unique([float(each[0]) for each in every]))
+    steps = [(np.diff(each), each[1:] * 10.0**-TICK_DIGITS) for each in every]
+    least = min(float(step[step > bound].min(initial=math.inf)) for step, bound in steps)
+    return least if math.isfinite(least) else 0.0
+
+
+def estimate_median(samples: Sequence[float], tick: float = 0.0) -> Estimate:
+    """The median with its confidence distribution, from samples in the order of time.
+
+    `tick` is that of their clock, in their unit (`tick_of`).
+    """
     values = np.asarray(samples, dtype=float)
-    known = len(values) >= MIN_SAMPLES
-    quantiles = _confidence(values.tobytes()).quantiles(_DRAWN) if known else None
-    return Estimate(float(np.median(values)), len(values), quantiles)
+    median, known = float(np.median(values)), len(values) >= MIN_SAMPLES
+    quantiles = (
+        _confidence(values.tobytes()).quantiles(_DRAWN) + tick * WITHIN_TICK if known else None
+    )
+    return Estimate(median, len(values), quantiles, tick / median if median else 0.0)
 
 
 @functools.lru_cache
@@ -292,6 +318,7 @@ def function_estimate(function: Callable[..., Floats], estimates: Sequence[Estim
         float(function(*(estimate.median for estimate in estimates))),
         min(estimate.count for estimate in estimates),
         None if draws is None else np.sort(function(*draws)),
+        sum(estimate.tick for estimate in estimates),
     )
 
 

@@ -31,7 +31,7 @@ FOLDER_FLAGS = OPEN_FLAGS | os.O_DIRECTORY
 class UnsoundFileError(Exception):
     """A file that is refused.
 
-    `code` is the key of its message in the catalogs (domain ``course``), `params` that message's
+    `code` is the key of its message in the labels (domain ``course``), `params` that message's
     parameters. As text it is the message in English.
     """
 
@@ -41,7 +41,7 @@ class UnsoundFileError(Exception):
         self.params = params
 
     def __str__(self) -> str:
-        from flashlab.telling.catalogs import message  # not needed where every file is sound
+        from flashlab.labels import message  # not needed where every file is sound
 
         return message("en", "course", self.code).format_map(self.params)
 

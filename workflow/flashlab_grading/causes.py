@@ -2,7 +2,7 @@
 
 A submission's lines are one for each check of each file. Exchanged labels are one cause, however
 many files they make false, and missing experiments another. Each is one whole sentence, from the
-catalogs.
+labels.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from flashlab.telling.catalogs import message, messages
+from flashlab.labels import message, messages
 from flashlab_grading.model import CHECKS, CONFIDENCES, VERDICTS, Line, Verdict, confidence_of
 
 PAIRWISE = ("copies.same", "copies.computed", "copies.likely", "copies.part")
@@ -20,7 +20,7 @@ PAIRWISE = ("copies.same", "copies.computed", "copies.likely", "copies.part")
 COVERAGE = ("coverage.missing", "coverage.few_masks")
 DOMAIN, EXAMPLES = "grades", 3
 TRANSLATED = ("pass", "experiment")
-"""Parameters whose values are keys of the catalog themselves."""
+"""Parameters whose values are keys of labels themselves."""
 
 LISTED = "others"
 """The parameter that holds several names, with NUL between them, which no name has."""

@@ -55,7 +55,7 @@ COMPARISON_INPUTS = {
             "compare-screen.css",
         )
     ],
-    "catalogs": catalogs("compare"),
+    "labels": labels("compare"),
     "stories": sorted(map(str, ROOT.glob("templates/story/compare.*.j2"))),
     "fonts": FONTS,
 }

@@ -11,7 +11,7 @@ rule figures:
         tables=TABLES,
         ceilings=PREPARED.ceilings or [],
         sources=sources("flashlab.figures.kept"),
-        catalogs=catalogs("figures"),
+        labels=labels("figures"),
         fonts=FONTS,
         remade=remade(f"{HOME}/figures"),
     output:
@@ -47,7 +47,7 @@ rule overview:
         tables=TABLES,
         languages=f"{PLAN}/languages.json",
         sources=sources("flashlab.figures.stage"),
-        catalogs=catalogs("figures"),
+        labels=labels("figures"),
         fonts=FONTS,
         remade=remade(f"{HOME}/overview"),
     output:

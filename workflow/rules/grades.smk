@@ -15,7 +15,7 @@ rule grades:
             str(ROOT.joinpath("templates", name))
             for name in ("grades.html.j2", "grades.css", "report.css")
         ],
-        catalogs=catalogs("grades") + catalogs("course"),
+        labels=[labels("grades"), labels("course")],
         fonts=FONTS,
     output:
         grades="results/grading/grades.csv",

@@ -17,7 +17,7 @@ TEXT = {
         str(ROOT.joinpath("templates", name))
         for name in ("report.html.j2", "heat.html.j2", "report.css", "fonts/fonts.conf")
     ],
-    "catalogs": catalogs("report"),
+    "labels": labels("report"),
     "fonts": FONTS,
     "remarks": PREPARED.remarks,
 }

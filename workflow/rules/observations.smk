@@ -5,7 +5,6 @@ rule observations:
     input:
         plans=SWEEPS,
         tables=TABLES,
-        claims=PUBLISHED,
         devices=DEVICES,
         ceilings=PREPARED.ceilings or [],
         sources=sources("flashlab.story.stage"),
@@ -25,5 +24,5 @@ rule observations:
     message:
         "Observing what the report says"
     shell:
-        "python -m flashlab observations --tables {params.tables:q} --claims {input.claims:q} "
-        "{params.ceilings} --output {output:q} {input.plans:q} > {log:q} 2>&1"
+        "python -m flashlab observations --tables {params.tables:q} {params.ceilings} "
+        "--output {output:q} {input.plans:q} > {log:q} 2>&1"

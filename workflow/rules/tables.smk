@@ -1,9 +1,7 @@
-# records -> tables: tidy CSV of each experiment, every ratio, and the published claims.
+# records -> tables: tidy CSV of each experiment, and every ratio.
 #
 # Each record is read once, and samples nowhere else. What is made of one experiment alone takes its
 # tables as ancient: this job makes those of all experiments again, mostly as they were.
-
-PUBLISHED = str(ROOT / "data" / "published" / "claims.yaml")
 
 
 rule tables:
@@ -12,7 +10,6 @@ rule tables:
         records_plans=expand(f"{PLAN}/records/{{experiment}}.json", experiment=PREPARED.experiments),
         plans=SWEEPS,
         records=RECORDS,
-        claims=PUBLISHED,
         ceilings=PREPARED.ceilings or [],
         sources=sources("flashlab.analysis.stage"),
         remade=remade(f"{HOME}/tables", *[f"{HOME}/{name}" for name in OF_DATASET]),
@@ -32,5 +29,5 @@ rule tables:
     message:
         "Tabulating the records"
     shell:
-        "python -m flashlab tables --results {params.results:q} --claims {input.claims:q} "
-        "{params.ceilings} --output {params.tables:q} > {log:q} 2>&1"
+        "python -m flashlab tables --results {params.results:q} {params.ceilings} "
+        "--output {params.tables:q} > {log:q} 2>&1"

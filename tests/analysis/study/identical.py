@@ -238,8 +238,8 @@ def score_fixed(calls: tuple[str, int], sd: float, processes: int, pairs: int, s
 
 def _of_run(found: Replicated) -> RunEstimate:
     """The estimate of a run to which processes were added until the verdict was reached."""
-    parts = found.estimate.median, found.estimate.count, found.estimate.quantiles
-    return RunEstimate(*parts, (), Pairings({}, ()), found.processes - FIRST)
+    looks = found.processes - FIRST
+    return RunEstimate(**vars(found.estimate), key=(), pairings=Pairings({}, ()), looks=looks)
 
 
 def _decided(

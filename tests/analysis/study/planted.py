@@ -58,7 +58,8 @@ PROCESSES, BETWEEN_PROCESSES = 3, 0.002
 class Planted:
     """A dataset: its passes, how runs failed, and what is true of it.
 
-    `noise` is how many times as much as usual processes and their calls scatter.
+    `noise` is how many times as much as usual processes and their calls scatter. `factors` are
+    those on the times of each process of a run; without them, processes scatter as usual.
     """
 
     kind: str
@@ -67,6 +68,7 @@ class Planted:
     identical: bool = False
     noise: float = 1.0
     sweep: str = "seq_len"
+    factors: Mapping[tuple[str, Shape], Sequence[float]] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -355,13 +357,18 @@ def records_of(
     environment = {"device_name": DEVICE, "packages": {}}
     records: dict[tuple[str, Shape], list[Record]] = {}
     shapes = sorted({shape for _, shape, _ in dataset.passes})
-    for implementation, shape, process in itertools.product(
-        dataset.names, shapes, range(PROCESSES)
-    ):
+    every = [
+        (implementation, shape, process)
+        for implementation, shape in itertools.product(dataset.names, shapes)
+        for process in range(len(dataset.factors.get((implementation, shape), range(PROCESSES))))
+    ]
+    for implementation, shape, process in every:
         times = {}
         for timed in ("forward", "backward"):
             planted = dataset.passes[implementation, shape, timed]
             off = float(random.lognormal(sigma=dataset.noise * BETWEEN_PROCESSES))
+            if dataset.factors:
+                off = dataset.factors[implementation, shape][process]
             spread = dataset.noise * planted.spread
             drawn = draw(replace(planted, median=planted.median * off, spread=spread), random)
             times[timed] = [time / 1e3 for time in drawn]

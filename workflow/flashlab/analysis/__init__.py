@@ -1,1 +1,1 @@
-"""From tables to comparisons: estimates, ratios, claims, and what puts them in doubt."""
+"""From tables to comparisons: estimates, ratios, and what puts them in doubt."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,20 +55,6 @@ class Comparison:
     high: float | None
     verdict: str
 
-    @property
-    def inverse(self) -> Comparison:
-        """The reference over the subject."""
-        ratio, low, high = inverse_of(self.ratio, self.low, self.high)
-        verdict = OPPOSITE.get(self.verdict, self.verdict)
-        swapped = replace(self, subject=self.reference, reference=self.subject, verdict=verdict)
-        return replace(swapped, ratio=ratio, low=low, high=high)
-
-    def gain(self, higher_is_better: bool) -> Comparison:
-        """The same in how many times as good the subject is: above where it is better."""
-        if higher_is_better:
-            return self
-        return replace(self.inverse, subject=self.subject, reference=self.reference)
-
 
 def _number(cell: str) -> float | None:
     return float(cell) if cell else None
@@ -91,20 +77,3 @@ def read_comparisons(path: Path) -> list[Comparison]:
             )
             for row in csv.DictReader(file)
         ]
-
-
-Key = tuple[str | None, str, str, str, str, int | None]
-
-
-def between_implementations(rows: Iterable[Comparison]) -> Mapping[Key, Comparison]:
-    """The comparisons of two implementations in both directions.
-
-    By experiment, variant, metric, subject, reference and value.
-    """
-    found: dict[Key, Comparison] = {}
-    for row in rows:
-        if row.compared == IMPLEMENTATIONS:
-            for each in (row, row.inverse):
-                key = (each.experiment, each.variant, each.metric, each.subject, each.reference)
-                found[(*key, each.value)] = each
-    return found

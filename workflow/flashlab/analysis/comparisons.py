@@ -186,7 +186,7 @@ def comparisons(experiments: Sequence[Experiment], estimates: Estimates) -> pd.D
         ``high`` are missing where there is no interval. ``verdict`` is above, below, equal or
         inconclusive. ``doubts`` are codes of warnings, with spaces between.
     """
-    shown = [each for each in experiments if not (each.is_simulated or each.is_of_claims)]
+    shown = [each for each in experiments if not each.is_simulated]
     rows = [row for experiment in shown for row in _of_experiment(experiment, estimates)]
     rows += _of_dataset(shown, estimates)
     sizes = [p.name for p in experiments[0].benchmark.parameters]

@@ -17,7 +17,7 @@ from flashlab.analysis.pooled import PooledRatio, pooled_ratio
 from flashlab.analysis.replication import MEAN_COUNT, UNREPLICATED, combine_processes, shared_spread
 from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Metric
-from flashlab.statistics import Estimate, estimate_median, function_estimate
+from flashlab.statistics import Estimate, estimate_median, function_estimate, tick_of
 
 
 def bases_of(metric: Metric) -> tuple[str, ...]:
@@ -45,10 +45,16 @@ class Estimates:
         self._known: dict[tuple[Hashable, ...], Estimate] = {}
         self._metrics: dict[str, dict[Key, RunEstimate]] = {}
         self._runs: dict[str, dict[Key, Processes]] = {}
+        self._ticks: dict[str, float] = {}
 
-    def of(self, key: tuple[Hashable, ...], samples: Sequence[float]) -> Estimate:
-        """The median of samples with its 95% interval, kept under `key`, which must be unique."""
-        return self._kept(key, partial(estimate_median, samples))
+    def of(
+        self, key: tuple[Hashable, ...], samples: Sequence[float], tick: float = 0.0
+    ) -> Estimate:
+        """The median of samples with its 95% interval, kept under `key`, which must be unique.
+
+        `tick` is that of their clock.
+        """
+        return self._kept(key, partial(estimate_median, samples, tick))
 
     def _kept(self, key: tuple[Hashable, ...], estimate: Callable[[], Estimate]) -> Estimate:
         if key not in self._known:
@@ -58,7 +64,7 @@ class Estimates:
     def of_row(self, experiment: Experiment, row: Row) -> Estimate:
         """The estimate of a row of the metric table, in the metric's unit.
 
-        An exact value counts as one sample, and so does a mean that a claim is about.
+        An exact value counts as one sample.
         """
         metric = experiment.benchmark.metric(row["metric"])
         if metric.exact or not (experiment.samples_of(row) or experiment.means_of(row)):
@@ -80,8 +86,8 @@ class Estimates:
                 combined = combine_processes([run.estimates for run in kind.values()], others)
                 for (key, run), each in zip(kind.items(), combined, strict=True):
                     looks = max(0, len(run.estimates) - self._usual_processes)
-                    parts = each.estimate.median, each.estimate.count, each.estimate.quantiles
-                    found[key] = RunEstimate(*parts, key, pairings, looks)
+                    known = vars(each.estimate)
+                    found[key] = RunEstimate(**known, key=key, pairings=pairings, looks=looks)
             self._metrics[metric.name] = found
         return self._metrics[metric.name]
 
@@ -115,13 +121,21 @@ class Estimates:
     ) -> list[Estimate]:
         """A metric in each process of a run, measured or following from several."""
         measured = [
-            [self.of((*key, base, i), calls) for i, calls in enumerate(processes)]
+            [self.of((*key, base, i), calls, self._tick(base)) for i, calls in enumerate(processes)]
             for base, processes in zip(bases_of(metric), samples, strict=True)
         ]
         if metric.derived is None:
             return measured[0]
         compute = partial(metric.derived.compute, row)
         return [function_estimate(compute, each) for each in zip(*measured, strict=True)]
+
+    def _tick(self, metric: str) -> float:
+        """That of the clock of a measured metric, by all samples of runs that are ok."""
+        if metric not in self._ticks:
+            rows = ((x, row) for x in self._experiments for row in x.metrics)
+            ok = ((x, row) for x, row in rows if (row["metric"], row["status"]) == (metric, "ok"))
+            self._ticks[metric] = tick_of([s for x, row in ok for s in x.samples_of(row) if s])
+        return self._ticks[metric]
 
     @cached_property
     def _usual_processes(self) -> int:

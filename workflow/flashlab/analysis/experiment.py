@@ -14,7 +14,6 @@ from typing import Any
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter, Value
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import read_json
-from flashlab.plan.plan_files import CLAIMS_PREFIX
 
 TABLES = ("runs", "metrics", "samples")
 """The tables of an experiment; of a benchmark with curves, these too (`table_names`)."""
@@ -26,13 +25,10 @@ COMPARISONS = "comparisons.csv"
 OBSERVATIONS = "observations.json"
 """The observations of its report (`flashlab.story`)."""
 
-CLAIMS = "claims.csv"
-"""The published claims as judged on the dataset (`flashlab.analysis.claims`)."""
-
 ESTIMATES = "estimates.csv"
 """The estimates of each run by itself (`flashlab.analysis.run_estimates`)."""
 
-OF_DATASET = (COMPARISONS, ESTIMATES, CLAIMS)
+OF_DATASET = (COMPARISONS, ESTIMATES)
 """The tables of a whole dataset, in its folder of results."""
 
 DERIVED = (*OF_DATASET, OBSERVATIONS)
@@ -263,12 +259,7 @@ class Experiment:
     @property
     def is_summary(self) -> bool:
         """True for the headline: one set of parameters, where nothing is swept."""
-        return not self.plan["sweep"] and not self.is_of_claims
-
-    @property
-    def is_of_claims(self) -> bool:
-        """True for the records that only published claims are about."""
-        return self.name.startswith(CLAIMS_PREFIX)
+        return not self.plan["sweep"]
 
     @cached_property
     def parameter(self) -> Parameter:
@@ -454,12 +445,7 @@ class Experiment:
         return self.samples.get((*self.key_of(row), row["metric"]), [])
 
     def means_of(self, row: Row) -> list[float]:
-        """The mean in each process behind a row of the metric table; empty for samples.
-
-        Empty too for runs that only published claims are about: these were measured by samples.
-        """
-        if self.is_of_claims:
-            return []
+        """The mean in each process behind a row of the metric table; empty for samples."""
         name = MEAN.format(metric=row["metric"])
         return [value for (value,) in self.samples.get((*self.key_of(row), name), [])]
 

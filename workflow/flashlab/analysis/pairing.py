@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -134,8 +134,8 @@ class Pairings:
 def _inverse(found: Replicated) -> Replicated:
     estimate, quantiles = found.estimate, found.estimate.quantiles
     inverted = None if quantiles is None else 1 / quantiles[::-1]
-    turned = Estimate(1 / estimate.median, estimate.count, inverted)
-    return Replicated(turned, found.processes, found.spread)
+    turned = replace(estimate, median=1 / estimate.median, quantiles=inverted)
+    return replace(found, estimate=turned)
 
 
 @dataclass(frozen=True)
@@ -145,9 +145,9 @@ class RunEstimate(Estimate):
     `looks` is how many processes were added to the run to decide a verdict.
     """
 
-    key: Key
-    pairings: Pairings
-    looks: int
+    key: Key = field(kw_only=True)
+    pairings: Pairings = field(kw_only=True)
+    looks: int = field(kw_only=True)
 
     def over(self, other: RunEstimate) -> Replicated | None:
         """The ratio to another run of the same metric, where both ran side by side."""

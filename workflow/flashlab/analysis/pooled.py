@@ -15,7 +15,7 @@ import scipy.special
 
 from flashlab.analysis.pairing import Processes
 from flashlab.analysis.ratios import Ratio
-from flashlab.analysis.replication import MIN_PROCESSES, interval_of
+from flashlab.analysis.replication import MIN_PROCESSES, UNREPLICATED, interval_of, scatters_more
 from flashlab.statistics import CONFIDENCE, Estimate, Floats, function_estimate
 
 MIN_SETTINGS = 2
@@ -47,15 +47,34 @@ def _within_settings(logs: Sequence[Floats]) -> float:
 
 
 def _between_rounds(logs: Sequence[Floats]) -> float:
-    """Half of the mean's interval by how much it differs from round to round; 0 of too few.
+    """Half of the mean's interval by how much it differs from round to round.
 
-    A round is the processes of one number at all settings, measured one after the other.
+    A round is the processes of one number at all settings, measured one after the other. What too
+    few rounds have in common, no spread tells: the assumed one of both sides' processes stands in.
     """
     rounds = min(map(len, logs))
     if rounds < MIN_PROCESSES:
-        return 0.0
+        assumed = UNREPLICATED.deviation * math.sqrt(2 / rounds)
+        return _half_width(assumed, UNREPLICATED.freedom)
     means = np.mean([each[:rounds] for each in logs], axis=0)
     return _half_width(float(np.std(means, ddof=1)) / math.sqrt(rounds), rounds - 1)
+
+
+def _between_processes(logs: Sequence[Floats]) -> float:
+    """Half of the mean's interval by its processes: by rounds, and by those within each setting.
+
+    At a setting where they scatter more than at the others all but one may have been disturbed. So
+    there the interval leaves none out.
+    """
+    is_greater = scatters_more(logs)
+    usual = [each for each, greater in zip(logs, is_greater, strict=True) if not greater]
+    farthest = [
+        float(np.abs(each - each.mean()).max())
+        for each, greater in zip(logs, is_greater, strict=True)
+        if greater
+    ]
+    half = max(_between_rounds(usual), _within_settings(usual)) * len(usual)
+    return (half + math.fsum(farthest)) / len(logs)
 
 
 def _mean_log_ratio(*medians: Floats) -> Floats:
@@ -79,9 +98,10 @@ def pooled_ratio(
     """The geometric mean over settings of the ratio of two implementations, process by process.
 
     Its 95% interval is the widest of three: by Student's t over rounds, which has few degrees of
-    freedom and is narrow by chance at times; by the spread between the processes of single
-    settings, which does not see what a whole round has in common; and by the calls within each
-    process, than which no interval is narrower.
+    freedom and is narrow by chance at times, or of fewer than three by the assumed spread; by the
+    spread between the processes of single settings, which does not see what a whole round has in
+    common; and by the calls within each process, than which no interval is narrower. Of
+    a setting whose processes scatter more than at others it leaves none out.
 
     Args:
         numerators: the processes of the one implementation at each setting, in their order.
@@ -99,7 +119,7 @@ def pooled_ratio(
     logs = [np.log([a.median / b.median for a, b in each]) for each in pairs]
     centre = float(np.mean([each.mean() for each in logs]))
     ones, others = zip(*itertools.chain.from_iterable(pairs), strict=True)
-    half = max(_between_rounds(logs), _within_settings(logs), _within_processes(ones, others))
+    half = max(_between_processes(logs), _within_processes(ones, others))
     samples = min(estimate.count for estimate in (*ones, *others))
     ends = math.exp(centre - half), math.exp(centre + half)
     return PooledRatio(len(logs), math.exp(centre), *ends, samples, pairs=min(map(len, logs)))

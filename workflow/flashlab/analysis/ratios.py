@@ -98,11 +98,6 @@ class Ratio:
         """``above``, ``below`` or ``equal`` by the margin, else ``inconclusive`` (`verdict_of`)."""
         return verdict_of(self.low, self.high)
 
-    @property
-    def half_width(self) -> float:
-        """Half of its interval's width; 0 where it has none."""
-        return (self.high - self.low) / 2 if self.low is not None and self.high is not None else 0.0
-
 
 def function_of(
     value: int, function: Callable[..., Floats], estimates: Sequence[Estimate]
@@ -121,8 +116,10 @@ process that is added to decide a verdict, it is looked at once more (compare `c
 def ratio(value: int, numerator: Estimate, denominator: Estimate) -> Ratio:
     """Ratio of two medians; exactly 1 where both are the same run's.
 
-    Of two runs whose processes ran side by side, that of the pairs (`pairing`).
+    Of two runs whose processes ran side by side, the interval is that of the pairs (`pairing`),
+    which holds the ratio in any case: where a process was left out of a median, it is in the pairs.
     """
+    quotient = numerator.median / denominator.median
     found, pairs, error = None, 0, 1 - CONFIDENCE
     if isinstance(numerator, RunEstimate) and isinstance(denominator, RunEstimate):
         if paired := numerator.over(denominator):
@@ -131,5 +128,7 @@ def ratio(value: int, numerator: Estimate, denominator: Estimate) -> Ratio:
             error = LATER_ERROR
     if found is None:
         found = function_estimate(operator.truediv, (numerator, denominator))
-    low, high = interval_of(found, error) or (None, None)
-    return Ratio(value, found.median, low, high, found.count, pairs)
+    if (ends := interval_of(found, error)) is None:
+        return Ratio(value, quotient, None, None, found.count, pairs)
+    low, high = min(ends[0], quotient), max(ends[1], quotient)
+    return Ratio(value, quotient, low, high, found.count, pairs)

@@ -10,20 +10,29 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.special
 
-from flashlab.statistics import CONFIDENCE, DRAWS, MARGIN, Estimate, Floats, function_estimate
+from flashlab.statistics import (
+    CONFIDENCE,
+    DRAWS,
+    MARGIN,
+    WITHIN_TICK,
+    Estimate,
+    Floats,
+    function_estimate,
+)
 
 GREATER_LEVEL = 0.05
 """Level of the F test by which a run scatters more than the others of its kind."""
 
 ODD_LEVEL = 1e-6
 """Level of the same test by which a run says nothing about the others: one of its processes was
-disturbed, say. Ordinary runs are never so odd, so the pool stays unbiased."""
+disturbed, say. Ordinary runs are never so odd, so the pool stays unbiased. Of two processes none is
+odd: of two states, both may have had the same one in all runs but it."""
 
 MEAN_COUNT = 0
 """The samples of a mean of many calls: how they scatter is not known, but it has averaged that out,
@@ -81,23 +90,10 @@ def tells_spread(processes: Iterable[int]) -> bool:
     return several or sum(count - 1 for count in counts) >= MIN_FREEDOM
 
 
-@dataclass(frozen=True)
-class Groups:
-    """Two groups that processes fall into, by the positions of each one's, and how far apart.
+def agreeing(medians: Sequence[float]) -> Sequence[int] | None:
+    """The positions of the processes that agree, more than half of all; None where no others are.
 
-    `most` are those that agree, more than the `others`; `apart` is the factor between the groups'
-    geometric means, above 1.
-    """
-
-    most: Sequence[int]
-    others: Sequence[int]
-    apart: float
-
-
-def groups_of(medians: Sequence[float]) -> Groups | None:
-    """The two groups of processes, by their medians; None where there are none, or equally large.
-
-    They are apart by more than the margin, and far (`FAR_APART`) by the scatter within them.
+    The others are apart by more than the margin, and far (`FAR_APART`) by the scatter within both.
     """
     if len(medians) < MIN_PROCESSES or min(medians) <= 0:
         return None
@@ -110,8 +106,8 @@ def groups_of(medians: Sequence[float]) -> Groups | None:
     scatter = math.sqrt(within / (len(logs) - 2))
     if len(lower) == len(upper) or gaps[split - 1] <= max(math.log1p(MARGIN), FAR_APART * scatter):
         return None
-    others, most = sorted((lower.tolist(), upper.tolist()), key=len)
-    return Groups(most, others, math.exp(float(logs[upper].mean() - logs[lower].mean())))
+    most: list[int] = max(lower.tolist(), upper.tolist(), key=len)
+    return most
 
 
 def agreed_value(medians: Sequence[float]) -> float:
@@ -119,8 +115,7 @@ def agreed_value(medians: Sequence[float]) -> float:
 
     Exactly the median where there is one alone.
     """
-    groups = groups_of(medians)
-    agreed = [medians[i] for i in groups.most] if groups else medians
+    agreed = [medians[i] for i in agreeing(medians) or range(len(medians))]
     return agreed[0] if len(agreed) == 1 else math.exp(float(np.log(agreed).mean()))
 
 
@@ -140,16 +135,17 @@ def _judge(logs: Sequence[Floats], unreplicated: Spread | None) -> list[_Judged]
     """The spread for the interval of each run of a kind.
 
     It is the run's own where that exceeds that of all others by an F test (`GREATER_LEVEL`); one
-    that does so at `ODD_LEVEL` is not pooled. A smaller one may be so by chance, as of processes
-    that go between two states. `unreplicated` stands in where too few runs have processes.
+    that does so at `ODD_LEVEL` is neither pooled nor among the others of the test. A smaller one
+    may be so by chance, as of processes that go between two states. `unreplicated` stands in where
+    too few runs have processes.
     """
     own = {i: _own_spread(medians) for i, medians in enumerate(logs) if len(medians) > 1}
     is_known = tells_spread(map(len, logs))
     if not own or not (is_known or unreplicated):
         return [_Judged(unreplicated or _pooled(list(own.values())))] * len(logs)
 
-    def of_others(position: int) -> Spread | None:
-        others = [i for i in own if i != position]
+    def of_others(position: int, odd: Collection[int]) -> Spread | None:
+        others = [i for i in own if i != position and i not in odd]
         if tells_spread(len(logs[i]) for i in others) or (others and unreplicated is None):
             return _pooled([own[i] for i in others])
         return unreplicated
@@ -161,14 +157,25 @@ def _judge(logs: Sequence[Floats], unreplicated: Spread | None) -> list[_Judged]
         ratio = (run.deviation / others.deviation) ** 2
         return float(scipy.special.fdtrc(run.freedom, others.freedom, ratio))
 
-    others = {i: of_others(i) for i in own}
-    chances = {i: chance(run, others[i]) for i, run in own.items()}
-    usual = [own[i] for i, each in chances.items() if each >= ODD_LEVEL]
-    pooled = _pooled(usual or list(own.values())) if is_known else unreplicated
+    odd: set[int] = set()
+    while True:  # one that is odd hides others from the test
+        others = {i: of_others(i, odd) for i in own}
+        chances = {i: chance(run, others[i]) for i, run in own.items()}
+        found = {i for i, each in chances.items() if each < ODD_LEVEL}
+        found = odd | {i for i in found if len(logs[i]) >= MIN_PROCESSES}
+        if found == odd or len(found) == len(own):
+            break
+        odd = found
+    pooled = _pooled([own[i] for i in own if i not in odd]) if is_known else unreplicated
     return [
         _Judged(own[i], others[i], True) if chances.get(i, 1.0) < GREATER_LEVEL else _Judged(pooled)
         for i in range(len(logs))
     ]
+
+
+def scatters_more(logs: Sequence[Floats]) -> list[bool]:
+    """Of each run of a kind, if its processes scatter more than those of all others (`_judge`)."""
+    return [judged.is_greater and judged.of_others is not None for judged in _judge(logs, None)]
 
 
 def _own_spread(medians: Floats) -> Spread:
@@ -216,7 +223,8 @@ def combine_with_spread(processes: Sequence[Estimate], spread: Spread | None) ->
     if spread is None:
         return Estimate(value, count, None)
     held = np.full(DRAWS, value)  # by what most agree on, that of all may not hold it
-    return Estimate(value, count, _widest([_quantiles(processes, spread), held]))
+    quantiles = _widest([_quantiles(processes, spread), held])
+    return Estimate(value, count, quantiles, max(process.tick for process in processes))
 
 
 def _quantiles(processes: Sequence[Estimate], spread: Spread) -> Floats:
@@ -226,8 +234,9 @@ def _quantiles(processes: Sequence[Estimate], spread: Spread) -> Floats:
     farthest = math.log(LARGEST_FACTOR)
     between = np.exp(np.clip(_t_quantiles(spread.freedom) * error, -farthest, farthest) + centre)
     within = function_estimate(_geometric_mean, processes).quantiles
+    clock = np.exp(centre) * (1 + max(process.tick for process in processes) * WITHIN_TICK)
     # With too few calls to tell anything, as of a program that is run once or twice, without them.
-    return between if within is None else _widest([between, within])
+    return _widest([between, clock, *([] if within is None else [within])])
 
 
 def _widest(quantiles: Sequence[Floats]) -> Floats:
@@ -240,25 +249,17 @@ def _widest(quantiles: Sequence[Floats]) -> Floats:
 def _combine(processes: Sequence[Estimate], judged: _Judged) -> Estimate:
     """One estimate of a run's processes.
 
-    Where they scatter more than those of other runs and fall into groups, as two do, the interval
-    reaches from what the one group tells to what the other does, unless Student's t says more: by
-    so few processes it may say nothing.
+    Where they scatter more than those of other runs, nothing tells which of them were disturbed: it
+    may be all but one. So the interval reaches from the least to the greatest of them, each with
+    the spread of other runs, and of more than two that are in no groups as far as Student's t says.
     """
     combined = combine_with_spread(processes, judged.spread)
-    groups = groups_of([process.median for process in processes])
-    if len(processes) == 2:
-        groups = Groups([0], [1], 1.0)
-    if groups is None or judged.of_others is None or not judged.is_greater:
+    if judged.of_others is None or not judged.is_greater:
         return combined
-    parts = [[processes[i] for i in groups.most], *([processes[i]] for i in groups.others)]
-    quantiles = _widest([_quantiles(part, judged.of_others) for part in parts])
-    return min(combined, replace(combined, quantiles=quantiles), key=_width)
-
-
-def _width(estimate: Estimate) -> float:
-    """The factor between the ends of its interval."""
-    low, high = interval_of(estimate) or (1.0, math.inf)
-    return high / low
+    parts = [_quantiles([process], judged.of_others) for process in processes]
+    if len(processes) > 2 and agreeing([process.median for process in processes]) is None:
+        parts.append(_quantiles(processes, judged.spread or judged.of_others))
+    return replace(combined, quantiles=_widest(parts))
 
 
 def combine_processes(
@@ -267,12 +268,12 @@ def combine_processes(
     """The estimate of each run of a kind from those of its processes, by one quantity above 0.
 
     The value is the geometric mean of the processes' medians, or of those that agree where others
-    are far off (`groups_of`). Its distribution is that of Student's t on the logarithms of all, by
+    are far off (`agreeing`). Its distribution is that of Student's t on the logarithms of all, by
     the variance between processes, and nowhere narrower than what the calls within each process
     tell of that mean, where there are enough of them.
 
-    The variance is pooled over the runs of the kind, but a run that scatters more than the others
-    has its own; of two processes, or where most agree, it reaches from the one group to the other.
+    The variance is pooled over the runs of the kind; the interval of a run that scatters more than
+    the others leaves out none of its processes.
     A run of one process is judged by the spread of its kind, if any is known.
 
     Args:

@@ -1,7 +1,7 @@
 """From the records of a dataset to all of its tables; each record is read once.
 
-Of each experiment its runs, metrics, samples and curves; of the dataset every ratio, what is known
-of each run by itself, and the published claims. Nobody reads samples but here.
+Of each experiment its runs, metrics, samples and curves; of the dataset every ratio, and what is
+known of each run by itself. Nobody reads samples but here.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
-from flashlab.analysis.claims import claims_csv, judge_claims
 from flashlab.analysis.comparisons import comparisons, comparisons_csv
 from flashlab.analysis.doubts import doubts
 from flashlab.analysis.estimates import Estimates
 from flashlab.analysis.experiment import (
-    CLAIMS,
     COMPARISONS,
     ESTIMATES,
     Experiment,
@@ -32,7 +30,6 @@ from flashlab.analysis.tables import (
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.files import open_atomically, read_json
 from flashlab.plan.plan_files import planned_experiments, records_file, sweep_file
-from flashlab.plan.published import claims_of, read_claims
 
 
 def tabulate(
@@ -58,17 +55,15 @@ def tabulate(
     return replace(experiment, samples=samples_by_run(found, benchmark))
 
 
-def make_tables(results: Path, claims_file: Path, ceilings_file: Path | None, output: Path) -> None:
+def make_tables(results: Path, ceilings_file: Path | None, output: Path) -> None:
     """Write the tables of the planned experiments into `output`, and the dataset's beside it.
 
     Args:
         results: the dataset's folder, with its plan.
-        claims_file: the published claims.
         ceilings_file: the device's ceilings, None where none were measured.
         output: the folder of the experiments' tables.
 
     Raises:
-        ClaimsError: the file of published claims is no such file.
         RecordError: a record is missing, malformed, of another run, or not the manifest's.
     """
     ceilings = read_ceilings(read_json(ceilings_file)) if ceilings_file else None
@@ -79,16 +74,9 @@ def make_tables(results: Path, claims_file: Path, ceilings_file: Path | None, ou
     ]
     known.clear()
     estimates, benchmark = Estimates(read), find_benchmark(read[0].plan["benchmark"])
-    shown = [experiment for experiment in read if not experiment.is_of_claims]
-    rows = list(estimate_rows(shown, estimates, doubts(shown, estimates)))
+    rows = list(estimate_rows(read, estimates, doubts(read, estimates)))
     warned = RunEstimates(rows, benchmark).warned
     experiments = with_sittings([replace(each, runs=warned(each)) for each in read])
-    published = claims_of(read_claims(claims_file), benchmark)
-    if any(experiment.is_simulated for experiment in shown):
-        published = {**published, "claims": []}  # times that a simulator took decide nothing
-    every = comparisons(experiments, estimates)
-    judged = judge_claims(published, experiments, estimates)
-    for name, text in ((COMPARISONS, comparisons_csv(every)), (CLAIMS, claims_csv(judged))):
-        with open_atomically(output.with_name(name)) as file:
-            file.write(text)
+    with open_atomically(output.with_name(COMPARISONS)) as file:
+        file.write(comparisons_csv(comparisons(experiments, estimates)))
     write_run_estimates(output.with_name(ESTIMATES), rows, benchmark)

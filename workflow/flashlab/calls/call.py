@@ -31,10 +31,8 @@ from flashlab.lab5.results import FolderError
 from flashlab.machine import MachineError
 from flashlab.plan.datasets import DatasetError
 from flashlab.plan.planning import PlanError
-from flashlab.plan.published import ClaimsError
 
 PREPARATION_ERRORS = (
-    ClaimsError,
     ConfigError,
     DatasetError,
     FolderError,

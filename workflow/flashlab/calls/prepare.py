@@ -15,10 +15,8 @@ from flashlab.calls.replicates import plan_processes
 from flashlab.config import ConfigError, Layer
 from flashlab.plan import identity, planning
 from flashlab.plan.blocks import orders_of
-from flashlab.plan.datasets import Dataset
 from flashlab.plan.documents import plan_documents
-from flashlab.plan.published import CLAIMS, claimed_protocols, claimed_runs, claims_of, read_claims
-from flashlab.plan.source import Source, source_of
+from flashlab.plan.source import source_of
 from flashlab.plan.upgrades import upgrade_notices
 
 Planning = tuple[planning.PlannedExperiment, planning.PlannedRuns]
@@ -70,7 +68,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
             They are merged into the experiments of a recorded dataset, which replace `base`'s.
 
     Raises:
-        ClaimsError, ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each
+        ConfigError, ImplementationError, MachineError, DatasetError, PlanError: each
             with one message: what is wrong, where, and what to do.
     """
     source = source_of(base, own)
@@ -90,8 +88,8 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     counting = planning.counting_of(source, experiments)
     planned = planning.with_counters(planned, counting.planned)
     every: list[Planning] = [(experiment, planned) for experiment in experiments]
-    if source.recorded:
-        every += _of_claims(source, source.recorded, planned)
+    if source.recorded and not source.imports:  # which are yet to be made
+        planning.check_recorded(planned.values(), source.dataset)
     records = {
         experiment.name: [
             path.as_posix()
@@ -129,30 +127,6 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         upgrades=upgrades,
         documents={**documents, **added, **counting.kept},
     )
-
-
-def _of_claims(
-    source: Source, recorded: Dataset, planned: planning.PlannedRuns
-) -> Sequence[Planning]:
-    """The records of a dataset that claims alone are about, as experiments.
-
-    Raises:
-        PlanError: records of the dataset are missing.
-    """
-    document = claims_of(read_claims(CLAIMS), source.benchmark)
-    protocols = claimed_protocols(document)
-    held = [
-        (entry.protocol["name"], planning.planned_entry(entry))
-        for entry in recorded.entries
-        # One that is no longer in `kernels/` has no table.
-        if entry.run.implementation in source.implementations
-        and entry.protocol["name"] in protocols
-    ]
-    of_claims = planning.plan_claims(source.benchmark, claimed_runs(document), held, planned)
-    if not source.imports:  # which are yet to be made
-        entries = {entry.path: entry for _, runs in of_claims for entry in runs.values()}
-        planning.check_recorded([*planned.values(), *entries.values()], source.dataset)
-    return of_claims
 
 
 def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:

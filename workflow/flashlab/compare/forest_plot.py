@@ -21,6 +21,7 @@ from flashlab.figures.forms import PAGE_INCHES
 from flashlab.figures.labels import title_metric
 from flashlab.figures.placement import POINTS, text_inches
 from flashlab.files import read_json
+from flashlab.numbers import tick
 from flashlab.story.compare.means import shown_times
 from flashlab.story.compare.table import Compared, as_speeds
 from flashlab.story.tables import EQUAL, FASTER, SLOWER, UNDECIDED
@@ -64,7 +65,7 @@ def _scale(axes: Axes, ends: Ends) -> None:
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     axes.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if low <= tick <= high]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{style.as_number(value)}×"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{tick(value)}×"))
     axes.xaxis.set_minor_locator(NullLocator())
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flashlab.analysis.ratios import rounded, rounded_off_margin
 from flashlab.benchmarks.model import Metric
+from flashlab.labels import message
 from flashlab.story.compare.table import TIMES
-from flashlab.telling.catalogs import message
 
 NO_VALUE = "–"
 VALUE_DIGITS = 4

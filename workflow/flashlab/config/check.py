@@ -29,7 +29,7 @@ from flashlab.config.messages import KeyPath, example_text, nearest, problem_of
 from flashlab.config.model import UNREPORTED, Configuration, configuration_of
 from flashlab.config.parameters import block_problems, choose_problems, preview_of
 
-RESERVED_EXPERIMENT_NAMES = ("summary", "claims-lab5", "claims-sampled")
+RESERVED_EXPERIMENT_NAMES = ("summary",)
 
 
 def _takes_text(key: str) -> bool:

@@ -34,6 +34,7 @@ from flashlab.figures.style import (
     title_panel,
     write,
 )
+from flashlab.numbers import measured
 
 LIGHT = 0.35
 """Opacity of the bars of every second variant, which have an edge, and of idle time."""
@@ -64,14 +65,14 @@ def _draw_bars(
                 drawn += axes.barh(place, share, 0.82, color=look.shade)
             drawn.append(axes.hlines(place, row["low"], row["high"], color=GREY, linewidth=0.8))
             name_artists(name, drawn)
-            text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+            text = measured(value, row["low"], row["high"])
             if busy:
                 text = f"{text} {words[row['variant']]}".strip()
             end = max(value, row["high"]) if row["high"] > value else value
         else:
             text = " ".join(["×", *said(row["status"], languages)])
             if row["beyond"] > 0:
-                text += f" ({row['beyond']:.3g})"
+                text += f" ({measured(row['beyond'])})"
         style = {"va": "center_baseline", "color": look.text, "in_layout": row["status"] == "ok"}
         name_artists(name, [write(axes, text, (end, place), (2, 0), **style)])
     axes.set_xlim(0, data["value"].max() if data["value"].max() > 0 else 1)

@@ -21,7 +21,6 @@ from flashlab.figures.labels import title_metric
 from flashlab.figures.many import draw_row, legend_of_marks
 from flashlab.figures.style import (
     GREY,
-    as_number,
     draw_legend,
     lay_out,
     looks_of,
@@ -29,6 +28,7 @@ from flashlab.figures.style import (
     new_panels,
     title_panel,
 )
+from flashlab.numbers import tick, times
 
 ROW_INCHES, LEAST_INCHES = 0.16, 0.7
 """The height of a row, and the least of a panel, which stands beside a table."""
@@ -100,7 +100,8 @@ def draw_effect(
         of_metric = data[(data["metric"] == metric.name) & data["size"].isin(ends)]
         for row, name in enumerate(order):
             mine = of_metric[of_metric["implementation"] == name]
-            draw_row(axes, row + 0.5, mine.assign(metric=mine["size"]), looks[name], ends[0])
+            mine = mine.assign(metric=mine["size"])
+            draw_row(axes, row + 0.5, mine, looks[name], ends[0], times)
         title_panel(axes, [title_metric(metric, languages)])
     symbol = experiment.parameter.symbol
     draw_legend(figure, legend_of_marks([f"{symbol} = {size}" for size in ends]))
@@ -119,7 +120,7 @@ def _scale(axes: Axes, low: float, high: float, limit: float | None) -> None:
     inside = [tick for tick in TICKS if low / ROOM <= tick <= high * ROOM]
     axes.xaxis.set_major_locator(FixedLocator(inside))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{as_number(value)}×"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{tick(value)}×"))
 
 
 def draw_effects(

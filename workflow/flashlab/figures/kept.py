@@ -17,8 +17,8 @@ from typing import Any
 from flashlab.analysis.experiment import COMPARISONS
 from flashlab.calls.digests import damage, read_digests, write_digests
 from flashlab.files import canonical, read_json
+from flashlab.labels import labels_file
 from flashlab.sources import sources_of
-from flashlab.telling.catalogs import catalog_files
 from flashlab.telling.glyphs import FONTS, legible_plan
 
 DRAWN = "drawn"
@@ -61,7 +61,7 @@ def draw_figures(
     heights, languages = read_json(heights_file), read_json(languages_file)
     plans = [plan for file in plan_files if (plan := legible_plan(read_json(file)))["figures"]]
     shared = hashlib.sha256()
-    common = [*sources_of(__name__), *catalog_files("figures"), *sorted(FONTS.glob("*.ttf"))]
+    common = [*sources_of(__name__), labels_file("figures"), *sorted(FONTS.glob("*.ttf"))]
     for file in (languages_file, ceilings_file, *common):
         shared.update(file.read_bytes() if file else b"")
     folder = output.with_name(DRAWN)

@@ -8,8 +8,8 @@ from typing import Any
 from flashlab.analysis.ceilings import Ceiling
 from flashlab.analysis.experiment import Experiment, Variant
 from flashlab.benchmarks.model import FLOPS, Benchmark, Metric, Texts
-from flashlab.figures.style import as_number
-from flashlab.telling.catalogs import message
+from flashlab.labels import message
+from flashlab.numbers import tick
 
 
 def said(key: str, languages: Sequence[str], **words: Texts) -> list[str]:
@@ -58,7 +58,7 @@ def title_with_unit(
 
 def label_product(product: Ceiling, unit: str, languages: Sequence[str]) -> str:
     """The matrix product's rates, sustained to initial: ``矩陣乘法 … 665–772``."""
-    low, high = (as_number(float(f"{rate / FLOPS[unit]:.3g}")) for rate in product.bounds)
+    low, high = (tick(float(f"{rate / FLOPS[unit]:.3g}")) for rate in product.bounds)
     rates = high if low == high else f"{low}–{high}"
     return f"{in_words('matrix_product', languages)} {rates}"
 

@@ -31,7 +31,7 @@ from flashlab.figures.panel import (
     value_limits,
     write_symbols,
 )
-from flashlab.figures.speedups import speeds_over_baseline
+from flashlab.figures.speedups import gains_over_baseline
 from flashlab.figures.style import (
     GREY,
     LINE_POINTS,
@@ -44,10 +44,9 @@ from flashlab.figures.style import (
     name_artists,
     new_panels,
     remove_covered,
-    three_digits,
-    value_digits,
     write,
 )
+from flashlab.numbers import measured, times
 
 COINCIDE = 1.12
 """Lines that are nowhere further apart than by this factor are one line on a logarithmic axis."""
@@ -71,7 +70,7 @@ def _relative_to_least(data: pd.DataFrame) -> pd.DataFrame:
     least = data.groupby("size")["value"].transform("min")
     keys = ("value", "low", "high", "beyond")
     data = data.assign(**{key: data[key] / least for key in keys})
-    last = data.groupby(LINE)["value"].transform("last").map(three_digits, na_action="ignore")
+    last = data.groupby(LINE)["value"].transform("last").map(times, na_action="ignore")
     return data.assign(label=(data["label"] + " " + last + "×").fillna(data["label"]))
 
 
@@ -161,7 +160,14 @@ def print_values(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> l
             style: Style = {"ha": "center", "va": "bottom" if is_above else "top", "bbox": GROUND}
             at, offset = (row["place"], row["value"]), (0, 3.5 if is_above else -3.5)
             color = looks[row["implementation"]].text
-            drawn = write(axes, value_digits(row["value"]), at, offset, color=color, **style)
+            drawn = write(
+                axes,
+                measured(row["value"], row["low"], row["high"]),
+                at,
+                offset,
+                color=color,
+                **style,
+            )
             name_artists(row["implementation"], [drawn])
             numbers.append(drawn)
     return numbers
@@ -188,10 +194,10 @@ def _ratios_below(
             texts[name] = {at: f"{100 * x:.0f}%" for at, x in ratio.items()}
         elif base == experiment.baseline and comparisons is not None:
             of = (comparisons, other, experiment.variants[variant])
-            speeds = speeds_over_baseline(experiment, *of).get(name, {})
+            speeds = gains_over_baseline(experiment, *of).get(name, {})
             places = dict(zip(of_metric["size"], of_metric["place"], strict=True))
             texts[name] = {
-                places[value]: f"{three_digits(speed)}×" for value, (speed, *_) in speeds.items()
+                places[value]: f"{times(*speed[:3])}×" for value, speed in speeds.items()
             }
     return {name: each for name, each in texts.items() if each}
 

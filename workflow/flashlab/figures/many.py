@@ -72,11 +72,10 @@ from flashlab.figures.style import (
     scale_linearly,
     scale_logarithmically,
     text_colour,
-    three_digits,
     title_panel,
-    value_digits,
     write,
 )
+from flashlab.numbers import Printed, measured
 
 NUMBER_INCHES = 0.38
 """Width of a number beside a mark."""
@@ -194,14 +193,21 @@ def _scale_marks(axes: Axes, data: pd.DataFrame, share: float, metrics: int) -> 
     )
 
 
-def draw_row(axes: Axes, y: float, data: pd.DataFrame, look: Look, first: str | int) -> None:
+def draw_row(
+    axes: Axes,
+    y: float,
+    data: pd.DataFrame,
+    look: Look,
+    first: str | int,
+    printed: Printed = measured,
+) -> None:
     """The marks of an implementation at a setting, with intervals and numbers; × for a failure."""
     if data.empty:
         return
     shown, drawn = data[data["value"].notna()], list[Any]()
     if shown.empty:
         beyond = data["beyond"].dropna()
-        text = " ".join(["×", *(three_digits(each) for each in beyond)])
+        text = " ".join(["×", *(measured(each) for each in beyond)])
         is_measured = data["status"].iloc[0] != "absent"
         at, coords = (0.5, y), axes.get_yaxis_transform()
         drawn += [write(axes, text, at, (0, 0), coords, color=look.text, ha="center")] * is_measured
@@ -211,12 +217,14 @@ def draw_row(axes: Axes, y: float, data: pd.DataFrame, look: Look, first: str | 
         ordered = shown.sort_values("value", kind="stable").to_dict("records")
         for row in ordered:
             face = look.shade if row["metric"] == first else "white"
-            drawn += _draw_mark(axes, y, row, face, is_left=row is ordered[0] is not ordered[-1])
+            is_left = row is ordered[0] is not ordered[-1]
+            text = printed(row["value"], row["low"], row["high"])
+            drawn += _draw_mark(axes, y, row, face, text, is_left=is_left)
     name_artists(str(data["implementation"].iloc[0]), drawn)
 
 
 def _draw_mark(
-    axes: Axes, y: float, row: Mapping[Any, Any], face: str, *, is_left: bool
+    axes: Axes, y: float, row: Mapping[Any, Any], face: str, number: str, *, is_left: bool
 ) -> list[Any]:
     """A mark with its interval and, on its left or right, its number."""
     style: Style = {"marker": "o", "markersize": 4.2, "markeredgewidth": 0.5, "zorder": 2}
@@ -227,7 +235,7 @@ def _draw_mark(
     text: Style = {"ha": "right" if is_left else "left", "va": "center_baseline", "bbox": GROUND}
     text |= {"fontweight": "bold" if row["is_best"] else "normal", "zorder": 3.5}
     offset = (-3.5 if is_left else 3.5, 0)
-    drawn.append(write(axes, three_digits(row["value"]), (row["value"], y), offset, **text))
+    drawn.append(write(axes, number, (row["value"], y), offset, **text))
     return drawn
 
 
@@ -489,7 +497,7 @@ def draw_bands(
         places = band["place"], band["min"], band["max"]
         axes.fill_between(*places, color=BAND, linewidth=0, zorder=1.9)
         for place, low, high in zip(*places, strict=True):
-            text = "–".join(dict.fromkeys(map(value_digits, (low, high))))
+            text = "–".join(dict.fromkeys(map(measured, (low, high))))
             style: Style = {"ha": "center", "va": "top", "color": text_colour(BAND), "bbox": GROUND}
             numbers.append(write(axes, text, (place, low), (0, -3.5), **style))
     draw_legend(figure, explain_missing(data, experiment, looks, languages), columns=1)

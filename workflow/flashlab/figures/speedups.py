@@ -18,11 +18,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from flashlab import statistics
-from flashlab.analysis.comparison_rows import IMPLEMENTATIONS, variant_words
+from flashlab.analysis.comparison_rows import variant_words
 from flashlab.analysis.experiment import Experiment, Variant, chosen_metrics, metrics_of
+from flashlab.analysis.frames import Gain, by_key, gains
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.labels import said
-from flashlab.figures.style import GREY, RATIO, SMALL_POINTS, Style, name_artists, three_digits
+from flashlab.figures.style import GREY, RATIO, SMALL_POINTS, Style, name_artists
+from flashlab.numbers import times
 
 WIDTH_MM = 110.0
 ROW_MM, MOST_ROW_MM, ALL_ROWS_MM = 3.9, 6.0, 72.0
@@ -40,16 +42,12 @@ TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 ROOM = 1.15
 
 
-SpeedUp = tuple[float, float | None, float | None, bool]
-"""An estimate with its interval, and True if it is decided."""
-
-
 @dataclass(frozen=True)
 class Setting:
     """A row: its label, the speed-up by each metric, and the share of the memory, if known."""
 
     label: str
-    speeds: Mapping[str, SpeedUp]
+    speeds: Mapping[str, Gain]
     share: float | None
 
 
@@ -64,27 +62,15 @@ def _share(experiment: Experiment, other: str, value: int, variant: Any) -> floa
     return values[0] / values[1] if len(values) == 2 else None
 
 
-def _speed(row: Mapping[Any, Any]) -> SpeedUp:
-    """The inverse of a row's ratio of times, its interval, and True if it is decided."""
-    low, high = (None if pd.isna(row[end]) else 1 / float(row[end]) for end in ("high", "low"))
-    return 1 / float(row["ratio"]), low, high, row["verdict"] in ("above", "below")
-
-
-def speeds_over_baseline(
+def gains_over_baseline(
     experiment: Experiment, table: pd.DataFrame, other: str, variant: Variant
-) -> dict[str, dict[int, SpeedUp]]:
-    """The speed-ups of an implementation by metric and value, of the frame of comparisons.csv."""
-    mine = table[
-        (table.experiment == experiment.name)
-        & (table.compared == IMPLEMENTATIONS)
-        & (table.subject == other)
-        & (table.reference == experiment.baseline)
-        & (table.variant.fillna("") == variant_words(variant))
-        & table.value.notna()
-    ]
-    found: dict[str, dict[int, SpeedUp]] = {}
-    for _, row in mine.iterrows():
-        found.setdefault(str(row["metric"]), {})[int(row["value"])] = _speed(row.to_dict())
+) -> dict[str, dict[int, Gain]]:
+    """The gains of an implementation by metric and value, of the frame of comparisons.csv."""
+    found: dict[str, dict[int, Gain]] = {}
+    mine = by_key(gains(table[table.experiment == experiment.name], experiment.benchmark))
+    for (_, words, metric, subject, reference, value), gain in mine.items():
+        if (words, subject, reference) == (variant_words(variant), other, experiment.baseline):
+            found.setdefault(metric, {})[value] = gain
     return found
 
 
@@ -103,7 +89,7 @@ def settings_of(experiment: Experiment, table: pd.DataFrame) -> list[Setting]:
     (other,) = (name for name in names if name != experiment.baseline)
     rows = []
     for variant in experiment.variants[-1:]:
-        found = speeds_over_baseline(experiment, table, other, variant)
+        found = gains_over_baseline(experiment, table, other, variant)
         for value in experiment.values:
             speeds = {metric: each[value] for metric, each in found.items() if value in each}
             if speeds:
@@ -182,7 +168,8 @@ def _draw_row(axes: Axes, row: Setting, y: int, metrics: Sequence[Metric], name:
     for number, metric in enumerate(metrics):
         if metric.name not in row.speeds:
             continue
-        x, low, high, is_decided = row.speeds[metric.name]
+        gain = row.speeds[metric.name]
+        x, low, high, _ = gain
         is_total = metric is metrics[-1]
         color = TOTAL if is_total else PASS
         drawn: list[Any] = []
@@ -190,7 +177,7 @@ def _draw_row(axes: Axes, row: Setting, y: int, metrics: Sequence[Metric], name:
             drawn += axes.plot([low, high], [y + 0.5] * 2, color=color, lw=0.9, zorder=2)
         style: Style = {"marker": MARKERS[2 if is_total else number % 2], "color": color}
         style |= {"markersize": 5 if is_total else 4, "markeredgewidth": 0.8, "clip_on": False}
-        style |= {"markerfacecolor": color if is_decided else "white", "zorder": 3 + is_total}
+        style |= {"markerfacecolor": color if gain.is_decided else "white", "zorder": 3 + is_total}
         drawn += axes.plot([x], [y + 0.5], linestyle="none", **style)
         name_artists(name, drawn)
 
@@ -210,10 +197,10 @@ def _write_number(
             _write(axes, x, y, f"{100 * row.share:.0f}%")
         return
     if metric.name in row.speeds:
-        speed, _, _, is_decided = row.speeds[metric.name]
-        style: Style = {"color": RATIO if is_decided else GREY}
-        weight = "bold" if is_total and is_decided else "normal"
-        _write(axes, x, y, f"{three_digits(speed)}×", fontweight=weight, **style)
+        gain = row.speeds[metric.name]
+        style: Style = {"color": RATIO if gain.is_decided else GREY}
+        weight = "bold" if is_total and gain.is_decided else "normal"
+        _write(axes, x, y, f"{times(*gain[:3])}×", fontweight=weight, **style)
 
 
 def _write_labels(

@@ -107,7 +107,7 @@ def draw_overview(
     where a time goes (``split``).
     """
     plans = [legible_plan(read_json(path)) for path in plan_files]
-    experiments = [s for plan in plans if not (s := read_experiment(plan, tables)).is_of_claims]
+    experiments = [read_experiment(plan, tables) for plan in plans]
     names = []
     languages = read_json(languages_file)
     with drawing():

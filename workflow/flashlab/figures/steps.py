@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
 from flashlab.analysis.comparisons import compared_metrics
 from flashlab.analysis.experiment import Experiment, step_metric
+from flashlab.analysis.frames import Gain, by_key, gains
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.forms import PAGE_INCHES
 from flashlab.figures.labels import capitalised, in_languages, in_words, title_with_unit
@@ -32,10 +32,10 @@ from flashlab.figures.style import (
     name_rows,
     new_panels,
     scale_logarithmically,
-    three_digits,
     title_panel,
     write,
 )
+from flashlab.numbers import measured, times
 
 ROW_INCHES = 0.17
 CLOCK_INCHES = 0.15
@@ -62,9 +62,6 @@ PART_SHADES = (
     "#F0DFB8",
 )
 """Greys of start and compilation; then the colours of file, copies and kernel."""
-
-SWAPPED = {"above": "below", "below": "above"}
-"""The verdict of the inverse of a ratio."""
 
 CLOCKS: Sequence[Style] = (
     {"color": "#0061E0", "marker": "o"},
@@ -97,29 +94,17 @@ def _values_at(
     return values
 
 
-def _gains(
-    experiment: Experiment, comparisons: pd.DataFrame, value: int
-) -> dict[str, tuple[float, str]]:
-    """The ratio of each step to the one before it, above 1 where it is better, and its verdict."""
-    metric, table = step_metric(experiment), comparisons
-    mine = table[
-        (table["experiment"] == experiment.name)
-        & (table["compared"] == IMPLEMENTATIONS)
-        & (table["metric"] == metric.name)
-        & (table["value"] == value)
-    ]
-    columns = (mine[name] for name in ("subject", "reference", "ratio", "verdict"))
-    rows = {(a, b): (float(x), str(word)) for a, b, x, word in zip(*columns, strict=True)}
-    by_name = {}
-    for before, name in experiment.steps:
-        for subject, reference in ((name, before), (before, name)):
-            if (subject, reference) not in rows:
-                continue
-            ratio, verdict = rows[subject, reference]
-            if (subject == name) != metric.higher_is_better:
-                ratio, verdict = 1 / ratio, SWAPPED.get(verdict, verdict)
-            by_name[name] = ratio, verdict
-    return by_name
+def _gains(experiment: Experiment, comparisons: pd.DataFrame, value: int) -> dict[str, Gain]:
+    """The gain of each step over the one before it."""
+    metric, before = step_metric(experiment), {name: first for first, name in experiment.steps}
+    table = comparisons[comparisons.experiment == experiment.name]
+    return {
+        subject: gain
+        for (*_, key, subject, reference, at), gain in by_key(
+            gains(table, experiment.benchmark)
+        ).items()
+        if (key, reference, at) == (metric.name, before.get(subject), value)
+    }
 
 
 def _draw_panel(axes: Axes, experiment: Experiment, comparisons: pd.DataFrame, value: int) -> None:
@@ -139,10 +124,10 @@ def _draw_panel(axes: Axes, experiment: Experiment, comparisons: pd.DataFrame, v
     scale_logarithmically(axes.xaxis, low, high * 1.1, most=5)
     for row, name in enumerate(names):
         gain, factor = gains.get(name), factors.get(name, low)
-        text = "×" if name not in factors else f"{three_digits(factor)}×"
+        text = "×" if name not in factors else f"{times(factor)}×"
         if gain and name in factors:
-            text += f"  (×{three_digits(gain[0])})"
-        look = LOOKS[gain[1] if gain else "equal"]
+            text += f"  (×{times(*gain[:3])})"
+        look = LOOKS[gain.verdict if gain else "equal"]
         bar = axes.barh(row + 0.5, factor - low, 0.7, low, linewidth=0.7, **look)
         name_artists(name, [*bar, write(axes, text, (factor, row + 0.5), (3, 0))])
 
@@ -190,7 +175,7 @@ def draw_clocks(experiment: Experiment, languages: Sequence[str]) -> Figure | No
             if metric.name in of_step:
                 at = [of_step[metric.name]], [row + 0.5]
                 drawn += axes.plot(*at, markersize=4.5, linestyle="none", **look)
-        texts = " / ".join(three_digits(time) for time in sorted(of_step.values()))
+        texts = " / ".join(measured(time) for time in sorted(of_step.values()))
         name_artists(name, [*drawn, write(axes, texts, (ends[1], row + 0.5), (6, 0))])
     title_panel(axes, [f"{experiment.parameter.symbol} = {value} (ms)"])
     handles = [
@@ -223,7 +208,7 @@ def draw_split(experiment: Experiment, languages: Sequence[str]) -> Figure | Non
             share = 100 * parts.get(part, 0.0) / parts[split.whole]
             name_artists(name, axes.barh(row + 0.5, share, 0.7, reached, color=shade))
             reached += share
-        text = f"{three_digits(parts[split.whole])} {whole.unit}"
+        text = f"{measured(parts[split.whole])} {whole.unit}"
         name_artists(name, [write(axes, text, (100, row + 0.5), (4, 0))])
     *texts, last = title_with_unit(whole, languages)
     title_panel(axes, [*texts, f"{last}, {experiment.parameter.symbol} = {value}"])

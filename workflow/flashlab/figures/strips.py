@@ -26,7 +26,6 @@ from flashlab.figures.style import (
     TICK_GAP_INCHES,
     Look,
     Style,
-    as_number,
     fitting,
     lay_out,
     looks_of,
@@ -34,10 +33,10 @@ from flashlab.figures.style import (
     name_rows,
     new_panels,
     scale_logarithmically,
-    three_digits,
     title_panel,
     write,
 )
+from flashlab.numbers import tick, times
 
 ROW_INCHES = 0.138
 GAP_POINTS = 6.0
@@ -69,7 +68,7 @@ class Strip:
 
     def text(self, distance: float) -> str:
         """A distance in print: a whole percentage, or a multiple."""
-        return f"{distance:.0f}" if self.is_share else f"{three_digits(distance)}×"
+        return f"{distance:.0f}" if self.is_share else f"{times(distance)}×"
 
 
 def _strip(experiments: Sequence[Experiment], metric: Metric) -> Strip:
@@ -135,14 +134,14 @@ def _scale(axes: Axes, strip: Strip) -> None:
     else:
         most = float(strip.worst.max())
         scale_logarithmically(axes.xaxis, 0.85, max(10.0, 1.2 * most), most=4)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{as_number(ratio)}×"))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{tick(ratio)}×"))
 
 
 def _thin(axes: Axes) -> None:
     """Keep as many ticks of multiples as there is room for, once the panel is laid out."""
     low, high = axes.get_xlim()
     ticks = [tick for tick in axes.get_xticks() if low <= tick <= high]
-    texts = [f"{as_number(tick)}×" for tick in ticks]
+    texts = [f"{tick(each)}×" for each in ticks]
     kept = fitting(axes, ticks, texts, TICK_GAP_INCHES)
     axes.xaxis.set_major_locator(FixedLocator([ticks[position] for position in kept]))
 

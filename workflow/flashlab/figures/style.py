@@ -41,6 +41,7 @@ from matplotlib.transforms import Bbox
 from flashlab.figures.forms import HALF_INCHES
 from flashlab.figures.placement import FONT, sparse, text_inches, wrap_texts
 from flashlab.files import open_atomically
+from flashlab.numbers import tick
 from flashlab.telling.glyphs import FONTS
 
 COLOURS = (
@@ -341,9 +342,9 @@ def name_rows(
     their colours.
     """
     axes.set_yticks([*places] or [row + 0.5 for row in range(len(names))], names)
-    for name, tick in zip(names, axes.yaxis.get_major_ticks(), strict=True):
+    for name, mark in zip(names, axes.yaxis.get_major_ticks(), strict=True):
         if looks:
-            tick.label1.set(color=looks[name].text, fontweight="bold")
+            mark.label1.set(color=looks[name].text, fontweight="bold")
     axes.set_ylim(end or len(names), 0)
     axes.tick_params(axis="y", length=0)
     axes.grid(False, axis="y")
@@ -380,27 +381,10 @@ def draw_legend(figure: Figure, handles: Sequence[Artist], columns: int | None =
 # Axes of values
 
 
-def as_number(value: float, _: int = 0) -> str:
-    """A number of a tick or a label: 0.05, 2, 10,000."""
-    if value >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.10f}".rstrip("0").rstrip(".") if 1e-8 < abs(value) < 1e-4 else f"{value:g}"
-
-
-def three_digits(value: float) -> str:
-    """A ratio in three digits: 0.303, 4.27, 13.4, 205, 22,300."""
-    return f"{float(f'{value:.3g}'):,.0f}" if value >= 99.95 else f"{value:#.3g}"
-
-
-def value_digits(value: float) -> str:
-    """A value in three digits, and thousands in full: 0.0234, 4.15, 644, 4,736."""
-    return f"{value:,.0f}" if value >= 99.95 else f"{value:#.3g}"
-
-
 def scale_linearly(axis: Axis, most: int) -> None:
     """Give an axis at most so many round numbers, or one more."""
     axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
-    axis.set_major_formatter(FuncFormatter(as_number))
+    axis.set_major_formatter(FuncFormatter(tick))
 
 
 def scale_logarithmically(axis: Axis, low: float, high: float, most: int) -> None:
@@ -417,7 +401,7 @@ def scale_logarithmically(axis: Axis, low: float, high: float, most: int) -> Non
     digits = next((d for d in ((1, 2, 5), (1, 3)) if decades * len(d) <= most), (1,))
     axis.set_major_locator(LogLocator(subs=digits, numticks=max(3, most)))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(as_number))
+    axis.set_major_formatter(FuncFormatter(tick))
 
 
 # The SVG

@@ -17,16 +17,13 @@ from flashlab.files import read_json
 SUMMARY = "summary"
 """Name of the headline table, which is planned like an experiment of one shape."""
 
-CLAIMS_PREFIX = "claims-"
-"""Prefix of the experiments of records that only published claims use, one for each protocol."""
-
 
 OTHERS_PREFIX = "others-"
 """Prefix of the experiments of an imported folder's settings that are in no sweep, one for each."""
 
 
 def planned_experiments(results: Path) -> list[str]:
-    """The names of all planned experiments, the headline and the claims' records among them."""
+    """The names of all planned experiments, the headline among them."""
     names: list[str] = read_json(results / "plan" / "experiments.json")
     return names
 

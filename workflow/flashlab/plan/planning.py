@@ -18,7 +18,7 @@ from flashlab.benchmarks.model import Benchmark, Value
 from flashlab.files import read_json
 from flashlab.plan import identity
 from flashlab.plan.datasets import Dataset, Entry
-from flashlab.plan.plan_files import CLAIMS_PREFIX, OTHERS_PREFIX, SUMMARY
+from flashlab.plan.plan_files import OTHERS_PREFIX, SUMMARY
 from flashlab.records import COUNTERS
 from flashlab.runs import Run
 
@@ -90,8 +90,6 @@ class PlannedExperiment:
     Counters are read of the runs of one that is `counted`. `replicates` are the processes of each
     run of an implementation that has more here than elsewhere.
     `held` are the runs that there are; None where all are planned.
-    `claimed` is empty but for the runs that only published claims are about (`plan_claims`): they
-    stand in place of a sweep, and no section shows them.
     """
 
     benchmark: Benchmark
@@ -101,15 +99,12 @@ class PlannedExperiment:
     title: Mapping[str, str] = field(default_factory=dict)
     sweep: str = ""
     figures: tuple[Figure, ...] = ()
-    claimed: tuple[Run, ...] = ()
     counted: bool = True
     replicates: Mapping[str, int] = field(default_factory=dict)
     held: frozenset[Run] | None = None
 
     def runs(self, dtype: str, device: str) -> list[Run]:
-        """Every implementation at every set of parameters, or the claimed runs."""
-        if self.claimed:
-            return list(self.claimed)
+        """Every implementation at every set of parameters."""
         runs = self._runs(self.problems, self.implementations, dtype, device)
         return runs if self.held is None else [run for run in runs if run in self.held]
 
@@ -387,31 +382,6 @@ def with_counters(
 ) -> dict[Run, PlannedRun]:
     """The planned runs, each with its planned counters if it has any."""
     return {run: replace(entry, counters=counters.get(run)) for run, entry in planned.items()}
-
-
-def plan_claims(
-    benchmark: Benchmark,
-    claimed: Collection[Run],
-    held: Iterable[tuple[str, PlannedRun]],
-    planned: Mapping[Run, PlannedRun],
-) -> list[tuple[PlannedExperiment, dict[Run, PlannedRun]]]:
-    """The records that published claims are about and no experiment plans.
-
-    `held` are the dataset's records, one for each process, each with the name of its protocol. They
-    make an experiment for each protocol, since a table holds a run once.
-    """
-    taken = {part.path for entry in planned.values() for part in entry.processes}
-    processes: dict[str, dict[Run, list[PlannedRun]]] = {}
-    for protocol, entry in held:
-        if entry.run in claimed and entry.path not in taken:
-            processes.setdefault(protocol, {}).setdefault(entry.run, []).append(entry)
-    experiments = []
-    for protocol, by_run in sorted(processes.items()):
-        entries = {run: with_replicates(parts) for run, parts in by_run.items()}
-        name, names = f"{CLAIMS_PREFIX}{protocol}", sorted({run.implementation for run in entries})
-        claims = PlannedExperiment(benchmark, name, tuple(names), claimed=tuple(sorted(entries)))
-        experiments.append((claims, entries))
-    return experiments
 
 
 def check_recorded(planned: Iterable[PlannedRun], where: str) -> None:

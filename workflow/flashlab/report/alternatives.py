@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from flashlab.numbers import percent, rough, size, three
 from flashlab.report.compact import FAILED, printed_value
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table, grouped
 from flashlab.report.profile import speed_cell
-from flashlab.story.numbers import percent, rough, size, three
 from flashlab.story.tables import Section
 from flashlab.story.training import (
     BUSY,
@@ -60,9 +60,9 @@ def _cells(data: ReportData, section: Section, alternative: Alternative) -> Sequ
     after = repaid(section).get(name) if variant == ON else None
     processes = len(section.experiment.processes_of(run))
     return [
-        printed_value(data, section.experiment, run, data.benchmark.metric(TIME)),
-        speed_cell(data, None if alternative == plain else speed_of(section, alternative, plain)),
-        speed_cell(data, speed_of(section, alternative, (name, OFF)) if variant == ON else None),
+        printed_value(section.experiment, run, data.benchmark.metric(TIME)),
+        speed_cell(None if alternative == plain else speed_of(section, alternative, plain)),
+        speed_cell(speed_of(section, alternative, (name, OFF)) if variant == ON else None),
         _number(value_of(section, BUSY, alternative)),
         Cell("–" if share is None else percent(share).removesuffix("%")),
         _number(value_of(section, KERNELS, alternative), 4),

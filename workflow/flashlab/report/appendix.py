@@ -6,10 +6,10 @@ import string
 from collections.abc import Sequence
 from pathlib import Path
 
+from flashlab.labels import messages
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table
 from flashlab.report.processes import describe_processes
-from flashlab.telling.catalogs import messages
 from flashlab.telling.codes import WARNINGS
 from flashlab.telling.values import Label, Listed, Tellable, in_turn, say
 
@@ -33,7 +33,7 @@ INPUTS = {(): "inputs.packed", ("packed",): "inputs.packed", ("separate",): "inp
 def describe_method(data: ReportData) -> list[Tellable]:
     """Measuring and verdicts, a paragraph each: those of the benchmark, then those of all.
 
-    The benchmark's are the messages below ``<benchmark>.method``, in the order of the catalog. A
+    The benchmark's are the messages below ``<benchmark>.method``, in the order of their file. A
     part of a key that is in `DEVICES`, `CHECKED` or `ORIGINS` restricts the message to reports on
     such runs.
     """

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flashlab.analysis.comparison_rows import Comparison
 from flashlab.analysis.experiment import (
     Experiment,
     Variant,
@@ -22,8 +21,10 @@ from flashlab.analysis.experiment import (
     metrics_of,
 )
 from flashlab.analysis.experiment import Row as RunRow
+from flashlab.analysis.frames import Gain
 from flashlab.analysis.ratios import exceeds_margin
 from flashlab.benchmarks.model import Metric
+from flashlab.numbers import measured, times
 from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table, grouped
 from flashlab.telling.values import (
@@ -34,7 +35,6 @@ from flashlab.telling.values import (
     in_turn,
     say,
     setting,
-    supported_places,
 )
 
 MOST_VALUES = 6
@@ -74,9 +74,7 @@ def _places(cell: Cell | Tellable) -> int | None:
     return len(match[1] or ".") - 1 if match else None
 
 
-def printed_value(
-    data: ReportData, experiment: Experiment, run: RunRow | None, metric: Metric
-) -> Cell:
+def printed_value(experiment: Experiment, run: RunRow | None, metric: Metric) -> Cell:
     """A metric of a run with as many digits as its interval supports."""
     if run is None:
         return Cell("–")
@@ -85,16 +83,7 @@ def printed_value(
     row = experiment.metric_row(run, metric.name)
     if row["value"] is None:
         return Cell("–")
-    if metric.exact:
-        digits = max(4, len(str(round(row["value"]))))  # a column's ends stand below one another
-        return Cell(data.number(row["value"], digits))
-    behind = experiment.benchmark.measured_behind(metric.name)
-    parts = [experiment.metric_row(run, name) for name in behind]
-    is_sum = metric.derived is None or metric in experiment.benchmark.totals
-    if not is_sum or any(part["low"] is None for part in parts):
-        return Cell(data.measured(row["value"]))
-    half_width = sum(part["high"] - part["low"] for part in parts) / 2
-    return Cell(data.rounded_to(row["value"], half_width))
+    return Cell(measured(row["value"], row["low"], row["high"]))
 
 
 def _caption(
@@ -113,22 +102,12 @@ def _caption(
 # Two implementations
 
 
-def _ratio_cell(comparison: Comparison | None, data: ReportData) -> Cell:
+def _ratio_cell(gain: Gain | None) -> Cell:
     """The gain of one implementation over another, with the sign of the verdict."""
-    if comparison is None:
-        return Cell("–")
-    places = places_of(comparison.low, comparison.ratio, comparison.high)
-    return ratio_cell(data, comparison.ratio, comparison.verdict, places)
+    return Cell("–") if gain is None else ratio_cell(gain.x, gain.verdict, gain.low, gain.high)
 
 
-def places_of(low: float | None, ratio: float, high: float | None) -> int | None:
-    """The decimals of a ratio that its interval supports; None where it has none."""
-    if low is None or high is None:
-        return None
-    return supported_places(ratio, (high - low) / 2)
-
-
-def ratio_cell(data: ReportData, ratio: float, verdict: str, places: int | None) -> Cell:
+def ratio_cell(ratio: float, verdict: str, low: float | None, high: float | None) -> Cell:
     """A ratio, with the sign of its verdict where that is no difference; bold where decided.
 
     One that is undecided for too few calls alone, being far from 1, has no sign.
@@ -136,7 +115,7 @@ def ratio_cell(data: ReportData, ratio: float, verdict: str, places: int | None)
     prefix = PREFIXES.get(verdict, "")
     if verdict == "inconclusive" and abs(math.log(ratio)) > math.log(FAR):
         prefix = ""
-    return Cell(f"{prefix}{data.ratio(ratio, places)}×", strong=verdict not in PREFIXES)
+    return Cell(f"{prefix}{times(ratio, low, high)}×", strong=verdict not in PREFIXES)
 
 
 def _pair_row(
@@ -150,10 +129,10 @@ def _pair_row(
     """Each metric of both implementations, and their ratio."""
     runs = [experiment.run_at(name, variant, value) for name in names]
     for metric in metrics:
-        yield from (printed_value(data, experiment, run, metric) for run in runs)
+        yield from (printed_value(experiment, run, metric) for run in runs)
         if not metric.exact:
             both = (names[1], names[0])
-            yield _ratio_cell(data.gain(experiment, variant, metric, both, value), data)
+            yield _ratio_cell(data.gain(experiment, variant, metric, both, value))
             continue
         values = [
             experiment.metric_row(run, metric.name)["value"]
@@ -161,8 +140,7 @@ def _pair_row(
             if run is not None and run["status"] == "ok"
         ]
         if len(values) == 2:
-            ratio = data.ratio(values[1] / values[0])
-            yield Cell(f"{ratio}×", strong=_is_beyond(*values))
+            yield Cell(f"{times(values[1] / values[0])}×", strong=_is_beyond(*values))
         else:
             yield Cell("–")
 
@@ -278,7 +256,7 @@ def _several_table(
             for metric, best, of_metric in zip(metrics, bests, values, strict=True):
                 for value in of_metric:
                     run = experiment.run_at(name, variant, value)
-                    cell = printed_value(data, experiment, run, metric)
+                    cell = printed_value(experiment, run, metric)
                     cells.append(replace(cell, strong=name in best.get(value, ())))
             rows.append(Row(cells, implementation=name))
     rows = grouped(rows, int(several))

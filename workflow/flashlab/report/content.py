@@ -23,7 +23,6 @@ from flashlab.report.front import render_front, render_headline
 from flashlab.report.heat_map import render_heat_map
 from flashlab.report.published import render_published
 from flashlab.report.sections import render_section
-from flashlab.report.story import claims_story
 from flashlab.telling.values import say
 
 MIN_CHOICES = 3
@@ -53,7 +52,6 @@ def compose(
         sections=sections,
         implementations=render_implementations(data),
         published=render_published(data),
-        claims=claims_story(data),
         method=describe_method(data),
         symbols=list_symbols(data),
         environment=render_environment(data),

@@ -113,7 +113,7 @@ def run_links(data: ReportData, runs: Sequence[RunRow]) -> list[Link]:
 def render_wrong(data: ReportData) -> Iterator[PrintedStatement]:
     """A statement for each implementation that was wrong, then for each that was implausible."""
     for status, tell in (("incorrect", _wrong), (IMPLAUSIBLE, _implausible)):
-        for name in sorted({r["implementation"] for r in data.shown_runs if r["status"] == status}):
-            mine = [run for run in data.shown_runs if run["implementation"] == name]
+        for name in sorted({r["implementation"] for r in data.runs if r["status"] == status}):
+            mine = [run for run in data.runs if run["implementation"] == name]
             links = run_links(data, [run for run in mine if run["status"] == status])
             yield PrintedStatement(tell(data, name, mine), links, [name])

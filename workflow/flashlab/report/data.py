@@ -12,15 +12,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from flashlab.analysis.ceilings import Ceilings, read_ceilings
-from flashlab.analysis.comparison_rows import (
-    Comparison,
-    Key,
-    between_implementations,
-    read_comparisons,
-    variant_words,
-)
-from flashlab.analysis.comparisons import read_comparisons as read_comparison_table
+from flashlab.analysis.comparison_rows import variant_words
+from flashlab.analysis.comparisons import read_comparisons
 from flashlab.analysis.experiment import (
     COMPARISONS,
     ESTIMATES,
@@ -30,13 +26,13 @@ from flashlab.analysis.experiment import (
     read_planned_experiment,
     sections_of,
 )
-from flashlab.analysis.ratios import rounded
+from flashlab.analysis.frames import Gain, Key, by_key, gains
 from flashlab.analysis.run_estimates import read_run_estimates
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.forms import EFFECTS
 from flashlab.files import read_json
+from flashlab.numbers import MOST, in_full, measured, places_of
 from flashlab.plan.plan_files import (
-    CLAIMS_PREFIX,
     OTHERS_PREFIX,
     SUMMARY,
     experiment_file,
@@ -52,13 +48,11 @@ from flashlab.telling.teller import Teller
 from flashlab.telling.values import (
     Label,
     Listed,
-    Measured,
     Number,
     Tellable,
     heading,
     say,
     settings,
-    supported_places,
 )
 
 SAMPLED_DIGITS = 4
@@ -82,10 +76,9 @@ class ReportData:
 
     `experiments` are the sections in order, numbered by their `ordinals`: those of the
     configuration, of which an imported folder may lack some. `others` are settings of such a
-    folder that are in no section. `summary` is the headline's; `runs`
-    has every run once, in order of its number, those that only published claims are about last, and
-    `records_of_runs` the records of each, one for each process. `ceilings` is the document of the
-    device's measured ceilings, None where there is none.
+    folder that are in no section. `summary` is the headline's; `runs` has every run once, in order
+    of its number, and `records_of_runs` the records of each, one for each process. `ceilings` is
+    the document of the device's measured ceilings, None where there is none.
     """
 
     def __init__(self, config: Mapping[str, Any], results: Path, ceilings: Path | None) -> None:
@@ -102,9 +95,8 @@ class ReportData:
         self.experiments = [self._read(name) for name in configured if name in names]
         self.ordinals = {name: n for n, name in enumerate(configured, start=1)}
         self.others = [self._read(name) for name in names if name.startswith(OTHERS_PREFIX)]
-        of_claims = [self._read(name) for name in names if name.startswith(CLAIMS_PREFIX)]
         found: dict[str, tuple[Row, list[Row]]] = {}
-        for experiment in (*self.experiments, self.summary, *self.others, *of_claims):
+        for experiment in (*self.experiments, self.summary, *self.others):
             records: dict[tuple[Any, ...], list[Row]] = {}
             for record in experiment.records:
                 records.setdefault(experiment.key_of(record), []).append(record)
@@ -197,32 +189,25 @@ class ReportData:
         return sorted(shown, key=lambda experiment: experiment.name)
 
     @cached_property
-    def shown_runs(self) -> list[Row]:
-        """The runs of those, in order of their numbers."""
-        shown = {run["record"] for experiment in self.shown for run in experiment.runs}
-        return [run for run in self.runs if run["record"] in shown]
-
-    @cached_property
-    def comparisons(self) -> list[Comparison]:
+    def comparisons(self) -> pd.DataFrame:
         """Every comparison of the dataset."""
         return read_comparisons(self.results / COMPARISONS)
 
     @cached_property
     def tables(self) -> Tables:
         """The tables of the dataset, as its story reads them."""
-        comparisons = read_comparison_table(self.results / COMPARISONS)
         estimates = read_run_estimates(self.results / ESTIMATES, self.benchmark)
         every = [self.summary, *self.experiments, *self.others]
-        return Tables(every, comparisons, estimates, self.measured_ceilings)
+        return Tables(every, self.comparisons, estimates, self.measured_ceilings)
 
     @cached_property
-    def _compared(self) -> Mapping[Key, Comparison]:
-        return between_implementations(self.comparisons)
+    def _gains(self) -> Mapping[Key, Gain]:
+        return by_key(gains(self.comparisons, self.benchmark))
 
     @cached_property
-    def compared(self) -> set[str | None]:
+    def compared(self) -> set[str]:
         """The experiments whose implementations are compared, by name."""
-        return {key[0] for key in self._compared}
+        return {key[0] for key in self._gains}
 
     def gain(
         self,
@@ -231,14 +216,14 @@ class ReportData:
         metric: Metric,
         names: tuple[str, str],
         value: int,
-    ) -> Comparison | None:
+    ) -> Gain | None:
         """The gain of the first of two implementations over the second at a value of the sweep.
 
         None where either has no numbers.
         """
-        key = (experiment.name, variant_words(variant), metric.name, *names, value)
-        comparison = self._compared.get(key)
-        return comparison.gain(metric.higher_is_better) if comparison else None
+        return self._gains.get(
+            (experiment.name, variant_words(variant), metric.name, *names, value)
+        )
 
     @property
     def on_cpu(self) -> bool:
@@ -357,33 +342,16 @@ class ReportData:
         """A number; the languages of the report write numbers alike."""
         return self.tellers[0].tell(Number(value, digits))
 
-    def measured(self, value: float) -> str:
-        """A measured number in three digits, trailing zeros too."""
-        return self.tellers[0].tell(Measured(rounded(value)))
-
-    def rounded_to(self, value: float, half_width: float) -> str:
-        """A measured number with the digits that the half-width of its interval supports.
-
-        Two significant digits at least, and `SAMPLED_DIGITS` at most; of more than a hundred the
-        whole digits, since a zero in their place would read as measured.
-        """
-        places = supported_places(value, half_width, SAMPLED_DIGITS)
-        return self.tellers[0].tell(Measured(round(value, places), places))
-
-    def ratio(self, value: float, places: int | None = None) -> str:
-        """A ratio of measured values, to so many decimals, else three digits; from 20 on to two."""
-        if value >= 20:
-            return f"{float(f'{value:.2g}'):,.0f}"
-        printed = rounded(value) if places is None else round(value, places)
-        return self.tellers[0].tell(Measured(printed, places))
-
     def value(self, row: Row) -> Cell:
         """The value of a row of the metric table, with its interval if there is one."""
         if self.benchmark.metric(row["metric"]).exact:
             return Cell(self.number(row["value"], EXACT_DIGITS))
-        low, high = row["low"], row["high"]
-        interval = "" if low is None else f"{self.number(low)} – {self.number(high)}"
-        return Cell(self.number(row["value"]), interval)
+        value, low, high = row["value"], row["low"], row["high"]
+        if value is None or low is None or high is None:
+            return Cell("–" if value is None else measured(value))
+        places = places_of(value, low, high, MOST)
+        ends = " – ".join(in_full(round(end, places), places) for end in (low, high))
+        return Cell(measured(value, low, high), ends)
 
     def metric_cells(
         self, run: Row, metrics: Sequence[Metric], cell: Callable[[Row, Metric], Cell]

@@ -338,7 +338,6 @@ class Report:
     sections: Sequence[Section]
     implementations: Implementations
     published: Table | None
-    claims: Sequence[Sentence]
     method: Sequence[Tellable]
     symbols: Table
     environment: Environment

@@ -73,10 +73,7 @@ MOST_STRETCHES = 8
 def render_environment(data: ReportData) -> Environment:
     """The section on environment and warnings."""
     total = len(data.runs)
-    shown = {run["record"] for run in data.shown_runs}
-    changed = sorted(
-        {r["implementation"] for r in data.runs if r["source_changed"] and r["record"] in shown}
-    )
+    changed = sorted({run["implementation"] for run in data.runs if run["source_changed"]})
     notices: list[Tellable] = []
     if changed:
         notices.append(say("source_changed", implementations=Listed(changed)))
@@ -95,11 +92,6 @@ def render_environment(data: ReportData) -> Environment:
     once = sum(bool(run["gate"] and "again" not in run["gate"]) for run in data.runs)
     if once and data.benchmark.checked_again:
         notices.append(say("environment.checked_once", count=once, total=total))
-    if of_claims := [run for run in data.runs if run["record"] not in shown]:
-        protocols = ", ".join(sorted({run["protocol"] for run in of_claims}))
-        notices.append(
-            say("environment.of_claims", count=len(of_claims), total=total, protocols=protocols)
-        )
     notices += [*_sittings(data), *_counted(data), *_wide(data)]
     differing = disagreements(data)
     return Environment(
@@ -309,7 +301,7 @@ def _counted(data: ReportData) -> Iterator[Tellable]:
     """The number of runs whose counters were read."""
     if not data.benchmark.counters:
         return
-    kinds = sorted({run["device"] for run in data.shown_runs})
+    kinds = sorted({run["device"] for run in data.runs})
     names = {each.name for kind in kinds for each in data.benchmark.all_counters(kind)}
     statuses: dict[Any, set[str]] = {}
     for experiment in data.shown:

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flashlab.analysis.experiment import Experiment, Row
+from flashlab.labels import messages
 from flashlab.report.data import EXACT_DIGITS, SAMPLED_DIGITS, ReportData
 from flashlab.report.document import Exploration, Section
-from flashlab.telling.catalogs import messages
 from flashlab.telling.values import Label, Tellable, heading
 
 

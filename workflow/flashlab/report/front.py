@@ -13,9 +13,10 @@ from flashlab.analysis.ratios import rounded_off_one
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.forms import EFFECTS
 from flashlab.files import read_json
+from flashlab.numbers import leads, times
 from flashlab.report.alternatives import render_alternatives
 from flashlab.report.chapters import title_of
-from flashlab.report.compact import places_of, printed_value, ratio_cell
+from flashlab.report.compact import printed_value, ratio_cell
 from flashlab.report.correctness import render_wrong
 from flashlab.report.data import ReportData
 from flashlab.report.document import (
@@ -33,7 +34,6 @@ from flashlab.report.document import (
 from flashlab.report.environment import disagreements, how_far_records_agree
 from flashlab.report.profile import render_steps
 from flashlab.report.story import answer, choice_map, footnotes, lines, sentence
-from flashlab.story.numbers import leads
 from flashlab.story.observation import Observation
 from flashlab.telling.glyphs import legible
 from flashlab.telling.values import (
@@ -259,8 +259,10 @@ def _headline_metrics(data: ReportData) -> list[Metric]:
     ]
 
 
-def _compared(data: ReportData, name: str, metric: Metric) -> tuple[float, str, int | None] | None:
-    """The ratio of an implementation to the baseline in the headline: value, verdict, decimals.
+def _compared(
+    data: ReportData, name: str, metric: Metric
+) -> tuple[float, str, float | None, float | None] | None:
+    """The ratio of an implementation to the baseline in the headline: value, verdict, interval.
 
     The ratio of a sampled metric is how many times as good it is; of an exact one, its share. The
     verdict is above where it is better. None where nothing is compared.
@@ -268,26 +270,23 @@ def _compared(data: ReportData, name: str, metric: Metric) -> tuple[float, str, 
     summary, names = data.summary, (name, data.baseline)
     (value, *_), (variant, *_) = summary.values, summary.variants
     if not metric.exact:
-        comparison = data.gain(summary, variant, metric, names, value)
-        if comparison is None:
-            return None
-        places = places_of(comparison.low, comparison.ratio, comparison.high)
-        return comparison.ratio, comparison.verdict, places
+        gain = data.gain(summary, variant, metric, names, value)
+        return None if gain is None else (gain.x, gain.verdict, gain.low, gain.high)
     runs = [summary.run_at(each, variant, value) for each in names]
     ends = [summary.metric_row(run, metric.name)["value"] for run in runs if run]
     if len(ends) < 2 or None in ends:
         return None
     share = rounded_off_one(ends[0] / ends[1])
     better = (share > 1) == metric.higher_is_better
-    return share, "equal" if share == 1 else "above" if better else "below", None
+    return share, "equal" if share == 1 else "above" if better else "below", None, None
 
 
 def _with_ratio(data: ReportData, run: RunRow, metric: Metric) -> Cell:
     """A value with the verdict's sign and the ratio beside it: ``▲ 4.00×``."""
     name, note = run["implementation"], ""
     if name != data.baseline and (comparison := _compared(data, name, metric)):
-        ratio, verdict, places = comparison
-        note = f"{SIGNS[verdict]} {data.ratio(ratio, places)}×"
+        ratio, verdict, *ends = comparison
+        note = f"{SIGNS[verdict]} {times(ratio, *ends)}×"
     return replace(data.value(data.summary.metric_row(run, metric.name)), note=note)
 
 
@@ -296,7 +295,7 @@ def _ratio_rows(data: ReportData, names: Iterable[str], metrics: Sequence[Metric
     for name in names:
         comparisons = [_compared(data, name, metric) for metric in metrics]
         if name != data.baseline and any(comparisons):
-            ratios = [ratio_cell(data, *each) if each else Cell("") for each in comparisons]
+            ratios = [ratio_cell(*each) if each else Cell("") for each in comparisons]
             label = say("headline.ratio", name=name, baseline=data.baseline)
             yield Row([label, *ratios], implementation=name, first=True)
 
@@ -309,7 +308,7 @@ def render_headline(data: ReportData) -> Table:
     """
     metrics, ordered = _headline_metrics(data), data.summary.ordered
     many = len({run["implementation"] for run in ordered}) > COLUMNS
-    cell = partial(_with_ratio, data) if many else partial(printed_value, data, data.summary)
+    cell = partial(_with_ratio, data) if many else partial(printed_value, data.summary)
     names = [run["implementation"] for run in ordered]
     rows = [
         Row([name, *data.metric_cells(run, metrics, cell)], implementation=name)
@@ -361,8 +360,8 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         notices.append(say("no_gpu", *data.implementations))
     if how_far_records_agree(disagreements(data)) == "differs":
         notices.append(say("disagree"))
-    if all(run["status"] != "ok" for run in data.shown_runs):
-        notices.append(say("front.no_numbers", count=len(data.shown_runs)))
+    if all(run["status"] != "ok" for run in data.runs):
+        notices.append(say("front.no_numbers", count=len(data.runs)))
     table, choices = render_steps(data) or render_alternatives(data), choice_map(data)
     drawn = overview_figures(data)
     return Front(

@@ -16,10 +16,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from flashlab.labels import messages
 from flashlab.report.document import FigureEntry, Report
 from flashlab.report.inline_svg import FigureLanguages, Styles, inline
 from flashlab.report.page_font import embedded_font
-from flashlab.telling.catalogs import messages
 from flashlab.telling.teller import Teller
 from flashlab.telling.values import Tellable, Value, say
 

@@ -49,10 +49,8 @@ def _of_processes(counts: set[int], known: Sequence[Row]) -> Tellable:
 
 def _of_files(data: ReportData, counts: set[int], known: Sequence[Row]) -> Tellable:
     """The number of files of an imported run, and the least difference that they show."""
-    widest = max(
-        (row.ratio / row.low for row in data.comparisons if row.low and row.value is not None),
-        default=1.0,
-    )
+    single = data.comparisons[data.comparisons.value.notna()]
+    widest = max((single.ratio / single.low).dropna(), default=1.0)
     least = math.ceil(100 * ((1 + MARGIN) * widest - 1))
     if counts == {1} or not known:
         assumed = f"{100 * UNREPLICATED.deviation:g}"
@@ -113,7 +111,7 @@ def describe_processes(data: ReportData) -> list[Tellable]:
         return []
     counts = {row["processes"] or 1 for row in rows}
     known = [row for row in rows if row["deviation"] is not None]
-    if all(map(is_imported, data.shown_runs)):
+    if all(map(is_imported, data.runs)):
         return [_of_files(data, counts, known)]
     paragraphs = [_of_processes(counts, known)]
     paired = pairings(data.shown)

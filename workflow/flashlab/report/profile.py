@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from flashlab.analysis.experiment import Experiment, ladder_of, step_metric
 from flashlab.analysis.experiment import Row as RunRow
 from flashlab.benchmarks.model import Metric
-from flashlab.report.compact import places_of, printed_value, ratio_cell
+from flashlab.numbers import measured, scaled
+from flashlab.report.compact import printed_value, ratio_cell
 from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Row, Table
 from flashlab.story.ladder import HOST, KERNEL, WHOLE, Fall, gains, moved, number_of
-from flashlab.story.numbers import scaled
 from flashlab.story.tables import EQUAL, FASTER, SLOWER, UNDECIDED, Section, Speed
 from flashlab.telling.values import Short, Tellable, heading, say
 
@@ -25,12 +25,11 @@ SIGNS = {FASTER: "above", SLOWER: "below", EQUAL: "equal", UNDECIDED: "inconclus
 CLOCKS = {KERNEL: "column.clock.kernel", HOST: "column.clock.host", WHOLE: "column.clock.process"}
 
 
-def speed_cell(data: ReportData, speed: Speed | None) -> Cell:
+def speed_cell(speed: Speed | None) -> Cell:
     """A speed-up with the sign of its verdict; a dash for None."""
     if speed is None:
         return Cell("–")
-    places = places_of(speed.low, speed.x, speed.high)
-    return ratio_cell(data, speed.x, SIGNS[speed.verdict], places)
+    return ratio_cell(speed.x, SIGNS[speed.verdict], speed.low, speed.high)
 
 
 def _shown(counter: Metric, counted: Mapping[str, float]) -> Tellable:
@@ -60,11 +59,11 @@ def _fallen(fall: Fall | None) -> list[Cell | Tellable]:
 
 def _time(data: ReportData, ladder: Experiment, run: RunRow | None, clock: str) -> Cell:
     """A time of a step by a clock: that of the whole process in seconds."""
-    cell = printed_value(data, ladder, run, data.benchmark.metric(clock))
+    cell = printed_value(ladder, run, data.benchmark.metric(clock))
     if clock != WHOLE or run is None or run["status"] != "ok":
         return cell
     value = ladder.metric_row(run, clock)["value"]
-    return cell if value is None else Cell(data.measured(value / 1e3))
+    return cell if value is None else Cell(measured(value / 1e3))
 
 
 def render_steps(data: ReportData) -> Table | None:
@@ -85,7 +84,7 @@ def render_steps(data: ReportData) -> Table | None:
         cells: list[Cell | Tellable] = [str(number_of(section, name)), name]
         for clock in clocks:
             cells.append(_time(data, ladder, run, clock))
-            cells.append(speed_cell(data, gains_by_clock[clock].get(name)))
+            cells.append(speed_cell(gains_by_clock[clock].get(name)))
         speed = gains_by_clock[KERNEL].get(name)
         helps = speed is not None and speed.verdict == FASTER
         fall = moved(section, name, value) if helps else None

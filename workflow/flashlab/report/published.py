@@ -2,15 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from flashlab.analysis.experiment import Experiment
 from flashlab.analysis.experiment import Row as RunRow
-from flashlab.plan.published import PublishedFigure, read_figures
+from flashlab.benchmarks.model import Benchmark, Value
 from flashlab.report.compact import printed_value
 from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table, grouped
 from flashlab.telling.values import Tellable, heading, say, setting
+
+FIGURES = Path(__file__).parents[3] / "data" / "published"
+"""The folder of published figures, a table for each benchmark that has any."""
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """A figure that a document gives of a run on a device, in the metric's unit.
+
+    `named` is the document's name of the implementation; `parameters` are the run's without the
+    nominal ones.
+    """
+
+    device: str
+    implementation: str
+    named: str
+    parameters: Mapping[str, Value]
+    metric: str
+    value: float
+
+
+def read_figures(benchmark: Benchmark) -> list[PublishedFigure]:
+    """The published figures of a benchmark's runs, in the order of their file; none without one."""
+    path = FIGURES.joinpath(f"{benchmark.name}.csv")
+    if not path.is_file():
+        return []
+    given = [parameter for parameter in benchmark.given if not parameter.nominal]
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            PublishedFigure(
+                device=row["device"],
+                implementation=row["implementation"],
+                named=row["named"],
+                parameters={
+                    p.name: row[p.name] == "true" if p.kind is bool else p.kind(row[p.name])
+                    for p in given
+                    if p.name in row
+                },
+                metric=benchmark.metric(row["metric"]).name,
+                value=float(row["value"]),
+            )
+            for row in csv.DictReader(file)
+        ]
 
 
 def render_published(data: ReportData) -> Table | None:
@@ -60,7 +106,7 @@ def _table(
         cells += [setting(parameter, run[parameter.name]) for parameter in several]
         for metric in metrics:
             cells += [data.number(values.get((metric.name, d)), 6) for d in devices]
-            cells.append(printed_value(data, experiment, run, metric))
+            cells.append(printed_value(experiment, run, metric))
         rows.append(Row(cells, implementation=run["implementation"]))
     return Table(
         columns,

@@ -21,7 +21,6 @@ from flashlab.plan import planning as plan
 from flashlab.plan.datasets import dataset_folder
 from flashlab.plan.documents import stage_documents
 from flashlab.plan.plan_files import experiment_file, results_of
-from flashlab.plan.published import CLAIMS, claimed_runs, claims_of, read_claims
 from flashlab.plan.source import LOCAL
 from flashlab.records import COUNTERS, RecordError, parse_record
 from flashlab.report.attached import (
@@ -107,15 +106,7 @@ def _write_plans(
     if "import" in config:
         experiments = plan.of_held(experiments, {run for run, _ in attached}, kind)
     planned = _planned(experiments, attached, kind, config["measure"]["protocol"])
-    held = [
-        (name, part)
-        for (_, name), entry in attached.items()
-        if name != COUNTERS
-        for part in entry.processes
-    ]
-    claimed = claimed_runs(claims_of(read_claims(CLAIMS), benchmark))
-    of_claims = plan.plan_claims(benchmark, claimed, held, planned)
-    planning = [*((experiment, planned) for experiment in experiments), *of_claims]
+    planning = [(experiment, planned) for experiment in experiments]
     wanted = {run for experiment in experiments for run in experiment.runs(*kind)}
     used = {path for _, entries in planning for path in plan.record_files(entries.values())}
     parts = [part for entry in attached.values() for part in entry.processes]
@@ -129,7 +120,7 @@ def _write_plans(
     documents = stage_documents(planning, implementations, config, kind, results)
     for path, document in documents.items():
         write_json(path, document)
-    return [experiment for experiment, _ in planning]
+    return experiments
 
 
 def _run_stages(
@@ -138,8 +129,8 @@ def _run_stages(
     """Run the stages from records to figures across experiments, as the rules do."""
     plans = [experiment_file(results, experiment.name) for experiment in experiments]
     tables, languages = results / "tables", results / LANGUAGES
-    make_tables(results, CLAIMS, ceilings, tables)
-    observe(plans, tables, CLAIMS, ceilings, results / OBSERVATIONS)
+    make_tables(results, ceilings, tables)
+    observe(plans, tables, ceilings, results / OBSERVATIONS)
     draw_overview(plans, tables, results / COMPARISONS, languages, results / "overview")
 
 

@@ -113,7 +113,7 @@ def _range(
 
     measured = sorted((run for run in runs if value(run) is not None), key=value)
     for end, run in (("low", measured[0]), ("high", measured[-1])):
-        params[end] = printed_value(data, experiment, run, metric).text
+        params[end] = printed_value(experiment, run, metric).text
         params[f"{end}_of"] = label(run)
     return say("see.level" if params["low"] == params["high"] else "see.range", **params)
 

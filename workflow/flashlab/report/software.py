@@ -19,14 +19,14 @@ TEMPLATES = ROOT / "templates"
 STAGES = ("analysis.tables", "story.stage", "report.layout", "figures.stage", "report.render")
 """The modules that decide a report, from its records on."""
 
-FILES = ("data/devices.csv", "data/published/claims.yaml")
+FILES = ("data/devices.csv", "data/published/training.csv")
 """The files that they read beside the records and the templates."""
 
-TEXT_SUFFIXES = (".conf", ".css", ".j2", ".po")
+TEXT_SUFFIXES = (".conf", ".css", ".j2", ".toml")
 """The folders of templates that decide a report; fonts are stated one by one."""
 
 PACKAGES = (
-    *("babel", "fonttools", "jinja2", "markdown-it-py", "matplotlib", "numpy", "pandas"),
+    *("fonttools", "jinja2", "markdown-it-py", "matplotlib", "numpy", "pandas"),
     *("pillow", "pydyf", "scipy", "seaborn", "weasyprint"),
 )
 

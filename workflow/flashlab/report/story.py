@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from flashlab.analysis.experiment import OBSERVATIONS, Experiment
 from flashlab.report.data import ReportData
 from flashlab.report.document import Sentence
-from flashlab.story.observation import CLAIMS_SECTION, Observation, read_observations
+from flashlab.story.observation import Observation, read_observations
 from flashlab.story.telling import tell
 from flashlab.telling.values import Label
 
@@ -30,13 +30,6 @@ def section_story(data: ReportData, group: Sequence[Experiment]) -> list[Sentenc
     """The sentences of neighbouring experiments' sections."""
     names = {experiment.name for experiment in group}
     return [sentence(data, each) for each in observations_of(data) if each.section in names]
-
-
-def claims_story(data: ReportData) -> list[Sentence]:
-    """The sentences on published claims; none where the benchmark has no claims."""
-    return [
-        sentence(data, each) for each in observations_of(data) if each.section == CLAIMS_SECTION
-    ]
 
 
 def _on_page_one(data: ReportData) -> Iterable[Observation]:

@@ -13,9 +13,6 @@ from flashlab.files import read_json, write_json
 Facts = Mapping[str, Any]
 """JSON values by the names that the observation's macro uses."""
 
-CLAIMS_SECTION = "published claims"
-"""The section of what is said of them; no experiment has a name with a space."""
-
 DIGITS = 9
 """Significant digits of a number among the facts."""
 

@@ -7,14 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from flashlab.analysis.ceilings import read_ceilings
-from flashlab.analysis.claims import read_claims_table
 from flashlab.analysis.comparisons import read_comparisons
-from flashlab.analysis.experiment import CLAIMS, COMPARISONS, ESTIMATES, read_planned_experiment
+from flashlab.analysis.experiment import COMPARISONS, ESTIMATES, read_planned_experiment
 from flashlab.analysis.run_estimates import read_run_estimates
 from flashlab.analysis.sittings import with_sittings
 from flashlab.files import read_json
-from flashlab.plan.published import claims_of, read_claims
-from flashlab.story.claims import claims
 from flashlab.story.observation import write_observations
 from flashlab.story.registry import observations
 from flashlab.story.tables import Tables
@@ -29,11 +26,10 @@ def read_tables(plan_files: Sequence[Path], tables: Path, ceilings_file: Path | 
         ceilings_file: the device's ceilings, None where none were measured.
     """
     every = with_sittings([read_planned_experiment(file, tables) for file in plan_files])
-    shown = [experiment for experiment in every if not experiment.is_of_claims]
-    estimates = read_run_estimates(tables.with_name(ESTIMATES), shown[0].benchmark)
+    estimates = read_run_estimates(tables.with_name(ESTIMATES), every[0].benchmark)
     ceilings = read_ceilings(read_json(ceilings_file)) if ceilings_file else None
     return Tables(
-        [replace(experiment, runs=estimates.warned(experiment)) for experiment in shown],
+        [replace(experiment, runs=estimates.warned(experiment)) for experiment in every],
         read_comparisons(tables.with_name(COMPARISONS)),
         estimates,
         ceilings,
@@ -41,18 +37,7 @@ def read_tables(plan_files: Sequence[Path], tables: Path, ceilings_file: Path | 
 
 
 def observe(
-    plan_files: Sequence[Path],
-    tables: Path,
-    claims_file: Path,
-    ceilings_file: Path | None,
-    output: Path,
+    plan_files: Sequence[Path], tables: Path, ceilings_file: Path | None, output: Path
 ) -> None:
-    """Write observations.json of the planned experiments.
-
-    Raises:
-        ClaimsError: the file of published claims is no such file.
-    """
-    read = read_tables(plan_files, tables, ceilings_file)
-    judged = read_claims_table(tables.with_name(CLAIMS))
-    published = claims_of(read_claims(claims_file), read.benchmark)
-    write_observations([*observations(read), *claims(judged, published)], output)
+    """Write observations.json of the planned experiments."""
+    write_observations(observations(read_tables(plan_files, tables, ceilings_file)), output)

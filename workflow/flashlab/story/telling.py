@@ -9,7 +9,7 @@ from typing import Any
 
 import jinja2
 
-from flashlab.story.numbers import FILTERS
+from flashlab.numbers import FILTERS
 from flashlab.story.observation import Observation
 from flashlab.telling.compiled import bytecode_cache
 

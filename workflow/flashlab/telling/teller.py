@@ -1,32 +1,17 @@
-"""Statements in a language: the messages of the catalogs with what they quote."""
+"""Statements in a language: the texts of the labels with what they quote."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-
-from babel import Locale
-from babel.numbers import NumberPattern, parse_pattern
 
 from flashlab import statistics
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter
-from flashlab.telling.catalogs import message, messages
+from flashlab.labels import message, messages
 from flashlab.telling.values import Tellable, Value
 
 
-@cache
-def _pattern(places: int) -> NumberPattern:
-    """All digits, and at least so many places after the point."""
-    return parse_pattern("#,##0." + "0" * places + "#" * 12)
-
-
-@cache
-def _locale(language: str) -> Locale:
-    return Locale.parse(language)
-
-
 class Teller:
-    """Tells in a language; of a benchmark, in its own words where the catalogs hold any.
+    """Tells in a language; of a benchmark, in its own words where the labels hold any.
 
     Every message may quote ``{margin}``, such as 5%.
     """
@@ -47,7 +32,7 @@ class Teller:
         """The most special message for a key, with what it quotes.
 
         For something x that it is about, the order is ``<benchmark>.x.<key>``, ``x.<key>``,
-        ``<benchmark>.<key>``, ``<key>``. MissingMessageError if a catalog has none of them.
+        ``<benchmark>.<key>``, ``<key>``. MissingMessageError if the labels have none of them.
         """
         special = next((name for name in self._special(key, about) if name in self._known), key)
         quoted = {name: self.tell(value) for name, value in (values or {}).items()}
@@ -60,10 +45,6 @@ class Teller:
             yield f"{benchmark}.{name}.{key}"
             yield f"{name}.{key}"
         yield f"{benchmark}.{key}"
-
-    def number(self, value: float, places: int) -> str:
-        """A number with at least so many places after the point, and all of its digits."""
-        return str(_pattern(places).apply(value, _locale(self.language)))
 
     def parameter(self, name: str) -> Parameter:
         """A parameter of the benchmark that is told about."""

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from flashlab.benchmarks.model import Benchmark, Metric, Parameter
+from flashlab.numbers import in_full, in_short
 
 LEAST_DIGITS = 3
 """The fewest significant digits of a measured number, as in 4.00: it was rounded to these."""
-
-SHORT_DIGITS = 2
 
 
 class Narrator(Protocol):
@@ -27,7 +26,6 @@ class Narrator(Protocol):
     @property
     def language(self) -> str: ...
     def tell(self, told: Tellable) -> str: ...
-    def number(self, value: float, places: int) -> str: ...
     def text(self, key: str, about: Sequence[str], values: Mapping[str, Tellable]) -> str: ...
     def parameter(self, name: str) -> Parameter: ...
     def metric(self, name: str) -> Metric: ...
@@ -50,7 +48,7 @@ class Statement(Value):
     """A message and what it quotes; the key is a whole literal, so that the text is found by it.
 
     `about` names what the statement is about, such as a quantity or an implementation: a message
-    that the catalogs hold for that, or for the benchmark, is told in place of the general one.
+    that the labels hold for that, or for the benchmark, is told in place of the general one.
     """
 
     key: str
@@ -156,7 +154,7 @@ class Number(Value):
         if self.value is None:
             return "–"
         value = self.value if self.digits is None else float(f"{self.value:.{self.digits}g}")
-        return narrator.number(value or 0.0, 0)  # never "-0"
+        return in_full(value)
 
 
 @dataclass(frozen=True)
@@ -171,23 +169,7 @@ class Measured(Value):
         if places is None:
             magnitude = math.floor(math.log10(abs(self.value))) if self.value else 0
             places = max(0, LEAST_DIGITS - 1 - magnitude)
-        return narrator.number(self.value, places)
-
-
-def supported_places(value: float, half_width: float, most: int = LEAST_DIGITS) -> int:
-    """The decimals that the half-width of a number's interval supports.
-
-    Those of two significant digits at least, and of so many at most.
-    """
-    supported = math.floor(-math.log10(half_width)) if half_width > 0 else most
-    fewest, most = (_places(value, digits) for digits in (SHORT_DIGITS, most))
-    return max(0, min(max(supported, fewest), most))
-
-
-def _places(value: float, digits: int) -> int:
-    """The decimals of so many significant digits of a number that is rounded to them."""
-    rounded = abs(float(f"{value:.{digits}g}"))
-    return digits - 1 - (math.floor(math.log10(rounded)) if rounded else 0)
+        return in_full(self.value, places)
 
 
 @dataclass(frozen=True)
@@ -197,19 +179,7 @@ class Short(Value):
     value: float
 
     def printed(self, narrator: Narrator) -> str:
-        return self.text
-
-    @property
-    def text(self) -> str:
-        """The number, which every language prints alike."""
-        if self.value >= 100:
-            return f"{float(f'{self.value:.2g}'):,.0f}"
-        if self.value >= 9.95:
-            return f"{self.value:.0f}"
-        if not self.value:
-            return "0"
-        places = max(0, SHORT_DIGITS - 1 - math.floor(math.log10(abs(self.value))))
-        return f"{self.value:.{places}f}"
+        return in_short(self.value)
 
 
 def percent(share: float) -> Short:

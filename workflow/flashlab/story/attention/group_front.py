@@ -245,6 +245,7 @@ def _against_best(tables: Tables, mine: str, others: Sequence[str], metric: str)
     found = pd.concat([tables.against(mine, other, metric).assign(best=other) for other in others])
     sizes = choices.sizes_of(tables.comparisons)
     best = ranked[ranked.verdict == choices.BEST][[*sizes, "best"]]
+    best = best.astype(found.dtypes[best.columns])  # of none, too
     return found.merge(best, on=[*sizes, "best"]).reset_index(drop=True)
 
 

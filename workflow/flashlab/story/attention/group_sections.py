@@ -130,8 +130,10 @@ def _reached(
     if not times:
         return None
     at = max(times)
-    others = span([section.medians(TOTAL, name, variant)[at] for name in fused])
-    return {"name": naive, "at": at, "total": times[at], "fused": others}
+    others = [section.medians(TOTAL, name, variant).get(at) for name in fused]
+    if not (known := [time for time in others if time is not None]):
+        return None
+    return {"name": naive, "at": at, "total": times[at], "fused": span(known)}
 
 
 def _at_both(
@@ -639,11 +641,11 @@ def _take_heads(chapter: Chapter) -> dict[str, Any] | None:
     cost: dict[int, dict[str, float]] = {d: {} for d in dims.values()}
     for name in chapter.fused:
         times = section.medians(TOTAL, name, variant)
-        best = min(times.values())
+        best = min(times.values(), default=math.inf)
         for value, time in times.items():
             cost[dims[value]][name] = time / best
     good = sorted(d for d, each in cost.items() if each and max(each.values()) <= NEAR_BEST)
-    bad = sorted(d for d in cost if d not in good)
+    bad = sorted(d for d, each in cost.items() if each and d not in good)
     if not good or not bad:
         return None
     worst = {d: max(cost[d], key=cost[d].__getitem__) for d in bad}

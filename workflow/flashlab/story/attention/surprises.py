@@ -57,10 +57,8 @@ def surprise_worse_than_naive(chapter: Chapter) -> Observation | None:
         values = section.experiment.values
         index = values.index(at)
         near = [values[i] for i in (index + 1, index - 1) if 0 <= i < len(values)]
-        recovers = next(
-            (v for v in near if all(s.verdict == FASTER for n in names if (s := speeds[n].get(v)))),
-            None,
-        )
+        faster = [{v for v, speed in speeds[n].items() if speed.verdict == FASTER} for n in names]
+        recovers = next((v for v in near if all(v in each for each in faster)), None)
         facts: dict[str, Any] = {
             **{"p": section.symbol, "at": at, "d": _dim(chapter.main, at), "pass": key},
             **{"naive": naive, "naive_time": times[naive][at]},

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from flashlab import numbers
 from flashlab.benchmarks.model import Metric
-from flashlab.story import numbers
 from flashlab.story.compare.table import Compared, as_speeds, counts
 from flashlab.story.tables import EQUAL, FASTER, SLOWER, UNDECIDED
 

@@ -1,14 +1,71 @@
-"""The filters by which templates of stories print numbers, alike in all languages.
+"""Numbers as they are printed: alike in sentences, tables and figures, and in every language.
 
+A measured value, or a ratio, has the digits that its interval supports; where it has none, three.
 Prose has two significant digits, three where a ratio is near 1; a range has those of its larger
-end. The tables beside it have more.
+end.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
+
+MOST_PLACES = 12
+"""Decimals of a number that is printed in full, beyond those that it has at least."""
+
+FEWEST, USUAL, MOST = 2, 3, 4
+"""Significant digits of a measured number: the fewest, those without an interval, and the most."""
+
+LARGE = 20
+"""A ratio from here on has two digits."""
+
+
+def in_full(value: float, places: int = 0) -> str:
+    """A number with all of its digits, and at least so many decimals: ``1,234.5``."""
+    exact = round(Decimal(str(value or 0.0)), places + MOST_PLACES).normalize()  # never "-0"
+    return f"{exact:,.{max(places, -int(exact.as_tuple().exponent))}f}"
+
+
+def places_of(value: float, low: float | None, high: float | None, most: int) -> int:
+    """The decimals of a value that its interval supports: of two to `most` significant digits.
+
+    Of three where there is no interval.
+    """
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
+        return _decimals(value, USUAL)
+    half = (high - low) / 2
+    supported = math.floor(-math.log10(half)) if half > 0 else most
+    return min(max(supported, _decimals(value, FEWEST)), _decimals(value, most))
+
+
+def measured(value: float, low: float | None = None, high: float | None = None) -> str:
+    """A measured value: ``0.460``, ``4,736``; from a hundred on all of its whole digits."""
+    return _printed(value, places_of(value, low, high, MOST))
+
+
+def times(value: float, low: float | None = None, high: float | None = None) -> str:
+    """A ratio of measured values: ``1.8``, ``4.00``, of three digits at most; from 20 on of two."""
+    if value >= LARGE:
+        return f"{float(f'{value:.{FEWEST}g}'):,.0f}"
+    return _printed(value, places_of(value, low, high, USUAL))
+
+
+Printed = Callable[[float, float | None, float | None], str]
+"""Prints a value with the digits that its interval supports: `measured` or `times`."""
+
+
+def tick(value: float, _: int = 0) -> str:
+    """A round number of an axis, or a label: ``0.05``, ``2``, ``10,000``."""
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.10f}".rstrip("0").rstrip(".") if 1e-8 < abs(value) < 1e-4 else f"{value:g}"
+
+
+def in_short(value: float) -> str:
+    """A number that need not be exact: two digits, whole from 10 on."""
+    return rough(value) if value >= 100 else two(value)
 
 
 def _decimals(value: float, digits: int) -> int:

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from flashlab.labels import LABELS, LANGUAGES, messages
+from flashlab.records import STATUSES
+from flashlab.telling import codes
+
+FILES = sorted(LABELS.glob("*.toml"))
+
+
+def placeholders(text: str) -> set[str]:
+    return set(re.findall(r"\{(\w+)\}", text))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_text_is_in_both_languages_which_quote_the_same(path: Path) -> None:
+    texts = tomllib.loads(path.read_text(encoding="utf-8"))
+    assert len(texts) > 1
+    for key, of in texts.items():
+        assert tuple(of) == LANGUAGES and all(text.strip() for text in of.values()), key
+        quoted, *others = map(placeholders, of.values())
+        assert others == [quoted], key
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_text_can_be_filled(path: Path) -> None:
+    for language in LANGUAGES:
+        for key, text in messages(language, path.stem).items():
+            if names := placeholders(text):
+                filled = text.format_map(dict.fromkeys(names, "7"))
+                assert "7" in filled and "{" not in filled, key
+
+
+def test_every_status_has_its_words_in_figures_and_in_the_report() -> None:
+    assert codes.STATUSES.keys() >= set(STATUSES)
+    for language in LANGUAGES:
+        assert set(STATUSES) - {"ok"} <= messages(language, "figures").keys()
