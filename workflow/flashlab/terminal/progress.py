@@ -285,8 +285,9 @@ class CallProgress:
         done = f"{len(self._measured_at):>{len(str(self._total))}}/{self._total}"
         record, says = read_outcome(self.root / job.outputs[0]), "its record is unreadable"
         if record:
-            of = {m.name: m for m in self._benchmark.compared if not m.optional}
-            values = ((record.metrics[name].value, of[name].unit) for name in of if record.metrics)
+            of = [m for m in self._benchmark.compared if not m.optional]
+            there = [m for m in of if m.name in record.metrics]
+            values = ((record.metrics[m.name].value, m.unit) for m in there)
             cells = " ".join(f"{quantity(*pair):>{MEASURED_WIDTH}}" for pair in values)
             says = cells or f"{record.status}: {reason(record)}"
         return f"{done} {left:>6} {self._name(job)} {says}"
