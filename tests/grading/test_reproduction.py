@@ -17,7 +17,7 @@ from flashlab.lab5.results import Result
 from flashlab.records import write_record
 from flashlab.runs import Run
 from flashlab_grading.model import GradingError
-from flashlab_grading.order import Ordered, kept_order, order_grading
+from flashlab_grading.order import kept_order, order_grading
 from flashlab_grading.reproduction import Measured, check_reproduction, choose, measured_of
 from flashlab_grading.submissions import find_submissions
 
@@ -83,25 +83,25 @@ def test_a_record_says_whether_the_machine_was_its_own(
 
 def test_the_sample_is_the_same_for_a_seed_and_another_for_another() -> None:
     results = [result("Flash2", 0.01, n=n) for n in range(64, 64 * 40, 64)]
-    first = choose([results], HERE, 5, 1)
+    first = choose([], results, HERE, 5, 1)
     assert len(first) == 5
-    assert choose([reversed(results)], HERE, 5, 1) == first
-    assert choose([results], HERE, 5, 2) != first
+    assert choose([], reversed(results), HERE, 5, 1) == first
+    assert choose([], results, HERE, 5, 2) != first
 
 
 def test_launches_unknown_kernels_and_other_devices_are_not_sampled() -> None:
     results = [result("Flash2", 1e-5, n=64), result("Flash2", 0.01), result("Mystery", 0.01)]
     results += [result("Pytorch", 0.01, device) for device in ("NVIDIA H200", None)]
-    assert choose([results], HERE, 9, 0) == [("Flash2", SHAPE)]
+    assert choose([], results, HERE, 9, 0) == [("Flash2", SHAPE)]
 
 
 def test_suspicious_submissions_are_sampled_first_and_the_others_by_the_seed() -> None:
     suspicious = [result("Flash2", 0.01, n=n) for n in (320, 640)]
     others = [result("Flash2", 0.01, n=n) for n in range(64, 64 * 40, 64)]
     for seed in range(5):
-        chosen = choose([suspicious, others], HERE, 3, seed)
+        chosen = choose(suspicious, others, HERE, 3, seed)
         assert {shape.seq_len for _, shape in chosen[:2]} == {320, 640}
-    assert len({choose([suspicious, others], HERE, 3, seed)[2] for seed in range(9)}) > 1
+    assert len({choose(suspicious, others, HERE, 3, seed)[2] for seed in range(9)}) > 1
 
 
 # The order
@@ -112,12 +112,12 @@ def test_a_job_that_reads_the_rules_again_grades_what_its_call_ordered(
 ) -> None:
     config = resolve_config([read_layer(root / "tests" / "tiny.yaml")], find_implementations())
     monkeypatch.chdir(tmp_path)
-    assert kept_order() == Ordered()
+    assert kept_order() == {}
     Path("lab5.pdf").touch()
     ordered = order_grading({**config, "pdf": "lab5.pdf"}, Path())
-    assert (ordered.kind, ordered.orders, ordered.records) == ("pdf", {}, [])
+    assert (ordered["kind"], ordered["orders"], ordered["measured"]) == ("pdf", {}, [])
     assert kept_order() == ordered
-    assert order_grading(config, Path()) == Ordered() == kept_order()
+    assert order_grading(config, Path()) == {} == kept_order()
 
 
 def test_a_call_that_grades_nothing_orders_nothing(tmp_path: Path) -> None:

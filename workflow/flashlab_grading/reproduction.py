@@ -47,39 +47,37 @@ def measured_of(order: Mapping[str, Any]) -> list[Measured]:
     for entry in order["measured"]:
         run = Run.of(ATTENTION, entry["run"])
         record = read_record(Path(entry["path"]), run)
-        times = {name: f"{name}_time" for name in PASSES if record.status == "ok"}
-        seconds = {name: record.metrics[key].value / 1e3 for name, key in times.items()}
+        times = PASSES if record.status == "ok" else ()
+        seconds = {name: record.metrics[f"{name}_time"].value / 1e3 for name in times}
         disturbed = any(warning["code"] in DISTURBANCES for warning in record.warnings)
         found.append(Measured(run, record.status, seconds, disturbed))
     return found
 
 
-def declared_run(result: Result) -> Option | None:
-    """The run that a result is declared to be, by a row, its record, or its name."""
-    return stated({**result.hinted, **result.said})
-
-
 def _compared(result: Result, measured: Measured) -> Line:
-    """A line for a file, whose run was measured on the same device."""
-    named = described({**result.hinted, **result.said})
-    params = {"run": named, "tolerance": f"{TOLERANCE:.0%}", "status": measured.status}
+    """A line for a file, whose run was measured on the same device, by its passes that are long."""
+    off, texts, name = 0.0, ("", ""), ""
+    for each, mine in measured.seconds.items():
+        theirs = result.seconds[each]
+        if max(mine, theirs) >= LAUNCH_SECONDS and abs(theirs / mine - 1) >= off:
+            off, name = abs(theirs / mine - 1), each
+            texts = f"{mine * 1e3:.4g} ms", f"{theirs * 1e3:.4g} ms"
+    code: tuple[Verdict, str] = ("pass", "pass")
     if measured.status != "ok":
-        return Line("not_checked", "reproduction.not_measured", result.name, params)
-    worst, texts = 0.0, ("", "")
-    for name in PASSES:
-        mine, theirs = measured.seconds[name], result.seconds[name]
-        off = abs(theirs / mine - 1)
-        if max(mine, theirs) >= LAUNCH_SECONDS and off >= worst:
-            worst, texts = off, (f"{mine * 1e3:.4g} ms", f"{theirs * 1e3:.4g} ms")
-            params["pass"] = name
-    code: tuple[Verdict, str] = ("pass", "reproduction.pass")
-    if "pass" not in params:
-        code = ("not_checked", "reproduction.too_short")
-    elif worst > TOLERANCE and measured.disturbed:
-        code = ("not_checked", "reproduction.disturbed")
-    elif worst > TOLERANCE:
-        code = ("fail", "reproduction.fail")
-    return Line(*code, result.name, params, *texts)
+        code = ("not_checked", "not_measured")
+    elif not name:
+        code = ("not_checked", "too_short")
+    elif off > TOLERANCE:
+        code = ("not_checked", "disturbed") if measured.disturbed else ("fail", "fail")
+    params = {"run": described({**result.hinted, **result.said}), "status": measured.status}
+    params |= {"tolerance": f"{TOLERANCE:.0%}", "pass": name}
+    return Line(code[0], f"reproduction.{code[1]}", result.name, params, *texts)
+
+
+def _declared(results: Iterable[Result], here: str) -> list[tuple[Option, Result]]:
+    """The results declared to be of the device `here`, by a row, a record, or their names."""
+    runs = ((stated({**r.hinted, **r.said}), r) for r in results)
+    return [(run, r) for run, r in runs if run and is_same_device(here, r.said.get("device"))]
 
 
 def check_reproduction(
@@ -87,30 +85,26 @@ def check_reproduction(
 ) -> list[Line]:
     """Lines that compare a submission's files with the runs measured on the device `here`."""
     by_run = {(m.run.implementation, Shape.of(m.run)): m for m in measured}
-    lines = [
-        _compared(result, by_run[run])
-        for result in results
-        if (run := declared_run(result)) in by_run
-        and is_same_device(here, result.said.get("device"))
-    ]
+    declared = _declared(results, here) if measured else []
+    lines = [_compared(result, by_run[run]) for run, result in declared if run in by_run]
     code = "reproduction.none_sampled" if measured else "reproduction.not_asked"
     return lines or [Line("not_checked", code)]
 
 
-def choose(groups: Sequence[Iterable[Result]], here: str, count: int, seed: int) -> list[Option]:
+def choose(
+    accused: Iterable[Result], others: Iterable[Result], here: str, count: int, seed: int
+) -> list[Option]:
     """A sample of `count` runs declared to be of the device `here`, alike for a seed and class.
 
-    `groups` are the files of the most suspicious submissions, of the next ones, and so on; runs of
-    an earlier group come first, and within one the seed decides. Runs that are mostly launches and
-    kernels that are not here are left out.
+    Runs of `accused` submissions come first, and within those and the `others` the seed decides.
+    Runs that are mostly launches and kernels that are not here are left out.
     """
-    known = find_implementations()
-    places: dict[Option, int] = {}
-    for place, result in ((i, result) for i, group in enumerate(groups) for result in group):
-        run, device = declared_run(result), result.said.get("device")
-        is_long = max(result.seconds[name] for name in PASSES) >= LAUNCH_SECONDS
-        if run and run[0] in known and is_long and is_same_device(here, device):
-            places.setdefault(run, place)
-    order = sorted(places)
-    random.Random(seed).shuffle(order)
-    return sorted(order, key=places.__getitem__)[:count]
+    known, chosen = find_implementations(), list[Option]()
+    for results in (accused, others):
+        runs = sorted({
+            run for run, result in _declared(results, here)
+            if run[0] in known and max(result.seconds[name] for name in PASSES) >= LAUNCH_SECONDS
+        } - {*chosen})  # fmt: skip
+        random.Random(seed).shuffle(runs)
+        chosen += runs
+    return chosen[:count]
