@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from flashlab.lab5.assigning import stated
 from flashlab.lab5.possible import Option
 from flashlab.lab5.results import Result
 from flashlab.lab5.said import described
-from flashlab.records import read_record
+from flashlab.records import Record, read_record
 from flashlab.runs import Run
 from flashlab_grading.model import LAUNCH_SECONDS, PASSES, Line, Verdict, is_same_device
 
@@ -28,48 +27,33 @@ DISTURBANCES = ("cpu_load", "shared_device")
 """Warnings in a record that mean that other processes were using the machine."""
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A run measured here: the seconds of each pass, or the status that explains their absence.
-
-    `disturbed`: the record warns of other processes on the machine.
-    """
-
-    run: Run
-    status: str
-    seconds: Mapping[str, float]
-    disturbed: bool = False
+Measured = tuple[Option, Record]
+"""A run that was measured here, and its record."""
 
 
 def measured_of(order: Mapping[str, Any]) -> list[Measured]:
     """The measurements made for an order; RecordError if one is missing or of another run."""
-    found = []
-    for entry in order["measured"]:
-        run = Run.of(ATTENTION, entry["run"])
-        record = read_record(Path(entry["path"]), run)
-        times = PASSES if record.status == "ok" else ()
-        seconds = {name: record.metrics[f"{name}_time"].value / 1e3 for name in times}
-        disturbed = any(warning["code"] in DISTURBANCES for warning in record.warnings)
-        found.append(Measured(run, record.status, seconds, disturbed))
-    return found
+    runs = [(Run.of(ATTENTION, each["run"]), Path(each["path"])) for each in order["measured"]]
+    return [((run.implementation, Shape.of(run)), read_record(path, run)) for run, path in runs]
 
 
-def _compared(result: Result, measured: Measured) -> Line:
+def _compared(result: Result, record: Record) -> Line:
     """A line for a file, whose run was measured on the same device, by its passes that are long."""
     off, texts, name = 0.0, ("", ""), ""
-    for each, mine in measured.seconds.items():
-        theirs = result.seconds[each]
+    for each in PASSES if record.status == "ok" else ():
+        mine, theirs = record.metrics[f"{each}_time"].value / 1e3, result.seconds[each]
         if max(mine, theirs) >= LAUNCH_SECONDS and abs(theirs / mine - 1) >= off:
             off, name = abs(theirs / mine - 1), each
             texts = f"{mine * 1e3:.4g} ms", f"{theirs * 1e3:.4g} ms"
     code: tuple[Verdict, str] = ("pass", "pass")
-    if measured.status != "ok":
+    if record.status != "ok":
         code = ("not_checked", "not_measured")
     elif not name:
         code = ("not_checked", "too_short")
     elif off > TOLERANCE:
-        code = ("not_checked", "disturbed") if measured.disturbed else ("fail", "fail")
-    params = {"run": described({**result.hinted, **result.said}), "status": measured.status}
+        is_disturbed = any(warning["code"] in DISTURBANCES for warning in record.warnings)
+        code = ("not_checked", "disturbed") if is_disturbed else ("fail", "fail")
+    params = {"run": described({**result.hinted, **result.said}), "status": record.status}
     params |= {"tolerance": f"{TOLERANCE:.0%}", "pass": name}
     return Line(code[0], f"reproduction.{code[1]}", result.name, params, *texts)
 
@@ -84,9 +68,8 @@ def check_reproduction(
     results: Iterable[Result], measured: Sequence[Measured], here: str
 ) -> list[Line]:
     """Lines that compare a submission's files with the runs measured on the device `here`."""
-    by_run = {(m.run.implementation, Shape.of(m.run)): m for m in measured}
-    declared = _declared(results, here) if measured else []
-    lines = [_compared(result, by_run[run]) for run, result in declared if run in by_run]
+    records, declared = dict(measured), _declared(results, here) if measured else []
+    lines = [_compared(result, records[run]) for run, result in declared if run in records]
     code = "reproduction.none_sampled" if measured else "reproduction.not_asked"
     return lines or [Line("not_checked", code)]
 
