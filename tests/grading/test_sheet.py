@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import csv
 import json
+import os
 import re
 import unicodedata
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from flashlab_grading.causes import urgency
 from flashlab_grading.model import BADGES, CHECKS, VERDICTS, GradingError, Line
 from flashlab_grading.recorded import DATA, is_shipped
 from flashlab_grading.selfcheck import self_check
-from flashlab_grading.sheets import to_html, write_pages, write_stage
+from flashlab_grading.sheets import to_html, write_grades, write_stage, write_summary
 from flashlab_grading.shown import MAX_CELL, MAX_CHARACTERS, cell, escaped, for_page
 
 
@@ -71,10 +71,15 @@ def test_a_class_of_26_is_told_by_causes_with_the_most_pressing_first(
             name, change = list(FAULTS.items())[seed]
             change(own)
         own.write(tmp_path / "class" / name)
-    grades = graded(tmp_path / "class").grades
-    write_pages(tmp_path / "grades.pdf", grades, ORDER)
+    write_json(tmp_path / "order.json", {**ORDER, "submissions": str(tmp_path / "class")})
+    names = ("order.json", "grades.csv", "summary.csv", "grades.pdf")
+    write_stage(*(tmp_path / name for name in names))
     assert len(pages(tmp_path / "grades.pdf")) <= 4
-    html = to_html(grades, ORDER)
+    rows = csv.DictReader((tmp_path / "grades.csv").open(encoding="utf-8", newline=""))
+    row = next(row for row in rows if (row["submission"], row["verdict"]) == ("missing", "fail"))
+    assert "is missing" in row["message.en"] and "缺少" in row["message.zh_TW"]
+    assert "not_checked (1/36)" in (tmp_path / "summary.csv").read_text()
+    html = to_html(graded(tmp_path / "class").grades, ORDER)
     ordered = re.findall(r"<tr>\n<td>(.*)</td>", html.partition("<tfoot>")[0])
     assert set(ordered[:6]) == {"labels", "fast", "broken", "s09", "s10", "s11"}
     assert ordered[6:9] == ["missing", "slow", "undeclared"]
@@ -92,35 +97,40 @@ def test_a_class_of_26_is_told_by_causes_with_the_most_pressing_first(
     assert told["broken"].count('class="cause"') == 1 and "Arithmetic" in told["broken"]
 
 
-def test_the_stage_writes_a_row_for_each_line_and_submission(sound: Any, tmp_path: Path) -> None:
-    for seed, name in enumerate(("missing", "undeclared")):
-        own = measured_again(sound, seed)
-        FAULTS[name](own)
-        own.write(tmp_path / "class" / name)
-    write_json(tmp_path / "order.json", {**ORDER, "submissions": str(tmp_path / "class")})
-    names = ("order.json", "grades.csv", "summary.csv", "grades.pdf")
-    write_stage(*(tmp_path / name for name in names))
-    assert pages(tmp_path / "grades.pdf")
-    rows = csv.DictReader((tmp_path / "grades.csv").open(encoding="utf-8", newline=""))
-    row = next(row for row in rows if (row["submission"], row["verdict"]) == ("missing", "fail"))
-    assert "is missing" in row["message.en"] and "缺少" in row["message.zh_TW"]
-    assert "not_checked (1/36)" in (tmp_path / "summary.csv").read_text()
+WILD_NAMES = (
+    *("<b>bold<b>&amp;.json", "two\nlines.json", "\x1b[31mred\x1b[0m.json", "\u202egnp.json"),
+    *("{file} {line} {0}.json", "=HYPERLINK(1).json", "+1.json", "-1.json", "@SUM(1).json"),
+    *("\ttab.json", "\rcarriage.json", "a\\u202eb.json", "emoji 🙂 العربية.json"),
+    *("it's `id` $(id).json", b"no-utf8-\xff.json"),
+)
 
 
-def test_others_texts_are_safe_wherever_they_are_shown(sound: Any, tmp_path: Path) -> None:
+def test_wild_names_and_texts_are_shown_as_what_they_are(sound: Any, tmp_path: Path) -> None:
     """Names of submissions, files and devices, and what stands in a file."""
     hostile = "<i>\u202e"
-    for seed, name in enumerate((f"a{hostile}", f"b{hostile}")):
-        own = copy.deepcopy(measured_again(sound, seed // 2))  # copies of one another
+    for name in (f"=cmd|' C calc'!A0 {hostile}", f"b{hostile}"):  # copies of one another
+        own = measured_again(sound, 1)
         own.name_device(f"CPU{hostile}")
         own.rows[own.file(FLASH)][1] = f"Mine{hostile}"
-        own.documents[f"z{hostile}.json"] = {"forward": hostile}
-        own.write(tmp_path / name)
-    found = graded(tmp_path).grades
+        folder = os.fsencode(own.write(tmp_path / "class" / name))
+        for wild in WILD_NAMES:
+            Path(os.fsdecode(os.path.join(folder, os.fsencode(wild)))).write_text('{"forward": 1}')
+    found = graded(tmp_path / "class").grades
     loose = Line("warn", "form.loose", f"l{hostile}")
     html = to_html(replace(found, lines=[loose, *found.lines]), {**ORDER, "measured": [1]})
-    assert "<i>" not in html and "\u202e" not in html
-    assert {*re.findall(r"(\w+)&lt;i&gt;\\u202e", html)} >= {"a", "b", "CPU", "z", "l"}
+    assert "<i>" not in html and not {*html} & {*"\u202e\x1b\r"}
+    assert {*re.findall(r"(\w+)&lt;i&gt;\\u202e", html)} >= {"b", "CPU", "l"}
+    write_grades(tmp_path / "grades.csv", found, ["zh_TW", "en"])
+    write_summary(tmp_path / "summary.csv", found)
+    for sheet in ("grades.csv", "summary.csv"):
+        text = tmp_path.joinpath(sheet).read_bytes().decode()
+        assert not set(text) & set("\x1b\u202e\r\t\ufeff\x00")
+        rows = list(csv.reader(text.splitlines()))
+        assert len({len(row) for row in rows}) == 1
+        assert not [cell for row in rows for cell in row if cell.startswith(tuple("=+-@"))]
+    shown = {row[1] for row in csv.reader(tmp_path.joinpath("grades.csv").open())}
+    assert {"two\\nlines.json", "\\x1b[31mred\\x1b[0m.json", "\\u202egnp.json"} <= shown
+    assert {"a\\\\u202eb.json", "no-utf8-\\udcff.json", "'=HYPERLINK(1).json"} <= shown
 
 
 def test_who_is_accused_comes_before_who_is_incomplete_and_that_before_a_question() -> None:
