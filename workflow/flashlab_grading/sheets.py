@@ -71,33 +71,22 @@ def to_html(grades: Grades, order: Mapping[str, Any]) -> str:
 
     ordered = sorted(grades.submissions, key=place)
     causes = {own.submission: grouped(own.lines, "fail", "warn") for own in ordered}
-    return (
-        templates(TEMPLATES)
-        .get_template("grades.html.j2")
-        .render(
-            **{"submissions": ordered, "causes": causes, "order": order, "most": MOST},
-            notes={own.submission: notes_of(own.lines) for own in ordered},
-            clean=[for_page(name) for name, own in causes.items() if not own],
-            earned={badge: sum(badge in own.badges for own in ordered) for badge in BADGES},
-            loose=[for_page(line.file) for line in grades.lines if line.code == "form.loose"],
-            **{"checks": CHECKS, "badges": BADGES, "marks": MARKS, "tags": LANGUAGE_TAGS},
-            **{"word": word, "show": for_page, "sentence": sentence, "told": told},
-        )
+    template = templates(TEMPLATES).get_template("grades.html.j2")
+    return template.render(
+        **{"submissions": ordered, "causes": causes, "order": order, "most": MOST},
+        notes={own.submission: notes_of(own.lines) for own in ordered},
+        clean=[for_page(name) for name, own in causes.items() if not own],
+        earned={badge: sum(badge in own.badges for own in ordered) for badge in BADGES},
+        loose=[for_page(line.file) for line in grades.lines if line.code == "form.loose"],
+        **{"checks": CHECKS, "badges": BADGES, "marks": MARKS, "tags": LANGUAGE_TAGS},
+        **{"word": word, "show": for_page, "told": told},
     )
-
-
-def write_pages(path: Path, grades: Grades, order: Mapping[str, Any]) -> None:
-    """Write the PDF (`to_html`)."""
-    from flashlab.report.render import TEMPLATES, to_pdf
-
-    styles, printed = ("report.css", "grades.css"), datetime.fromtimestamp(0, UTC)
-    pdf = to_pdf(to_html(grades, order), TEMPLATES, (), printed, styles)
-    with open_atomically(path, binary=True) as file:
-        file.write(pdf)
 
 
 def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path) -> None:
     """Grade what the order names, and write the two CSV files and the PDF."""
+    from flashlab.report.render import TEMPLATES, to_pdf
+
     order = read_json(order_file)
     names, others = find_submissions(order["submissions"])
     checked = check_apart(order["submissions"], names, order["device"])
@@ -106,7 +95,9 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path
     grades = replace(grades, lines=[*loose, *grades.lines])
     write_summary(summary_csv, grades)
     write_grades(grades_csv, grades, order["languages"])
-    write_pages(pdf, grades, order)
+    styles, printed = ("report.css", "grades.css"), datetime.fromtimestamp(0, UTC)
+    with open_atomically(pdf, binary=True) as file:
+        file.write(to_pdf(to_html(grades, order), TEMPLATES, (), printed, styles))
     counts = Counter(line.verdict for line in grades.lines)
     said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
     print(f"{len(grades.submissions)} submissions: {said}")

@@ -117,13 +117,11 @@ def _in_archive(name: str, path: Path) -> Iterator[Member]:
             yield name, problem
 
 
-def _submission(
-    name: str, folder: Path | None, members: Iterable[Member], device: str | None
-) -> Submission:
-    """The submission in a folder, if there is one, and in archives' members, without our files."""
+def _read(folder: Path | None, members: Iterable[Member]) -> tuple[Folder, int]:
+    """What is in a folder, if there is one, and in archives, and how many files of ours were."""
     found, shipped, size = Folder(), 0, 0
     with tempfile.TemporaryDirectory(prefix="flashlab-") as temporary:
-        unpacked = Path(temporary, name)
+        unpacked = Path(temporary, "archives")
         unpacked.mkdir()
         for count, (path, content) in enumerate(members):
             try:
@@ -148,6 +146,11 @@ def _submission(
                     shipped += 1
                 else:
                     found.results[file] = result
+    return found, shipped
+
+
+def _submission(name: str, found: Folder, shipped: int, device: str | None) -> Submission:
+    """The submission of what was read, with a line for each of its files."""
     lines = [
         Line("warn" if problem.code in WARNED else "fail", problem.code, file, problem.params)
         for file, problem in found.refused.items()
@@ -182,7 +185,7 @@ def read_submission(folder: str, name: str, device: str | None) -> Submission:
     """The submission in ``folder/name``; `device` is used where it names none itself."""
     path = Path(folder, name)
     if path.is_symlink():
-        return _submission(name, None, [("", UnsoundFileError("form.link"))], device)
+        return _submission(name, Folder(refused={"": UnsoundFileError("form.link")}), 0, device)
     archives = {name: path}
     if path.is_dir():
         files = (Path(here, file) for here, _, own in os.walk(path) for file in sorted(own))
@@ -192,13 +195,13 @@ def read_submission(folder: str, name: str, device: str | None) -> Submission:
             and not _is_hidden(own := file.relative_to(path).as_posix())
         }  # fmt: skip
     members = itertools.chain.from_iterable(map(_in_archive, archives, archives.values()))
-    return _submission(name, path if path.is_dir() else None, members, device)
+    return _submission(name, *_read(path if path.is_dir() else None, members), device)
 
 
 def read_report(content: bytes) -> Submission:
     """The records attached to a report's PDF, as a submission."""
     members = ((f"report.pdf/{name}", record) for name, record in _in_report(content))
-    return _submission("report", None, members, None)
+    return _submission("report", *_read(None, members), None)
 
 
 def find_submissions(folder: str) -> tuple[list[str], list[str]]:
