@@ -231,8 +231,8 @@ BATCHES = [f"pytorch-b{b}-n512-h32-e2048-causal" for b in (8, 16, 32, 64)]
 AGAINST_THE_CLASS: dict[str, tuple[Change, str]] = {
     # With no neighbour above.
     "a slow end": (rescaled("pytorch-b32-n1024-h32-e2048-full", by=4), "plausibility.class"),
-    "a fast run": (rescaled(LONG, by=1 / 2.2), "plausibility.fast"),
-    "a fast experiment": (rescaled(*BATCHES, by=0.5), "plausibility.fast"),
+    "a fast run": (rescaled(LONG, by=1 / 2.2), "plausibility.class"),
+    "a fast experiment": (rescaled(*BATCHES, by=0.5), "plausibility.class"),
     "milliseconds": (rescaled(by=1000), "plausibility.level"),
 }
 

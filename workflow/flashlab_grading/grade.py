@@ -101,7 +101,7 @@ def check_alone(submission: Submission) -> Graded:
     known = {file.result.name for file in files}
     coverage = check_coverage(files, (result for result in results if result.name not in known))
     settled = [(f.result, f.options[0]) for f in files if len({*map(family, f.options)}) == 1]
-    copied = [] if compared.step else check_own_copies(settled, (file.result for file in files))
+    copied = [] if compared.step else check_own_copies(file.result for file in files)
     of_samples = [*check_samples(results)]
     suspicious = {line.file for line in (*physics, *of_samples, *copied) if line.verdict == "fail"}
     suspicious |= {line.file for line in plausible}
