@@ -234,8 +234,8 @@ REFUSED_ROWS: dict[str, tuple[str | bytes, str]] = {
     "no column of files": (rows(row(), header=HEADER.replace("file", "path")), "lacks .*: file"),
     "nothing declared": ("file,note\na.json,mine\n", "lacks these columns: impl"),
     "a column twice": (rows(row(), header=HEADER.replace("device", "impl")), "twice: impl"),
-    "too few fields": (rows("a.json,Flash2,16"), "Line 2 has more or fewer"),
-    "too many fields": (rows(row() + ",more"), "Line 2 has more or fewer"),
+    "too few fields": (rows("a.json,Flash2,16"), "Line 2: There are more or fewer"),
+    "too many fields": (rows(row() + ",more"), "Line 2: There are more or fewer"),
     "a word for a size": (rows(row(seq_len="many")), "Line 2: seq_len .*found \"many\""),
     "a fraction": (rows(row(seq_len="128.5")), "seq_len"),
     "a sign": (rows(row(seq_len="+128")), "seq_len"),
@@ -272,6 +272,7 @@ REFUSED_RESULTS: dict[str, tuple[str | bytes, str]] = {
     "zero": (with_number("0"), "outside the range"),
     "bytes for MiB": (with_number("1350566912"), "outside the range"),
     "five megabytes": (RESULT + " " * 5 * 2**20, "the limit is"),
+    "a size that is none": (RESULT[:-1] + ', "batch_size": "many"}', "batch_size must be a whole"),
     "a record of no run": (RESULT[:-1] + ', "record": {"run": {}}}', "record.run"),
     "a record that is none": (RESULT[:-1] + ', "record": 3}', "must be an object"),
 }  # fmt: skip

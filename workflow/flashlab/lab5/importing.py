@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from math import isclose
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +17,16 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import known_devices
 from flashlab.files import canonical
-from flashlab.lab5.assigning import File, assign, missing_ends, stated
-from flashlab.lab5.documents import RUNS_CSV, documents_in
-from flashlab.lab5.possible import workspaces_of
-from flashlab.lab5.results import (
-    FolderError,
-    Result,
-    is_on_gpu,
-    listed,
-    read_folder,
-    result_of,
-)
+from flashlab.lab5.assigning import File, assign, stated
+from flashlab.lab5.checks import Line, check_arithmetic
+from flashlab.lab5.documents import RUNS_CSV, documents_in, listed
+from flashlab.lab5.possible import has_flops, workspaces_of
+from flashlab.lab5.results import FolderError, Result, is_on_gpu, read_folder, result_of
 from flashlab.lab5.said import ATTRIBUTES, RUNS_CSV_COLUMNS, described
 from flashlab.lab5.words import COURSE_DTYPE, FLASH2, MEMORY, NAIVE, OUT_OF_MEMORY, PASSES, SIZES
 from flashlab.records import COUNTERS, Measurement, Record, RecordError, parse_record, write_record
 from flashlab.runs import Run
+from flashlab.telling.catalogs import message
 from flashlab.untrusted import UnsoundFileError, read_within
 
 COURSE_PROTOCOL = {"name": "lab5", "repeats": 30}
@@ -213,15 +207,18 @@ def _notices(entries: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _ends(chosen: Iterable[Chosen], has_table: bool) -> list[str]:
-    """A line where a sweep of the naive implementation ends before that of another."""
-    ends = missing_ends({(run.implementation, Shape.of(run)) for _, run, *_ in chosen})
-    if not ends or has_table:
-        return []
+    """A line on runs that take more memory than any of the naive one, which has no such file."""
+    runs = {(run.implementation, Shape.of(run)) for _, run, *_ in chosen}
+    naive = {shape: costs.naive_peak_memory(shape, 0) for who, shape in runs if who == NAIVE}
+    others = {shape for _, shape in runs} - naive.keys()
+    most = max(naive.values(), default=float("inf"))
+    ends = sorted(shape for shape in others if costs.naive_peak_memory(shape, 0) > most)
     shapes = listed([described(shape.parameters) for shape in ends])
-    return [
+    told = (
         f"{NAIVE} has no file for {shapes}, where another implementation has one; if it ran out of "
         f"memory, write that row into {RUNS_CSV} with {OUT_OF_MEMORY} as its file"
-    ]
+    )
+    return [told] if ends and not has_table else []
 
 
 def _take_each_once(files: list[File]) -> None:
@@ -239,18 +236,12 @@ def _take_each_once(files: list[File]) -> None:
 
 
 def _refuse_wrong_numbers(run: Run, result: Result) -> None:
-    seconds, flops = result.seconds, costs.flops(Shape.of(run))
-    made = {name: seconds[name] * result.rates[name] * 1e12 for name in flops}
-    problems = [
-        f"{name}: time and rate make {made[name]:.9g} FLOPs, but {run} takes {flops[name]:.9g}"
-        for name in flops
-        if not isclose(made[name], flops[name], rel_tol=result.error)
-    ]
-    total = seconds["forward"] + seconds["backward"]
-    if not isclose(seconds["forward_backward"], total, rel_tol=result.error):
-        problems.append("the forward_backward time is not the sum of the other two")
-    if problems:
-        raise RecordError(f"{problems[0]}; import the file as the script wrote it")
+    line = check_arithmetic(result)
+    if line.verdict != "fail" and not has_flops(result, Shape.of(run)):
+        line = Line("fail", "identity.flops", params={"declared": str(run)})
+    if line.verdict == "fail":
+        text = message("en", "grades", line.code).format_map(line.params)
+        raise RecordError(f"{text} Import the file as the script wrote it.")
 
 
 def import_record(entry: Mapping[str, Any], output: Path) -> None:
