@@ -8,7 +8,7 @@ a base point, and both implementations were measured at the same shapes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import permutations
@@ -45,9 +45,6 @@ class File:
     allowed: list[Option] = field(default_factory=list)
     is_open: bool = False
     remarks: list[tuple[str, dict[str, str]]] = field(default_factory=list)
-
-
-# A file by itself
 
 
 def describe(option: Option) -> str:
@@ -137,11 +134,6 @@ def _with_sizes(file: File, said: Said) -> list[Option]:
     return [o for o in fitting if o not in modelled or o in file.possible]
 
 
-def _options(file: File, said: Said) -> list[Option]:
-    """The runs of which a statement is true, and that a file can be."""
-    return _with_sizes(file, said) if said.keys() >= {*SIZES} else matching(file.possible, said)
-
-
 def _by_position(file: File, said: Said) -> list[Option] | None:
     """The runs whose B, N, H and E four bare numbers of the name are; None if it has no four.
 
@@ -176,8 +168,10 @@ def _choose_options(file: File) -> None:
     """
     result = file.result
     problem, option = contradiction(file, result.said), stated(result.said)
+    told = f"{result.source} says {described(result.said)}, but {problem and problem[1]}"
+    refused = FolderError(f"{result.name}: {told}; correct the row, or leave the file out")
     if problem and option:
-        raise _contradicted(result, problem[1])
+        raise refused
     if option:
         file.options = [option]
         return
@@ -187,24 +181,17 @@ def _choose_options(file: File) -> None:
         return
     words = [name for name in ("causal", "implementation") if name in result.hinted]
     for dropped in [(), *((word,) for word in words), tuple(words)]:
-        file.options = _options(file, {n: v for n, v in said.items() if n not in dropped})
+        kept = {name: value for name, value in said.items() if name not in dropped}
+        has_sizes = kept.keys() >= {*SIZES}
+        file.options = _with_sizes(file, kept) if has_sizes else matching(file.possible, kept)
         if file.options and dropped:
             named = described({name: result.hinted[name] for name in dropped})
             file.remarks.append(("form.name_refuted", {"named": named}))
         if file.options:
             return
-    if not file.possible or not is_on_gpu(result):
-        return
     if problem:
-        raise _contradicted(result, problem[1])
-    file.is_open = True
-
-
-def _contradicted(result: Result, problem: str) -> FolderError:
-    return FolderError(
-        f"{result.name}: {result.source} says {described(result.said)}, but {problem}; correct the "
-        "row, or leave the file out"
-    )
+        raise refused
+    file.is_open = bool(file.possible)
 
 
 ALIKE, ALIKE_SHARE = 3, 0.8
@@ -228,29 +215,19 @@ def workspaces_shown(files: Iterable[File]) -> int | None:
 
 
 def _agree_on_workspaces(files: Sequence[File]) -> None:
-    """Leave files the options with the cuBLAS workspaces that the device, or most files, have."""
-
-    def size_of(file: File, shape: Shape) -> int:
-        return workspaces_of(shape, int(file.result.peak_mib * costs.MIB))
-
-    often = Counter(
-        size
-        for file in files
-        for size in {size_of(file, shape) for who, shape in file.possible if who == NAIVE}
-    )
+    """Leave files of a device the options with its cuBLAS workspaces, or those that they show."""
     device, shown = find_device(files[0].result.said.get("device")), workspaces_shown(files)
-    most = {size for size, count in often.items() if count == max(often.values())}
-    agreed = {device.cublas_workspaces} if device and device.cublas_workspaces else most
-    if shown is not None and shown not in known_workspaces():
-        agreed = {shown}
+    agreed = known_workspaces()
+    if device and device.cublas_workspaces:
+        agreed = frozenset({device.cublas_workspaces})
+    if shown is not None and (shown not in known_workspaces() or agreed == known_workspaces()):
+        agreed = frozenset({shown})
     for file in files:
-        file.workspaces = frozenset(agreed or known_workspaces())
+        memory, file.workspaces = int(file.result.peak_mib * costs.MIB), agreed
         file.possible = [
-            (who, s) for who, s in file.possible if who != NAIVE or size_of(file, s) in agreed
+            (w, s) for w, s in file.possible if w != NAIVE or workspaces_of(s, memory) in agreed
         ]
 
-
-# The folder as a whole
 
 Base = tuple[int, ...]
 """A point from which one parameter at a time is swept: B, N, H and E."""
@@ -283,26 +260,18 @@ def _best_bases(files: Sequence[File]) -> list[Base]:
     return sorted(base for base, count in near.items() if count == most)
 
 
-def _family(option: Option) -> Hashable:
-    """What remains of a run if B and H are not told apart."""
-    return describe((option[0], option[1]))
-
-
-def _agree_in_pairs(files: Sequence[File], what: Callable[[Option], Hashable]) -> None:
+def _agree_in_pairs(files: Sequence[File]) -> None:
     """Leave open files what the other implementation can be too, where that is one thing."""
     changed = True
     while changed:
         changed = False
-        possible = [{(o[0], what((NAIVE, o[1]))) for o in file.options} for file in files]
-        often = Counter(each for options in possible for each in options)
+        often = Counter(option for file in files for option in file.options)
         names = {who for who, _ in often}
-        for file, options in zip(files, possible, strict=True):
-            paired = {
-                (w, t) for w, t in options if any(often[o, t] >= often[w, t] for o in names - {w})
-            }
-            if len(paired) == 1 < len(options):
-                file.options = [o for o in file.options if (o[0], what((NAIVE, o[1]))) in paired]
-                changed = True
+        for file in files:
+            own = [(w, often[w, s], s) for w, s in file.options]
+            paired = [(w, s) for w, n, s in own if any(often[o, s] >= n for o in names - {w})]
+            if len(paired) == 1 < len(file.options):
+                file.options, changed = paired, True
 
 
 def _doubt_strangers(files: Sequence[File]) -> None:
@@ -333,26 +302,25 @@ def settle(files: Sequence[File]) -> None:
     left, settled = [file for file in files if file.options], list[File]()
     while left:
         level = _best_bases(left)
-        defaults = {
-            b: sum(SCRIPT_DEFAULTS.get(n) == v for n, v in zip(SIZES, b, strict=True))
-            for b in level
-        }
-        chosen = [base for base in level if defaults[base] == max(defaults.values())]
+        defaults = [
+            len(SCRIPT_DEFAULTS.items() & dict(zip(SIZES, b, strict=True)).items()) for b in level
+        ]
+        chosen = [b for b, count in zip(level, defaults, strict=True) if count == max(defaults)]
         others = list[File]()
         for file in left:
             here, every = _near(chosen, file), _near(level, file)
             (settled if here and len(chosen) == 1 else [] if here else others).append(file)
             if here and len(here) < len(every):
-                families = {*map(_family, here)}
-                here += [option for option in every if _family(option) not in families]
+                families = {*map(describe, here)}
+                here += [option for option in every if describe(option) not in families]
             file.options = here or file.options
             file.unassumed = every or None if len(chosen) < len(level) else file.unassumed
         left = others if len(others) < len(left) else []
-    _agree_in_pairs(settled, lambda option: option[1])
+    _agree_in_pairs(settled)
     _doubt_strangers(files)
     for file in files:
-        alike = Counter(map(_family, file.unassumed or ()))
-        if len(file.options) == 1 and alike[_family(file.options[0])] > 1:
+        alike = Counter(map(describe, file.unassumed or ()))
+        if len(file.options) == 1 and alike[describe(file.options[0])] > 1:
             file.remarks.append(("form.assumed", {}))
     bases = _best_bases([file for file in files if file.options])
     for file in files:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isclose
 from typing import Literal
 
@@ -81,22 +81,19 @@ def check_identity(file: File) -> Line:
     possible = assigning.matching(file.possible, said)
     option, memory = stated(said), result.peak_mib
 
-    def line(
-        verdict: Verdict, code: str, found: Iterable[Option] | str = (), **params: str
-    ) -> Line:
-        if not isinstance(found, str):
-            found = listed([*dict.fromkeys(map(assigning.describe, found))], " | ")
+    def line(verdict: Verdict, code: str, found: Iterable[Option] = (), **params: str) -> Line:
+        families = listed([*dict.fromkeys(map(assigning.describe, found))], " | ")
         declared = described(hinted if option is None and not is_said else said)
-        return Line(verdict, f"identity.{code}", result.name, params, declared, found)
+        return Line(verdict, f"identity.{code}", result.name, params, declared, families)
 
     if problem := assigning.contradiction(file, said):
-        code = problem[0].removeprefix("identity.")
+        code, flops = problem[0].removeprefix("identity."), f"{result.forward_flops:.9g} FLOPs"
         makers = {who for who, _ in file.possible} - {said.get("implementation")}
         sizes = " / ".join(f"{size / costs.MIB:g}" for size in sorted(file.workspaces))
-        flops = f"{result.forward_flops:.9g} FLOPs"
-        found = flops if code == "flops" else file.possible or f"{memory!r} MiB"
-        more = {"other": " / ".join(sorted(makers)), "workspaces": sizes}
-        return line("fail", code, found, declared=described(said), **more)
+        more = {"declared": described(said), "other": " / ".join(sorted(makers))}
+        told = line("fail", code, file.possible, workspaces=sizes, **more)
+        shown = told.found or f"{memory!r} MiB"
+        return replace(told, found=flops if code == "flops" else shown)
     if not is_on_gpu(result):
         is_cpu = result.run is None or result.run.device == "cpu"
         if is_cpu and option and option in possible_runs(result):

@@ -33,12 +33,10 @@ SPREADSHEETS = "cp950"
 """Big5, the encoding of spreadsheets in Taiwan that do not write UTF-8."""
 
 
-def listed(
-    texts: Sequence[str], between: str = ", ", more: str = " and {} more", most: int = 5
-) -> str:
+def listed(texts: Sequence[str], sep: str = ", ", more: str = " and {} more", most: int = 5) -> str:
     """The first texts, and how many more there are."""
     left = more.format(len(texts) - most) if len(texts) > most else ""
-    return between.join(texts[:most]) + left
+    return sep.join(texts[:most]) + left
 
 
 def _is_result(folder: Path, path: str) -> bool:
@@ -71,9 +69,6 @@ def paths_in(folder: Path) -> Iterator[str]:
         for name in sorted(names):
             if name[0] != "." and _is_result(folder, path := (below / name).as_posix()):
                 yield path
-
-
-# The numbers of a document
 
 
 def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,9 +110,6 @@ def keys_of(document: Any) -> str:
     return listed([key[:40] for key in _flat(document)], most=10) or "nothing"
 
 
-# JSON
-
-
 def plain_in(document: Mapping[str, Any]) -> dict[str, Any]:
     """The plain values of an object, before those of objects in it that hold nothing else."""
     inner = [v for v in document.values() if isinstance(v, dict) and not is_like_a_result(v)]
@@ -126,9 +118,7 @@ def plain_in(document: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for part in (*flat, own) for k, v in part.items()}
 
 
-def _results_within(
-    path: str, document: Any, above: Mapping[str, Any]
-) -> Iterator[tuple[str, Any]]:
+def _results_within(path: str, document: Any, above: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """The results in a list or an object, each with what the objects above it say of it."""
     parts: dict[str, Any] = {}
     if isinstance(document, list):
@@ -157,9 +147,6 @@ def _parsed(content: bytes) -> Any:
     return [parse_json(line.encode()) if line.strip() else None for line in lines]
 
 
-# Tables
-
-
 def table_rows(content: bytes) -> tuple[str, list[str], list[tuple[int, list[str]]]]:
     """The delimiter, the headings, and the rows of CSV with their lines, without empty ones."""
     text = decoded(content, SPREADSHEETS)
@@ -181,14 +168,6 @@ def table_rows(content: bytes) -> tuple[str, list[str], list[tuple[int, list[str
     except csv.Error as error:
         raise UnsoundFileError("form.csv", reason=str(error)) from error
     return delimiter, rows[0][1] if rows else [], rows[1:]
-
-
-def is_table_of_results(content: bytes) -> bool:
-    """True if the first line of a CSV file has columns of results."""
-    with suppress(UnsoundFileError):
-        found = numbers_in(dict.fromkeys(table_rows(content[:BEGIN])[1], ""))
-        return {"forward", "backward"} <= {which for which, _ in found}
-    return False
 
 
 def documents_in(path: str, content: bytes) -> dict[str, Any]:

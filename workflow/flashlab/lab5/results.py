@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import struct
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,14 @@ from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.devices import find_device
 from flashlab.lab5 import documents, words
 from flashlab.lab5.documents import RUNS_CSV, is_like_a_result, keys_of, listed, numbers_in
-from flashlab.lab5.said import Said, described, read_runs_csv, said_in_cells, said_in_name
+from flashlab.lab5.said import (
+    ATTRIBUTES,
+    Said,
+    described,
+    read_runs_csv,
+    said_in_cells,
+    said_in_name,
+)
 from flashlab.lab5.words import MEMORY, PASSES, RATE, SIZES, TIME
 from flashlab.records import COUNTERS, STATUSES
 from flashlab.runs import Run
@@ -105,8 +113,7 @@ def _numbers_of(document: Mapping[str, Any]) -> dict[tuple[str, str], float]:
             raise UnsoundFileError("form.missing_key", key=wanted, seen=keys_of(document))
         (key, given, factor), (low, high) = found[which, kind], RANGES[kind]
         if type(given) not in (int, float):
-            shown = {bool: "true/false", type(None): "null"}.get(type(given), "a list")
-            shown = f"text “{given[:40]}”" if isinstance(given, str) else shown
+            shown = json.dumps(given, ensure_ascii=False)[:40]
             raise UnsoundFileError("form.no_number", key=key, value=shown)
         if not isfinite(given):
             raise UnsoundFileError("form.not_finite", value=f"{key} {given}")
@@ -131,38 +138,39 @@ def _rounding(values: Sequence[float]) -> float:
     return max(by_decimals, by_digits, SINGLE if are_single else 0.0)
 
 
-def _error(seconds: Mapping[str, float], rates: Mapping[str, float]) -> float:
+def _error(seconds: Sequence[float], rates: Sequence[float]) -> float:
     """The relative error of rate × time that rounding explains; `EXACT` where all of them agree."""
-    flops = [seconds[each] * rates[each] / RATIOS[each] for each in PASSES]
-    total, whole = seconds["forward"] + seconds["backward"], seconds["forward_backward"]
-    if max(flops) - min(flops) <= EXACT * max(flops) and abs(total - whole) <= EXACT * total:
+    each = zip(seconds, rates, RATIOS.values(), strict=True)
+    flops, total = [time * rate / ratio for time, rate, ratio in each], sum(seconds[:2])
+    if max(flops) - min(flops) <= EXACT * max(flops) and abs(total - seconds[2]) <= EXACT * total:
         return EXACT
-    return max(EXACT, _rounding([*seconds.values()]) + _rounding([*rates.values()]))
+    return max(EXACT, _rounding(seconds) + _rounding(rates))
 
 
 def _of_record(result: Result, record: Mapping[str, Any]) -> Result:
     """A result with the claims of its ``record`` block, whose samples are sound."""
-    key = "record.run"
+    key, most = "record.run", 0
     try:
-        run, sizes = Run.of(ATTENTION, record["run"]), [record["run"][name] for name in SIZES]
-        is_sound = all(type(n) is int and 0 < n <= words.MAX_SIZE for n in sizes)
-        names = (run.implementation, run.dtype, run.device)
-        is_sound = is_sound and all(isinstance(name, str) for name in names)
+        said = said_in_cells({name: str(record["run"][name]) for name in ATTRIBUTES})
+        run = Run.of(ATTENTION, {**record["run"], **said})
         # The course's script lacks the parameters with a default.
-        if not is_sound or sizes[3] % sizes[2] or any(p.default for p in ATTENTION.stated([run])):
+        is_script = not any(parameter.default for parameter in ATTENTION.stated([run]))
+        is_whole = len(said) == len(ATTRIBUTES) and isinstance(run.dtype, str)
+        if not is_script or not is_whole or not isinstance(run.device, str):
             raise ValueError("no run of the script")
-        protocol = str(record["protocol"]["name"])
+        protocol, metrics = str(record["protocol"]["name"]), record.get("metrics") or {}
         device = (record.get("environment") or {}).get("device_name")
         for name in ("forward_time", "backward_time"):
             key = f"record.metrics.{name}.samples"
-            samples = ((record.get("metrics") or {}).get(name) or {}).get("samples") or []
+            samples = (metrics.get(name) or {}).get("samples") or []
             if not isinstance(samples, list) or any(type(s) not in (int, float) for s in samples):
                 raise TypeError("samples that are no numbers")
-            if len(samples) > MAX_SAMPLES:
-                raise UnsoundFileError("form.many_samples", key=key, most=str(MAX_SAMPLES))
-    except (KeyError, TypeError, ValueError, AttributeError) as unsound:
+            most = max(most, len(samples))
+    except (KeyError, TypeError, ValueError, AttributeError, UnsoundFileError) as unsound:
         raise UnsoundFileError("form.record", key=key) from unsound
-    said = {**run.to_json(), "device": device} if isinstance(device, str) else run.to_json()
+    if most > MAX_SAMPLES:
+        raise UnsoundFileError("form.many_samples", key="record.metrics", most=str(MAX_SAMPLES))
+    said |= {"device": device} if isinstance(device, str) else {}
     status = COUNTERS if protocol == COUNTERS else str(record.get("status", "ok"))
     claimed: dict[str, Any] = {"said": said, "run": run, "protocol": protocol, "status": status}
     return replace(result, hinted={}, source="its own record", **claimed)
@@ -207,7 +215,7 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
         seconds=seconds,
         rates=rates,
         peak_mib=numbers["", MEMORY],
-        error=_error(seconds, rates),
+        error=_error([*seconds.values()], [*rates.values()]),
         converted={key: f for key, _, f in numbers_in(document).values() if f != "1"},
         document={"record": record} if record else {},
     )
@@ -228,12 +236,10 @@ def read_folder(folder: Path) -> Folder:
                 content = read_within(folder, path)
                 size += len(content)
                 is_table = PurePosixPath(path).name.lower() == RUNS_CSV
-                if is_table and not documents.is_table_of_results(content):
+                if is_table and (read := read_runs_csv(content)):
                     found.has_table = True
-                    read, problems = read_runs_csv(content)
-                    rows += [(path, line, said) for line, said in read]
-                    if problems:
-                        told = listed(problems, " ", " And {} more.")
+                    rows += [(path, line, said) for line, said in read[0]]
+                    if told := listed(read[1], " ", " And {} more."):
                         raise UnsoundFileError("form.rows", problems=told)
                 else:
                     _take(found, path, content, seen)

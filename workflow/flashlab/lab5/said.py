@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from flashlab.lab5 import words
-from flashlab.lab5.documents import table_rows
+from flashlab.lab5.documents import numbers_in, table_rows
 from flashlab.lab5.words import HEAD_DIM, SIZES
 from flashlab.untrusted import UnsoundFileError
 
@@ -28,9 +28,6 @@ def described(said: Said) -> str:
     mask = ["causal" if said["causal"] else "full"] if "causal" in said else []
     names = [said[name] for name in ("implementation", "device") if name in said]
     return " ".join([*names[:1], *sizes, *mask, *names[1:]])
-
-
-# A row of runs.csv
 
 
 def _cell(column: str, text: str) -> Any:
@@ -69,19 +66,20 @@ def _path(text: str) -> str:
     return str(path)
 
 
-def read_runs_csv(content: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[str]]:
+def read_runs_csv(content: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[str]] | None:
     """The line and the statement of each row, with its ``file``, and the problems of the others.
 
-    UnsoundFileError where the whole file cannot be read.
+    None for a table of results. UnsoundFileError where the whole file cannot be read.
     """
     _, header, rows = table_rows(content)
+    if {"forward", "backward"} <= {which for which, _ in numbers_in(dict.fromkeys(header, ""))}:
+        return None
     columns = [words.column_of(name) for name in header]
     if {"record", "sha256"} <= {*columns}:  # the pipeline's own table of runs
         return [], []
-    if "file" not in columns:
-        raise UnsoundFileError("form.csv_lacking", columns="file")
-    if not {"impl", *SIZES, "causal", "device"} & {*columns}:
-        raise UnsoundFileError("form.csv_lacking", columns=", ".join(("impl", *SIZES, "causal")))
+    lacking = [name for name in RUNS_CSV_COLUMNS[:-1] if name not in columns]
+    if "file" in lacking or (len(lacking) == len(ATTRIBUTES) and "device" not in columns):
+        raise UnsoundFileError("form.csv_lacking", columns=", ".join(lacking))
     if twice := {name for name in columns if name and columns.count(name) > 1}:
         raise UnsoundFileError("form.csv_twice", columns=", ".join(sorted(twice))[:200])
     found, problems = list[tuple[int, dict[str, Any]]](), list[str]()
@@ -99,9 +97,6 @@ def read_runs_csv(content: bytes) -> tuple[list[tuple[int, dict[str, Any]]], lis
     return found, problems
 
 
-# A name
-
-
 _SIZES = {word: name for word, name in words.COLUMNS.items() if name in (*SIZES, HEAD_DIM)}
 _LETTERS = {"b": "batch_size", "n": "seq_len", "s": "seq_len", "h": "num_heads", "e": "emb_dim"}
 _MASKS = {"causal": True, "full": False, "noncausal": False, "nocausal": False}
@@ -113,33 +108,31 @@ _TWO_WORDS = re.compile(
 def _said_in_part(part: str, is_file: bool) -> tuple[dict[str, set[Any]], list[int], set[str]]:
     """The values of each attribute in a part of a path; its other numbers; sizes without one."""
     text = _TWO_WORDS.sub(r"\1\2", re.sub("([a-z])([A-Z])", r"\1_\2", part).lower())
-    found = [*re.finditer("([a-z]+)[^a-z0-9]*([0-9]*)", text)]
-    pairs, starts = [(match[1], match[2]) for match in found], [match.start(2) for match in found]
+    pairs: list[tuple[str, str, str]] = re.findall("([a-z]+)[^a-z0-9]*([0-9]*)|([0-9]+)", text)
     values: dict[str, set[Any]] = {}
     letters: dict[str, set[Any]] = {}
-    bare, taken = set[str](), set[int]()
-    for i, (word, number) in enumerate(pairs):
+    bare, left = set[str](), list[int]()
+    for i, (word, number, alone) in enumerate(pairs):
+        left += [int(number or alone)] if 0 < len(number or alone) <= 8 else []
         kind, size = _SIZES.get(word), int(number or 0) if len(number) <= 8 else 0
         if who := words.IMPLEMENTATIONS.get(word + number) or words.IMPLEMENTATIONS.get(word):
             values.setdefault("implementation", set()).add(who)
-            taken |= {starts[i]} if word + number in words.IMPLEMENTATIONS else set()
+            left = left[:-1] if number and word + number in words.IMPLEMENTATIONS else left
         elif kind and not number:
             bare.add(kind)
         elif size and (kind or word in _LETTERS):
             (values if kind else letters).setdefault(kind or _LETTERS[word], set()).add(size)
-            taken.add(starts[i])
+            left.pop()
         elif word in _MASKS and number in ("", "0", "1"):
-            taken.add(starts[i])
-            near = {w for w, _ in pairs[max(i - 1, 0) : i]} & {"no", "non", "not", "without"}
-            after = number or next((w + n for w, n in pairs[i + 1 : i + 2]), "")
+            left = left[:-1] if number else left
+            near = {w for w, *_ in pairs[max(i - 1, 0) : i]} & {"no", "non", "not", "without"}
+            after = number or next((w + n for w, n, _ in pairs[i + 1 : i + 2]), "")
             is_on = _MASKS[word] and not near and words.CAUSAL.get(after, True)
             if is_file:  # a folder named causal is the experiment, which has both masks
                 values.setdefault("causal", set()).add(is_on)
     # The script's only flag without a number, alone in a name: Flash2_16_512_32_2048_true.
-    if is_file and "causal" not in values and (alone := {w for w, _ in pairs} & {"true", "false"}):
-        values["causal"] = {words.CAUSAL[word] for word in alone}
-    others = (match for match in re.finditer("[0-9]+", text) if match.start() not in taken)
-    left = [int(match[0]) for match in others if len(match[0]) <= 8]
+    if is_file and "causal" not in values and (flag := {w for w, *_ in pairs} & {"true", "false"}):
+        values["causal"] = {words.CAUSAL[word] for word in flag}
     return ({**letters, **values} if len(letters) >= 3 else values), left, bare
 
 
