@@ -41,7 +41,7 @@ class File:
     possible: list[Option]
     workspaces: frozenset[int] = frozenset()
     options: list[Option] = field(default_factory=list)
-    unassumed: list[Option] | None = None
+    unassumed: list[Option] = field(default_factory=list)
     allowed: list[Option] = field(default_factory=list)
     is_open: bool = False
     remarks: list[tuple[str, dict[str, str]]] = field(default_factory=list)
@@ -66,25 +66,20 @@ def matching(options: Iterable[Option], said: Said) -> list[Option]:
 
 def stated(said: Said) -> Option | None:
     """The run that a statement is of, None if it leaves a part open."""
-    whole = all(name in said for name in ATTRIBUTES)
-    return (said["implementation"], Shape.of(said)) if whole else None
+    return (said["implementation"], Shape.of(said)) if {*ATTRIBUTES} <= said.keys() else None
 
 
 def memories(file: File, option: Option) -> list[int]:
     """The bytes that a run takes by the model of its memory, with each of a file's workspaces."""
-    who, shape = option
-    if who == FLASH2:
-        return [costs.flash2_peak_memory(shape)]
-    sizes = file.workspaces if who == NAIVE else ()
-    return [costs.naive_peak_memory(shape, size) for size in sizes]
+    if option[0] == NAIVE:
+        return [costs.naive_peak_memory(option[1], size) for size in file.workspaces]
+    return [costs.flash2_peak_memory(option[1])] if option[0] == FLASH2 else []
 
 
 def has_exact_memory(option: Option) -> bool:
     """True if the model of a run's memory is exact to the byte."""
-    who, shape = option
-    if who == FLASH2:
-        return costs.flash2_memory_is_exact(shape)
-    return who == NAIVE and costs.naive_memory_is_exact(shape)
+    exact = {NAIVE: costs.naive_memory_is_exact, FLASH2: costs.flash2_memory_is_exact}
+    return option[0] in exact and exact[option[0]](option[1])
 
 
 def contradiction(file: File, said: Said) -> tuple[str, str] | None:
@@ -314,16 +309,15 @@ def settle(files: Sequence[File]) -> None:
                 families = {*map(describe, here)}
                 here += [option for option in every if describe(option) not in families]
             file.options = here or file.options
-            file.unassumed = every or None if len(chosen) < len(level) else file.unassumed
+            file.unassumed = every if len(chosen) < len(level) else file.unassumed
         left = others if len(others) < len(left) else []
     _agree_in_pairs(settled)
     _doubt_strangers(files)
-    for file in files:
-        alike = Counter(map(describe, file.unassumed or ()))
-        if len(file.options) == 1 and alike[describe(file.options[0])] > 1:
-            file.remarks.append(("form.assumed", {}))
     bases = _best_bases([file for file in files if file.options])
     for file in files:
+        alike = Counter(map(describe, file.unassumed))
+        if len(file.options) == 1 and alike[describe(file.options[0])] > 1:
+            file.remarks.append(("form.assumed", {}))
         said = {**file.result.hinted, **file.result.said}
         if not file.options and not file.is_open and "implementation" in said:
             sizes = [dict(zip(SIZES, base, strict=True)) for base in bases]

@@ -203,10 +203,8 @@ def _ends(entries: Iterable[Mapping[str, Any]], has_table: bool) -> list[str]:
     most = max(naive.values(), default=float("inf"))
     ends = sorted(shape for shape in others if costs.naive_peak_memory(shape, 0) > most)
     shapes = listed([described(shape.parameters) for shape in ends])
-    told = (
-        f"{NAIVE} has no file for {shapes}, where another implementation has one; if it ran out of "
-        f"memory, write that row into {RUNS_CSV} with {OUT_OF_MEMORY} as its file"
-    )
+    told = f"{NAIVE} has no file for {shapes}, where another implementation has one; if it ran out"
+    told += f" of memory, write that row into {RUNS_CSV} with {OUT_OF_MEMORY} as its file"
     return [told] if ends and not has_table else []
 
 

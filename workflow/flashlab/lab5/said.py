@@ -109,8 +109,7 @@ def _said_in_part(part: str, is_file: bool) -> tuple[dict[str, set[Any]], list[i
     """The values of each attribute in a part of a path; its other numbers; sizes without one."""
     text = _TWO_WORDS.sub(r"\1\2", re.sub("([a-z])([A-Z])", r"\1_\2", part).lower())
     pairs: list[tuple[str, str, str]] = re.findall("([a-z]+)[^a-z0-9]*([0-9]*)|([0-9]+)", text)
-    values: dict[str, set[Any]] = {}
-    letters: dict[str, set[Any]] = {}
+    values, letters = dict[str, set[Any]](), dict[str, set[Any]]()
     bare, left = set[str](), list[int]()
     for i, (word, number, alone) in enumerate(pairs):
         left += [int(number or alone)] if 0 < len(number or alone) <= 8 else []
@@ -138,10 +137,8 @@ def _said_in_part(part: str, is_file: bool) -> tuple[dict[str, set[Any]], list[i
 
 def _parts_of(path: str) -> list[tuple[dict[str, set[Any]], list[int], set[str]]]:
     """What a file's name says, and then its folders'."""
-    return [
-        _said_in_part(re.sub(r"\.\w{1,6}\Z", "", part), is_file=depth == 0)
-        for depth, part in enumerate(reversed(PurePosixPath(path).parts))
-    ]
+    parts = [re.sub(r"\.\w{1,6}\Z", "", part) for part in reversed(PurePosixPath(path).parts)]
+    return [_said_in_part(part, is_file=depth == 0) for depth, part in enumerate(parts)]
 
 
 def numbers_in_name(path: str) -> list[int]:

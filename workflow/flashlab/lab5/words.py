@@ -32,7 +32,6 @@ OUT_OF_MEMORY = "oom"
 IS_OUT_OF_MEMORY = re.compile(r"\boom\b|out[\s_-]*of[\s_-]*(cuda[\s_-]*)?memory|記憶體不足", re.I)
 """Words in place of numbers, or of a status, that say a run ran out of memory."""
 
-
 _COLUMNS = {
     "file": "file filename 檔案 檔名",
     "impl": "impl implementation method 實作 實作方式 方法",
