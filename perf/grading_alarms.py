@@ -282,8 +282,6 @@ CAUSAL = {
     f"flash2-b16-n{n}-h32-e2048-causal": [f"flash2-b16-n{n}-h32-e2048-full"]
     for n in (256, 512, 1024)
 }
-_, LOW, MIDDLE, HIGH = (f"pytorch-b{b}-n512-h32-e2048-causal" for b in BATCHES)
-BETWEEN = {MIDDLE: [LOW, HIGH]}
 CHEATS: dict[str, Cheat] = {
     "an exact copy": jittered(0.0),
     "a copy, all times × 0.97": jittered(0.0, 0.97),
@@ -297,8 +295,6 @@ CHEATS: dict[str, Cheat] = {
     "causal runs: full × 0.5": computed(CAUSAL, lambda full: 0.5 * full),
     "causal runs: full × 0.57": computed(CAUSAL, lambda full: 0.57 * full),
     "the same with 0.1% of jitter": computed(CAUSAL, lambda full: 0.57 * full, 1e-3),
-    "a point interpolated": computed(BETWEEN, lambda a, b: a + (b - a) / 3),
-    "a point interpolated, 0.1% of jitter": computed(BETWEEN, lambda a, b: a + (b - a) / 3, 1e-3),
     "all times × 0.4": scaled(0.4, everything),
     "milliseconds for seconds": scaled(1000.0, everything),
 }

@@ -69,11 +69,11 @@ def test_grades_are_made_of_any_names_and_afresh_at_each_call(
         "<b>&\\u202e",
     }
     text = text_of(grader.folder / "report" / "grades.pdf")
-    loose = "were not graded (1): {loose}\\u000a.json"
+    loose = "were not graded (1): {loose}\\n.json"
     for said in ("成績檢核報告", "Grading report", "{wild} $(card) 'x'", "<b>&\\u202e", loose):
         assert squeezed(said) in text
     (row,) = [row for row in rows(grader) if row["submission"] == ""]
-    assert (row["file"], row["verdict"]) == ("{loose}\\u000a.json", "warn")
+    assert (row["file"], row["verdict"]) == ("{loose}\\n.json", "warn")
     changed = folder / "{wild} $(card) 'x'" / "{record}.json"
     before = changed.stat()
     changed.write_text("{,")  # of the same size, and as old

@@ -4,7 +4,7 @@
 
 import sys
 
-from flashlab_grading.order import kept_order, order_grading
+from flashlab_grading.order import ORDER, kept_order, order_grading
 from flashlab.calls.selection import names_a_target
 
 
@@ -17,26 +17,26 @@ def order_call():
 
 
 GRADING = order_call() if workflow.is_main_process else kept_order()
-ORDERS.update(GRADING.orders)
+ORDERS.update(GRADING.get("orders", {}))
 
 
 GRADED = ("report/grades.pdf", "report/grades.csv", "report/grades-summary.csv")
 NOT_GRADED = "grades: say what to grade: snakemake report/grades.pdf --config submissions=DIR"
 
-if GRADING.kind != "submissions" and workflow.is_main_process:
+if GRADING.get("kind") != "submissions" and workflow.is_main_process:
     if names_a_target(sys.argv[1:], *GRADED):
         raise WorkflowError(NOT_GRADED)
 
 
 def grading_order(wildcards):
     """The order to grade; only a call that names a folder of submissions has one."""
-    if GRADING.kind != "submissions":
+    if GRADING.get("kind") != "submissions":
         raise WorkflowError(NOT_GRADED)
-    return GRADING.path
+    return str(PLAN_ROOT / ORDER)
 
 
 def verification_order(wildcards):
     """The order to verify a report; only a call that names a report has one."""
-    if GRADING.kind != "pdf":
+    if GRADING.get("kind") != "pdf":
         raise WorkflowError("verify: say which report: snakemake verify --config pdf=PATH")
-    return GRADING.path
+    return str(PLAN_ROOT / ORDER)

@@ -16,12 +16,12 @@ from flashlab.lab5.checks import Line
 from flashlab_grading import selfcheck, sheets
 from flashlab_grading.copies import Compared
 from flashlab_grading.grade import Grades, check_alone, grade_checked
+from flashlab_grading.model import OWN_CHECKS as OWN_CHECKS
 from flashlab_grading.recorded import recorded_results
 from flashlab_grading.submissions import find_submissions, read_submission
 
 FLASH, NAIVE = (f"{name}-b16-n512-h32-e2048-full" for name in ("flash2", "pytorch"))
 LONG = "pytorch-b32-n512-h32-e2048-causal"
-OWN_CHECKS = ("form", "arithmetic", "identity", "physics", "plausibility", "coverage")
 
 
 @dataclass
@@ -92,11 +92,8 @@ class Graded:
     grades: Grades
 
     def lines(self, verdict: str, submission: str | None = None) -> list[Line]:
-        return [
-            line
-            for line in self.grades.lines
-            if line.verdict == verdict and submission in (None, line.submission)
-        ]
+        own = [line for line in self.grades.lines if line.verdict == verdict]
+        return [line for line in own if submission in (None, line.submission)]
 
     def fails(self, submission: str | None = None) -> dict[tuple[str, str], str]:
         """Message codes of what failed, by check and file."""
@@ -107,12 +104,10 @@ class Graded:
 
     def of(self, submission: str) -> Mapping[str, str]:
         """The verdict of each check of a submission."""
-        (found,) = (s for s in self.grades.summaries if s.submission == submission)
-        return found.verdicts
+        return next(s.verdicts for s in self.grades.submissions if s.submission == submission)
 
     def badges(self, submission: str) -> tuple[str, ...]:
-        (found,) = (s for s in self.grades.summaries if s.submission == submission)
-        return found.badges
+        return next(s.badges for s in self.grades.submissions if s.submission == submission)
 
 
 def graded(folder: Path, device: str | None = None) -> Graded:

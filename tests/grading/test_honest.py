@@ -21,7 +21,7 @@ from flashlab_grading.causes import notes_of
 
 
 def notes(found: Any) -> set[str]:
-    return {cause.line.code for cause in notes_of(found.grades.lines, 0)}
+    return {group[0].code for group in notes_of(found.grades.lines)}
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -164,7 +164,7 @@ def test_a_result_that_is_there_twice_counts_once(sound: Any, tmp_path: Path) ->
     folder.joinpath("runs.csv").open("a").write(f"backup/{row}\n")
     found = graded(tmp_path)
     assert found.alarms() == [] and "form.double" in notes(found)
-    assert found.grades.summaries[0].files == 36
+    assert found.grades.submissions[0].files == 36
 
 
 def test_disturbed_times_of_honest_submissions_fail_nothing(sound: Any, tmp_path: Path) -> None:
@@ -231,8 +231,8 @@ BATCHES = [f"pytorch-b{b}-n512-h32-e2048-causal" for b in (8, 16, 32, 64)]
 AGAINST_THE_CLASS: dict[str, tuple[Change, str]] = {
     # With no neighbour above.
     "a slow end": (rescaled("pytorch-b32-n1024-h32-e2048-full", by=4), "plausibility.class"),
-    "a fast run": (rescaled(LONG, by=1 / 2.2), "plausibility.fast"),
-    "a fast experiment": (rescaled(*BATCHES, by=0.5), "plausibility.fast"),
+    "a fast run": (rescaled(LONG, by=1 / 2.2), "plausibility.class"),
+    "a fast experiment": (rescaled(*BATCHES, by=0.5), "plausibility.class"),
     "milliseconds": (rescaled(by=1000), "plausibility.level"),
 }
 

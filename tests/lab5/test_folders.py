@@ -311,7 +311,7 @@ def test_files_of_a_t4_are_those_of_the_naive_implementation_alone(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("workspaces", "device"),
-    [(HOPPER, "NVIDIA GPU (compute capability 9.0)"), (12345 * 512, None)],
+    [(HOPPER, "NVIDIA GPU (compute capability 9.0)"), (12345 * 512, None), (0, None)],
 )
 def test_naive_files_show_the_workspaces_of_their_gpu_or_of_a_setting(
     tmp_path: Path, workspaces: int, device: str | None

@@ -130,7 +130,7 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(text: str) -> NoReturn:
-    raise UnsoundFileError("form.not_finite", key="", value=text)
+    raise UnsoundFileError("form.not_finite", value=text)
 
 
 def _parse_number(kind: Callable[[str], float], text: str) -> float:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -17,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import psutil
 
 from flashlab.forks import forked
-from flashlab_grading.grade import CheckedSubmission, check_alone
+from flashlab_grading.grade import Graded, check_alone
 from flashlab_grading.model import GradingError, Line, Submission
 from flashlab_grading.submissions import read_submission
 
@@ -34,10 +33,9 @@ class LimitError(Exception):
 
 def _answer(output: Connection, function: Callable[..., object], *arguments: Any) -> None:
     try:
-        found = function(*arguments)
+        output.send(function(*arguments))
     except (GradingError, ImportError) as error:
-        found = error
-    output.send_bytes(pickle.dumps(found, pickle.HIGHEST_PROTOCOL))
+        output.send(error)
 
 
 class Apart(Generic[T]):
@@ -56,13 +54,6 @@ class Apart(Generic[T]):
             return int(psutil.Process(self._process.pid).memory_info().rss)
         return 0
 
-    def _hold(self) -> None:
-        """End it if it is beyond its bounds."""
-        is_late = time.monotonic() > self._ends
-        if is_late or self._memory() > self._most:
-            self._limit = f"{self._seconds:g} s" if is_late else self._limit
-            self._process.kill()
-
     def result(self, beside: Iterable[Apart[T]] = ()) -> T:
         """The function's result or error; LimitError if it took too much or was killed.
 
@@ -71,8 +62,11 @@ class Apart(Generic[T]):
         try:
             while not self._input.poll(POLL_SECONDS):
                 for child in (self, *beside):
-                    child._hold()
-            found: T | Exception = pickle.loads(self._input.recv_bytes())
+                    is_late = time.monotonic() > child._ends
+                    if is_late or child._memory() > child._most:
+                        child._limit = f"{child._seconds:g} s" if is_late else child._limit
+                        child._process.kill()
+            found: T | Exception = self._input.recv()
         except EOFError:
             raise LimitError(self._limit) from None
         finally:
@@ -84,15 +78,13 @@ class Apart(Generic[T]):
         return found
 
 
-def _check(folder: str, name: str, device: str | None) -> CheckedSubmission:
+def _check(folder: str, name: str, device: str | None) -> Graded:
     return check_alone(read_submission(folder, name, device))
 
 
-def check_apart(
-    folder: str, names: Iterable[str], device: str | None
-) -> Iterator[CheckedSubmission]:
+def check_apart(folder: str, names: Iterable[str], device: str | None) -> Iterator[Graded]:
     """Each submission of a folder, read and checked apart, in order; `device` is the class's."""
-    running: dict[str, Apart[CheckedSubmission]] = {}
+    running: dict[str, Apart[Graded]] = {}
     waiting = [*names]
     slots = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     while waiting or running:

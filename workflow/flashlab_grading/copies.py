@@ -2,9 +2,9 @@
 
 The ratios between two submissions' times scatter; copied times share one ratio, and rounded ones
 are equal as far as they are rounded. So many agree that measurements at locked clocks would not do
-so once in 1,000 classes (**certain**), or that only a quieter machine than any known would
-(**likely**). Within a submission, no two runs' times follow from one another. Times that are
-multiples of a coarse clock's step show nothing of this.
+so once in 1,000 classes (**certain**), or, of times rounded to three digits, that only a quieter
+machine than any known would (**likely**). Within a submission, no two runs share times or ratios.
+Times that are multiples of a coarse clock's step show nothing of this.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import bdtrc, erf, gammaln
+from scipy.special import bdtrc, erf
 
 from flashlab.lab5.assigning import File, stated
 from flashlab.lab5.results import Result
 from flashlab.lab5.said import ATTRIBUTES, described
 from flashlab_grading.model import PASSES, Line, Verdict, family, samples_of
-from flashlab_grading.plausibility import Point, sweeps_of
 
 Floats = NDArray[np.float64]
 
@@ -103,15 +102,13 @@ def clock_step(results: Iterable[Result]) -> float:
     return 0.0
 
 
-def _roundings(result: Result, clock: float = CLOCK) -> list[float]:
-    """The relative steps of both passes' times, by the clock and as somebody has rounded them."""
+def _resolutions(result: Result, clock: float = CLOCK) -> list[float]:
+    """The relative resolution of both passes' times: the clock's, or as somebody rounded them."""
     seconds = [result.seconds[name] for name in PASSES]
     texts = [Decimal(repr(value)).normalize().as_tuple() for value in seconds]
     digits, decimals = max(len(t.digits) for t in texts), min(int(t.exponent) for t in texts)
-    steps = [max(clock, 10.0**decimals if decimals >= -9 else 0.0)] * 2
-    if digits <= 9:
-        steps = [max(steps[0], 10.0 ** (1 + math.floor(math.log10(s)) - digits)) for s in seconds]
-    return [step / value for step, value in zip(steps, seconds, strict=True)]
+    last = [10.0 ** max(decimals, 1 + math.floor(math.log10(s)) - digits) for s in seconds]
+    return [max(clock, step) / value for step, value in zip(last, seconds, strict=True)]
 
 
 def compared_of(results: Sequence[Result], files: Iterable[File] = ()) -> Compared:
@@ -144,7 +141,7 @@ def _table(everyone: Mapping[str, Compared]) -> pd.DataFrame:
         for owner, own in everyone.items()
         for r in own.results
         for name, step in zip(
-            PASSES, _roundings(r, MEDIAN_CLOCK if r.name in own.prints else CLOCK), strict=True
+            PASSES, _resolutions(r, MEDIAN_CLOCK if r.name in own.prints else CLOCK), strict=True
         )
     ]
     table = pd.DataFrame(cells, columns=["owner", "run", "pass", "log", "step", "file"])
@@ -167,23 +164,19 @@ def _chance(count: int, shares: Floats, free: int) -> float:
     """The probability, an upper bound, that so many times agree, each of which does with a share.
 
     Where any can begin the window (`free` is 1), the others must fall into it. The mean share
-    bounds the tail, because the count varies most when all are equal (Hoeffding 1956); so do the
-    largest of the shares, times the ways to choose them.
+    bounds the tail, because the count varies most when all are equal (Hoeffding 1956); where all
+    agree, so does the product of their shares.
     """
-    total, taken = len(shares), count - free
-    if taken < 1:
-        return 1.0
-    mean = bdtrc(taken - 1, max(total - free, 1), float(shares.mean()))
-    ways = gammaln(total + 1) - gammaln(taken + 1) - gammaln(total - taken + 1)
-    product = math.exp(min(0.0, ways + float(np.log(np.sort(shares)[-taken:]).sum())))
-    return float((total if free else 1) * min(mean, product))
+    total, begin = len(shares), len(shares) if free else 1
+    tail = bdtrc(count - free - 1, total - free, float(shares.mean())) if count > free else 1.0
+    return begin * float(min(tail, np.sort(shares)[free:].prod() if count == total else 1.0))
 
 
 def _agreement(ratios: Floats, steps: Floats) -> _Agreement | None:
     """The agreement of two owners, by the ratios of their times in logarithms, if there is one."""
-    ordered, best = np.sort(ratios), list[_Agreement]()
+    ordered, best, total = np.sort(ratios), list[_Agreement](), len(ratios)
     for width in WIDTHS:
-        counts = np.searchsorted(ordered, ordered + width, side="right") - np.arange(len(ordered))
+        counts = np.searchsorted(ordered, ordered + width, side="right") - np.arange(total)
         low = ordered[int(counts.argmax())]
         inside = (ratios >= low) & (ratios <= low + width)
         shares = erf(np.maximum(steps, width) / (4 * LEAST_SCATTER))
@@ -194,39 +187,36 @@ def _agreement(ratios: Floats, steps: Floats) -> _Agreement | None:
     if np.median(steps) > WIDTHS[1]:  # one of the two has rounded them
         inside, width = np.abs(ratios) <= 0.501 * steps + 1e-9, float(np.median(steps))
         for code, scatter in ("same", LEAST_SCATTER), ("likely", QUIET_SCATTER):
-            shares = np.maximum(erf(steps / (4 * scatter)), 1e-12)
-            chance = _chance(int(inside.sum()), shares, 0)
+            chance = _chance(int(inside.sum()), erf(steps / (4 * scatter)), 0)
             best.append(_Agreement(code, inside, 1.0, width, chance))
     sure = [found for found in best if found.chance < CHANCE]
     return min(sure, key=lambda found: (found.code == "likely", found.chance), default=None)
 
 
 def _pairs(logs: Floats, steps: Floats) -> Iterator[tuple[int, int, _Agreement]]:
-    """Any two rows whose times agree, with the columns that do."""
-    present = ~np.isnan(logs)
+    """Any two rows whose times agree, from either side, with the columns that do."""
     for one, other in combinations(range(len(logs)), 2):
-        both = np.flatnonzero(present[one] & present[other])
-        if len(both) > 2:
-            step = np.maximum(steps[one, both], steps[other, both])
-            if found := _agreement(logs[one, both] - logs[other, both], step):
-                yield one, other, replace(found, inside=both[found.inside])
+        both = np.flatnonzero(~np.isnan(logs[one] + logs[other]))
+        step = np.maximum(steps[one, both], steps[other, both])
+        if len(both) > 2 and (found := _agreement(logs[one, both] - logs[other, both], step)):
+            placed = replace(found, inside=both[found.inside])
+            yield from ((one, other, placed), (other, one, placed))
 
 
-def _same_files(everyone: Mapping[str, Compared]) -> dict[tuple[str, str], dict[str, str]]:
-    """The files whose times, or samples, equal another's, with the code, by owner and other."""
-    owners: dict[object, list[tuple[str, str]]] = defaultdict(list)
+def _same_files(everyone: Mapping[str, Compared]) -> pd.DataFrame:
+    """The files whose times, or samples, equal another's: `owner`, `other`, `file` and `code`."""
+    rows = []
     for owner, own in everyone.items():
         for result in own.results:  # the median of single calls repeats, but not their samples
-            key: object = own.prints.get(result.name)
-            if key is None and max(_roundings(result)) <= LEAST_SCATTER:
-                key = (f"{result.forward_flops:.6g}", *(result.seconds[name] for name in PASSES))
-            owners[key or (owner, result.name)].append((owner, result.name))
-    found: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
-    for key, those in owners.items():
-        for owner, file in those:
-            for other in {name for name, _ in those} - {owner}:
-                found[owner, other][file] = "samples" if isinstance(key, str) else "file"
-    return found
+            key = own.prints.get(result.name)
+            if key is None and max(_resolutions(result)) <= LEAST_SCATTER:
+                key = repr((f"{result.forward_flops:.6g}", *map(result.seconds.get, PASSES)))
+            code = "samples" if result.name in own.prints else "file"
+            rows += [(owner, result.name, key, code)] if key else []
+    files = pd.DataFrame(rows, columns=["owner", "file", "key", "code"])
+    others = files[["owner", "key"]].rename(columns={"owner": "other"}).drop_duplicates()
+    equal = files.merge(others, on="key").query("owner != other")
+    return equal[["owner", "other", "file", "code"]]
 
 
 def _means(logs: Floats, row: int) -> list[int]:
@@ -256,16 +246,16 @@ def _means(logs: Floats, row: int) -> list[int]:
 # One's own times
 
 
-def check_own_copies(points: Sequence[Point], results: Iterable[Result]) -> list[Line]:
+def check_own_copies(results: Iterable[Result]) -> list[Line]:
     """Lines for files whose times follow from others of the submission, each file once.
 
-    A file handed in twice as two runs, files of which one is the other times a constant (a constant
-    rate, or causal runs made from full ones), and points on the line between their neighbours:
-    measurements are never any of these to seven digits. `points` are those whose run is known.
+    A file handed in twice as two runs, and files of which one is the other times a constant (a
+    constant rate, or causal runs made from full ones): measurements are never these to seven
+    digits.
     """
-    fine = [result for result in results if max(_roundings(result, 0.0)) <= EXACT / 5]
+    fine = [result for result in results if max(_resolutions(result, 0.0)) <= EXACT / 5]
     ratio = {r.name: r.seconds["backward"] / r.seconds["forward"] for r in fine}
-    found: dict[str, Line] = {}
+    found: list[Line] = []
     for one, other in pairwise(sorted(fine, key=lambda result: ratio[result.name])):
         names = [{**result.hinted, **result.said} for result in (one, other)]
         differ, stated_so = (
@@ -281,23 +271,8 @@ def check_own_copies(points: Sequence[Point], results: Iterable[Result]) -> list
             verdict: Verdict = "fail" if stated_so or not is_equal else "warn"
             code = "copies.within" if is_equal else "copies.proportional"
             params = {"other": one.name, "ratio": f"{factor:.6g}"}
-            found[other.name] = Line(verdict, code, other.name, params, *map(described, names))
-    for sweep in sweeps_of([point for point in points if point[0].name in ratio]):
-        for three in zip(sweep, sweep[1:], sweep[2:], strict=False):
-            sizes, own = [size for size, _ in three], [those[0][0] for _, those in three]
-            if all(_lies_between(sizes, [r.seconds[name] for r in own]) for name in PASSES):
-                params = {"one": own[0].name, "other": own[2].name}
-                line = Line("fail", "copies.interpolated", own[1].name, params)
-                found.setdefault(own[1].name, line)
-    return [*found.values()]
-
-
-def _lies_between(sizes: Sequence[float], seconds: Sequence[float]) -> bool:
-    """True for a value on the line between its neighbours, straight or on logarithmic axes."""
-    (low, middle, high), (a, found, b) = sizes, seconds
-    share, portion = (middle - low) / (high - low), math.log(middle / low) / math.log(high / low)
-    wanted = a + share * (b - a), a * (b / a) ** portion
-    return any(math.isclose(each, found, rel_tol=EXACT) for each in wanted)
+            found.append(Line(verdict, code, other.name, params, *map(described, names)))
+    return found
 
 
 # Lines
@@ -307,15 +282,15 @@ def _agreements(everyone: Mapping[str, Compared]) -> Iterator[Line]:
     """Lines about owners whose times agree."""
     if not everyone:
         return
-    table, equal_files = _table(everyone), _same_files(everyone)
+    table, equal = _table(everyone), _same_files(everyone)
     logs, steps, files = (table[kind].to_numpy() for kind in ("log", "step", "file"))
-    names, matched = list(table.index), defaultdict[str, set[str]](set)
-    found = [*_pairs(logs, steps)]
-    pairs = [*found, *((other, one, own) for one, other, own in found)]
+    names, pairs = list(table.index), [*_pairs(logs, steps)]
+    matched = defaultdict[str, set[str]](set)
     for one, _, own in pairs:
         matched[names[one]] |= {*files[one, own.inside]}
-    for (owner, _), equal in equal_files.items():
-        matched[owner] |= {*equal} if len(equal) >= EQUAL_FILES else set()
+    counts = equal.groupby(["owner", "other"])["file"].transform("size")
+    for owner, file in equal.loc[counts >= EQUAL_FILES, ["owner", "file"]].to_numpy():
+        matched[owner].add(file)
     is_copy = {n: len(own) >= MOST * len(everyone[n].results) for n, own in matched.items()}
     for one, other, own in pairs:
         total = int((~np.isnan(logs[one] + logs[other])).sum())
@@ -329,11 +304,11 @@ def _agreements(everyone: Mapping[str, Compared]) -> Iterator[Line]:
         verdict: Verdict = "warn" if code in ("part", "likely") else "fail"
         yield Line(verdict, f"copies.{code}", "", params, "", "", names[one])
     told = {(names[one], names[other]) for one, other, _ in pairs}
-    for (owner, source), equal in equal_files.items():
-        for file, code in equal.items() if (owner, source) not in told else ():
-            is_sure = code == "samples" or (len(equal) >= EQUAL_FILES and is_copy[owner])
+    for (owner, other, file, code), count in zip(equal.to_numpy(), counts, strict=True):
+        is_sure = code == "samples" or (count >= EQUAL_FILES and is_copy[owner])
+        if (owner, other) not in told:
             verdict = "fail" if is_sure else "warn"
-            yield Line(verdict, f"copies.{code}", file, {"other": source}, "", "", owner)
+            yield Line(verdict, f"copies.{code}", file, {"other": other}, "", "", owner)
     for row, name in enumerate(names):
         if name not in matched and (sources := _means(logs, row)):
             params = {"others": "\0".join(names[source] for source in sources)}
@@ -354,7 +329,7 @@ def copies_between(
     yield from lines
     accused = {line.submission for line in lines}
     for name, own in submissions.items():
-        steps = [step for result in own.results for step in _roundings(result)]
+        steps = [step for result in own.results for step in _resolutions(result)]
         verdict: Verdict = "not_checked"
         code, params = "copies.alone", {"step": f"{CALLS * own.step * 1e3:.3g}"}
         if own.step:

@@ -1,8 +1,7 @@
-"""All checks over all submissions: from the order to the lines and the summary."""
+"""All checks over all submissions: from what they hold to lines, verdicts and badges."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,47 +21,59 @@ from flashlab_grading.plausibility import (
 from flashlab_grading.reproduction import Measured, check_reproduction
 
 
-@dataclass(frozen=True)
-class Summary:
-    """One submission: the worst verdict of each check, counts, and badges.
+@dataclass
+class Graded:
+    """A submission: the lines on it, and what of it is compared with the class.
 
-    `checked` are the numbers of a check's lines that came to a conclusion, and of all.
+    `points` are the results that no check of its own refutes and whose run is known.
     """
 
     submission: str
-    device: str
-    files: int
-    verdicts: Mapping[str, Verdict]
-    checked: Mapping[str, tuple[int, int]]
-    counts: Mapping[Verdict, int]
-    badges: tuple[str, ...]
-
-    def is_part(self, check: str) -> bool:
-        """True if a check was made of some files and not of others."""
-        done, total = self.checked[check]
-        return self.verdicts[check] == "not_checked" and 0 < done < total
-
-
-@dataclass(frozen=True)
-class Grades:
-    """All lines of grading, and a summary of each submission."""
-
-    lines: tuple[Line, ...]
-    summaries: tuple[Summary, ...]
-
-
-@dataclass(frozen=True)
-class CheckedSubmission:
-    """The lines of a submission's own checks, and what is compared with the class.
-
-    `points` are the results that no check refutes and whose run is known.
-    """
-
-    name: str
     lines: list[Line]
     device: str | None = None
     compared: Compared = field(default_factory=Compared)
     points: Sequence[Point] = ()
+
+    @property
+    def files(self) -> int:
+        """The number of its results."""
+        return len(self.compared.results)
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The worst verdict of each check, ``not_checked`` where there is no line."""
+        found: dict[str, Verdict] = {}
+        for line in sorted(self.lines, key=lambda line: VERDICTS.index(line.verdict)):
+            found.setdefault(line.check, line.verdict)
+        return {check: found.get(check, "not_checked") for check in CHECKS}
+
+    def part(self, check: str) -> tuple[int, int] | None:
+        """How many lines of a check came to a conclusion, of how many; None if all or none did."""
+        done = [line.verdict != "not_checked" for line in self.lines if line.check == check]
+        is_part = self.verdicts[check] == "not_checked" and any(done)
+        return (sum(done), len(done)) if is_part else None
+
+    @property
+    def badges(self) -> tuple[str, ...]:
+        """The badges that it has earned; each requires those before it."""
+        found = {c: {line.verdict for line in self.lines if line.check == c} for c in CHECKS}
+        passed = {check for check, own in found.items() if own and own <= {"pass", "warn"}}
+        form = {line.verdict for line in self.lines if line.check == "form" and line.file}
+        sound = {"arithmetic", "identity", "physics", "plausibility"} <= passed
+        earned = (
+            form == {"pass"} and "coverage" in passed,
+            sound and "fail" not in found["copies"],
+            "reproduction" in passed,
+        )
+        return BADGES[: (*earned, False).index(False)]
+
+
+@dataclass(frozen=True)
+class Grades:
+    """All lines of grading, and each submission with its own."""
+
+    lines: Sequence[Line]
+    submissions: Sequence[Graded]
 
 
 def _assigned(files: list[File]) -> list[File]:
@@ -77,7 +88,7 @@ def _assigned(files: list[File]) -> list[File]:
         return files
 
 
-def check_alone(submission: Submission) -> CheckedSubmission:
+def check_alone(submission: Submission) -> Graded:
     """Run every check that needs no other submission."""
     results, doubted = submission.results, submission.contradicted
     own, files = check_results(result for result in results if result.name not in doubted)
@@ -90,12 +101,12 @@ def check_alone(submission: Submission) -> CheckedSubmission:
     known = {file.result.name for file in files}
     coverage = check_coverage(files, (result for result in results if result.name not in known))
     settled = [(f.result, f.options[0]) for f in files if len({*map(family, f.options)}) == 1]
-    copied = [] if compared.step else check_own_copies(settled, (file.result for file in files))
+    copied = [] if compared.step else check_own_copies(file.result for file in files)
     of_samples = [*check_samples(results)]
     suspicious = {line.file for line in (*physics, *of_samples, *copied) if line.verdict == "fail"}
     suspicious |= {line.file for line in plausible}
     lines = [*submission.lines, *own, *physics, *plausible, *of_samples, *coverage, *copied]
-    return CheckedSubmission(
+    return Graded(
         submission.name,
         [replace(line, submission=submission.name) for line in lines],
         submission.device,
@@ -104,49 +115,17 @@ def check_alone(submission: Submission) -> CheckedSubmission:
     )
 
 
-def _badges(lines: Sequence[Line]) -> tuple[str, ...]:
-    """The badges that a submission has earned; each requires those before it."""
-
-    def passed(check: str) -> bool:
-        verdicts = {line.verdict for line in lines if line.check == check}
-        return bool(verdicts) and verdicts <= {"pass", "warn"}
-
-    form = {line.verdict for line in lines if line.check == "form" and line.file}
-    copied = any(line.check == "copies" and line.verdict == "fail" for line in lines)
-    earned = (
-        form == {"pass"} and passed("coverage"),
-        not copied and all(map(passed, ("arithmetic", "identity", "physics", "plausibility"))),
-        passed("reproduction") and any(line.code == "reproduction.pass" for line in lines),
-    )
-    return BADGES[: next((i for i, has in enumerate(earned) if not has), len(BADGES))]
-
-
-def _summary(own: CheckedSubmission) -> Summary:
-    by_check: dict[str, list[Verdict]] = {check: [] for check in CHECKS}
-    for line in own.lines:
-        by_check[line.check].append(line.verdict)
-    return Summary(
-        own.name,
-        own.device or "",
-        len(own.compared.results),
-        {c: min(v, key=VERDICTS.index, default="not_checked") for c, v in by_check.items()},
-        {c: (sum(v != "not_checked" for v in found), len(found)) for c, found in by_check.items()},
-        Counter(line.verdict for line in own.lines),
-        _badges(own.lines),
-    )
-
-
 def grade_checked(
-    checked: Iterable[CheckedSubmission],
+    checked: Iterable[Graded],
     measured: Sequence[Measured],
     here: str,
     published: Mapping[str, Compared],
 ) -> Grades:
-    """Compare submissions with one another, with the runs `measured` on this device, and sum up.
+    """Compare submissions with one another, and with the runs `measured` on this device, `here`.
 
     `published` are the results of recorded datasets, by the name under which they are reported.
     """
-    owns = {own.name: own for own in checked}
+    owns = {own.submission: own for own in checked}
     classmates = {name: (own.points, own.compared.step) for name, own in owns.items()}
     compared = {name: own.compared for name, own in owns.items()}
     for line in (*class_outliers(classmates), *copies_between(compared, published)):
@@ -157,5 +136,4 @@ def grade_checked(
         again = check_reproduction(sound, measured, here)
         own.lines.extend(replace(line, submission=name) for line in again)
         own.lines.sort(key=lambda line: (line.file, CHECKS.index(line.check)))
-    lines = tuple(line for own in owns.values() for line in own.lines)
-    return Grades(lines, tuple(map(_summary, owns.values())))
+    return Grades([line for own in owns.values() for line in own.lines], [*owns.values()])

@@ -1,11 +1,10 @@
-"""What grading speaks of: checks, verdicts, submissions, and how sure an accusation is."""
+"""What grading speaks of: checks, verdicts, submissions, and the devices that they name."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from flashlab.devices import find_device
 from flashlab.lab5.checks import Line as Line
@@ -14,10 +13,8 @@ from flashlab.lab5.checks import samples_of as samples_of
 from flashlab.lab5.possible import Option
 from flashlab.lab5.results import Result
 
-CHECKS = (
-    *("form", "arithmetic", "identity", "physics", "plausibility", "coverage", "copies"),
-    "reproduction",
-)
+OWN_CHECKS = ("form", "arithmetic", "identity", "physics", "plausibility", "coverage")
+CHECKS = (*OWN_CHECKS, "copies", "reproduction")
 PASSES = ("forward", "backward")
 """The passes that are timed; the third time is their sum."""
 
@@ -27,15 +24,6 @@ LAUNCH_SECONDS = 0.3e-3
 VERDICTS: tuple[Verdict, ...] = ("fail", "warn", "not_checked", "pass")
 """From the worst on; a whole check's verdict is the worst of its lines. What was not checked has
 not passed, so it outweighs a pass."""
-
-Confidence = Literal["certain", "likely", "ask"]
-CONFIDENCES: tuple[Confidence, ...] = ("certain", "likely", "ask")  # which accuses of nothing
-
-LIKELY = (
-    *("copies.likely", "copies.part", "identity.cuda_memory", "identity.workspace_of_another"),
-    *("identity.workspace", "plausibility.identical", "plausibility.one_noise"),
-)
-"""Codes of what is no proof, but has few innocent reasons."""
 
 BADGES = ("available", "functional", "reproduced")  # in the sense of the ACM's
 
@@ -56,13 +44,6 @@ class Submission:
     lines: Sequence[Line] = ()
     device: str | None = None
     contradicted: Sequence[str] = ()
-
-
-def confidence_of(line: Line) -> Confidence:
-    """The certainty of a line's accusation."""
-    if line.code in LIKELY:
-        return "likely"
-    return "certain" if line.verdict == "fail" else "ask"
 
 
 def family(option: Option) -> Option:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +17,14 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.config import ConfigError
 from flashlab.files import read_json, write_json
+from flashlab.lab5.possible import Option
 from flashlab.lab5.results import Result
 from flashlab.plan import planning as plan
 from flashlab.plan.source import planned_device
-from flashlab.runs import Run
 
 ORDER = Path("results") / "grading" / "order.json"
 RECORDS = Path("results") / "local" / "records"
 LOCAL = "local"
-
-
-@dataclass(frozen=True)
-class Ordered:
-    """The `kind` of what is graded (``submissions`` or ``pdf``), and the order's `path`.
-
-    `orders` are the orders to measure, by record file name, and `records` the records' paths. All
-    are empty for a call that grades nothing.
-    """
-
-    kind: str = ""
-    path: str = ""
-    orders: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    records: Sequence[str] = ()
 
 
 def _refusal(config: Mapping[str, Any]) -> str | None:
@@ -59,64 +43,44 @@ def _refusal(config: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _submitted_results(config: Mapping[str, Any]) -> list[list[Result]]:
-    """The results whose numbers are consistent, of submissions from the most suspicious on.
-
-    Submissions are in groups: certainly accused, likely, and all others.
-    """
+def _sample(config: Mapping[str, Any], here: str) -> list[Option]:
+    """The runs to measure again, of results whose numbers are consistent; ConfigError for none."""
     # What reads submissions takes long to import, and few calls need it.
     from flashlab_grading.apart import check_apart
-    from flashlab_grading.causes import causes_of, urgency
+    from flashlab_grading.causes import urgency
     from flashlab_grading.grade import grade_checked
+    from flashlab_grading.model import GradingError
     from flashlab_grading.recorded import recorded_results
+    from flashlab_grading.reproduction import choose
     from flashlab_grading.submissions import find_submissions
 
     folder, device = config["submissions"], config["grading"].get("device")
-    checked = list(check_apart(folder, find_submissions(folder)[0], device))
-    grade_checked(checked, (), "", recorded_results())  # which adds the class's lines
-    groups: dict[tuple[int, ...], list[Result]] = defaultdict(list)
-    for own in checked:
-        sound = {x.file for x in own.lines if (x.check, x.verdict) == ("arithmetic", "pass")}
-        results = [result for result in own.compared.results if result.name in sound]
-        groups[urgency(causes_of(own.lines, 0))[:2]] += results
-    return [groups[accusations] for accusations in sorted(groups)]
-
-
-def plan_sample(
-    config: Mapping[str, Any], device: str, protocol: Mapping[str, Any]
-) -> dict[Run, plan.PlannedRun]:
-    """The sample of what is submitted, to be measured here by the course's own protocol.
-
-    `device` is the kind that measures here. It prints how many runs will be measured. ConfigError
-    if the results cannot be read, or none is of this device.
-    """
-    from flashlab_grading.model import GradingError
-    from flashlab_grading.reproduction import choose
-
+    by_accusation: dict[bool, list[Result]] = {True: [], False: []}
     try:
-        results = _submitted_results(config)
+        checked = check_apart(folder, find_submissions(folder)[0], device)
+        for own in grade_checked(checked, (), "", recorded_results()).submissions:
+            sound = {x.file for x in own.lines if (x.check, x.verdict) == ("arithmetic", "pass")}
+            results = by_accusation[urgency(own.lines)[0] < 0]
+            results += [result for result in own.compared.results if result.name in sound]
     except GradingError as error:
         raise ConfigError(f"--config: submissions: {error}") from error
-    dtype, (_, here) = config["dtype"], planned_device(config)
-    chosen = choose(results, here, config["reproduce"], config["grading"]["seed"])
+    count, seed = config["reproduce"], config["grading"]["seed"]
+    chosen = choose(by_accusation[True], by_accusation[False], here, count, seed)
     if not chosen:
         raise ConfigError(
             "--config: reproduce: no submission has a declared run of 0.3 ms or more on this "
             f"machine's device, {here}. Leave out reproduce=, or run this where the results are "
             "from; runs.csv, or grading: {device: …} for a whole class, names their device"
         )
-    dtype = ATTENTION.dtypes[device] if dtype == "auto" else dtype
-    runs = [attention_run(implementation, shape, dtype, device) for implementation, shape in chosen]
-    planned = plan.plan_local(ATTENTION, runs, protocol, find_implementations(), RECORDS)
-    missing = sum(not entry.path.exists() for entry in planned.values())
-    print(
-        f"reproduce: {len(planned)} runs, {missing} of them still to be measured", file=sys.stderr
-    )
-    return planned
+    return chosen
 
 
-def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
+def order_grading(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
     """Write the order for ``submissions=DIR`` or ``pdf=PATH`` below `root`, with what it measures.
+
+    Returns it, empty for a call that grades nothing. Its `kind` says which of the two is graded;
+    `orders` are the orders to measure by record file name, `measured` each run and its record's
+    path. How many runs will be measured is printed.
 
     ConfigError if the folder or file does not exist or cannot be read, or if ``reproduce`` is given
     without submissions, with a recorded dataset, or for results of other devices than this.
@@ -126,12 +90,19 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
     kind = next((kind for kind in ("submissions", "pdf") if kind in config), "")
     if not kind:
         (root / ORDER).unlink(missing_ok=True)  # a call before may have left its own
-        return Ordered()
+        return {}
     device, here = planned_device(config)
+    dtype = ATTENTION.dtypes[device] if config["dtype"] == "auto" else config["dtype"]
     # The course's own protocol, because its results are what is compared.
     protocol = plan.protocol_of({"measure": {**config["measure"], "protocol": "lab5"}}, device)
-    planned = plan_sample(config, device, protocol) if "reproduce" in config else {}
-    entries = planned.items()
+    chosen = _sample(config, here) if "reproduce" in config else []
+    runs = [attention_run(implementation, shape, dtype, device) for implementation, shape in chosen]
+    known = find_implementations()
+    entries = plan.plan_local(ATTENTION, runs, protocol, known, RECORDS).items()
+    missing = sum(not entry.path.exists() for _, entry in entries)
+    if runs:
+        said = f"reproduce: {len(runs)} runs, {missing} of them still to be measured"
+        print(said, file=sys.stderr)
     document = {
         "called_ns": time.time_ns(),
         "kind": kind,
@@ -146,15 +117,9 @@ def order_grading(config: Mapping[str, Any], root: Path) -> Ordered:
         "measured": [{"run": r.to_json(), "path": e.path.as_posix()} for r, e in entries],
     }
     write_json(root / ORDER, document)
-    return _ordered(root / ORDER)
+    return document
 
 
-def kept_order() -> Ordered:
-    """The order of the call that this job belongs to."""
-    return _ordered(ORDER) if ORDER.exists() else Ordered()
-
-
-def _ordered(path: Path) -> Ordered:
-    document = read_json(path)
-    records = [each["path"] for each in document["measured"]]
-    return Ordered(document["kind"], path.as_posix(), document["orders"], records)
+def kept_order() -> dict[str, Any]:
+    """The order of the call that this job belongs to, empty if it grades nothing."""
+    return dict(read_json(ORDER)) if ORDER.exists() else {}

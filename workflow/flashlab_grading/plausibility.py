@@ -10,8 +10,9 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from itertools import combinations
+
+import pandas as pd
 
 from flashlab.benchmarks.attention import costs
 from flashlab.lab5.assigning import File
@@ -19,7 +20,7 @@ from flashlab.lab5.possible import Option
 from flashlab.lab5.results import Result
 from flashlab.lab5.words import FLASH2, NAIVE, SIZES
 from flashlab_grading.model import LAUNCH_SECONDS as LAUNCHES
-from flashlab_grading.model import PASSES, Line, Verdict, family, kind_of_device, samples_of
+from flashlab_grading.model import PASSES, Line, family, kind_of_device, samples_of
 
 STEPS = 20
 """Fewest steps of a clock in a time that is compared with another."""
@@ -39,16 +40,12 @@ anyway keeps twice the work from being twice the bytes."""
 PASS_RATIO = (0.3, 8.0)
 """Range of backward over forward time; 0.9 to 4 on the GPUs measured so far."""
 
-CLASS_SIZE, CLASS_FACTOR, CLASS_FASTER, CLASS_LEVEL = 5, 2.5, 1.8, 2.0
-"""Fewest submissions with the same point, of the same device, for its median to count. Factors by
-which a point may be off the median, and faster than anybody else's, relative to the level of its
-submission; and by which that may be off the class before its device is in question."""
+CLASS_SIZE, CLASS_FACTOR = 5, 1.9
+"""Fewest submissions with the same point, of the same device, for its median to count; and the
+factor by which a point, relative to the level of its submission, or that level may be off."""
 
-ENOUGH, SPREAD = 8, 3.0
-"""Fewest samples that are judged, and largest ratio of their upper to their lower quartile."""
-
-EARLIEST = datetime(2022, 7, 1, tzinfo=UTC)
-"""FlashAttention was published in May 2022; records came later."""
+ENOUGH = 8
+"""Fewest samples that are judged."""
 
 Point = tuple[Result, Option]
 """A result, and a run that it is."""
@@ -123,76 +120,47 @@ def class_outliers(classmates: Mapping[str, tuple[Sequence[Point], float]]) -> I
     relative to its submission's level, the median of its ratios to the class. Where no device is
     named, only levels are.
     """
-    runs: dict[tuple[str | None, Option, str], dict[str, Result]] = defaultdict(dict)
-    for submission, (own, step) in classmates.items():
-        for result, option in own:
-            device = kind_of_device(result.said.get("device"))
-            for name in PASSES:
-                if result.seconds[name] >= STEPS * step:
-                    runs[device, family(option), name].setdefault(submission, result)
-    compared, ratios = [], defaultdict[str, list[float]](list)
-    for (device, _, name), of_class in runs.items():
-        seconds = {submission: result.seconds[name] for submission, result in of_class.items()}
-        median = statistics.median(seconds.values())
-        if len(seconds) >= CLASS_SIZE and median >= LAUNCHES:
-            seconds = {submission: s for submission, s in seconds.items() if s >= LAUNCHES}
-            compared.append((device, name, of_class, seconds, median))
-            for submission, own_seconds in seconds.items():
-                ratios[submission].append(own_seconds / median)
-    levels = {submission: statistics.median(own) for submission, own in ratios.items()}
-    for submission, level in levels.items():
-        if not 1 / CLASS_LEVEL <= level <= CLASS_LEVEL:
-            expected, found = f"{1 / CLASS_LEVEL:g} – {CLASS_LEVEL:g}", f"{level:.3g}"
+    cells = [
+        (submission, device, str(family(option)), name, r.seconds[name], r.name)
+        for submission, (own, step) in classmates.items()
+        for r, option in own
+        for device in [kind_of_device(r.said.get("device")) or ""]
+        for name in PASSES
+        if r.seconds[name] >= STEPS * step
+    ]
+    keys = ["device", "run", "pass"]
+    every = pd.DataFrame(cells, columns=["submission", *keys, "seconds", "file"])
+    points = every.drop_duplicates(["submission", *keys])
+    of_class = points.groupby(keys)["seconds"]
+    points = points.assign(median=of_class.transform("median"), count=of_class.transform("size"))
+    points = points[points["count"].ge(CLASS_SIZE)]
+    points = points[points[["median", "seconds"]].min(axis=1).ge(LAUNCHES)]
+    ratios = points["seconds"] / points["median"]
+    levels = ratios.groupby(points["submission"]).transform("median")
+    for submission, level in levels.groupby(points["submission"]).first().items():
+        if not 1 / CLASS_FACTOR <= level <= CLASS_FACTOR:
+            expected, found = f"{1 / CLASS_FACTOR:.2g} – {CLASS_FACTOR:g}", f"{level:.3g}"
             params = {"factor": found}
-            yield Line("warn", "plausibility.level", "", params, expected, found, submission)
-    for device, name, of_class, seconds, median in compared:
-        relative = {submission: s / levels[submission] for submission, s in seconds.items()}
-        first, second = sorted(relative.values())[:2]
-        for submission, value in relative.items() if device is not None else ():
-            others = second if value == first else first
-            code, factor, usual = "plausibility.class", CLASS_FACTOR, median
-            if value * CLASS_FASTER < others:
-                code, factor, usual = "plausibility.fast", CLASS_FASTER, others
-            elif 1 / CLASS_FACTOR <= value / median <= CLASS_FACTOR:
-                continue
-            expected = f"{usual * levels[submission] * 1e3:.4g} ms"
-            found, file = f"{seconds[submission] * 1e3:.4g} ms", of_class[submission].name
-            params = {"pass": name, "factor": f"{factor:g}"}
-            yield Line("warn", code, file, params, expected, found, submission)
-
-
-def _fault(samples: Sequence[float]) -> tuple[Verdict, str] | None:
-    """Verdict and code where the samples of one pass are none of a measurement."""
-    low, (lower, _, upper) = min(samples), statistics.quantiles(samples, n=4)
-    if low == max(samples):  # a clock repeats short times
-        return ("fail", "plausibility.identical") if low >= LAUNCHES else None
-    return ("warn", "plausibility.spread") if upper > SPREAD * max(lower, low) else None
-
-
-def _has_odd_date(started: object) -> bool:
-    try:
-        found = datetime.fromisoformat(str(started))
-        found = found if found.tzinfo else found.replace(tzinfo=UTC)
-        return not EARLIEST <= found <= datetime.now(UTC) + timedelta(days=1)
-    except (ValueError, OverflowError):
-        return True
+            yield Line("warn", "plausibility.level", "", params, expected, found, str(submission))
+    points = points.assign(usual=points["median"] * levels)
+    off = ~(points["seconds"] / points["usual"]).between(1 / CLASS_FACTOR, CLASS_FACTOR)
+    for point in points[off & points["device"].ne("")].to_dict("records"):
+        params = {"pass": point["pass"], "factor": f"{CLASS_FACTOR:g}"}
+        usual, found = (f"{point[key] * 1e3:.4g} ms" for key in ("usual", "seconds"))
+        submission, file = point["submission"], point["file"]
+        yield Line("warn", "plausibility.class", file, params, usual, found, submission)
 
 
 def check_samples(results: Iterable[Result]) -> Iterator[Line]:
-    """Lines for the records whose samples or date no measurement gives; none for the others."""
+    """Lines for the records whose samples no measurement gives; none for the others."""
     noises: dict[tuple[float, ...], dict[str, None]] = defaultdict(dict)
-    for result in (result for result in results if result.run):
-        record = result.document["record"]
-        if _has_odd_date(started := record.get("started")):
-            yield Line("warn", "plausibility.date", result.name, {"started": str(started)[:80]})
+    for result in results:
         enough = {name: own for name, own in samples_of(result).items() if len(own) >= ENOUGH}
-        is_imported = (record.get("environment") or {}).get("imported")
-        if not enough and result.protocol != "lab5" and not is_imported:
-            yield Line("not_checked", "plausibility.no_samples", result.name)
-        faults = [(*fault, name) for name, own in enough.items() if (fault := _fault(own))]
-        for verdict, code, name in faults[:1]:
-            yield Line(verdict, code, result.name, {"pass": name})
-        for own in enough.values() if not faults else ():
+        # A clock repeats short times.
+        equal = [n for n, own in enough.items() if LAUNCHES <= min(own) == max(own)]
+        for name in equal[:1]:
+            yield Line("fail", "plausibility.identical", result.name, {"pass": name})
+        for own in enough.values() if not equal else ():
             if len({*own}) >= ENOUGH and (median := statistics.median(own)) > 0:
                 noises[tuple(float(f"{x / median:.6g}") for x in sorted(own))][result.name] = None
     for files in map(list, noises.values()):

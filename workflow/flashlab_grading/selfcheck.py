@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
@@ -10,36 +9,11 @@ from flashlab.benchmarks.implementations import implementations_of
 from flashlab.lab5.importing import import_plan
 from flashlab.lab5.results import FolderError
 from flashlab_grading.apart import check_apart
-from flashlab_grading.causes import cause_sentence, causes_of, notes_of, word
-from flashlab_grading.grade import Grades, grade_checked
+from flashlab_grading.causes import EXAMPLES, grouped, notes_of, told, word
+from flashlab_grading.grade import grade_checked
 from flashlab_grading.model import CHECKS, GradingError
 from flashlab_grading.recorded import recorded_results
 from flashlab_grading.shown import MARKS, escaped
-
-
-def _lines(grades: Grades, language: str) -> Iterator[str]:
-    """The sheet of the only submission, as lines of text."""
-    (summary,) = grades.summaries
-
-    def labelled(key: str, text: str) -> str:
-        return word("labelled", language, name=word(key, language), text=text)
-
-    for check in CHECKS[:-1]:  # only a grader can make the last
-        verdict, (done, total) = summary.verdicts[check], summary.checked[check]
-        key = "cell.part" if summary.is_part(check) else f"verdict.{verdict}"
-        text = word(key, language, done=done, total=total)
-        yield f"{MARKS[verdict]} {labelled(f'check.{check}', text)}"
-        if not total:
-            yield f"    {word('nothing_to_check', language)}"
-    lines = [line for line in grades.lines if line.check != CHECKS[-1]]
-    for cause in causes_of(lines, summary.files, ("fail", "warn", "not_checked")):
-        text = cause_sentence(cause, language, escaped)
-        yield f"\n{MARKS[cause.line.verdict]} {labelled(f'check.{cause.line.check}', text)}"
-        for example in cause.examples:
-            parts = (example.file, example.found, example.expected)
-            yield "    " + " → ".join(escaped(part) for part in parts if part)
-    for note in notes_of(lines, summary.files):
-        yield f"\n{labelled('note', cause_sentence(note, language, escaped))}"
 
 
 def _importable_runs(path: Path, language: str) -> str:
@@ -61,9 +35,29 @@ def self_check(folder: Path, device: str | None, language: str) -> int:
     if not path.exists():
         raise GradingError(f"{folder}: there is no such folder; name the one that you hand in")
     checked = check_apart(str(path.parent), [path.name], device)
-    grades = grade_checked(checked, (), "", recorded_results())
-    for line in _lines(grades, language):
-        print(line)
+    (own,) = grade_checked(checked, (), "", recorded_results()).submissions
+    lines = [line for line in own.lines if line.check != CHECKS[-1]]  # which a grader alone makes
+
+    def labelled(mark: str, key: str, text: str) -> str:
+        named = word("labelled", language, name=word(key, language), text=text)
+        return f"{mark} {named}".lstrip()
+
+    for check in CHECKS[:-1]:
+        verdict, part = own.verdicts[check], own.part(check)
+        text = word(f"verdict.{verdict}", language)
+        if part:
+            text = word("cell.part", language, done=part[0], total=part[1])
+        print(labelled(MARKS[verdict], f"check.{check}", text))
+        if not any(line.check == check for line in lines):
+            print(f"    {word('nothing_to_check', language)}")
+    for group in grouped(lines, "fail", "warn", "not_checked"):
+        mark, key = MARKS[group[0].verdict], f"check.{group[0].check}"
+        print("\n" + labelled(mark, key, told(group, language, escaped)))
+        for line in group[:EXAMPLES] if group[0].file else ():
+            parts = filter(None, (line.file, line.found, line.expected))
+            print("    " + " → ".join(map(escaped, parts)))
+    for group in notes_of(lines):
+        print("\n" + labelled("", "note", told(group, language, escaped)))
     if path.is_dir():
         print(f"\n{_importable_runs(path, language)}")
-    return int(any(line.verdict == "fail" for line in grades.lines))
+    return int(any(line.verdict == "fail" for line in own.lines))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,23 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.files import open_atomically, read_json
-from flashlab_grading import causes
 from flashlab_grading.apart import check_apart
-from flashlab_grading.grade import Grades, Summary, grade_checked
-from flashlab_grading.model import BADGES, CHECKS, Line, Verdict, confidence_of
+from flashlab_grading.causes import EXAMPLES, grouped, notes_of, sentence, told, urgency, word
+from flashlab_grading.grade import Graded, Grades, grade_checked
+from flashlab_grading.model import BADGES, CHECKS, OWN_CHECKS, Line, Verdict
 from flashlab_grading.recorded import recorded_results
 from flashlab_grading.reproduction import measured_of
 from flashlab_grading.shown import MARKS, cell, for_page
 from flashlab_grading.submissions import find_submissions
 
 COLUMNS = ("submission", "file", "check", "verdict", "expected", "found")
-COUNTS: dict[str, Verdict] = {
-    "failed": "fail",
-    "warned": "warn",
-    "not_checked": "not_checked",
-}
-MOST = {"causes": 12, "pairs": 40, "files": 8}
-"""Most causes of a submission, pairs of copies, and loose files that are shown; the CSV has all."""
+COUNTS: Mapping[str, Verdict] = {"failed": "fail", "warned": "warn", "not_checked": "not_checked"}
+MOST = {"causes": 12, "files": 8, "examples": EXAMPLES}
+"""Most causes of a submission, loose files, and examples that are shown; the CSV has all."""
 
 
 def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -40,39 +36,25 @@ def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) ->
 def write_grades(path: Path, grades: Grades, languages: Sequence[str]) -> None:
     """Write a row for each line, with a column for its message in each language."""
     rows = (
-        (
-            *(getattr(line, name) for name in COLUMNS),
-            *(causes.sentence(line, language, str) for language in languages),
-        )
+        [getattr(line, name) for name in COLUMNS] + [sentence(line, x, str) for x in languages]
         for line in grades.lines
     )
     _write(path, (*COLUMNS, *(f"message.{language}" for language in languages)), rows)
 
 
-def _verdict(summary: Summary, check: str) -> str:
-    """A check's verdict, with how much of it was made if it was made in part."""
-    part = " ({}/{})".format(*summary.checked[check]) if summary.is_part(check) else ""
-    return summary.verdicts[check] + part
-
-
 def write_summary(path: Path, grades: Grades) -> None:
-    """Write a row for each submission."""
-    rows = (
-        (
-            *(s.submission, s.device, str(s.files)),
-            *(_verdict(s, check) for check in CHECKS),
-            *(str(s.counts[verdict]) for verdict in COUNTS.values()),
-            " ".join(s.badges),
-        )
-        for s in grades.summaries
-    )
+    """Write a row for each submission; a check that was made in part with how much of it was."""
+    rows = []
+    for own in grades.submissions:
+        counts = Counter(line.verdict for line in own.lines)
+        parts = {check: " ({}/{})".format(*p) for check in CHECKS if (p := own.part(check))}
+        rows.append([
+            *(own.submission, own.device or "", str(own.files)),
+            *(verdict + parts.get(check, "") for check, verdict in own.verdicts.items()),
+            *(str(counts[verdict]) for verdict in COUNTS.values()),
+            " ".join(own.badges),
+        ])  # fmt: skip
     _write(path, ("submission", "device", "files", *CHECKS, *COUNTS, "badges"), rows)
-
-
-def _unchecked(summary: Summary) -> int:
-    """The number of checks of its own files that came to no conclusion, or not for all."""
-    own = [check for check in CHECKS if check not in ("copies", "reproduction")]
-    return sum(summary.verdicts[check] == "not_checked" for check in own)
 
 
 def to_html(grades: Grades, order: Mapping[str, Any]) -> str:
@@ -83,55 +65,39 @@ def to_html(grades: Grades, order: Mapping[str, Any]) -> str:
     from flashlab.report.page import LANGUAGE_TAGS
     from flashlab.report.render import TEMPLATES, templates
 
-    lines: dict[str, list[Line]] = defaultdict(list)
-    for line in grades.lines:
-        lines[line.submission].append(line)
-    named = {s.submission: s for s in grades.summaries}
-    told = {name: causes.causes_of(lines[name], s.files) for name, s in named.items()}
-    notes = {name: causes.notes_of(lines[name], s.files) for name, s in named.items()}
+    def place(own: Graded) -> tuple[int, ...]:
+        verdicts = own.verdicts
+        return *urgency(own.lines), -sum(verdicts[x] == "not_checked" for x in OWN_CHECKS)
 
-    def place(summary: Summary) -> tuple[int, ...]:
-        return *causes.urgency(told[summary.submission]), -_unchecked(summary)
-
-    ordered = sorted(grades.summaries, key=place)
-    return (
-        templates(TEMPLATES)
-        .get_template("grades.html.j2")
-        .render(
-            **{"summaries": ordered, "causes": told, "notes": notes, "order": order},
-            told=[s for s in ordered if told[s.submission] or notes[s.submission]],
-            clean=[for_page(s.submission) for s in ordered if not told[s.submission]],
-            earned={badge: sum(badge in s.badges for s in ordered) for badge in BADGES},
-            pairs=causes.pairs_of(grades.lines),
-            loose=[for_page(line.file) for line in grades.lines if line.code == "form.loose"],
-            **{"checks": CHECKS, "badges": BADGES, "marks": MARKS, "tags": LANGUAGE_TAGS},
-            **{"word": causes.word, "show": for_page, "confidence": confidence_of, "most": MOST},
-            **{"cause_sentence": causes.cause_sentence, "sentence": causes.sentence},
-        )
+    ordered = sorted(grades.submissions, key=place)
+    causes = {own.submission: grouped(own.lines, "fail", "warn") for own in ordered}
+    template = templates(TEMPLATES).get_template("grades.html.j2")
+    return template.render(
+        **{"submissions": ordered, "causes": causes, "order": order, "most": MOST},
+        notes={own.submission: notes_of(own.lines) for own in ordered},
+        clean=[for_page(name) for name, own in causes.items() if not own],
+        earned={badge: sum(badge in own.badges for own in ordered) for badge in BADGES},
+        loose=[for_page(line.file) for line in grades.lines if line.code == "form.loose"],
+        **{"checks": CHECKS, "badges": BADGES, "marks": MARKS, "tags": LANGUAGE_TAGS},
+        **{"word": word, "show": for_page, "told": told},
     )
-
-
-def write_pages(path: Path, grades: Grades, order: Mapping[str, Any]) -> None:
-    """Write the PDF (`to_html`)."""
-    from flashlab.report.render import TEMPLATES, to_pdf
-
-    styles, printed = ("report.css", "grades.css"), datetime.fromtimestamp(0, UTC)
-    pdf = to_pdf(to_html(grades, order), TEMPLATES, (), printed, styles)
-    with open_atomically(path, binary=True) as file:
-        file.write(pdf)
 
 
 def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path) -> None:
     """Grade what the order names, and write the two CSV files and the PDF."""
+    from flashlab.report.render import TEMPLATES, to_pdf
+
     order = read_json(order_file)
     names, others = find_submissions(order["submissions"])
     checked = check_apart(order["submissions"], names, order["device"])
     grades = grade_checked(checked, measured_of(order), order["here"], recorded_results())
     loose = [Line("warn", "form.loose", name) for name in others]
-    grades = replace(grades, lines=(*loose, *grades.lines))
+    grades = replace(grades, lines=[*loose, *grades.lines])
     write_summary(summary_csv, grades)
     write_grades(grades_csv, grades, order["languages"])
-    write_pages(pdf, grades, order)
+    styles, printed = ("report.css", "grades.css"), datetime.fromtimestamp(0, UTC)
+    with open_atomically(pdf, binary=True) as file:
+        file.write(to_pdf(to_html(grades, order), TEMPLATES, (), printed, styles))
     counts = Counter(line.verdict for line in grades.lines)
     said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
-    print(f"{len(grades.summaries)} submissions: {said}")
+    print(f"{len(grades.submissions)} submissions: {said}")

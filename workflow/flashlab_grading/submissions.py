@@ -29,34 +29,32 @@ from flashlab_grading.recorded import is_shipped
 from flashlab_grading.report_pdf import UnsoundPdfError, attachments_of
 
 MAX_SUBMISSIONS, MAX_ARCHIVE_BYTES = 2_000, 2**25
-ZIP, REPORT, LEFT_BY_TOOLS = ".zip", ".pdf", "__MACOSX"
-UNKNOWN = (".7z", ".rar", ".gz", ".zst", ".tar", ".tgz", ".bz2", ".tbz2", ".xz", ".txz")
-"""Archives that others unpack: a submission like that is named, not looked into."""
+ZIP, REPORT = ".zip", ".pdf"
+OTHERS = (".7z", ".rar", ".gz", ".zst", ".tar", ".tgz", ".bz2", ".tbz2", ".xz", ".txz")
+ARCHIVES = (ZIP, REPORT, *OTHERS)
+"""Archives by their names; those that are neither zip nor report are named, not looked into."""
 
 WARNED = ("form.archive_unknown", "form.archive_nested", "form.not_utf8")
 """Problems of form that are nobody's fault: a person has to open these files."""
-
-SHIPPED = ""
-"""In place of the keys of a file that is ignored: it is the project's own."""
 
 Member = tuple[str, bytes | UnsoundFileError]
 """The path in an archive of a file, and its bytes or why they were not read."""
 
 
-def is_archive(name: str) -> bool:
-    """True for a file named like an archive, of a kind that can be opened or not."""
-    return name.lower().endswith((ZIP, REPORT, *UNKNOWN))
+def _is_hidden(path: str) -> bool:
+    """True for what tools leave behind, such as ``.git`` and ``__MACOSX``."""
+    return any(re.match(r"\.[^.]|__MACOSX\Z", part) for part in path.split("/"))
 
 
 @contextmanager
 def _damage() -> Iterator[None]:
-    """UnsoundFileError in place of whatever the libraries make of hostile bytes."""
+    """UnsoundFileError in place of whatever the libraries make of hostile bytes and names."""
     try:
         yield
     except (UnsoundFileError, MemoryError):
         raise
     except Exception as error:
-        reason = str(error)[:200] or type(error).__name__
+        reason = str(getattr(error, "strerror", "") or error)[:200] or type(error).__name__
         raise UnsoundFileError("form.archive_damaged", reason=reason) from error
 
 
@@ -67,7 +65,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: PurePosixPath
         raise UnsoundFileError("form.archive_path", value=info.filename[:200])
     if stat.S_ISLNK(info.external_attr >> 16):
         raise UnsoundFileError("form.link")
-    if is_archive(path.name) and not path.name.lower().endswith(REPORT):
+    if path.name.lower().endswith((ZIP, *OTHERS)):
         raise UnsoundFileError("form.archive_nested")
     if info.file_size > MAX_FILE_BYTES:  # the size that it states is the most that is read of it
         size, most = f"> {MAX_FILE_BYTES}", str(MAX_FILE_BYTES)
@@ -83,10 +81,10 @@ def _in_zip(content: bytes) -> Iterator[Member]:
             with suppress(UnicodeDecodeError):
                 archive = zipfile.ZipFile(io.BytesIO(content), metadata_encoding=encoding)
                 break
-    for info in itertools.islice(archive.infolist(), MAX_ENTRIES):
+        members = archive.infolist()[:MAX_ENTRIES]
+    for info in members:
         path = PurePosixPath(info.filename.replace("\\", "/"))
-        is_hidden = any(re.match(r"\.[^.]", part) or part == LEFT_BY_TOOLS for part in path.parts)
-        if not info.is_dir() and not is_hidden:
+        if not info.is_dir() and not _is_hidden(str(path)):
             try:
                 yield str(path), _member(archive, info, path)
             except UnsoundFileError as problem:
@@ -104,17 +102,27 @@ def _in_report(content: bytes) -> Iterator[Member]:
                     yield name, json.dumps(record).encode()
 
 
-def _in_archive(path: Path) -> Iterator[Member]:
-    if not path.name.lower().endswith((ZIP, REPORT)):
-        raise UnsoundFileError("form.archive_unknown")
-    content = read_bounded(str(path), most=MAX_ARCHIVE_BYTES)
-    yield from (_in_zip if path.name.lower().endswith(ZIP) else _in_report)(content)
+def _in_archive(name: str, path: Path) -> Iterator[Member]:
+    """The files in an archive, under its own name; itself, where it cannot be opened."""
+    kind = PurePosixPath(name).suffix.lower()
+    try:
+        if kind not in (ZIP, REPORT):
+            raise UnsoundFileError("form.archive_unknown")
+        content = read_bounded(str(path), most=MAX_ARCHIVE_BYTES)
+        for member, found in (_in_zip if kind == ZIP else _in_report)(content):
+            yield f"{name}/{member}", found
+    except UnsoundFileError as problem:
+        # A PDF is a report with its data, or nothing that anybody asked for.
+        if kind != REPORT or problem.code == "form.archive_damaged":
+            yield name, problem
 
 
-def _take_members(found: Folder, prefix: str, members: Iterable[Member]) -> None:
-    """Add what is in an archive to `found`, under the archive's path."""
-    size = 0
-    with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
+def _read(folder: Path | None, members: Iterable[Member]) -> tuple[Folder, int]:
+    """What is in a folder, if there is one, and in archives, and how many files of ours were."""
+    found, shipped, size = Folder(), 0, 0
+    with tempfile.TemporaryDirectory(prefix="flashlab-") as temporary:
+        unpacked = Path(temporary, "archives")
+        unpacked.mkdir()
         for count, (path, content) in enumerate(members):
             try:
                 if isinstance(content, UnsoundFileError):
@@ -122,95 +130,42 @@ def _take_members(found: Folder, prefix: str, members: Iterable[Member]) -> None
                 size += len(content)
                 if count >= MAX_FILES or size > MAX_BYTES:
                     raise UnsoundFileError("form.too_many", most=str(MAX_FILES))
-                with readable():
-                    Path(folder, path).parent.mkdir(parents=True, exist_ok=True)
-                    Path(folder, path).write_bytes(content)
-            except ValueError:  # a NUL in its name
-                value = path[:200]
-                found.refused[f"{prefix}/{path}"] = UnsoundFileError(
-                    "form.archive_path", value=value
-                )
+                with _damage():
+                    unpacked.joinpath(path).parent.mkdir(parents=True, exist_ok=True)
+                    unpacked.joinpath(path).write_bytes(content)
             except UnsoundFileError as problem:
-                found.refused[f"{prefix}/{path}"] = problem
-        _take_folder(found, f"{prefix}/", Path(folder))
+                found.refused[path] = problem
+                if problem.code == "form.too_many":
+                    break
+        for root in filter(None, (folder, unpacked)):
+            own = read_folder(root)
+            for part in ("refused", "ignored", "contradicted"):
+                getattr(found, part).update(getattr(own, part))
+            for file, result in own.results.items():
+                if is_shipped(result.path, root.joinpath(result.path).read_bytes()):
+                    shipped += 1
+                else:
+                    found.results[file] = result
+    return found, shipped
 
 
-def _take_folder(found: Folder, prefix: str, folder: Path) -> None:
-    """Add what is in a folder to `found`, without the project's own files."""
-    own = read_folder(folder)
-    for name, result in own.results.items():
-        path = f"{prefix}{result.path}"
-        if is_shipped(path, Path(folder, result.path).read_bytes()):
-            found.ignored[prefix + name] = SHIPPED
-        else:
-            found.results[prefix + name] = replace(result, name=prefix + name, path=path)
-    found.refused |= {prefix + name: problem for name, problem in own.refused.items()}
-    found.ignored |= {prefix + name: keys for name, keys in own.ignored.items()}
-    found.contradicted |= {prefix + name: text for name, text in own.contradicted.items()}
-
-
-def _read(path: Path) -> Folder:
-    """Everything in a submission: a folder with the archives in it, or one archive."""
-    found = Folder()
-    if path.is_symlink():
-        found.refused[""] = UnsoundFileError("form.link")
-        return found
-    archives = {path.name: path}
-    if path.is_dir():
-        _take_folder(found, "", path)
-        walked = (Path(here, name) for here, _, names in os.walk(path) for name in sorted(names))
-        archives = {own.relative_to(path).as_posix(): own for own in walked if is_archive(own.name)}
-    for name, archive in archives.items():
-        try:
-            if not any(part[0] == "." or part == LEFT_BY_TOOLS for part in Path(name).parts):
-                _take_members(found, name, _in_archive(archive))
-        except UnsoundFileError as problem:
-            # A PDF is a report with its data, or nothing that anybody asked for.
-            if not name.lower().endswith(REPORT) or problem.code == "form.archive_damaged":
-                found.refused[name] = problem
-    return found
-
-
-def _once(results: Iterable[Result]) -> tuple[list[Result], list[Line]]:
-    """Each measurement once, such as of a folder and its copy, with a note on each further one."""
-    first, lines = dict[str, Result](), list[Line]()
-    for r in results:
-        key = repr((r.said, r.seconds, r.rates, r.peak_mib, r.document.get("record")))
-        if (other := first.setdefault(key, r)) is not r:
-            lines.append(Line("pass", "form.double", r.name, {"other": other.name}))
-    return [*first.values()], lines
-
-
-def read_submission(folder: str, name: str, device: str | None) -> Submission:
-    """The submission in ``folder/name``; `device` is used where it names none itself."""
-    return _submission(name, _read(Path(folder, name)), device)
-
-
-def read_report(content: bytes) -> Submission:
-    """The records attached to a report's PDF, as a submission."""
-    found = Folder()
-    _take_members(found, "report.pdf", _in_report(content))
-    return _submission("report", found, None)
-
-
-def _submission(name: str, found: Folder, device: str | None) -> Submission:
+def _submission(name: str, found: Folder, shipped: int, device: str | None) -> Submission:
+    """The submission of what was read, with a line for each of its files."""
     lines = [
         Line("warn" if problem.code in WARNED else "fail", problem.code, file, problem.params)
         for file, problem in found.refused.items()
     ]
-    ignored = [file for file, keys in found.ignored.items() if keys != SHIPPED]
-    lines += [Line("pass", "form.not_a_result", file) for file in ignored]
-    if shipped := len(found.ignored) - len(ignored):
-        lines.append(Line("pass", "form.shipped", params={"count": str(shipped)}))
+    lines += [Line("pass", "form.not_a_result", file) for file in found.ignored]
+    lines += [Line("pass", "form.shipped", params={"count": str(shipped)})] if shipped else []
+    lines += [] if found.results or found.refused else [Line("fail", "form.nothing")]
+    measured = list[Result]()
     for file, result in found.results.items():
+        measured += [result] if result.status == "ok" else []
         code = "pass" if result.status == "ok" else "not_measured"
         lines.append(Line("pass", f"form.{code}", file, {"status": result.status}))
         if file in found.contradicted:
             code = "record_differs" if result.run else "declared_twice"
             lines.append(Line("fail", f"identity.{code}", file, {}, "", found.contradicted[file]))
-    measured = [result for result in found.results.values() if result.status == "ok"]
-    if not found.results and not found.refused:
-        lines.append(Line("fail", "form.nothing"))
     named = {result.said.get("device") for result in measured} - {None}
     for other in sorted(map(str, named)):
         if device is not None and not is_same_device(other, device):
@@ -218,8 +173,35 @@ def _submission(name: str, found: Folder, device: str | None) -> Submission:
     # A submission comes from one GPU: the device that one file names is that of the others.
     device = named.pop() if len(named) == 1 else (None if named else device)
     of_device = {"device": device} if device else {}
-    results, notes = _once(replace(r, said={**of_device, **r.said}) for r in measured)
-    return Submission(name, results, lines + notes, device, [*found.contradicted])
+    once: dict[str, Result] = {}  # such as of a folder and its copy
+    for r in (replace(r, said={**of_device, **r.said}) for r in measured):
+        key = repr((r.said, r.seconds, r.rates, r.peak_mib, r.document.get("record")))
+        if (first := once.setdefault(key, r)) is not r:
+            lines.append(Line("pass", "form.double", r.name, {"other": first.name}))
+    return Submission(name, [*once.values()], lines, device, [*found.contradicted])
+
+
+def read_submission(folder: str, name: str, device: str | None) -> Submission:
+    """The submission in ``folder/name``; `device` is used where it names none itself."""
+    path = Path(folder, name)
+    if path.is_symlink():
+        return _submission(name, Folder(refused={"": UnsoundFileError("form.link")}), 0, device)
+    archives = {name: path}
+    if path.is_dir():
+        files = (Path(here, file) for here, _, own in os.walk(path) for file in sorted(own))
+        archives = {
+            own: file for file in files
+            if file.name.lower().endswith(ARCHIVES)
+            and not _is_hidden(own := file.relative_to(path).as_posix())
+        }  # fmt: skip
+    members = itertools.chain.from_iterable(map(_in_archive, archives, archives.values()))
+    return _submission(name, *_read(path if path.is_dir() else None, members), device)
+
+
+def read_report(content: bytes) -> Submission:
+    """The records attached to a report's PDF, as a submission."""
+    members = ((f"report.pdf/{name}", record) for name, record in _in_report(content))
+    return _submission("report", *_read(None, members), None)
 
 
 def find_submissions(folder: str) -> tuple[list[str], list[str]]:
@@ -232,14 +214,14 @@ def find_submissions(folder: str) -> tuple[list[str], list[str]]:
     """
     try:
         with readable(), os.scandir(folder) as scanned:
-            found = {
-                entry.name: entry.is_dir() or entry.is_symlink()
-                for entry in itertools.islice(scanned, MAX_ENTRIES)
-                if not entry.name.startswith(".") and entry.name != LEFT_BY_TOOLS
-            }
+            entries = [*itertools.islice(scanned, MAX_ENTRIES)]
+        found = {e.name: e.is_dir() or e.is_symlink() for e in entries if not _is_hidden(e.name)}
         # An archive beside the folder that it was unpacked to would be that folder's copy.
-        names = {name: re.sub(r"(?i)(\.tar)?\.[a-z0-9]+\Z", "", name) for name in found}
-        submissions = {n for n in found if found[n] or (is_archive(n) and not found.get(names[n]))}
+        names = {n: re.sub(r"(?i)(\.tar)?\.[a-z0-9]+\Z", "", n) for n in found}
+        submissions = [
+            n for n in sorted(found)
+            if found[n] or (n.lower().endswith(ARCHIVES) and not found.get(names[n]))
+        ]  # fmt: skip
         if len(submissions) > MAX_SUBMISSIONS:
             raise UnsoundFileError("form.too_many", most=str(MAX_SUBMISSIONS))
     except UnsoundFileError as problem:
@@ -250,4 +232,4 @@ def find_submissions(folder: str) -> tuple[list[str], list[str]]:
             f"{folder} has no subfolders; each submission is one. To check a single submission: "
             f"./run selfcheck {folder}"
         )
-    return sorted(submissions), sorted(found.keys() - submissions)[:MAX_FILES]
+    return submissions, sorted(found.keys() - {*submissions})[:MAX_FILES]

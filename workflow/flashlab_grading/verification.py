@@ -17,7 +17,7 @@ from flashlab.files import open_atomically, read_json
 from flashlab.report.attached import CEILINGS, CONFIG, attachment, parsed
 from flashlab.report.rebuild import other_software, rebuild
 from flashlab_grading.apart import Apart, LimitError
-from flashlab_grading.causes import cause_sentence, causes_of
+from flashlab_grading.causes import grouped, told
 from flashlab_grading.grade import check_alone
 from flashlab_grading.model import Submission
 from flashlab_grading.pdf_objects import differences
@@ -113,8 +113,8 @@ def _ceiling_lines(attachments: Mapping[str, bytes]) -> Iterator[str]:
 def _faults(submission: Submission, attachments: Mapping[str, bytes]) -> Iterator[str]:
     """What grading's own checks fail of the attached records and ceilings."""
     lines = [line for line in check_alone(submission).lines if line.check != "coverage"]
-    for cause in causes_of(lines, len(submission.results), ("fail",)):
-        yield f"  {cause.line.check}: {cause_sentence(cause, 'en', escaped)}"
+    for group in grouped(lines, "fail"):
+        yield f"  {group[0].check}: {told(group, 'en', escaped)}"
     yield from _ceiling_lines(attachments)
 
 

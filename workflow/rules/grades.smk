@@ -9,7 +9,7 @@ include: "../grading.smk"
 rule grades:
     input:
         order=grading_order,
-        measured=GRADING.records,
+        measured=[each["path"] for each in GRADING.get("measured", ())],
         sources=sources("flashlab_grading.sheets"),
         templates=[
             str(ROOT.joinpath("templates", name))

@@ -8,20 +8,20 @@ a base point, and both implementations were measured at the same shapes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import permutations
-from math import isclose
 from typing import Any
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import find_device
+from flashlab.lab5.documents import listed
 from flashlab.lab5.possible import Option, has_flops, known_workspaces, possible_runs, workspaces_of
-from flashlab.lab5.results import EXACT, FolderError, Result, is_on_gpu, listed
-from flashlab.lab5.said import ATTRIBUTES, HEAD_DIM, Said, described, numbers_in_name
-from flashlab.lab5.words import FLASH2, MAX_SIZE, NAIVE, SIZES
+from flashlab.lab5.results import FolderError, Result, is_on_gpu
+from flashlab.lab5.said import ATTRIBUTES, Said, described, numbers_in_name
+from flashlab.lab5.words import FLASH2, HEAD_DIM, MAX_SIZE, NAIVE, SIZES
 
 SCRIPT_DEFAULTS = {"batch_size": 32, "num_heads": 32, "emb_dim": 2048}
 """The sizes that the course's script measures where a flag is not given."""
@@ -41,13 +41,10 @@ class File:
     possible: list[Option]
     workspaces: frozenset[int] = frozenset()
     options: list[Option] = field(default_factory=list)
-    unassumed: list[Option] | None = None
+    unassumed: list[Option] = field(default_factory=list)
     allowed: list[Option] = field(default_factory=list)
     is_open: bool = False
     remarks: list[tuple[str, dict[str, str]]] = field(default_factory=list)
-
-
-# A file by itself
 
 
 def describe(option: Option) -> str:
@@ -69,36 +66,50 @@ def matching(options: Iterable[Option], said: Said) -> list[Option]:
 
 def stated(said: Said) -> Option | None:
     """The run that a statement is of, None if it leaves a part open."""
-    whole = all(name in said for name in ATTRIBUTES)
-    return (said["implementation"], Shape.of(said)) if whole else None
+    return (said["implementation"], Shape.of(said)) if {*ATTRIBUTES} <= said.keys() else None
 
 
-def _memories(file: File, option: Option) -> list[int]:
-    """The bytes that a run on the file's GPU can take; none where the model is not exact."""
-    who, shape = option
-    if who == FLASH2 and costs.flash2_memory_is_exact(shape):
-        return [costs.flash2_peak_memory(shape)]
-    if who == NAIVE and costs.naive_memory_is_exact(shape):
-        return [costs.naive_peak_memory(shape, size) for size in file.workspaces]
-    return []
+def memories(file: File, option: Option) -> list[int]:
+    """The bytes that a run takes by the model of its memory, with each of a file's workspaces."""
+    if option[0] == NAIVE:
+        return [costs.naive_peak_memory(option[1], size) for size in file.workspaces]
+    return [costs.flash2_peak_memory(option[1])] if option[0] == FLASH2 else []
 
 
-def contradiction(file: File, option: Option) -> tuple[str, str] | None:
-    """The code and the text of why a result cannot be of a run: its FLOPs, or its memory."""
-    result, (who, shape) = file.result, option
-    if not has_flops(result, shape):
+def has_exact_memory(option: Option) -> bool:
+    """True if the model of a run's memory is exact to the byte."""
+    exact = {NAIVE: costs.naive_memory_is_exact, FLASH2: costs.flash2_memory_is_exact}
+    return option[0] in exact and exact[option[0]](option[1])
+
+
+def contradiction(file: File, said: Said) -> tuple[str, str] | None:
+    """The code and the text of why a result cannot be what is said of it: its FLOPs, or its memory.
+
+    Of a run that is said in part, only runs that its numbers allow can tell.
+    """
+    result, option, is_elsewhere = file.result, stated(said), False
+    if option and not has_flops(result, option[1]):
         return "identity.flops", (
             f"time and rate make {result.forward_flops:.9g} FLOPs forward, and that run takes "
-            f"{costs.forward_flops(shape):.9g}"
+            f"{costs.forward_flops(option[1]):.9g}"
         )
-    last = Decimal(repr(result.peak_mib)).normalize().as_tuple().exponent
-    errors = [abs(size / costs.MIB - result.peak_mib) for size in _memories(file, option)]
-    if not is_on_gpu(result) or not errors or min(errors) <= 0.5 * 10.0 ** min(int(last), 0):
+    if not is_on_gpu(result) or said.get("implementation", NAIVE) not in (NAIVE, FLASH2):
+        return None
+    if option and has_exact_memory(option):
+        last = Decimal(repr(result.peak_mib)).normalize().as_tuple().exponent
+        errors = [abs(size / costs.MIB - result.peak_mib) for size in memories(file, option)]
+        if min(errors) <= 0.5 * 10.0 ** min(int(last), 0):
+            return None
+        is_elsewhere = option[0] == NAIVE and option in possible_runs(result)
+    elif option or not file.possible or matching(file.possible, said):
         return None
     makers = {maker for maker, _ in file.possible}
-    is_elsewhere = who == NAIVE and option in possible_runs(result)
-    code = "workspace" if is_elsewhere else "shape" if who in makers else "implementation"
-    return f"identity.{code if makers or is_elsewhere else 'memory'}", _made_by(file)
+    is_shape = said.get("implementation") in {*makers, None}
+    code = "workspace" if is_elsewhere else "shape" if is_shape else "implementation"
+    made = listed(sorted({*map(describe, file.possible)}), " or ", " or {} more")
+    return f"identity.{code if makers or is_elsewhere else 'memory'}", (
+        f"its FLOPs and memory are those of {made or 'no run that is known'}"
+    )
 
 
 def _with_sizes(file: File, said: Said) -> list[Option]:
@@ -111,16 +122,11 @@ def _with_sizes(file: File, said: Said) -> list[Option]:
     names = [said["implementation"]] if "implementation" in said else [NAIVE, FLASH2]
     masks = [said["causal"]] if "causal" in said else [False, True]
     options = [(name, Shape.of({**said, "causal": mask})) for name in names for mask in masks]
-    fitting = [o for o in matching(options, said) if contradiction(file, o) is None]
+    fitting = [o for o in matching(options, said) if contradiction(file, _values(o)) is None]
     # Of a run whose memory is modelled, though not exactly, another that takes these bytes tells.
     is_known = file.possible and all(o[0] in (NAIVE, FLASH2) for o in fitting)
     modelled = [o for o in fitting if is_known and costs.has_memory_model(o[1])]
     return [o for o in fitting if o not in modelled or o in file.possible]
-
-
-def _options(file: File, said: Said) -> list[Option]:
-    """The runs of which a statement is true, and that a file can be."""
-    return _with_sizes(file, said) if said.keys() >= {*SIZES} else matching(file.possible, said)
 
 
 def _by_position(file: File, said: Said) -> list[Option] | None:
@@ -156,9 +162,12 @@ def _choose_options(file: File) -> None:
     FolderError where what is said, not only hinted, contradicts the numbers.
     """
     result = file.result
-    if option := stated(result.said):
-        if problem := contradiction(file, option):
-            raise _contradicted(file, problem[1])
+    problem, option = contradiction(file, result.said), stated(result.said)
+    told = f"{result.source} says {described(result.said)}, but {problem and problem[1]}"
+    refused = FolderError(f"{result.name}: {told}; correct the row, or leave the file out")
+    if problem and option:
+        raise refused
+    if option:
         file.options = [option]
         return
     said = {**result.hinted, **result.said}
@@ -167,83 +176,53 @@ def _choose_options(file: File) -> None:
         return
     words = [name for name in ("causal", "implementation") if name in result.hinted]
     for dropped in [(), *((word,) for word in words), tuple(words)]:
-        file.options = _options(file, {n: v for n, v in said.items() if n not in dropped})
+        kept = {name: value for name, value in said.items() if name not in dropped}
+        has_sizes = kept.keys() >= {*SIZES}
+        file.options = _with_sizes(file, kept) if has_sizes else matching(file.possible, kept)
         if file.options and dropped:
             named = described({name: result.hinted[name] for name in dropped})
             file.remarks.append(("form.name_refuted", {"named": named}))
         if file.options:
             return
-    if not file.possible or not is_on_gpu(result):
-        return
-    if result.said.keys() & {*ATTRIBUTES, HEAD_DIM} and not matching(file.possible, result.said):
-        raise _contradicted(file, _made_by(file))
-    file.is_open = True
-
-
-def _made_by(file: File) -> str:
-    made = listed(sorted({*map(describe, file.possible)}), " or ", " or {} more")
-    return f"its FLOPs and memory are those of {made or 'no run that is known'}"
-
-
-def _contradicted(file: File, problem: str) -> FolderError:
-    result, option = file.result, stated(file.result.said)
-    flops = result.forward_flops / 1e3
-    if option and isclose(flops, costs.forward_flops(option[1]), rel_tol=max(result.error, EXACT)):
-        return FolderError(
-            f"{result.name}: its times are 1,000 times what its rates leave for this run, as "
-            "milliseconds are; name the key time(ms) in place of time(s)"
-        )
-    return FolderError(
-        f"{result.name}: {result.source} says {described(result.said)}, but {problem}; correct the "
-        "row, or leave the file out"
-    )
+    if problem:
+        raise refused
+    file.is_open = bool(file.possible)
 
 
 ALIKE, ALIKE_SHARE = 3, 0.8
-"""Fewest naive files with the same unknown workspace for it to be a setting of CUBLAS, and their
+"""Fewest naive files with the same unusual workspace for it to be a setting of CUBLAS, and their
 least share among all that a name or a statement says are naive."""
 
 
-def _workspace_setting(files: Sequence[File]) -> int | None:
-    """The bytes of cuBLAS workspaces that no known device has, if most naive files show them."""
+def workspaces_shown(files: Iterable[File]) -> int | None:
+    """The bytes of cuBLAS workspaces that the files that are said to be naive show, if most agree.
+
+    CUBLAS_WORKSPACE_CONFIG sets them.
+    """
     sizes = Counter[int]()
     for file in files:
-        said = {**file.result.hinted, **file.result.said}
-        option = stated({**said, "implementation": NAIVE})
-        is_naive = option and said.get("implementation") == NAIVE and is_on_gpu(file.result)
-        is_exact = option and is_naive and costs.naive_memory_is_exact(option[1])
-        if option and is_exact and has_flops(file.result, option[1]):
-            sizes[workspaces_of(option[1], round(file.result.peak_mib * costs.MIB))] += 1
-    (size, count), *_ = sizes.most_common(1) or [(0, 0)]
-    is_setting = count >= max(ALIKE, ALIKE_SHARE * sum(sizes.values())) and size >= 0
-    return size if is_setting and size not in known_workspaces() else None
+        option, size = stated({**file.result.hinted, **file.result.said}), file.result.peak_mib
+        is_naive = option and option[0] == NAIVE and is_on_gpu(file.result)
+        if option and is_naive and has_exact_memory(option) and has_flops(file.result, option[1]):
+            sizes[workspaces_of(option[1], round(size * costs.MIB))] += 1
+    (size, count), *_ = sizes.most_common(1) or [(-1, 0)]
+    return size if count >= max(ALIKE, ALIKE_SHARE * sum(sizes.values())) and size >= 0 else None
 
 
 def _agree_on_workspaces(files: Sequence[File]) -> None:
-    """Leave files the options with the cuBLAS workspaces that the device, or most files, have."""
-
-    def sizes_of(file: File) -> set[int]:
-        memory = int(file.result.peak_mib * costs.MIB)
-        return {workspaces_of(shape, memory) for who, shape in file.possible if who == NAIVE}
-
-    often = Counter(size for file in files for size in sizes_of(file))
-    most = max(often.values(), default=0)
-    device = find_device(files[0].result.said.get("device")) if files else None
-    named = device.cublas_workspaces if device else None
-    agreed = {named} if named else {size for size, count in often.items() if count == most}
-    if setting := _workspace_setting(files):
-        agreed = {setting}
+    """Leave files of a device the options with its cuBLAS workspaces, or those that they show."""
+    device, shown = find_device(files[0].result.said.get("device")), workspaces_shown(files)
+    agreed = known_workspaces()
+    if device and device.cublas_workspaces:
+        agreed = frozenset({device.cublas_workspaces})
+    if shown is not None and (shown not in known_workspaces() or agreed == known_workspaces()):
+        agreed = frozenset({shown})
     for file in files:
-        file.workspaces = frozenset(agreed or known_workspaces())
-        memory = int(file.result.peak_mib * costs.MIB)
+        memory, file.workspaces = int(file.result.peak_mib * costs.MIB), agreed
         file.possible = [
-            (who, shape)
-            for who, shape in file.possible
-            if who != NAIVE or workspaces_of(shape, memory) in agreed
+            (w, s) for w, s in file.possible if w != NAIVE or workspaces_of(s, memory) in agreed
         ]
 
-
-# The folder as a whole
 
 Base = tuple[int, ...]
 """A point from which one parameter at a time is swept: B, N, H and E."""
@@ -276,26 +255,18 @@ def _best_bases(files: Sequence[File]) -> list[Base]:
     return sorted(base for base, count in near.items() if count == most)
 
 
-def _family(option: Option) -> Hashable:
-    """What remains of a run if B and H are not told apart."""
-    return describe((option[0], option[1]))
-
-
-def _agree_in_pairs(files: Sequence[File], what: Callable[[Option], Hashable]) -> None:
+def _agree_in_pairs(files: Sequence[File]) -> None:
     """Leave open files what the other implementation can be too, where that is one thing."""
     changed = True
     while changed:
         changed = False
-        possible = [{(o[0], what((NAIVE, o[1]))) for o in file.options} for file in files]
-        often = Counter(each for options in possible for each in options)
+        often = Counter(option for file in files for option in file.options)
         names = {who for who, _ in often}
-        for file, options in zip(files, possible, strict=True):
-            paired = {
-                (w, t) for w, t in options if any(often[o, t] >= often[w, t] for o in names - {w})
-            }
-            if len(paired) == 1 < len(options):
-                file.options = [o for o in file.options if (o[0], what((NAIVE, o[1]))) in paired]
-                changed = True
+        for file in files:
+            own = [(w, often[w, s], s) for w, s in file.options]
+            paired = [(w, s) for w, n, s in own if any(often[o, s] >= n for o in names - {w})]
+            if len(paired) == 1 < len(file.options):
+                file.options, changed = paired, True
 
 
 def _doubt_strangers(files: Sequence[File]) -> None:
@@ -303,7 +274,8 @@ def _doubt_strangers(files: Sequence[File]) -> None:
 
     Such as two whose names were exchanged: ``bs4`` can be of B 4 at twice the length with a mask.
     """
-    bases = _best_bases(known) if (known := [file for file in files if file.options]) else []
+    known = [file for file in files if file.options]
+    bases = _best_bases(known)
     for file in known if len(bases) == 1 else ():
         result, (base,) = file.result, bases
         hints = result.hinted.keys() & {*SIZES}
@@ -325,50 +297,45 @@ def settle(files: Sequence[File]) -> None:
     left, settled = [file for file in files if file.options], list[File]()
     while left:
         level = _best_bases(left)
-        defaults = {
-            b: sum(SCRIPT_DEFAULTS.get(n) == v for n, v in zip(SIZES, b, strict=True))
-            for b in level
-        }
-        chosen = [base for base in level if defaults[base] == max(defaults.values())]
+        defaults = [
+            len(SCRIPT_DEFAULTS.items() & dict(zip(SIZES, b, strict=True)).items()) for b in level
+        ]
+        chosen = [b for b, count in zip(level, defaults, strict=True) if count == max(defaults)]
         others = list[File]()
         for file in left:
             here, every = _near(chosen, file), _near(level, file)
             (settled if here and len(chosen) == 1 else [] if here else others).append(file)
             if here and len(here) < len(every):
-                families = {*map(_family, here)}
-                here += [option for option in every if _family(option) not in families]
+                families = {*map(describe, here)}
+                here += [option for option in every if describe(option) not in families]
             file.options = here or file.options
-            file.unassumed = every or None if len(chosen) < len(level) else file.unassumed
+            file.unassumed = every if len(chosen) < len(level) else file.unassumed
         left = others if len(others) < len(left) else []
-    _agree_in_pairs(settled, lambda option: option[1])
+    _agree_in_pairs(settled)
     _doubt_strangers(files)
+    bases = _best_bases([file for file in files if file.options])
     for file in files:
-        alike = Counter(map(_family, file.unassumed or ()))
-        if len(file.options) == 1 and alike[_family(file.options[0])] > 1:
+        alike = Counter(map(describe, file.unassumed))
+        if len(file.options) == 1 and alike[describe(file.options[0])] > 1:
             file.remarks.append(("form.assumed", {}))
-    bases = _best_bases(known) if (known := [file for file in files if file.options]) else []
+        said = {**file.result.hinted, **file.result.said}
+        if not file.options and not file.is_open and "implementation" in said:
+            sizes = [dict(zip(SIZES, base, strict=True)) for base in bases]
+            file.options = [o for each in sizes for o in _with_sizes(file, {**each, **said})]
+
+
+def by_device(files: Iterable[File]) -> list[list[File]]:
+    """The files of each device that is named, and those of which none is."""
+    found: dict[str | None, list[File]] = {}
     for file in files:
-        if not file.options and not file.is_open:
-            file.options = [o for base in bases for o in _by_flops(file.result, base)]
-
-
-def _by_flops(result: Result, base: Base) -> list[Option]:
-    """The runs with a result's FLOPs, of the sizes of a base point where none are said."""
-    said = {**dict(zip(SIZES, base, strict=True)), **result.hinted, **result.said}
-    if "implementation" not in said or said["emb_dim"] % said["num_heads"]:
-        return []
-    masks = [said["causal"]] if "causal" in said else [False, True]
-    shapes = (Shape.of({**said, "causal": mask}) for mask in masks)
-    return [(said["implementation"], shape) for shape in shapes if has_flops(result, shape)]
+        found.setdefault(file.result.said.get("device"), []).append(file)
+    return [*found.values()]
 
 
 def read_numbers(results: Iterable[Result]) -> list[File]:
     """Each result with the runs that its numbers allow, those of a device with its workspaces."""
     files = [File(r, possible_runs(r) if is_on_gpu(r) else []) for r in results]
-    by_device: dict[str | None, list[File]] = {}
-    for file in files:
-        by_device.setdefault(file.result.said.get("device"), []).append(file)
-    for those in by_device.values():
+    for those in by_device(files):
         _agree_on_workspaces(those)
     return files
 
@@ -381,23 +348,3 @@ def assign(results: Iterable[Result]) -> list[File]:
         file.allowed = file.options
     settle(files)
     return files
-
-
-def missing_ends(runs: Collection[Option]) -> list[Shape]:
-    """The shapes that another implementation has beyond the end of a sweep of the naive one."""
-    naive = {shape for who, shape in runs if who == NAIVE}
-    sweeps: dict[tuple[Any, ...], list[int]] = {}
-    for shape in naive:
-        for name in SIZES:
-            key = (name, *{**asdict(shape), name: 0}.values())
-            sweeps.setdefault(key, []).append(costs.naive_peak_memory(shape, 0))
-    return sorted(
-        shape
-        for shape in {shape for _, shape in runs} - naive
-        for peak in [costs.naive_peak_memory(shape, 0)]
-        if any(
-            len(own := sweeps.get((name, *{**asdict(shape), name: 0}.values()), [])) > 1
-            and max(own) < peak
-            for name in SIZES
-        )
-    )

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isclose
-from typing import Any, Literal
+from typing import Literal
 
 from flashlab.benchmarks.attention import costs
-from flashlab.lab5.assigning import File, contradiction, describe, matching, read_numbers, stated
-from flashlab.lab5.possible import Option, known_workspaces, workspaces_of
+from flashlab.lab5 import assigning
+from flashlab.lab5.assigning import File, stated
+from flashlab.lab5.documents import listed
+from flashlab.lab5.possible import COARSE, Option, known_workspaces, possible_runs
 from flashlab.lab5.results import EXACT, RATIOS, Result, is_on_gpu
 from flashlab.lab5.said import ATTRIBUTES, described
 from flashlab.lab5.words import FLASH2, NAIVE, PASSES
 
 Verdict = Literal["pass", "warn", "fail", "not_checked"]
-
-COARSE = 0.02
-"""Relative rounding above which numbers determine no run."""
-
-ALIKE = 3
-"""Fewest naive results that show a setting of cuBLAS's workspaces."""
 
 
 @dataclass(frozen=True)
@@ -79,111 +74,71 @@ def check_arithmetic(result: Result) -> Line:
     return Line("pass", code, result.name)
 
 
-def listed(options: Iterable[Option]) -> str:
-    """The families of runs in one line, three of them at most."""
-    families = [*dict.fromkeys(map(describe, options))]
-    return " | ".join(families[:3] + ([f"+{len(families) - 3}"] if len(families) > 3 else []))
-
-
 def check_identity(file: File) -> Line:
     """A file must be able to be the run that a row or its record states; a name accuses nobody."""
     result, said = file.result, file.result.said
-    hinted = {**result.hinted, **said}
-    option, possible = stated(said), matching(file.possible, said)
-    is_said = bool(said.keys() & {*ATTRIBUTES})
+    hinted, is_said = {**result.hinted, **said}, bool(said.keys() & {*ATTRIBUTES})
+    possible = assigning.matching(file.possible, said)
+    option, memory = stated(said), result.peak_mib
 
-    def line(verdict: Verdict, code: str, found: str = "", **params: str) -> Line:
+    def line(verdict: Verdict, code: str, found: Iterable[Option] = (), **params: str) -> Line:
+        families = listed([*dict.fromkeys(map(assigning.describe, found))], " | ")
         declared = described(hinted if option is None and not is_said else said)
-        return Line(verdict, f"identity.{code}", result.name, params, declared, found)
+        return Line(verdict, f"identity.{code}", result.name, params, declared, families)
 
-    if problem := contradiction(file, option) if option else None:
-        code = problem[0].removeprefix("identity.")
-        makers = {who for who, _ in file.possible} - {said["implementation"]}
+    if problem := assigning.contradiction(file, said):
+        code, flops = problem[0].removeprefix("identity."), f"{result.forward_flops:.9g} FLOPs"
+        makers = {who for who, _ in file.possible} - {said.get("implementation")}
         sizes = " / ".join(f"{size / costs.MIB:g}" for size in sorted(file.workspaces))
-        flops = f"{result.forward_flops:.9g} FLOPs"
-        found = flops if code == "flops" else listed(file.possible) or f"{result.peak_mib!r} MiB"
-        more = {"other": " / ".join(sorted(makers)), "workspaces": sizes}
-        return line("fail", code, found, declared=described(said), **more)
+        more = {"declared": described(said), "other": " / ".join(sorted(makers))}
+        told = line("fail", code, file.possible, workspaces=sizes, **more)
+        shown = told.found or f"{memory!r} MiB"
+        return replace(told, found=flops if code == "flops" else shown)
     if not is_on_gpu(result):
-        is_cpu = result.run.device == "cpu" if result.run else True
-        anywhere = read_numbers([replace(result, said={}, run=None)])[0]
-        if is_cpu and option and option in anywhere.possible:
-            return line("warn", "cuda_memory", listed([option]))
+        is_cpu = result.run is None or result.run.device == "cpu"
+        if is_cpu and option and option in possible_runs(result):
+            return line("warn", "cuda_memory", [option])
         return line("not_checked", "not_cuda")
     if said.get("implementation", NAIVE) not in (NAIVE, FLASH2):
         return line("not_checked", "other_kernel", kernel=str(said["implementation"]))
+    if option and memory * costs.MIB in assigning.memories(file, option):
+        return line("pass", "pass", [option])
+    if option and assigning.has_exact_memory(option):
+        return line("pass", "rounded_memory", [option])
     if option:
-        return line(*_of_stated(file, option), listed([option]))
-    if is_said and file.possible and not possible:
-        who = said.get("implementation")
-        makers = {maker for maker, _ in file.possible} - {who}
-        is_other = {maker for maker, _ in file.possible} == makers and who
-        params = {"declared": described(said), "other": " / ".join(sorted(makers))}
-        return line(
-            "fail", "implementation" if is_other else "shape", listed(file.possible), **params
-        )
-    if (not possible and result.error > EXACT) or result.peak_mib * costs.MIB % 1:
-        return line("not_checked", "rounded")
+        return line("not_checked", "not_exact", [option])
     if not possible:
-        return line("not_checked", "partly_unknown" if is_said else "undeclared_unknown")
-    fitting, families = matching(possible, hinted), {*map(describe, possible)}
-    if stated(hinted) and fitting:
-        return line("pass", "pass", listed(fitting))
-    if is_said and len(families) > 1:
-        return line("not_checked", "open", listed(possible))
+        is_rounded = result.error > EXACT or memory * costs.MIB % 1
+        return line("not_checked", "rounded" if is_rounded else "partly_unknown")
+    if stated(hinted) and (fitting := assigning.matching(possible, hinted)):
+        return line("pass", "pass", fitting)
+    if is_said and len({*map(assigning.describe, possible)}) > 1:
+        return line("not_checked", "open", possible)
     if is_said:
-        return line("pass", "pass_partly", listed(possible))
-    code = "undeclared" if fitting else "name_refuted"
-    return line("not_checked", code, listed(possible))
-
-
-def _of_stated(file: File, option: Option) -> tuple[Verdict, str]:
-    """Verdict and code of a result on a GPU that nothing contradicts, whose whole run is stated."""
-    who, shape = option
-    is_exact = costs.flash2_memory_is_exact if who == FLASH2 else costs.naive_memory_is_exact
-    held = [costs.naive_peak_memory(shape, size) for size in file.workspaces]
-    held = [costs.flash2_peak_memory(shape)] if who == FLASH2 else held
-    if file.result.peak_mib * costs.MIB not in held:
-        return ("pass", "rounded_memory") if is_exact(shape) else ("not_checked", "not_exact")
-    own = {"implementation": who, **shape.parameters}
-    is_other = any(own[name] != value for name, value in file.result.hinted.items() if name in own)
-    return "pass", "name_differs" if is_other else "pass"
+        return line("pass", "pass_partly", possible)
+    code = "undeclared" if assigning.matching(possible, hinted) else "name_refuted"
+    return line("not_checked", code, possible)
 
 
 def _share_workspaces(files: Sequence[File]) -> list[Line]:
-    """Lines on workspaces that all naive results of a device have, though it has others by default.
+    """Lines on workspaces that most naive results of a device have, though it has others.
 
-    CUBLAS_WORKSPACE_CONFIG sets them: these files are taken to have them.
+    These files are taken to have them.
     """
-    by_device: dict[Any, list[tuple[File, int]]] = {}
-    for file in files:
-        option = stated(file.result.said)
-        size = file.result.peak_mib * costs.MIB
-        if (
-            option
-            and option[0] == NAIVE
-            and costs.naive_memory_is_exact(option[1])
-            and not size % 1
-        ):
-            own = file, workspaces_of(option[1], int(size))
-            by_device.setdefault(file.result.said.get("device"), []).append(own)
     lines = []
-    for those in by_device.values():
-        ((size, count),) = Counter(size for _, size in those).most_common(1)
+    for those in assigning.by_device(files):
+        size = assigning.workspaces_shown(those)
         is_known = size in known_workspaces()
-        is_usual = is_known and size in those[0][0].workspaces
-        if is_usual or size < 0 or not ALIKE <= count == len(those):
+        if size is None or (is_known and size in those[0].workspaces):
             continue
-        for file, _ in those:
+        for file in those:
             file.workspaces |= {size}
         code, params = "of_another" if is_known else "unusual", {"size": f"{size / costs.MIB:g}"}
         lines.append(Line("warn" if is_known else "pass", f"identity.workspace_{code}", "", params))
     return lines
 
 
-def check_results(
-    results: Iterable[Result],
-) -> tuple[list[Line], list[File]]:
+def check_results(results: Iterable[Result]) -> tuple[list[Line], list[File]]:
     """The lines on results, and those that no line refutes, with the runs that their numbers allow.
 
     A result that fails a check is in no later one, so that a fault is told once.
@@ -196,7 +151,7 @@ def check_results(
         if line.verdict != "pass":
             codes = ("identity.no_flops", "physics.no_flops")
             lines += [Line("not_checked", code, result.name) for code in codes]
-    files = read_numbers(computed)
+    files = assigning.read_numbers(computed)
     lines += _share_workspaces(files)
     judged = [(file, check_identity(file)) for file in files]
     lines += [line for _, line in judged]

@@ -11,10 +11,11 @@ import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from math import isfinite
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from flashlab.lab5.words import MEMORY, PASSES, number_of, pass_of
+from flashlab.lab5.words import IS_OUT_OF_MEMORY, MEMORY, PASSES, number_of, pass_of
 from flashlab.untrusted import UnsoundFileError, decoded, opened, parse_json
 
 RUNS_CSV = "runs.csv"
@@ -22,14 +23,20 @@ RUNS_CSV = "runs.csv"
 MAX_ENTRIES, MAX_FILES, MAX_DEPTH, MAX_BYTES = 100_000, 10_000, 8, 128 * 1024**2
 """Most directory entries that are listed, files that are read, nested folders, and bytes in all."""
 
-MAX_ROWS, MAX_COLUMNS, SEEN = 20_000, 100, 10
-"""Most rows and columns of a table, and most keys that a message lists."""
+MAX_ROWS, MAX_COLUMNS = 20_000, 100
+"""Most rows and columns of a table."""
 
 BEGIN = 4096
 """Bytes that are read of a file whose name is not a result's, to see if it is one."""
 
 SPREADSHEETS = "cp950"
 """Big5, the encoding of spreadsheets in Taiwan that do not write UTF-8."""
+
+
+def listed(texts: Sequence[str], sep: str = ", ", more: str = " and {} more", most: int = 5) -> str:
+    """The first texts, and how many more there are."""
+    left = more.format(len(texts) - most) if len(texts) > most else ""
+    return sep.join(texts[:most]) + left
 
 
 def _is_result(folder: Path, path: str) -> bool:
@@ -64,20 +71,30 @@ def paths_in(folder: Path) -> Iterator[str]:
                 yield path
 
 
-# The numbers of a document
+def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a document by their keys, those of a pass by ``PASS.KEY``."""
+    found: dict[str, Any] = {}
+    for key, value in document.items():
+        inner = pass_of(key) and isinstance(value, dict)
+        found |= {f"{key}.{k}": v for k, v in value.items()} if inner else {key: value}
+    return found
 
 
 def numbers_in(document: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, Any, str]]:
     """The key, the value and the factor of each number, by its pass (or ``""``) and its kind."""
     found: dict[tuple[str, str], tuple[str, Any, str]] = {}
-    for key, value in document.items():
-        inner = pass_of(key) if isinstance(value, dict) else None
-        for name, each in value.items() if inner else [(key, value)]:
-            if (number := number_of(name)) and not (inner and number[0]):
-                which = inner or number[0]
-                found.setdefault((which, number[1]), (f"{inner}.{name}" if inner else name, each,
-                                                     number[2]))  # fmt: skip
+    for key, value in _flat(document).items():
+        if number := number_of(key):
+            found.setdefault(number[:2], (key, value, number[2]))
     return found
+
+
+def says_out_of_memory(document: Mapping[str, Any]) -> bool:
+    """True if a document without numbers says, in any text, that it ran out of memory."""
+    numbers = [value for _, value, _ in numbers_in(document).values()]
+    has_any = any(type(value) in (int, float) and isfinite(value) for value in numbers)
+    texts = [value for value in _flat(document).values() if isinstance(value, str)]
+    return not has_any and any(map(IS_OUT_OF_MEMORY.search, texts))
 
 
 def is_like_a_result(document: Mapping[str, Any]) -> bool:
@@ -90,68 +107,44 @@ def keys_of(document: Any) -> str:
     """The keys of a document, for a message; of a pass those inside it too."""
     if not isinstance(document, dict):
         return {list: "a list"}.get(type(document), type(document).__name__)
-    inside = [f"{key}.{k}" for key in PASSES if isinstance(v := document.get(key), dict) for k in v]
-    keys = [str(key)[:40] for key in (*(k for k in document if k not in PASSES), *inside)]
-    more = f" and {len(keys) - SEEN} more" if len(keys) > SEEN else ""
-    return ", ".join(keys[:SEEN]) + more or "nothing"
+    return listed([key[:40] for key in _flat(document)], most=10) or "nothing"
 
 
-# JSON
+def plain_in(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The plain values of an object, before those of objects in it that hold nothing else."""
+    inner = [v for v in document.values() if isinstance(v, dict) and not is_like_a_result(v)]
+    flat = [v for v in inner if not any(isinstance(each, (dict, list)) for each in v.values())]
+    own = {k: v for k, v in document.items() if not isinstance(v, (dict, list))}
+    return {k: v for part in (*flat, own) for k, v in part.items()}
 
 
-def _beside(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The plain values of an object, and those of the objects in it that hold nothing else."""
-    found: dict[str, Any] = {}
-    for key, value in document.items():
-        if not isinstance(value, (dict, list)):
-            found[key] = value
-        elif isinstance(value, dict) and not any(
-            isinstance(v, (dict, list)) for v in value.values()
-        ):
-            found |= {} if is_like_a_result(value) else value
-    return found
-
-
-def _results_within(
-    path: str, document: Any, above: Mapping[str, Any]
-) -> Iterator[tuple[str, Any]]:
+def _results_within(path: str, document: Any, above: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """The results in a list or an object, each with what the objects above it say of it."""
     parts: dict[str, Any] = {}
     if isinstance(document, list):
         parts = {str(i): part for i, part in enumerate(document, start=1)}
     elif isinstance(document, dict):
-        if is_like_a_result(document):
-            yield path, {**above, **document} if above else document
+        plain = plain_in(document)
+        if is_like_a_result(document) or (plain == document and says_out_of_memory(document)):
+            yield path, {**above, **document}
             return
-        parts, above = document, {**above, **_beside(document)}
+        parts, above = document, {**above, **plain}
     for key, part in parts.items():
         yield from _results_within(f"{path}/{key}", part, above)
 
 
-def _read_json(path: str, content: bytes) -> dict[str, Any]:
+def _parsed(content: bytes) -> Any:
+    """A document, or the list of one on each line."""
     try:
-        document = parse_json(content)
+        return parse_json(content)
     except UnsoundFileError as problem:
-        lines = decoded(content).splitlines() if problem.code == "form.not_json" else []
-        if (
-            sum(line.lstrip().startswith("{") for line in lines) < 2
-            or problem.params["line"] != "2"
-        ):
+        is_second = problem.code == "form.not_json" and problem.params["line"] == "2"
+        lines = decoded(content).splitlines() if is_second else []
+        if sum(line.lstrip().startswith("{") for line in lines) < 2:
             raise
-        if len(lines) > MAX_ROWS:
-            raise UnsoundFileError("form.too_many", most=str(MAX_ROWS)) from None
-        return {  # one document a line
-            name: part
-            for i, line in enumerate(lines, start=1)
-            if line.strip()
-            for name, part in _read_json(f"{path}/{i}", line.encode()).items()
-        }
-    if isinstance(document, dict) and is_like_a_result(document):
-        return {path: document}
-    return dict(_results_within(path, document, {})) or {path: document}
-
-
-# Tables
+    if len(lines) > MAX_ROWS:
+        raise UnsoundFileError("form.too_many", most=str(MAX_ROWS))
+    return [parse_json(line.encode()) if line.strip() else None for line in lines]
 
 
 def table_rows(content: bytes) -> tuple[str, list[str], list[tuple[int, list[str]]]]:
@@ -177,41 +170,29 @@ def table_rows(content: bytes) -> tuple[str, list[str], list[tuple[int, list[str
     return delimiter, rows[0][1] if rows else [], rows[1:]
 
 
-def _number(text: str, has_commas: bool) -> Any:
-    """A cell's number, in which a comma may stand for the point; its text where it is none."""
-    with suppress(ValueError):
-        return float(text.replace(",", ".") if has_commas else text)
-    return text
-
-
-def _row(header: Sequence[str], cells: Sequence[str], has_commas: bool) -> dict[str, Any]:
-    named = zip(header, cells, strict=False)
-    return {
-        heading: _number(cell, has_commas) if number_of(heading) else cell
-        for heading, cell in named
-        if heading and cell  # pandas writes its index under no heading
-    }
-
-
-def is_table_of_results(content: bytes) -> bool:
-    """True if the first line of a CSV file has columns of results."""
-    with suppress(UnsoundFileError):
-        found = numbers_in(dict.fromkeys(table_rows(content[:BEGIN])[1], ""))
-        return {"forward", "backward"} <= {which for which, _ in found}
-    return False
-
-
 def documents_in(path: str, content: bytes) -> dict[str, Any]:
     """The documents in a file by their paths: ``path``, or ``path/KEY`` for one of several.
 
     UnsoundFileError where the file cannot be read.
     """
     if PurePosixPath(path).suffix.lower() not in (".csv", ".tsv"):
-        return _read_json(path, content)
+        document = _parsed(content)
+        return dict(_results_within(path, document, {})) or {path: document}
     delimiter, header, rows = table_rows(content)
     if not is_like_a_result(dict.fromkeys(header, "")):
         return {path: dict.fromkeys(header, "")}
+
+    def value(heading: str, cell: str) -> Any:
+        """A cell's number, in which a comma may stand for the point; else its text."""
+        with suppress(ValueError):
+            if number_of(heading):
+                return float(cell.replace(",", ".") if delimiter == ";" else cell)
+        return cell
+
     for line, cells in rows:
         if len(cells) > len(header):
-            raise UnsoundFileError("form.row_fields", line=str(line))
-    return {f"{path}/{line}": _row(header, cells, delimiter == ";") for line, cells in rows}
+            raise UnsoundFileError("form.csv", reason=f"line {line} has more than the header")
+    return {  # pandas writes its index under no heading
+        f"{path}/{line}": {h: value(h, c) for h, c in zip(header, cells, strict=False) if h and c}
+        for line, cells in rows
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -38,20 +38,6 @@ def _sweep(measured: Found, name: str) -> list[Shape]:
     return best if len(best) > 1 else []
 
 
-def _masked(measured: Found) -> list[Shape]:
-    """The largest sweep of sequence lengths that were measured with both masks."""
-    both = {shape: measured[shape] for shape in measured if replace(shape, causal=True) in measured}
-    both = {shape: names for shape, names in both.items() if not shape.causal}
-    return _sweep(both, "seq_len") if both else []
-
-
-def _block(shapes: Sequence[Shape], swept: str) -> dict[str, Any]:
-    """The sizes of a sweep: that which is swept and those that vary with it as lists."""
-    values = {name: [getattr(shape, name) for shape in shapes] for name in SIZES}
-    varying = {name: each for name, each in values.items() if name == swept or len({*each}) > 1}
-    return {**shapes[0].parameters, **varying}
-
-
 def experiments_of(measured: Found, device: str) -> dict[str, Any]:
     """The configuration that reports these runs: the lab's experiments on a kind of device.
 
@@ -63,16 +49,20 @@ def experiments_of(measured: Found, device: str) -> dict[str, Any]:
     order = [name for name in (NAIVE, FLASH2) if name in names]
     order += sorted(names - {*order})
     blocks = {name: shapes for name in SIZES if (shapes := _sweep(measured, name))}
-    masked = _masked(measured)
+    both = {s: measured[s] for s in measured if replace(s, causal=True) in measured}
+    both = {shape: names for shape, names in both.items() if not shape.causal}
+    masked = _sweep(both, "seq_len") if both else []
     if not blocks and not masked:
         blocks["seq_len"] = [max(measured, key=lambda shape: (len(measured[shape]), shape))]
     experiments = []
     for name in ("seq_len", "causal", "batch_size", "num_heads", "emb_dim"):
         shapes = masked if name == "causal" else blocks.get(name, [])
         experiment: dict[str, Any] = {"use": name, "implementations": order}
-        if shapes:
+        if shapes:  # what is swept and the sizes that vary with it are lists
+            sizes = {each: [getattr(shape, each) for shape in shapes] for each in SIZES}
+            lists = {n: v for n, v in sizes.items() if n == name or len({*v}) > 1}
             masks = {"causal": [False, True]} if name == "causal" else {}
-            experiment[device] = {**_block(shapes, name), **masks}
+            experiment[device] = {**shapes[0].parameters, **lists, **masks}
         if name == "causal" and not {NAIVE, FLASH2} <= names:  # the lab's figures are of these two
             experiment["figures"] = [{"metric": "rate", "implementations": [o]} for o in order]
         experiments.append(experiment)

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from math import isclose
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +17,16 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import known_devices
 from flashlab.files import canonical
-from flashlab.lab5.assigning import File, assign, missing_ends, stated
-from flashlab.lab5.documents import RUNS_CSV, documents_in
-from flashlab.lab5.possible import workspaces_of
-from flashlab.lab5.results import (
-    FolderError,
-    Result,
-    is_on_gpu,
-    listed,
-    read_folder,
-    result_of,
-)
+from flashlab.lab5.assigning import File, assign, stated
+from flashlab.lab5.checks import Line, check_arithmetic
+from flashlab.lab5.documents import RUNS_CSV, documents_in, listed
+from flashlab.lab5.possible import has_flops, workspaces_of
+from flashlab.lab5.results import FolderError, Result, is_on_gpu, read_folder, result_of
 from flashlab.lab5.said import ATTRIBUTES, RUNS_CSV_COLUMNS, described
 from flashlab.lab5.words import COURSE_DTYPE, FLASH2, MEMORY, NAIVE, OUT_OF_MEMORY, PASSES, SIZES
 from flashlab.records import COUNTERS, Measurement, Record, RecordError, parse_record, write_record
 from flashlab.runs import Run
+from flashlab.telling.catalogs import message
 from flashlab.untrusted import UnsoundFileError, read_within
 
 COURSE_PROTOCOL = {"name": "lab5", "repeats": 30}
@@ -92,13 +86,6 @@ def _device_of(files: Sequence[File], given: str | None) -> str | None:
     return f"NVIDIA GPU (compute capability {span})"
 
 
-Remark = tuple[str, str, dict[str, str]]
-"""A file, the code of a message about it, and the message's parameters."""
-
-Chosen = tuple[Result, Run, str | None, list[tuple[str, dict[str, str]]]]
-"""A result with its run, its device, and the remarks on it."""
-
-
 def import_plan(
     folder: Path, known: Collection[str], device: str | None = None
 ) -> tuple[list[dict[str, Any]], list[str]]:
@@ -120,7 +107,9 @@ def import_plan(
         texts = [f"{name}: {problem}" for name, problem in refused.items()]
         text = listed(texts, " ", " And {} more.")
         raise FolderError(f"{folder}: {text} Mend these files, or move them elsewhere.")
-    left_out: list[Remark] = [(name, "form.not_a_result", {}) for name in read.ignored]
+    left_out: list[tuple[str, str, dict[str, str]]] = [
+        (name, "form.not_a_result", {}) for name in read.ignored
+    ]
     measured, failed = list[Result](), list[Result]()
     for result in read.results.values():
         who = result.said.get("implementation", result.hinted.get("implementation"))
@@ -137,28 +126,27 @@ def import_plan(
     _ask(folder, files, read.has_table)
     named = _device_of(files, device)
     _take_each_once(files)
-    chosen = [_chosen(file, device, named) for file in files]
-    chosen += [_failed(folder, result, device or named) for result in failed]
-    if not chosen:
+    files += [_failed(folder, result) for result in failed]
+    if not files:
         seen = listed([f"{name} has {keys}" for name, keys in read.ignored.items()], "; ")
         raise FolderError(
             f"{folder}: there is no result of the course's script in it"
             + (f" ({seen}; wanted are {', '.join((*PASSES, MEMORY))})" if seen else "")
         )
-    kinds: dict[tuple[str, str], str] = {}
-    for result, run, *_ in sorted(chosen, key=lambda each: each[0].name):
-        kinds.setdefault((run.dtype, run.device), result.name)
+    chosen = [(_run_of(file), file) for file in files]
+    chosen.sort(key=lambda each: (each[0], each[1].result.name))
+    kinds = {(run.dtype, run.device): file.result.name for run, file in reversed(chosen)}
     if len(kinds) > 1:
-        each = listed([f"{file} is {dtype} on {on}" for (dtype, on), file in kinds.items()])
+        each = listed(sorted(f"{file} is {on[0]} on {on[1]}" for on, file in kinds.items()))
         raise FolderError(
             f"{folder}: its results are of several kinds: {each}; import each by itself"
         )
-    chosen.sort(key=lambda each: (each[1], each[0].name))
     nth, entries = Counter[tuple[Run, str]](), list[dict[str, Any]]()
-    for result, run, own, remarks in chosen:
+    for run, file in chosen:
+        result = file.result
         protocol = {"name": result.protocol} if result.protocol else COURSE_PROTOCOL
         # What is left out is told of beside the first record: the report names it.
-        told = [*((result.name, *remark) for remark in remarks), *(left_out if not entries else ())]
+        told = [(result.name, *remark) for remark in file.remarks] + left_out * (not entries)
         entry = {
             "benchmark": ATTENTION.name,
             "run": run.to_json(),
@@ -166,40 +154,35 @@ def import_plan(
             "process": nth[run, str(protocol["name"])],
             "folder": str(folder),
             **{"file": result.name, "path": result.path, "sha256": result.sha256},
-            **{"status": result.status, "device_name": own},
-            "remarks": [
-                {"file": file, "code": code, "params": params} for file, code, params in told
-            ],
+            "status": result.status,
+            "device_name": device or result.said.get("device") or named,
+            "remarks": [{"file": name, "code": code, "params": of} for name, code, of in told],
         }
         nth[run, str(protocol["name"])] += 1
         digest = hashlib.sha256(canonical(entry).encode()).hexdigest()
         entries.append({**entry, "record": f"records/{run.slug}-{digest[:12]}.json"})
-    return entries, [*_notices(entries), *_ends(chosen, read.has_table)]
+    return entries, [*_notices(entries), *_ends(entries, read.has_table)]
 
 
-def _chosen(file: File, given: str | None, named: str | None) -> Chosen:
-    """A file with its run, which is the one option that is left."""
+def _run_of(file: File) -> Run:
+    """The run of a file, which is the one option that is left; what is special is remarked."""
     result, (option,) = file.result, file.options
-    own = given or result.said.get("device") or named
     if option in file.possible:
         file.remarks.append(("form.exact_memory", {}))
     for key, factor in result.converted.items():
         file.remarks.append(("form.converted", {"key": key, "factor": factor}))
     kind = (COURSE_DTYPE, "cuda") if is_on_gpu(result) else ("float32", "cpu")
-    return result, result.run or attention_run(*option, *kind), own, file.remarks
+    return result.run or attention_run(*option, *kind)
 
 
-def _failed(folder: Path, result: Result, device: str | None) -> Chosen:
+def _failed(folder: Path, result: Result) -> File:
     """A result without numbers, whose run must be told."""
-    said = {**result.hinted, **result.said}
-    option = stated(said)
-    if option is None:
-        raise FolderError(
-            f"{folder}: {result.name}: a run that ran out of memory has no numbers to tell what it "
-            f"is; name its implementation, {', '.join(SIZES)} and causal in {RUNS_CSV}"
-        )
-    run = result.run or attention_run(*option, COURSE_DTYPE, "cuda")
-    return result, run, said.get("device", device), []
+    if option := stated({**result.hinted, **result.said}):
+        return File(result, [], options=[option])
+    raise FolderError(
+        f"{folder}: {result.name}: a run that ran out of memory has no numbers to tell what it "
+        f"is; name its implementation, {', '.join(SIZES)} and causal in {RUNS_CSV}"
+    )
 
 
 def _notices(entries: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -212,16 +195,17 @@ def _notices(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"{listed(names)}: {text}" for text, names in files.items()]
 
 
-def _ends(chosen: Iterable[Chosen], has_table: bool) -> list[str]:
-    """A line where a sweep of the naive implementation ends before that of another."""
-    ends = missing_ends({(run.implementation, Shape.of(run)) for _, run, *_ in chosen})
-    if not ends or has_table:
-        return []
+def _ends(entries: Iterable[Mapping[str, Any]], has_table: bool) -> list[str]:
+    """A line on runs that take more memory than any of the naive one, which has no such file."""
+    runs = {(entry["run"]["implementation"], Shape.of(entry["run"])) for entry in entries}
+    naive = {shape: costs.naive_peak_memory(shape, 0) for who, shape in runs if who == NAIVE}
+    others = {shape for _, shape in runs} - naive.keys()
+    most = max(naive.values(), default=float("inf"))
+    ends = sorted(shape for shape in others if costs.naive_peak_memory(shape, 0) > most)
     shapes = listed([described(shape.parameters) for shape in ends])
-    return [
-        f"{NAIVE} has no file for {shapes}, where another implementation has one; if it ran out of "
-        f"memory, write that row into {RUNS_CSV} with {OUT_OF_MEMORY} as its file"
-    ]
+    told = f"{NAIVE} has no file for {shapes}, where another implementation has one; if it ran out"
+    told += f" of memory, write that row into {RUNS_CSV} with {OUT_OF_MEMORY} as its file"
+    return [told] if ends and not has_table else []
 
 
 def _take_each_once(files: list[File]) -> None:
@@ -235,59 +219,42 @@ def _take_each_once(files: list[File]) -> None:
             files.remove(file)
 
 
-# A job: from one file to a record
-
-
-def _refuse_wrong_numbers(run: Run, result: Result) -> None:
-    seconds, flops = result.seconds, costs.flops(Shape.of(run))
-    made = {name: seconds[name] * result.rates[name] * 1e12 for name in flops}
-    problems = [
-        f"{name}: time and rate make {made[name]:.9g} FLOPs, but {run} takes {flops[name]:.9g}"
-        for name in flops
-        if not isclose(made[name], flops[name], rel_tol=result.error)
-    ]
-    total = seconds["forward"] + seconds["backward"]
-    if not isclose(seconds["forward_backward"], total, rel_tol=result.error):
-        problems.append("the forward_backward time is not the sum of the other two")
-    if problems:
-        raise RecordError(f"{problems[0]}; import the file as the script wrote it")
-
-
 def import_record(entry: Mapping[str, Any], output: Path) -> None:
     """Convert a result into a record: the same numbers, no samples; FolderError if wrong."""
-    folder = Path(entry["folder"])
+    folder, document = Path(entry["folder"]), dict[str, Any]()
     source = folder / entry["path"]
-    started = datetime.fromtimestamp(source.stat().st_mtime, UTC).isoformat(timespec="seconds")
-    document: Mapping[str, Any] = {}
-    if entry["sha256"]:
-        document = documents_in(entry["path"], read_within(folder, entry["path"]))[entry["file"]]
     try:
-        if "record" in document:
-            record = parse_record(document, str(source))
-        else:
-            record = _converted(entry, document, started)
+        if entry["sha256"]:
+            content = read_within(folder, entry["path"])
+            document = documents_in(entry["path"], content)[entry["file"]]
+        is_record = "record" in document
+        record = parse_record(document, str(source)) if is_record else _converted(entry, document)
         imported = {"code": "imported", "remarks": entry["remarks"]}
         environment = {"device_name": entry["device_name"], "imported": True}
         kept = {"file": entry["file"], "file_sha256": entry["sha256"], "process": entry["process"]}
-        write_record(
-            output,
-            replace(
-                record,
-                warnings=(*record.warnings, imported),
-                environment={**record.environment, **environment},
-                sources={**record.sources, **kept},
-            ),
+        imported_record = replace(
+            record,
+            warnings=(*record.warnings, imported),
+            environment={**record.environment, **environment},
+            sources={**record.sources, **kept},
         )
+        write_record(output, imported_record)
     except (UnsoundFileError, RecordError) as error:
         raise FolderError(f"{source}: {error}") from error
 
 
-def _converted(entry: Mapping[str, Any], document: Mapping[str, Any], started: str) -> Record:
+def _converted(entry: Mapping[str, Any], document: Mapping[str, Any]) -> Record:
     """A record of the script's numbers, no samples; without numbers that of a failed run."""
     run, metrics = Run.of(ATTENTION, entry["run"]), dict[str, Measurement]()
     result = result_of(document, entry["file"], entry["path"], entry["sha256"])
+    taken = Path(entry["folder"], entry["path"]).stat().st_mtime
     if result and result.status == "ok":
-        _refuse_wrong_numbers(run, result)
+        line = check_arithmetic(result)
+        if line.verdict != "fail" and not has_flops(result, Shape.of(run)):
+            line = Line("fail", "identity.flops", params={"declared": str(run)})
+        if line.verdict == "fail":
+            text = message("en", "grades", line.code).format_map(line.params)
+            raise RecordError(f"{text} Import the file as the script wrote it.")
         for name in ("forward", "backward"):
             metrics[f"{name}_time"] = Measurement(result.seconds[name] * 1e3, stopped="count")
         metrics["peak_memory"] = Measurement(result.peak_mib)
@@ -300,7 +267,7 @@ def _converted(entry: Mapping[str, Any], document: Mapping[str, Any], started: s
         metrics=metrics,
         gate=None,
         warnings=(),
-        environment={"device_name": entry["device_name"]},
+        environment={},
         sources={},
-        started=started,
+        started=datetime.fromtimestamp(taken, UTC).isoformat(timespec="seconds"),
     )

@@ -23,6 +23,9 @@ Option = tuple[str, Shape]
 MOST = 5000
 """Most sequence lengths of a head's size that are tried: numbers that allow more tell nothing."""
 
+COARSE = 0.02
+"""Relative rounding above which numbers determine no run."""
+
 MAX_LENGTH = 2**17
 
 
@@ -77,7 +80,7 @@ def possible_runs(result: Result) -> list[Option]:
     """Every run that takes the FLOPs, within rounding, and the memory of a result, to the byte."""
     memory, options = result.peak_mib * costs.MIB, list[Option]()
     flops = result.forward_flops
-    if memory % 1 or flops < 32:
+    if memory % 1 or flops < 32 or result.error > COARSE:
         return []
     for causal, operations in ((False, 4), (True, 2)):
         product = flops / operations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import struct
 from collections.abc import Mapping, Sequence
@@ -15,32 +16,17 @@ from unicodedata import normalize
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.devices import find_device
-from flashlab.lab5.documents import (
-    MAX_BYTES,
-    MAX_FILES,
-    RUNS_CSV,
-    documents_in,
-    is_like_a_result,
-    is_table_of_results,
-    keys_of,
-    numbers_in,
-    paths_in,
+from flashlab.lab5 import documents, words
+from flashlab.lab5.documents import RUNS_CSV, is_like_a_result, keys_of, listed, numbers_in
+from flashlab.lab5.said import (
+    ATTRIBUTES,
+    Said,
+    described,
+    read_runs_csv,
+    said_in_cells,
+    said_in_name,
 )
-from flashlab.lab5.said import Said, described, read_runs_csv, said_in_cells, said_in_name
-from flashlab.lab5.words import (
-    COURSE_DTYPE,
-    FLASH2,
-    FLASH_ATTN,
-    IS_OUT_OF_MEMORY,
-    MAX_SIZE,
-    MEMORY,
-    OUT_OF_MEMORY,
-    PASSES,
-    RATE,
-    SIZES,
-    TIME,
-    column_of,
-)
+from flashlab.lab5.words import MEMORY, PASSES, RATE, SIZES, TIME
 from flashlab.records import COUNTERS, STATUSES
 from flashlab.runs import Run
 from flashlab.untrusted import UnsoundFileError, read_within
@@ -62,17 +48,8 @@ EXACT = 1e-9
 SINGLE = 2.0**-24
 """The relative error of rounding to float32."""
 
-SHOWN = 5
-"""Most files, or rows, that a message lists."""
-
 MAX_SAMPLES = 20_000
 """Most samples of a pass that are read from a record."""
-
-
-def listed(texts: Sequence[str], between: str = ", ", more: str = " and {} more") -> str:
-    """Five texts, and how many more there are."""
-    left = more.format(len(texts) - SHOWN) if len(texts) > SHOWN else ""
-    return between.join(texts[:SHOWN]) + left
 
 
 @dataclass(frozen=True)
@@ -124,88 +101,76 @@ class Folder:
     has_table: bool = False
 
 
-def _number(found: tuple[str, Any, str]) -> float:
-    """A number in the script's unit, of its key, value and factor; UnsoundFileError for none."""
-    key, value, factor = found
-    if type(value) not in (int, float):
-        kind = {bool: "true/false", str: "text", type(None): "null"}.get(type(value), "a list")
-        shown = f"{kind} “{value[:40]}”" if isinstance(value, str) else kind
-        raise UnsoundFileError("form.no_number", key=key, value=shown)
-    if not isfinite(value):
-        raise UnsoundFileError("form.not_finite", key=key, value=str(value))
-    return float(value) if factor == "1" else float(Decimal(repr(value)) * Decimal(factor))
-
-
-WANTED = [("", MEMORY), *((each, kind) for each in PASSES for kind in (TIME, RATE))]
-"""The seven numbers of a result, by pass and kind."""
-
-
 def _numbers_of(document: Mapping[str, Any]) -> dict[tuple[str, str], float]:
-    """The seven numbers; UnsoundFileError with the keys seen and wanted where one is missing."""
+    """The seven numbers by pass and kind, in the script's units.
+
+    UnsoundFileError where one is missing, with the keys seen and wanted, is none, or out of range.
+    """
     found, values = numbers_in(document), dict[tuple[str, str], float]()
-    for wanted in WANTED:
-        key = ".".join(filter(None, wanted))
-        if wanted not in found:
-            inner = document.get(wanted[0], {})
-            if not isinstance(inner, (dict, int, float, str)):
-                raise UnsoundFileError("form.no_mapping", key=wanted[0])
-            raise UnsoundFileError("form.missing_key", key=key, seen=keys_of(document))
-        value, (low, high) = _number(found[wanted]), RANGES[wanted[1]]
+    for which, kind in [("", MEMORY), *((each, kind) for each in PASSES for kind in (TIME, RATE))]:
+        if (which, kind) not in found:
+            wanted = ".".join(filter(None, (which, kind)))
+            raise UnsoundFileError("form.missing_key", key=wanted, seen=keys_of(document))
+        (key, given, factor), (low, high) = found[which, kind], RANGES[kind]
+        if type(given) not in (int, float):
+            shown = json.dumps(given, ensure_ascii=False)[:40]
+            raise UnsoundFileError("form.no_number", key=key, value=shown)
+        if not isfinite(given):
+            raise UnsoundFileError("form.not_finite", value=f"{key} {given}")
+        value = float(given) if factor == "1" else float(Decimal(repr(given)) * Decimal(factor))
         if not low <= value <= high:
             limits = {"value": f"{value:.6g}", "low": f"{low:g}", "high": f"{high:g}"}
-            raise UnsoundFileError("form.range", key=found[wanted][0], **limits)
-        values[wanted] = value
+            raise UnsoundFileError("form.range", key=key, **limits)
+        values[which, kind] = value
     return values
 
 
-def _is_single(value: float) -> bool:
-    return bool(struct.unpack("f", struct.pack("f", value))[0] == value)
-
-
-def _rounding(values: Mapping[str, float]) -> float:
+def _rounding(values: Sequence[float]) -> float:
     """The relative error of numbers that somebody has rounded: none has more than nine digits.
 
     The script writes 16 or 17 significant ones; float32 has about seven, written as a double.
     """
-    texts = [Decimal(repr(value)).normalize().as_tuple() for value in values.values()]
+    texts = [Decimal(repr(value)).normalize().as_tuple() for value in values]
     decimals, digits = max(-int(t.exponent) for t in texts), max(len(t.digits) for t in texts)
-    by_decimals = 0.5 * 10.0**-decimals / min(values.values()) if decimals <= 9 else 0.0
+    by_decimals = 0.5 * 10.0**-decimals / min(values) if decimals <= 9 else 0.0
     by_digits = 0.5 * 10.0 ** (1 - digits) if digits <= 9 else 0.0
-    return max(by_decimals, by_digits, SINGLE if all(map(_is_single, values.values())) else 0.0)
+    are_single = struct.unpack("3f", struct.pack("3f", *values)) == (*values,)
+    return max(by_decimals, by_digits, SINGLE if are_single else 0.0)
 
 
-def _has_run_out(document: Mapping[str, Any]) -> bool:
-    """True if a document without numbers says, in any text, that it ran out of memory."""
-    texts = [value for value in document.values() if isinstance(value, str)]
-    numbers = [value for _, value, _ in numbers_in(document).values()]
-    texts += [value for value in numbers if isinstance(value, str)]
-    has_any = any(type(value) in (int, float) and isfinite(value) for value in numbers)
-    return not has_any and any(map(IS_OUT_OF_MEMORY.search, texts))
+def _error(seconds: Sequence[float], rates: Sequence[float]) -> float:
+    """The relative error of rate × time that rounding explains; `EXACT` where all of them agree."""
+    each = zip(seconds, rates, RATIOS.values(), strict=True)
+    flops, total = [time * rate / ratio for time, rate, ratio in each], sum(seconds[:2])
+    if max(flops) - min(flops) <= EXACT * max(flops) and abs(total - seconds[2]) <= EXACT * total:
+        return EXACT
+    return max(EXACT, _rounding(seconds) + _rounding(rates))
 
 
 def _of_record(result: Result, record: Mapping[str, Any]) -> Result:
     """A result with the claims of its ``record`` block, whose samples are sound."""
-    key = "record.run"
+    key, most = "record.run", 0
     try:
-        run, sizes = Run.of(ATTENTION, record["run"]), [record["run"][name] for name in SIZES]
-        is_sound = all(type(n) is int and 0 < n <= MAX_SIZE for n in sizes)
-        names = (run.implementation, run.dtype, run.device)
-        is_sound = is_sound and all(isinstance(name, str) for name in names)
+        said = said_in_cells({name: str(record["run"][name]) for name in ATTRIBUTES})
+        run = Run.of(ATTENTION, {**record["run"], **said})
         # The course's script lacks the parameters with a default.
-        if not is_sound or sizes[3] % sizes[2] or any(p.default for p in ATTENTION.stated([run])):
+        is_script = not any(parameter.default for parameter in ATTENTION.stated([run]))
+        is_whole = len(said) == len(ATTRIBUTES) and isinstance(run.dtype, str)
+        if not is_script or not is_whole or not isinstance(run.device, str):
             raise ValueError("no run of the script")
-        protocol = str(record["protocol"]["name"])
+        protocol, metrics = str(record["protocol"]["name"]), record.get("metrics") or {}
         device = (record.get("environment") or {}).get("device_name")
         for name in ("forward_time", "backward_time"):
             key = f"record.metrics.{name}.samples"
-            samples = ((record.get("metrics") or {}).get(name) or {}).get("samples") or []
+            samples = (metrics.get(name) or {}).get("samples") or []
             if not isinstance(samples, list) or any(type(s) not in (int, float) for s in samples):
                 raise TypeError("samples that are no numbers")
-            if len(samples) > MAX_SAMPLES:
-                raise UnsoundFileError("form.many_samples", key=key, most=str(MAX_SAMPLES))
-    except (KeyError, TypeError, ValueError, AttributeError) as unsound:
+            most = max(most, len(samples))
+    except (KeyError, TypeError, ValueError, AttributeError, UnsoundFileError) as unsound:
         raise UnsoundFileError("form.record", key=key) from unsound
-    said = {**run.to_json(), "device": device} if isinstance(device, str) else run.to_json()
+    if most > MAX_SAMPLES:
+        raise UnsoundFileError("form.many_samples", key="record.metrics", most=str(MAX_SAMPLES))
+    said |= {"device": device} if isinstance(device, str) else {}
     status = COUNTERS if protocol == COUNTERS else str(record.get("status", "ok"))
     claimed: dict[str, Any] = {"said": said, "run": run, "protocol": protocol, "status": status}
     return replace(result, hinted={}, source="its own record", **claimed)
@@ -218,23 +183,17 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
         UnsoundFileError: a number is missing, not finite or out of range, a ``record`` block is not
             of FlashLab's form, or has numbers though it states that there are none.
     """
-    record, has_run_out = document.get("record"), _has_run_out(document)
+    record, has_run_out = document.get("record"), documents.says_out_of_memory(document)
     if not is_like_a_result(document) and not has_run_out:
         return None
     if isinstance(record, dict) and record.get("benchmark", ATTENTION.name) != ATTENTION.name:
         return None
     if "record" in document and not isinstance(record, dict):
         raise UnsoundFileError("form.no_mapping", key="record")
-    beside = {k: v for k, v in document.items() if k not in ("record", *PASSES)}
-    inner = [v for v in beside.values() if isinstance(v, dict)]
-    cells = {
-        column: str(v)
-        for part in (*inner, beside)
-        for k, v in part.items()
-        if not isinstance(v, (dict, list, type(None))) and (column := column_of(k)) != "file"
-    }
-    said, hinted = said_in_cells(cells), said_in_name(name)
-    hinted = {key: value for key, value in hinted.items() if key not in said}
+    # The path of a result is its file's name: no cell says another.
+    cells = {k: str(v) for k, v in documents.plain_in(document).items() if v is not None}
+    said = {key: value for key, value in said_in_cells(cells).items() if key != "file"}
+    hinted = {key: value for key, value in said_in_name(name).items() if key not in said}
     result = Result(name, path, sha256, said, hinted, source="the file itself")
     if isinstance(record, dict):
         result = _of_record(result, record)
@@ -244,32 +203,22 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
         if is_failed:
             raise UnsoundFileError("form.status", status=result.status)
         kept = ("run", "status", "protocol", "environment", "metrics", "started")
-        document = {**document, "record": {k: record[k] for k in kept if k in record}}
+        record = {key: record[key] for key in kept if key in record}
     elif has_run_out:
         is_run = {*SIZES} & (said.keys() | hinted.keys()) or is_like_a_result(document)
-        return replace(result, status=OUT_OF_MEMORY) if is_run else None
+        return replace(result, status=words.OUT_OF_MEMORY) if is_run else None
     numbers = _numbers_of(document)
     seconds = {each: numbers[each, TIME] for each in PASSES}
     rates = {each: numbers[each, RATE] for each in PASSES}
-    factors = {key: f for key, _, f in numbers_in(document).values() if f != "1"}
     return replace(
         result,
         seconds=seconds,
         rates=rates,
         peak_mib=numbers["", MEMORY],
-        error=max(EXACT, _error(seconds, rates)),
-        converted=factors,
-        document={k: document[k] for k in ("record",) if k in document},
+        error=_error([*seconds.values()], [*rates.values()]),
+        converted={key: f for key, _, f in numbers_in(document).values() if f != "1"},
+        document={"record": record} if record else {},
     )
-
-
-def _error(seconds: Mapping[str, float], rates: Mapping[str, float]) -> float:
-    """The relative error of rate × time that rounding explains; none where all of them agree."""
-    flops = [seconds[each] * rates[each] / RATIOS[each] for each in PASSES]
-    total, whole = seconds["forward"] + seconds["backward"], seconds["forward_backward"]
-    if max(flops) - min(flops) <= EXACT * max(flops) and abs(total - whole) <= EXACT * total:
-        return 0.0
-    return _rounding(seconds) + _rounding(rates)
 
 
 def read_folder(folder: Path) -> Folder:
@@ -277,22 +226,20 @@ def read_folder(folder: Path) -> Folder:
     found, rows, seen, size = Folder(), list[tuple[str, int, Said]](), set[str](), 0
     path = ""
     try:
-        for count, path in enumerate(paths_in(folder)):
-            if count >= MAX_FILES:
-                raise UnsoundFileError("form.too_many", most=str(MAX_FILES))
-            if size > MAX_BYTES:
-                raise UnsoundFileError("form.too_many_bytes", most=str(MAX_BYTES))
+        for count, path in enumerate(documents.paths_in(folder)):
+            if count >= documents.MAX_FILES:
+                raise UnsoundFileError("form.too_many", most=str(documents.MAX_FILES))
+            if size > documents.MAX_BYTES:
+                raise UnsoundFileError("form.too_many_bytes", most=str(documents.MAX_BYTES))
             seen.add(normalize("NFC", path))  # macOS decomposes a name's letters; tables do not
             try:
                 content = read_within(folder, path)
                 size += len(content)
                 is_table = PurePosixPath(path).name.lower() == RUNS_CSV
-                if is_table and not is_table_of_results(content):
+                if is_table and (read := read_runs_csv(content)):
                     found.has_table = True
-                    read, problems = read_runs_csv(content)
-                    rows += [(path, line, said) for line, said in read]
-                    if problems:
-                        told = listed(problems, " ", " And {} more.")
+                    rows += [(path, line, said) for line, said in read[0]]
+                    if told := listed(read[1], " ", " And {} more."):
                         raise UnsoundFileError("form.rows", problems=told)
                 else:
                     _take(found, path, content, seen)
@@ -304,17 +251,16 @@ def read_folder(folder: Path) -> Folder:
     for table, line, row in rows:
         file, said = row["file"], {key: value for key, value in row.items() if key != "file"}
         name = normalize("NFC", str(PurePosixPath(table).parent / file))
-        if file == OUT_OF_MEMORY:
+        if file == words.OUT_OF_MEMORY:
             name, failed = f"{table}/{line}", Result("", table, "", said, source=RUNS_CSV)
-            found.results[name] = replace(failed, name=name, status=OUT_OF_MEMORY)
+            found.results[name] = replace(failed, name=name, status=words.OUT_OF_MEMORY)
         elif name in by_name:
             _declare(found, by_name[name], said)
         elif name in found.ignored:
             found.refused[name] = UnsoundFileError("form.not_a_result")
         elif name not in seen:
-            found.refused[table] = UnsoundFileError(
-                "form.row_missing", line=str(line), value=file[:200]
-            )
+            missing = {"line": str(line), "value": file[:200]}
+            found.refused[table] = UnsoundFileError("form.row_missing", **missing)
     return found
 
 
@@ -326,18 +272,16 @@ def _alone(problem: UnsoundFileError) -> UnsoundFileError:
 def _take(found: Folder, path: str, content: bytes, seen: set[str]) -> None:
     """Add the results of a file to a folder; UnsoundFileError where it cannot be read."""
     digest = hashlib.sha256(content).hexdigest()
-    for name, document in documents_in(path, content).items():
+    for name, document in documents.documents_in(path, content).items():
         seen.add(normalize("NFC", name))
         try:
             is_object = isinstance(document, dict)
-            result = result_of(document, name, path, digest) if is_object else None
-        except UnsoundFileError as problem:
-            found.refused[name] = _alone(problem)
-        else:
-            if result:
+            if result := is_object and result_of(document, name, path, digest):
                 found.results[name] = result
             else:
                 found.ignored[name] = keys_of(document)
+        except UnsoundFileError as problem:
+            found.refused[name] = _alone(problem)
 
 
 def _declare(folder: Folder, name: str, row: Said) -> None:
@@ -360,7 +304,7 @@ def is_on_gpu(result: Result) -> bool:
     """True if its memory is that of a run in float16 on CUDA, for all that is said."""
     if result.run:
         stated = result.document.get("record", {}).get("environment") or {}
-        provider = str(stated.get("provider") or FLASH_ATTN)
-        is_real = result.run.implementation != FLASH2 or provider.startswith(FLASH_ATTN)
-        return is_real and (result.run.dtype, result.run.device) == (COURSE_DTYPE, "cuda")
+        provider = str(stated.get("provider") or words.FLASH_ATTN)
+        is_real = result.run.implementation != words.FLASH2 or provider.startswith(words.FLASH_ATTN)
+        return is_real and (result.run.dtype, result.run.device) == (words.COURSE_DTYPE, "cuda")
     return not re.search(r"\bcpus?\b", str(result.said.get("device", "")), re.IGNORECASE)

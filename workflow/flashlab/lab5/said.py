@@ -10,22 +10,13 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from flashlab.lab5.documents import table_rows
-from flashlab.lab5.words import (
-    CAUSAL,
-    IMPLEMENTATIONS,
-    IS_OUT_OF_MEMORY,
-    MAX_SIZE,
-    OUT_OF_MEMORY,
-    SIZES,
-    column_of,
-)
+from flashlab.lab5 import words
+from flashlab.lab5.documents import numbers_in, table_rows
+from flashlab.lab5.words import HEAD_DIM, SIZES
 from flashlab.untrusted import UnsoundFileError
 
 ATTRIBUTES = ("implementation", *SIZES, "causal")
 RUNS_CSV_COLUMNS = ("file", "impl", *SIZES, "causal", "device")
-HEAD_DIM = "head_dim"
-"""What may be said in place of emb_dim, which is num_heads times as much."""
 Said = Mapping[str, Any]
 
 
@@ -39,38 +30,32 @@ def described(said: Said) -> str:
     return " ".join([*names[:1], *sizes, *mask, *names[1:]])
 
 
-# A row of runs.csv
-
-
 def _cell(column: str, text: str) -> Any:
     """The value in a cell; UnsoundFileError for none of its column."""
-    if column == "causal" and text.lower() in CAUSAL:
-        return CAUSAL[text.lower()]
-    if column == "impl":
-        return IMPLEMENTATIONS.get(text.lower(), text)
-    # Spreadsheets write 16.0.
-    is_size = column in (*SIZES, HEAD_DIM) and re.fullmatch(r"[0-9]{1,8}(\.0+)?", text)
-    if is_size and 0 < (size := int(text.partition(".")[0])) <= MAX_SIZE:
-        return size
-    if column in (*SIZES, HEAD_DIM, "causal"):
-        code = "form.row_causal" if column == "causal" else "form.row_size"
-        raise UnsoundFileError(code, column=column, value=text[:40], most=str(MAX_SIZE))
-    return text
+    if column == "causal":
+        if text.lower() not in words.CAUSAL:
+            raise UnsoundFileError("form.row_causal", value=text[:40])
+        return words.CAUSAL[text.lower()]
+    if column not in (*SIZES, HEAD_DIM):
+        return words.IMPLEMENTATIONS.get(text.lower(), text) if column == "impl" else text
+    is_size = re.fullmatch(r"[0-9]{1,8}(\.0+)?", text)  # spreadsheets write 16.0
+    if not is_size or not 0 < (size := int(text.partition(".")[0])) <= words.MAX_SIZE:
+        wanted = {"column": column, "most": str(words.MAX_SIZE)}
+        raise UnsoundFileError("form.row_size", value=text[:40], **wanted)
+    return size
 
 
 def said_in_cells(cells: Mapping[str, str]) -> dict[str, Any]:
     """The statement in cells by their columns' headings; an empty one, or ``?``, says nothing."""
-    named = {column_of(heading): text.strip() for heading, text in cells.items() if heading}
-    said = {c: _cell(c, t) for c, t in named.items() if t not in ("", "?")}
+    named = {words.column_of(heading): text.strip() for heading, text in cells.items() if heading}
+    kept = (*RUNS_CSV_COLUMNS, HEAD_DIM)
+    said = {c: _cell(c, t) for c, t in named.items() if c in kept and t not in ("", "?")}
     if {HEAD_DIM, "num_heads"} <= said.keys():
         said.setdefault("emb_dim", said["num_heads"] * said[HEAD_DIM])
     if said.get("emb_dim", 0) % said.get("num_heads", 1):
-        raise UnsoundFileError(
-            "form.row_shape", **{n: str(said[n]) for n in ("num_heads", "emb_dim")}
-        )
-    names = {"impl": "implementation"}
-    kept = (*SIZES, HEAD_DIM, "impl", "causal", "device", "file")
-    return {names.get(c, c): v for c, v in said.items() if c in kept}
+        sizes = {name: str(said[name]) for name in ("num_heads", "emb_dim")}
+        raise UnsoundFileError("form.row_shape", **sizes)
+    return {"implementation" if c == "impl" else c: value for c, value in said.items()}
 
 
 def _path(text: str) -> str:
@@ -81,19 +66,20 @@ def _path(text: str) -> str:
     return str(path)
 
 
-def read_runs_csv(content: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[str]]:
+def read_runs_csv(content: bytes) -> tuple[list[tuple[int, dict[str, Any]]], list[str]] | None:
     """The line and the statement of each row, with its ``file``, and the problems of the others.
 
-    UnsoundFileError where the whole file cannot be read.
+    None for a table of results. UnsoundFileError where the whole file cannot be read.
     """
     _, header, rows = table_rows(content)
-    columns = [column_of(name) for name in header]
+    if {"forward", "backward"} <= {which for which, _ in numbers_in(dict.fromkeys(header, ""))}:
+        return None
+    columns = [words.column_of(name) for name in header]
     if {"record", "sha256"} <= {*columns}:  # the pipeline's own table of runs
         return [], []
-    if "file" not in columns:
-        raise UnsoundFileError("form.csv_lacking", columns="file")
-    if not {"impl", *SIZES, "causal", "device"} & {*columns}:
-        raise UnsoundFileError("form.csv_lacking", columns=", ".join(("impl", *SIZES, "causal")))
+    lacking = [name for name in RUNS_CSV_COLUMNS[:-1] if name not in columns]
+    if "file" in lacking or (len(lacking) == len(ATTRIBUTES) and "device" not in columns):
+        raise UnsoundFileError("form.csv_lacking", columns=", ".join(lacking))
     if twice := {name for name in columns if name and columns.count(name) > 1}:
         raise UnsoundFileError("form.csv_twice", columns=", ".join(sorted(twice))[:200])
     found, problems = list[tuple[int, dict[str, Any]]](), list[str]()
@@ -103,27 +89,16 @@ def read_runs_csv(content: bytes) -> tuple[list[tuple[int, dict[str, Any]]], lis
                 raise UnsoundFileError("form.row_fields")
             said = said_in_cells(dict(zip(header, cells, strict=True)))
             file = str(said.get("file", ""))
-            is_failed = IS_OUT_OF_MEMORY.fullmatch(file)
-            found.append((line, {**said, "file": OUT_OF_MEMORY if is_failed else _path(file)}))
+            is_failed = words.IS_OUT_OF_MEMORY.fullmatch(file)
+            said["file"] = words.OUT_OF_MEMORY if is_failed else _path(file)
+            found.append((line, said))
         except UnsoundFileError as problem:
-            line_of = {"line": str(line), **problem.params}
-            problems.append(str(UnsoundFileError(problem.code, **line_of)))
+            problems.append(f"Line {line}: {problem}")
     return found, problems
 
 
-# A name
-
-
-_SIZES = {
-    **dict.fromkeys(("bs", "batch", "batchsize"), "batch_size"),
-    **dict.fromkeys(("sl", "seq", "seqlen", "sequence", "seqlength"), "seq_len"),
-    **dict.fromkeys(("nh", "head", "heads", "numheads"), "num_heads"),
-    **dict.fromkeys(("ed", "emb", "embdim", "embedding"), "emb_dim"),
-    **dict.fromkeys(("hd", "headdim"), HEAD_DIM),
-}
+_SIZES = {word: name for word, name in words.COLUMNS.items() if name in (*SIZES, HEAD_DIM)}
 _LETTERS = {"b": "batch_size", "n": "seq_len", "s": "seq_len", "h": "num_heads", "e": "emb_dim"}
-_BOOLEANS = {"true": True, "false": False}
-"""The script's only flag without a number, alone in a name: ``Flash2_16_512_32_2048_true``."""
 _MASKS = {"causal": True, "full": False, "noncausal": False, "nocausal": False}
 _TWO_WORDS = re.compile(
     r"(batch|num|seq|emb|head|flash)[^a-z0-9]+(size|heads|len(?:gth)?|dim|att(?:entio)?n)(?![a-z])"
@@ -133,41 +108,37 @@ _TWO_WORDS = re.compile(
 def _said_in_part(part: str, is_file: bool) -> tuple[dict[str, set[Any]], list[int], set[str]]:
     """The values of each attribute in a part of a path; its other numbers; sizes without one."""
     text = _TWO_WORDS.sub(r"\1\2", re.sub("([a-z])([A-Z])", r"\1_\2", part).lower())
-    words = re.findall("([a-z]+)[^a-z0-9]*([0-9]*)", text)
-    starts = [match.start(2) for match in re.finditer("([a-z]+)[^a-z0-9]*([0-9]*)", text)]
-    values: dict[str, set[Any]] = {}
-    letters: dict[str, set[Any]] = {}
-    bare, taken = set[str](), set[int]()
-    for i, (word, number) in enumerate(words):
+    pairs: list[tuple[str, str, str]] = re.findall("([a-z]+)[^a-z0-9]*([0-9]*)|([0-9]+)", text)
+    values, letters = dict[str, set[Any]](), dict[str, set[Any]]()
+    bare, left = set[str](), list[int]()
+    for i, (word, number, alone) in enumerate(pairs):
+        left += [int(number or alone)] if 0 < len(number or alone) <= 8 else []
         kind, size = _SIZES.get(word), int(number or 0) if len(number) <= 8 else 0
-        if who := IMPLEMENTATIONS.get(word + number) or IMPLEMENTATIONS.get(word):
+        if who := words.IMPLEMENTATIONS.get(word + number) or words.IMPLEMENTATIONS.get(word):
             values.setdefault("implementation", set()).add(who)
-            taken |= {starts[i]} if word + number in IMPLEMENTATIONS else set()
+            left = left[:-1] if number and word + number in words.IMPLEMENTATIONS else left
         elif kind and not number:
             bare.add(kind)
         elif size and (kind or word in _LETTERS):
             (values if kind else letters).setdefault(kind or _LETTERS[word], set()).add(size)
-            taken.add(starts[i])
+            left.pop()
         elif word in _MASKS and number in ("", "0", "1"):
-            taken.add(starts[i])
-            near = {w for w, _ in words[max(i - 1, 0) : i]} & {"no", "non", "not", "without"}
-            after = number or next((w + n for w, n in words[i + 1 : i + 2]), "")
-            is_on = _MASKS[word] and not near and CAUSAL.get(after, True)
+            left = left[:-1] if number else left
+            near = {w for w, *_ in pairs[max(i - 1, 0) : i]} & {"no", "non", "not", "without"}
+            after = number or next((w + n for w, n, _ in pairs[i + 1 : i + 2]), "")
+            is_on = _MASKS[word] and not near and words.CAUSAL.get(after, True)
             if is_file:  # a folder named causal is the experiment, which has both masks
                 values.setdefault("causal", set()).add(is_on)
-    if is_file and "causal" not in values and (alone := {w for w, _ in words} & {*_BOOLEANS}):
-        values["causal"] = {_BOOLEANS[word] for word in alone}
-    others = (match for match in re.finditer("[0-9]+", text) if match.start() not in taken)
-    left = [int(match[0]) for match in others if len(match[0]) <= 8]
+    # The script's only flag without a number, alone in a name: Flash2_16_512_32_2048_true.
+    if is_file and "causal" not in values and (flag := {w for w, *_ in pairs} & {"true", "false"}):
+        values["causal"] = {words.CAUSAL[word] for word in flag}
     return ({**letters, **values} if len(letters) >= 3 else values), left, bare
 
 
 def _parts_of(path: str) -> list[tuple[dict[str, set[Any]], list[int], set[str]]]:
     """What a file's name says, and then its folders'."""
-    return [
-        _said_in_part(re.sub(r"\.\w{1,6}\Z", "", part), is_file=depth == 0)
-        for depth, part in enumerate(reversed(PurePosixPath(path).parts))
-    ]
+    parts = [re.sub(r"\.\w{1,6}\Z", "", part) for part in reversed(PurePosixPath(path).parts)]
+    return [_said_in_part(part, is_file=depth == 0) for depth, part in enumerate(parts)]
 
 
 def numbers_in_name(path: str) -> list[int]:

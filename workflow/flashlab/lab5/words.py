@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 SIZES = ("batch_size", "seq_len", "num_heads", "emb_dim")
+HEAD_DIM = "head_dim"
+"""What may be said in place of emb_dim, which is num_heads times as much."""
 PASSES = ("forward", "backward", "forward_backward")
 MAX_SIZE = 2**24
 """Largest batch_size, seq_len, num_heads or emb_dim."""
@@ -30,21 +32,20 @@ OUT_OF_MEMORY = "oom"
 IS_OUT_OF_MEMORY = re.compile(r"\boom\b|out[\s_-]*of[\s_-]*(cuda[\s_-]*)?memory|記憶體不足", re.I)
 """Words in place of numbers, or of a status, that say a run ran out of memory."""
 
-# The headings of a table, and the keys of a document
-
 _COLUMNS = {
-    "file": ("file", "filename", "檔案", "檔名"),
-    "impl": ("impl", "implementation", "method", "實作", "實作方式", "方法"),
-    "batch_size": ("batchsize", "batch", "bs", "批次大小", "批次"),
-    "seq_len": ("seqlen", "seqlength", "sequencelength", "sequencelen", "seq", "序列長度", "長度"),
-    "num_heads": ("numheads", "nheads", "numberofheads", "heads", "頭數", "注意力頭數"),
-    "emb_dim": ("embdim", "embeddingdim", "embeddim", "embeddingdimension", "嵌入維度", "維度"),
-    "head_dim": ("headdim", "headdimension", "headsize", "單頭維度"),
-    "causal": ("causal", "iscausal", "因果", "因果遮罩", "遮罩"),
-    "device": ("device", "gpu", "裝置", "顯示卡"),
+    "file": "file filename 檔案 檔名",
+    "impl": "impl implementation method 實作 實作方式 方法",
+    "batch_size": "batchsize batch bs 批次大小 批次",
+    "seq_len": "seqlen seqlength sequencelength sequencelen sequence seq sl 序列長度 長度",
+    "num_heads": "numheads nheads numberofheads heads head nh 頭數 注意力頭數",
+    "emb_dim": "embdim embeddingdim embeddim embeddingdimension embedding emb ed 嵌入維度 維度",
+    HEAD_DIM: "headdim headdimension headsize hd 單頭維度",
+    "causal": "causal iscausal 因果 因果遮罩 遮罩",
+    "device": "device gpu 裝置 顯示卡",
 }
-COLUMNS = {spelling: name for name, spellings in _COLUMNS.items() for spelling in spellings}
-"""The columns of a table of runs, by their headings in small letters alone (`_plain`)."""
+COLUMNS = {spelling: name for name, spellings in _COLUMNS.items() for spelling in spellings.split()}
+"""The columns of a table of runs, by their headings in small letters alone (`_plain`), and sizes
+by their words in a name."""
 
 TIME, RATE, MEMORY = "time(s)", "FLOPS(TFLOPs/s)", "peak_memory_usage(MB)"
 """The script's keys of the numbers of a pass, and of the memory of all."""
