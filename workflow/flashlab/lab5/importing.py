@@ -24,9 +24,9 @@ from flashlab.lab5.possible import has_flops, workspaces_of
 from flashlab.lab5.results import FolderError, Result, is_on_gpu, read_folder, result_of
 from flashlab.lab5.said import ATTRIBUTES, RUNS_CSV_COLUMNS, described
 from flashlab.lab5.words import COURSE_DTYPE, FLASH2, MEMORY, NAIVE, OUT_OF_MEMORY, PASSES, SIZES
+from flashlab.labels import message
 from flashlab.records import COUNTERS, Measurement, Record, RecordError, parse_record, write_record
 from flashlab.runs import Run
-from flashlab.telling.catalogs import message
 from flashlab.untrusted import UnsoundFileError, read_within
 
 COURSE_PROTOCOL = {"name": "lab5", "repeats": 30}
