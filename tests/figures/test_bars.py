@@ -77,10 +77,11 @@ def test_a_step_is_a_bar_in_the_look_of_its_verdict(verdict: str) -> None:
     first, second = experiment.plan["implementations"]
     entries = [first, {**second, "previous": "First"}]
     experiment = replace(experiment, plan={**experiment.plan, "implementations": entries})
-    row = {"experiment": experiment.name, "compared": IMPLEMENTATIONS, "value": 28}
+    row = {"experiment": experiment.name, "compared": IMPLEMENTATIONS, "variant": "", "value": 28}
     row |= {"metric": step_metric(experiment).name, "subject": "First", "reference": "Second"}
     # It is the time of the first step over that of the second: as good, and not inverted.
-    comparisons = pd.DataFrame([{**row, "ratio": 4.0, "verdict": verdict}])
+    row |= {"ratio": 4.0, "low": 3.99, "high": 4.01}
+    comparisons = pd.DataFrame([{**row, "verdict": verdict}])
     figure = draw_steps(experiment, comparisons, ["en"])
     bar = figure.axes[0].patches[-1]
     assert isinstance(bar, Rectangle) and bar.get_x() + bar.get_width() == pytest.approx(4.0)

@@ -15,6 +15,7 @@ import pytest
 from flashlab.analysis.experiment import TABLES, run_keys
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.calls.digests import LIST
 from flashlab.figures.kept import draw_figures
 from flashlab.figures.stage import draw_overview
 from flashlab.files import read_json, write_json
@@ -42,11 +43,15 @@ def read_cells(table: Path) -> pd.DataFrame:
 
 
 class Results:
-    """A copy of a folder's results and configuration, to render with a change."""
+    """A copy of a folder's results and configuration, to render with a change.
+
+    It has no digests: a file that differs from its digest is not reported.
+    """
 
     def __init__(self, source: Path, folder: Path) -> None:
         self.folder = folder
-        shutil.copytree(source / "results", folder / "results")
+        without = shutil.ignore_patterns(LIST)
+        shutil.copytree(source / "results", folder / "results", ignore=without)
         (folder / "report").mkdir()
         self.local = Path("results", "local")
         self.config_file = self.local / "plan" / "config.json"
