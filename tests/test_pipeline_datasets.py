@@ -290,5 +290,4 @@ def test_what_cannot_be_told_is_asked_once_by_a_table_beside_the_files(one_exper
     assert done.returncode != 0 and "fill in each ? of" in done.stdout
     assert "1.json,Flash2,?,?,?,?,?," in table.read_text()
     table.write_text(told)
-    said = one_experiment.make(*asked, config=())
-    assert said.count("Importing") == 1 and "1.json: in no experiment of the report" in said
+    assert one_experiment.make(*asked, config=()).count("Importing") == 2

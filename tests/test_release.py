@@ -22,9 +22,9 @@ def test_package_project_citation_and_changelog_name_the_same_version(root: Path
 
 
 def test_pre_commit_runs_every_tool_of_lint(root: Path) -> None:
-    (tools,) = re.findall(r"for tool in (.*); do\n", (root / "run").read_text("utf-8"))
+    (tools,) = re.findall(r"for tool in ([^;]*); do\n", (root / "run").read_text("utf-8"))
     config = yaml.safe_load((root / ".pre-commit-config.yaml").read_text("utf-8"))
     names = {hook["name"] for repository in config["repos"] for hook in repository["hooks"]}
-    for quoted, bare in re.findall(r"'([^']*)'|(\S+)", tools):
+    for quoted, bare in re.findall(r"'([^']*)'|([^\s\\]+)", tools):
         command = (quoted or bare).split(" --check")[0]
         assert command in names

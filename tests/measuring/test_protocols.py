@@ -180,7 +180,8 @@ def test_the_interval_is_looked_at_the_more_rarely_the_more_samples_there_are(
     sampled(Pass(Counted()), limits(relative_interval=-1, max_seconds=1.0), "cpu")
     assert ENOUGH_CALLS <= looks[0] < ENOUGH_CALLS + MAX_BATCH
     assert all(GROWTH * one <= other for one, other in pairwise(looks[:-1]))
-    assert 5 <= len(looks) <= 8
+    # 500 × 1.1⁷ is below the 1,000 calls, and the last look is at their end.
+    assert 5 <= len(looks) <= 9
 
 
 def test_a_pass_that_takes_longer_on_numbers_never_seen_has_no_time() -> None:
