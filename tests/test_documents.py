@@ -21,7 +21,7 @@ PATTERNS = ("[!C]*.md", "CONTR*.md", "docs/*.md", "config/*.md", "envs/*.md", "d
 DOCUMENTS = [path for pattern in PATTERNS for path in sorted(ROOT.glob(pattern))]
 """All but the changelog, which names what was."""
 PACKAGES = (ROOT / "workflow", *(path.parent for path in ROOT.glob("workflow/*/__init__.py")))
-MADE = r"(results|report|plan|records|\.snakemake|\.venv|config/machines)/"
+MADE = r"(results|report|plan|records|\.snakemake|\.venv)/"
 """Folders of what is made: a document may name a file in them that the code names too."""
 PLACEHOLDER = re.compile(r"[A-Z]{2,}|[<…*]|\.\.|mine|^/")  # left to the reader
 EXAMPLES = {"n128.json", "b16_n512_h32_e2048_causal.json"}

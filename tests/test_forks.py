@@ -60,12 +60,14 @@ CALLER = (
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path) -> Iterator[Path]:
-    """Functions to run, and a short temporary folder for the server's socket."""
+    """Functions to run, and a temporary folder with a longer path than a socket may have."""
     (tmp_path / "run_functions.py").write_text(FUNCTIONS)
     search = f"{tmp_path}:{root / 'workflow'}:{root / 'tests'}"
     monkeypatch.setenv("PYTHONPATH", search)
     with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as temporary:
-        monkeypatch.setenv("TMPDIR", temporary)
+        long = Path(temporary, "x" * 120)
+        long.mkdir()
+        monkeypatch.setenv("TMPDIR", str(long))
         monkeypatch.setattr(tempfile, "tempdir", None)
         yield tmp_path
 

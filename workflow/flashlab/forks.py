@@ -36,6 +36,7 @@ from typing import Any
 import psutil
 
 from flashlab.calls.watching import POLL_SECONDS, has_ended
+from flashlab.files import socket_address
 
 START_SECONDS = 120.0
 """Seconds to wait for a server to import its modules before doing without it."""
@@ -235,7 +236,8 @@ class _Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
     taken: tuple[dict[str, Any], int]
 
     def __init__(self, path: str, serves: psutil.Process) -> None:
-        super().__init__(path, _Keeper)
+        with socket_address(Path(path)) as address:
+            super().__init__(address, _Keeper)
         self._path, self._serves = path, serves
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -379,7 +381,8 @@ class Server:
     def _reach(self) -> socket.socket | None:
         connection = socket.socket(socket.AF_UNIX)
         try:
-            connection.connect(str(self.path))
+            with socket_address(self.path) as address:
+                connection.connect(address)
         except OSError:
             connection.close()
             return None

@@ -24,7 +24,7 @@ Verdict = Literal["pass", "warn", "fail", "not_checked"]
 class Line:
     """One check of one file, or of a whole submission if `file` is empty.
 
-    `code` is the key of its message in the catalogs and begins with its check, `params` are that
+    `code` is the key of its message in the labels and begins with its check, `params` are that
     message's parameters. Names are verbatim: they are escaped where they are shown.
     """
 
