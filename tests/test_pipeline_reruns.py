@@ -470,7 +470,6 @@ def test_more_processes_measure_only_those_that_are_new(
     with project.config() as config:
         config["experiments"] = config["experiments"][-1:]
     shapes = ("b1-n16-h2-e32-causal", "b1-n16-h2-e16-causal")
-    table = "results/local/tables/emb_dim/runs.csv"
     measure_in(2)(project)
     project.make("results/local/observations.json")
     measure_in(1)(project)  # fewer: from the tables on
