@@ -13,6 +13,7 @@ from golden.texts import (
     Planted,
     Recorded,
     golden_file,
+    kept,
     planted_files,
 )
 
@@ -24,9 +25,9 @@ def assert_unchanged(name: str, files: Mapping[str, str]) -> None:
     changed: list[str] = []
     for content, now in files.items():
         path = golden_file(name, content)
-        kept = path.read_text(encoding="utf-8")
+        before, after = path.read_text(encoding="utf-8"), kept(name, content, now)
         changed += difflib.unified_diff(
-            kept.splitlines(), now.splitlines(), path.name, "now", n=1, lineterm=""
+            before.splitlines(), after.splitlines(), path.name, "now", n=1, lineterm=""
         )
     if changed:
         more = [f"… {len(changed) - MOST_LINES} more lines"] if len(changed) > MOST_LINES else []

@@ -11,6 +11,7 @@ PYTHONPATH=tests python -m golden.texts
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from golden.planted_verdicts import planted_verdicts
-from golden.verdicts import verdicts_of
+from golden.verdicts import folded, verdicts_of
 from markupsafe import Markup
 from planted import ladder, sorting, training
 from planted.results import PlantedReport
@@ -75,7 +76,8 @@ class Recorded:
     """The report of a recorded dataset: its configuration files, and what the call gives besides.
 
     `drawn` names its figures across experiments; whether they can be drawn is tested elsewhere.
-    `data` is the folder that holds the dataset; `remark` are an author's words, in ``remark.md``.
+    `data` is the folder that holds the dataset, or an archive of it; `remark` are an author's
+    words, in ``remark.md``.
     """
 
     name: str
@@ -95,7 +97,10 @@ class Recorded:
     def _prepared(self) -> Iterator[tuple[Prepared, Path, Path | None]]:
         """A folder of its own with the results up to the observations, and the ceilings."""
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
-            Path("data").symlink_to(self.data)
+            if self.data.is_dir():
+                Path("data").symlink_to(self.data)
+            else:
+                shutil.unpack_archive(self.data, "data", filter="data")
             if self.remark:
                 Path("remark.md").write_text(self.remark, encoding="utf-8")
             prepared = prepare(*self._layers())
@@ -136,7 +141,7 @@ GOLDEN: Sequence[Recorded | Planted] = (
         "cpu",
         "config.yaml",
         keys={"dataset": "cpu"},
-        data=FOLDER / "data",
+        data=FOLDER / "cpu.tar.xz",
         drawn=("effects-causal",),
     ),
     Planted("planted-sorting", sorting.REPORT, drawn=("strips", "longest")),
@@ -261,6 +266,17 @@ def read_text(html: str, language: str) -> str:
     return re.sub("\n{3,}", "\n\n", text).strip() + "\n"
 
 
+IN_FULL = ("lab5", "cpu")
+"""The reports whose verdicts are kept a row each; those of the others are folded."""
+
+
+def kept(name: str, content: str, text: str) -> str:
+    """What a golden file holds of a report's text or verdicts."""
+    if content != VERDICTS or name in IN_FULL:
+        return text
+    return "".join(f"{line}\n" for line in folded(text.splitlines()))
+
+
 def golden_file(name: str, content: str) -> Path:
     """The file of a report's text in a language, or of its verdicts."""
     return FOLDER / f"{name}.{content}.txt"
@@ -272,7 +288,7 @@ def planted_files() -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the golden files, or those of the names that are given."""
+    """Write the golden files, or those of the names that are given; or print a name's verdicts."""
     files: dict[str, Callable[[], dict[str, str]]] = {
         "planted": planted_files,
         **{golden.name: lambda golden=golden: golden.make().files() for golden in GOLDEN},
@@ -280,10 +296,13 @@ def main() -> None:
             golden.name: lambda golden=golden: golden.make().verdicts() for golden in OTHER_RECORDED
         },
     }
+    if sys.argv[1:2] == ["--unfold"]:
+        print(files[sys.argv[2]]()[VERDICTS], end="")
+        return
     for name in sys.argv[1:] or files:
         for content, text in files[name]().items():
             path = golden_file(name, content)
-            path.write_text(text, encoding="utf-8")
+            path.write_text(kept(name, content, text), encoding="utf-8")
             print(path.relative_to(ROOT))
 
 
