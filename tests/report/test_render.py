@@ -166,14 +166,6 @@ def test_it_is_sound_tagged_and_says_that_it_is_an_archive(finished: Any) -> Non
 # How many pages it has, and how full they are
 
 
-def test_the_students_report_has_at_most_ten_pages_of_which_one_may_be_half_empty(
-    finished: Any,
-) -> None:
-    found = depths(finished.pdf)
-    assert len(found) <= 10
-    assert min(found[:-1]) >= 0.5 and sum(depth < 0.7 for depth in found) <= 1
-
-
 def test_no_text_is_cut_off_at_a_side_or_smaller_than_six_points(finished: Any) -> None:
     matrix = pdfium_c.FS_MATRIX()
     for page in pdfium.PdfDocument(finished.pdf):
@@ -304,7 +296,7 @@ def test_a_character_of_the_reports_own_that_the_fonts_lack_is_an_error(
 
 
 def test_a_picture_that_is_missing_is_an_error(brief: Any) -> None:
-    brief.lay_out()
+    brief.draw()
     (brief.local / "figures" / "causal" / "rate-flash2.svg").unlink()
     with pytest.raises(RenderError, match=r"rate-flash2\.svg"):
         write_report(brief.config_file, brief.local, brief.ceilings, brief.pdf)
