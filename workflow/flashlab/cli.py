@@ -39,7 +39,7 @@ COMMANDS = {
     "statements": "flashlab.report.evidence:print_statements results --language",
     "check": "flashlab.checking.command:check_kernel name --shape --dtype --timeout --fail-fast",
     "bench": "flashlab.compare.command:bench implementations --shape --sweep --dtype --pass "
-    "--seconds --margin --counters --timeout --json --watch",
+    "--seconds --margin --counters --timeout --json",
     "profile": "flashlab.compare.command:profile name --shape --dtype --timeout",
     "compare": "flashlab.compare.command:compare "
     "one other --benchmark --format --fail-on --language",
@@ -130,7 +130,6 @@ FLAGS = {
     "--counters": "count each pass too, as the command profile does",
     "--fail-fast": "end at the first case that fails",
     "--records": "the measured records, too",
-    "--watch": "measure again whenever a file they depend on is saved",
     "--yes": "delete it",
     "hw4 --json": "print the times as JSON, in seconds",
 }
@@ -196,8 +195,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--tables": "folder of all tables",
     "--timeout": {
         **SECONDS,
-        "help": "time limit of a kernel's import, its check and each further step (60, or ten "
-        "times what the slowest of the others took)",
+        "help": "time limit of a kernel's import, its check and each further step (60)",
     },
     "cases": {"metavar": "CASE", "nargs": "*", "help": "t01 to t30 (all)"},
     "experiments": {"type": Path, "nargs": "+", "help": "plan/experiments/*.json"},
