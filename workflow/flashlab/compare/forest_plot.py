@@ -17,9 +17,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from flashlab.compare.listing import compared_of
 from flashlab.figures import style
-from flashlab.figures.forms import PAGE_INCHES
 from flashlab.figures.labels import title_metric
-from flashlab.figures.placement import POINTS, text_inches
 from flashlab.files import read_json
 from flashlab.numbers import tick
 from flashlab.story.compare.means import shown_times
@@ -29,7 +27,7 @@ from flashlab.story.tables import EQUAL, FASTER, SLOWER, UNDECIDED
 FIGURE = "forest.svg"
 
 COLOURS = {SLOWER: "#AB1700", FASTER: "#0061E0", EQUAL: "#333333", UNDECIDED: "#777777"}
-ROW_INCHES = 0.125
+ROW_POINTS = 9.0
 GAP = 0.5
 """Between two implementations, in rows."""
 
@@ -108,24 +106,28 @@ def draw_forest(compared: Compared, margin: float, languages: Sequence[str]) -> 
     table = table.merge(rows, on=["implementation", "sizes"])
     is_single = table["shape"].notna()
     ends = _ends(table.x[is_single])
-    figure, (panels,) = style.new_panels(PAGE_INCHES, 1, len(metrics), sharey=True)
+    figure, (panels,) = style.new_panels(style.WIDE, 1, len(metrics), sharey=True)
     height = float(rows.place.max()) + 0.5
-    widest = max(text_inches(sizes, style.SMALL_POINTS) for sizes in rows.sizes)
-    before = POINTS * widest + (NAME_POINTS if widest else 4)
+    widest = max(map(style.text_points, rows.sizes))
+    before = widest + (NAME_POINTS if widest else 4)
     for axes, metric in zip(panels, metrics, strict=True):
         axes.axvspan(1 / (1 + margin), 1 + margin, color="#EEEEEE", zorder=0)
         _scale(axes, ends)
         of_metric = table.metric == metric.name
         _draw_panel(axes, table[of_metric & is_single], table[of_metric & ~is_single])
-        style.title_panel(axes, [title_metric(metric, languages)])
-        style.name_rows(axes, [*rows.sizes], rows.place, height)
+        style.title_panel(axes, title_metric(metric, languages))
+        style.name_rows(axes, [*rows.sizes])
+        axes.set_yticks(rows.place)
+        axes.set_ylim(height, 0)
         for _, each in itertools.pairwise(rows.groupby("implementation", sort=False).place):
             axes.axhline(each[1].min() - 0.5 - GAP / 2, color="#E4E4E4", linewidth=0.5, zorder=0.5)
     for name, place in rows.groupby("implementation", sort=False).place.first().items():
         at, coords = (0, place), panels[0].get_yaxis_transform()
         beside: style.Style = {"ha": "right", "fontweight": "bold"}
         style.write(panels[0], str(name), at, (-before, 0), coords, **beside)
-    style.lay_out(figure, ROW_INCHES * height)
+    left = max(style.text_points(str(each), weight="bold") for each in rows.implementation)
+    margins = (4.0, 4.0, style.TITLE_HEIGHT, style.LINE_POINTS + 4)
+    style.lay_out(figure, ROW_POINTS * height, margins, before=before + left)
     return figure
 
 

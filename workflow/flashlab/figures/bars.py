@@ -25,6 +25,7 @@ from flashlab.figures.style import (
     lay_out,
     name_rows,
     new_panels,
+    rows_of,
     scale_linearly,
     text_points,
     title_panel,
@@ -82,7 +83,7 @@ def _draw_panel(
     known = data["value"].dropna()
     printed = {known.idxmin(), known.idxmax()} if len(known) else set()
     name_rows(axes, list(looks), looks, group)
-    for row in data.itertuples():
+    for row in rows_of(data):
         value, look = row.value, looks[row.implementation]
         y = list(looks).index(row.implementation) * group + row.variant + (GAP + 1) / 2
         text: Style = {"va": "center_baseline", "color": look.text}

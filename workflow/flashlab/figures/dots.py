@@ -32,6 +32,7 @@ from flashlab.figures.style import (
     lay_out,
     name_rows,
     new_panels,
+    rows_of,
     scale_logarithmically,
     text_points,
     title_panel,
@@ -121,7 +122,8 @@ def draw_dots(
 
 def _scale(axes: Axes, data: pd.DataFrame, dots: Dots, lines: Sequence[float], room: float) -> None:
     """A logarithmic axis about all dots, with room for a number at one end or at both."""
-    values = [*data[["value", "low", "high"]].stack().dropna(), *lines, *([1.0] if dots.is_of_ratios else [])]
+    values = [*data[["value", "low", "high"]].stack().dropna(), *lines]
+    values += [1.0] if dots.is_of_ratios else []
     if not values:
         axes.set_xticks([])
         return
@@ -157,9 +159,14 @@ def _draw(axes: Axes, data: pd.DataFrame, dots: Dots, looks: Mapping[str, Look])
     transform = axes.get_yaxis_transform()
     (crosses,) = axes.plot([0.5] * len(failed), failed.y, transform=transform, c=GREY, **FAILED)
     title_points(crosses, failed.title)
-    for row in shown.itertuples():
-        is_right = row.value == rows.at[row.y, "max"]
-        if is_right or row.value == rows.at[row.y, "min"]:
+    ordered = shown.sort_values(["y", "value"], kind="stable")
+    for row, is_right, is_first in zip(
+        rows_of(ordered),
+        ~ordered.duplicated("y", keep="last"),
+        ~ordered.duplicated("y"),
+        strict=True,
+    ):
+        if is_right or is_first:
             text: Style = {"ha": "left" if is_right else "right", "va": "center_baseline"}
             text |= {"fontweight": "bold" if row.is_best else "normal", "bbox": GROUND}
             end = max(row.value, row.high) if is_right else min(row.value, row.low)

@@ -8,6 +8,7 @@ import pandas as pd
 
 from flashlab.analysis.ceilings import Ceiling
 from flashlab.benchmarks.model import FLOPS, Metric, Texts
+from flashlab.figures.style import rows_of
 from flashlab.labels import message
 from flashlab.numbers import Printed, measured, tick
 
@@ -56,7 +57,7 @@ def titles_of(rows: pd.DataFrame, symbol: str, unit: str, printed: Printed = mea
     Of a run without a result, what became of it.
     """
     titles = []
-    for row in rows.itertuples():
+    for row in rows_of(rows):
         number, interval = row.status, ""
         if row.value == row.value:
             number = printed(row.value, row.low, row.high) + unit

@@ -39,6 +39,7 @@ from flashlab.figures.style import (
     Style,
     lay_out,
     new_panels,
+    rows_of,
     scale_linearly,
     scale_logarithmically,
     spread,
@@ -98,7 +99,8 @@ class Along:
     @property
     def places(self) -> dict[int, int]:
         """Where each value stands."""
-        return dict(zip(self.values, range(len(self.values)) if self.is_nominal else self.values, strict=True))
+        places = range(len(self.values)) if self.is_nominal else self.values
+        return dict(zip(self.values, places, strict=True))
 
     @property
     def is_logarithmic(self) -> bool:
@@ -167,9 +169,7 @@ def draw_lines(
     data = data.assign(place=data["at"].map(along.places), level=level)
     above = CROSS_POINTS * level.nunique()
     figure, grid = new_panels(WIDE if columns > 1 else HALF, rows, columns)
-    drawn: list[
-        tuple[Axes, pd.DataFrame, list[End], Mapping[int, Annotation], list[Annotation]]
-    ] = []
+    drawn: list[tuple[Axes, pd.DataFrame, list[End], dict[int, Annotation], list[Annotation]]] = []
     for number, (axes, panel) in enumerate(zip(grid.flat, panels, strict=True)):
         row = [each.metric for each in panels[number // columns * columns :][:columns]]
         mine = data[data.metric == panel.metric]
@@ -186,7 +186,8 @@ def draw_lines(
         ratios = _write_below(axes, along, panel.ratios)
         drawn.append((axes, mine, _ends_of(mine, looks, is_valued=is_valued), ratios, words))
     below = (len(along.sizes) + any(panel.ratios for panel in panels)) * LINE_POINTS + 4
-    left = max(tick_points(axes.yaxis) for axes in grid.flat)
+    heads = max(map(text_points, (*along.sizes, "×"))) + _before(along)
+    left = max(heads, *(tick_points(axes.yaxis) for axes in grid.flat))
     right = max(
         (text_points(end.text, weight="bold") for *_, ends, _, _ in drawn for end in ends),
         default=0,
@@ -195,7 +196,7 @@ def draw_lines(
     for axes, mine, ends, ratios, words in drawn:
         _thin(axes, along, ratios)
         name_ends(axes, ends)
-        if is_valued and not along.is_nominal:
+        if is_valued and ends and not along.is_nominal:
             _print_numbers(axes, mine.dropna(subset="value"), looks, words)
     return figure
 
@@ -322,21 +323,25 @@ def _draw_crosses(axes: Axes, data: pd.DataFrame, looks: Mapping[str, Look]) -> 
         title_points(crosses, rows.title)
 
 
+def _before(along: Along) -> float:
+    """How far left of a panel the symbols end, clear of the first tick, in points."""
+    return max(4.0, text_points(str(along.values[0])) / 2 - 1)
+
+
 def _write_below(axes: Axes, along: Along, ratios: Mapping[int, str]) -> dict[int, Annotation]:
     """Write the symbols before their lines of ticks, and ratios in a line below, by place."""
-    left = max(4.0, text_points(str(along.values[0])) / 2 - 1)
     bold: Style = {"color": RATIO, "fontweight": "bold", "va": "top"}
     heads: list[tuple[str, Style]] = [(each, {"color": GREY, "va": "top"}) for each in along.sizes]
     heads += [(text[-1], bold) for text in [*ratios.values()][:1]]
     for row, (text, style) in enumerate(heads):
-        offset = (-left, -3.8 - row * LINE_POINTS)
+        offset = (-_before(along), -3.8 - row * LINE_POINTS)
         write(axes, text, (0, 0), offset, "axes fraction", ha="right", **style)
     down, coords = (0, -3.8 - len(along.sizes) * LINE_POINTS), ("data", "axes fraction")
     placed = {along.places[at]: text for at, text in ratios.items()}
     return {x: write(axes, t, (x, 0), down, coords, ha="center", **bold) for x, t in placed.items()}
 
 
-def _thin(axes: Axes, along: Along, ratios: Mapping[int, Annotation]) -> None:
+def _thin(axes: Axes, along: Along, ratios: dict[int, Annotation]) -> None:
     """Keep the last tick, and of the others those whose labels, or ratios, have room."""
     edge, kept = math.inf, []
     labels = ["\n".join(map(str, each)) for each in zip(*along.sizes.values(), strict=True)]
@@ -359,7 +364,7 @@ def _ends_of(data: pd.DataFrame, looks: Mapping[str, Look], *, is_valued: bool) 
     """The ends of lines; where their values are not printed, with the last one."""
     lasts = data.dropna(subset="value").drop_duplicates("line", keep="last")
     ends = []
-    for row in lasts.itertuples():
+    for row in rows_of(lasts):
         is_band = row.implementation not in looks
         ends_of_row = (row.low, row.high)
         last = _span(ends_of_row) if is_band else measured(row.value, *ends_of_row)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -17,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from flashlab import statistics
-from flashlab.figures.style import GREY, RATIO, SMALL_POINTS, Style, title_points
+from flashlab.figures.style import GREY, RATIO, SMALL_POINTS, Style, rows_of, title_points
 from flashlab.numbers import percent, times
 
 WIDTH_MM, ROW_MM = 110.0, 3.9
@@ -93,7 +94,7 @@ def _draw_speeds(
     is_total = marker == TOTAL
     color = TOTAL_COLOUR if is_total else PASS_COLOUR
     size: Style = {"markersize": 5 if is_total else 4, "markeredgewidth": 0.8, "clip_on": False}
-    for row in speeds.itertuples():
+    for row in rows_of(speeds):
         y, is_decided = (
             list(rows.values).index(row.Index) + 0.5,
             row.verdict in ("faster", "slower"),
@@ -126,6 +127,12 @@ def _scale(axes: Axes, limits: tuple[float, float], count: int, *, has_axis: boo
         axes.axhline(y + 0.5, color="#EFEFEF", linewidth=0.5, zorder=0.5)
 
 
-def _write(axes: Axes, x: float, y: float, text: str, **style: object) -> None:
-    given = {"ha": "right", "va": "center", "fontsize": SMALL_POINTS, "linespacing": 1.1, **style}
+def _write(axes: Axes, x: float, y: float, text: str, **style: Any) -> None:
+    given: Style = {
+        "ha": "right",
+        "va": "center",
+        "fontsize": SMALL_POINTS,
+        "linespacing": 1.1,
+        **style,
+    }
     axes.text(x, y, text, transform=axes.get_yaxis_transform(), clip_on=False, **given)

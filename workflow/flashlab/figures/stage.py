@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
@@ -43,6 +44,7 @@ from flashlab.figures.style import (
     drawing,
     handle,
     looks_of,
+    rows_of,
     save,
 )
 from flashlab.files import read_json, write_json
@@ -71,8 +73,9 @@ def draw_figures(
     languages_file: Path,
     cores: int,
     output: Path,
+    overview: Path,
 ) -> None:
-    """Draw the figures of all experiments as ``output/<experiment>/<id>.svg``.
+    """Draw the figures of all experiments, ``<experiment>/<id>.svg``, and those across them.
 
     Args:
         plan_files: the experiments' plans (``plan/experiments/<experiment>.json``).
@@ -80,57 +83,45 @@ def draw_figures(
         ceilings_file: the machine's ceilings, if they were measured.
         languages_file: the languages of the words in the figures.
         cores: how many processes draw.
-        output: the folder of the figures.
+        output: the folder of the figures of experiments.
+        overview: that of those across experiments, with ``drawn.json``, the list of their ids.
     """
     data, languages = read_dataset(plan_files, tables, ceilings_file), read_json(languages_file)
     wanted = [(sweep, figure) for sweep in data.sweeps for figure in sweep.plan["figures"]]
     output.mkdir(parents=True, exist_ok=True)
-    draw_one = partial(_draw_into, languages, output)
-    if cores > 1 and len(wanted) > 1:
-        with ProcessPoolExecutor(cores, mp_context=get_context("fork")) as pool:
-            list(pool.map(draw_one, wanted))
-    else:
-        for each in wanted:
-            draw_one(each)
+    options: dict[str, Any] = {"initializer": _jobs.extend, "initargs": ([*wanted],)}
+    with ProcessPoolExecutor(cores, mp_context=get_context("fork"), **options) as pool:
+        list(pool.map(partial(_draw_job, languages, output), range(len(wanted))))
+    names = []
+    with drawing():
+        for name, figure in across(data, languages):
+            save(figure, overview / f"{name}.svg")
+            names.append(name)
+    write_json(overview / "drawn.json", names)
 
 
-def _draw_into(
-    languages: Sequence[str], output: Path, wanted: tuple[Sweep, Mapping[str, Any]]
-) -> None:
-    sweep, figure = wanted
+_jobs: list[tuple[Sweep, Mapping[str, Any]]] = []
+"""Of a process that draws: forked with the data, which need not be sent to it."""
+
+
+def _draw_job(languages: Sequence[str], output: Path, number: int) -> None:
+    sweep, figure = _jobs[number]
     with drawing():
         drawn = draw(sweep, languages, figure["quantity"], figure["implementations"])
         save(drawn, output / sweep.name / f"{figure['id']}.svg")
 
 
-def draw_overview(
-    plan_files: Sequence[Path],
-    tables: Path,
-    ceilings_file: Path | None,
-    languages_file: Path,
-    output: Path,
-) -> None:
-    """Draw the figures across experiments into `output`, and ``drawn.json``, the list of their ids.
+def across(data: Dataset, languages: Sequence[str]) -> Iterator[tuple[str, Figure]]:
+    """The figures across experiments, by their ids.
 
-    Of two implementations there are the speeds of each sweep (``speeds-<experiment>``). Of many
+    Of two implementations there are the speeds of each sweep (``speedups-<experiment>``). Of many
     there are how far each is from the best (``strips``), their rates at the longest sweep
     (``longest``), and what a switch does to each (``effects-<experiment>``). Where implementations
     are steps, there are their times by every clock (``clocks``).
     """
-    data, languages = read_dataset(plan_files, tables, ceilings_file), read_json(languages_file)
-    names = []
-    with drawing():
-        for name, figure in across(data, languages):
-            save(figure, output / f"{name}.svg")
-            names.append(name)
-    write_json(output / "drawn.json", names)
-
-
-def across(data: Dataset, languages: Sequence[str]) -> Iterator[tuple[str, Figure]]:
-    """The figures across experiments, by their ids."""
-    ladder = next((sweep for sweep in data.sweeps if _steps(sweep)), None)
-    if ladder and data.device not in data.benchmark.simulated:
-        if clocks := _clocks(ladder, languages):
+    if ladder := next((sweep for sweep in data.sweeps if _steps(sweep)), None):
+        is_simulated = data.device in data.benchmark.simulated
+        if not is_simulated and (clocks := _clocks(ladder, languages)):
             yield "clocks", clocks
         return
     swept = [sweep for sweep in data.sweeps if sweep.names and not _has_alternatives(sweep)]
@@ -204,7 +195,8 @@ def _along(sweep: Sweep) -> Along:
     """The axis of a sweep; of whole problems, whose sizes are many, the values alone."""
     parameter, every = _parameter(sweep), _every(sweep)
     at = every.drop_duplicates("at").set_index("at").sort_index()
-    stated = sweep.data.benchmark.stated([*every.to_dict("index").values()])
+    rows: list[Any] = every.to_dict("records")
+    stated = sweep.data.benchmark.stated(rows)
     is_nominal = parameter.stands_for is not None
     along = {
         p.symbol: [*map(int, at[p.name])]
@@ -216,7 +208,7 @@ def _along(sweep: Sweep) -> Along:
 
 
 def _words(sweep: Sweep, languages: Sequence[str], *, every: bool = False) -> list[str]:
-    """The words for each variant: ``因果 Causal``; of what differs among them, or of `every` one."""
+    """The words for each variant, of what differs or of `every` part: ``因果 Causal``."""
     runs = _every(sweep).drop_duplicates("variant").sort_values("variant")
     told = [p for p in sweep.data.benchmark.variants if every or runs[p.name].nunique() > 1]
     texts = []
@@ -322,8 +314,9 @@ def _leaders(sweep: Sweep, data: pd.DataFrame, metric: Metric) -> list[str]:
     """The baseline and those nearest to the best by their median: the lines to be named."""
     by_setting = data.groupby(["metric", "variant", "at"])["value"]
     best = by_setting.transform("max" if metric.higher_is_better else "min")
-    apart = np.abs(np.log(data["value"] / best)).groupby(data.implementation).median().dropna()
-    order = map(str, apart.sort_values(kind="stable").index)
+    apart = (data["value"] / best).map(math.log, na_action="ignore").abs()
+    medians = apart.groupby(data.implementation).median().dropna()
+    order = map(str, medians.sort_values(kind="stable").index)
     return list(dict.fromkeys([sweep.data.baseline, *order]))[:NAMED]
 
 
@@ -355,15 +348,15 @@ def _ratios(sweep: Sweep, data: pd.DataFrame, metric: Metric) -> dict[int, str]:
         return {}
     (other,) = (name for name in names if name != sweep.data.baseline)
     speeds = sweep.speed(metric.name, other)
-    return {int(row.Index): f"{times(row.x, row.low, row.high)}×" for row in speeds.itertuples()}
+    return {int(row.Index): f"{times(row.x, row.low, row.high)}×" for row in rows_of(speeds)}
 
 
 def _guides(sweep: Sweep, data: pd.DataFrame, metric: Metric) -> list[dict[int, float]]:
     """Each line of times as if it had grown as the operations up to its last value."""
-    guides, work = [], sweep.work()
+    guides = []
     if metric.work and data.variant.nunique() == 1:
         for _, rows in data.dropna(subset="value").groupby("line", sort=False):
-            last = rows.iloc[-1]
+            last, work = rows.iloc[-1], sweep.work()
             guide = work.reindex(rows["at"]) / work[last["at"]] * last["value"]
             guides.append({int(at): float(value) for at, value in guide.dropna().items()})
     return guides
@@ -493,7 +486,8 @@ def _effects(sweep: Sweep, languages: Sequence[str]) -> Figure:
         {metric.name: title_metric(metric, languages) for metric in metrics},
         {at: f"{sweep.symbol} = {at}" for at in ends},
         {metric.name: [share] for metric in metrics},
-        **{"unit": "×", "is_of_ratios": True},
+        unit="×",
+        is_of_ratios=True,
     )
     return draw_dots(data, dots, _looks(sweep, sweep.names), width=HALF)
 
@@ -546,8 +540,8 @@ def _distances(data: Dataset, sweeps: Sequence[Sweep], metric: Metric) -> pd.Dat
         every = _every(sweep).drop_duplicates(["variant", "at"]).set_index(["variant", "at"])
         for variant in sweep.variants:
             table = sweep.medians(metric.name, variant).dropna(how="all")
-            settings = every.loc[[(variant, at) for at in table.index], given]
-            tables.append(table.set_axis(settings.astype(str).agg(" ".join, axis=1)))
+            settings = every.loc[variant].loc[table.index, given].to_numpy().tolist()
+            tables.append(table.set_axis([str(setting) for setting in settings]))
     values = pd.concat(tables).groupby(level=0).first().sort_index(axis=1)
     best = values.max(axis=1) if metric.higher_is_better else values.min(axis=1)
     times_best = values.div(best, axis=0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import colorsys
 import html
 import io
-import json
 import math
 import re
 import warnings
@@ -26,6 +25,7 @@ mpl.use("svg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import seaborn as sns
 from matplotlib import font_manager
 from matplotlib.artist import Artist
@@ -233,6 +233,11 @@ def handle(label: str, **style: Any) -> Line2D:
     return Line2D([], [], label=label, **style)
 
 
+def rows_of(frame: pd.DataFrame) -> list[Any]:
+    """The rows of a frame, as named tuples."""
+    return [*frame.itertuples()]
+
+
 def spread(wanted: Sequence[float], extent: float) -> Any:
     """Centres for labels in ascending order, as near to where they are wanted as can be.
 
@@ -325,11 +330,11 @@ def tick_points(axis: Axis) -> float:
 
 def title_points(artist: Artist, titles: Iterable[str]) -> None:
     """Say what each point of an artist stands for, in the order of its points."""
-    artist.set_gid(_TITLED + json.dumps(list(titles), ensure_ascii=False))
+    artist.set_gid("\t".join([_TITLED, *titles]))
 
 
-_TITLED = "titles:"
-_GROUP = re.compile(rf'<g id="{_TITLED}([^"]*)">')
+_TITLED = "titles"
+_GROUP = re.compile(rf"""<g id=(["']){_TITLED}\t(.*)\1>""")
 
 
 def _with_titles(source: str) -> Iterator[str]:
@@ -339,7 +344,7 @@ def _with_titles(source: str) -> Iterator[str]:
     for line in source.splitlines(keepends=True):
         stripped = line.strip()
         if found := _GROUP.match(stripped):
-            titles, depth = json.loads(html.unescape(found[1])), 0
+            titles, depth = html.unescape(found[2]).split("\t"), 0
             line = line.replace(stripped, "<g>")
             if len(titles) == 1:
                 line = line.replace("<g>", f"<g><title>{html.escape(titles.pop())}</title>")
