@@ -173,6 +173,14 @@ class Sweep:
             self._kept[key] = found.unstack("implementation").reindex(columns=self.names)
         return self._kept[key]
 
+    def run(self, name: str, at: int, variant: str = "") -> dict[str, Any] | None:
+        """The row of a run that is ok; None where there is none."""
+        key = (variant or next(iter(self.variants), ""), name, at)
+        if key not in self.runs.index:
+            return None
+        cells = self.runs.loc[[key]].iloc[0].to_dict()
+        return {str(k): v.item() if hasattr(v, "item") else v for k, v in cells.items()}
+
     def work(self) -> pd.Series[float]:
         """The operations of a forward pass in GFLOP, by value of the sweep."""
         return self.medians("operations").bfill(axis=1).iloc[:, 0]
@@ -229,6 +237,11 @@ def _found(frame: pd.DataFrame, key: tuple[str, ...]) -> pd.DataFrame:
         return cast(pd.DataFrame, frame.xs(key))
     except KeyError:
         return frame.iloc[:0].droplevel([*range(len(key))])
+
+
+def run_keys_of(runs: pd.DataFrame) -> list[tuple[str, str, int]]:
+    """The variant, implementation and value of each run of a sweep, in order."""
+    return [(str(v), str(name), int(at)) for v, name, at in runs.index.to_list()]
 
 
 def number(frame: pd.DataFrame | pd.Series[float], *at: Any) -> float:
