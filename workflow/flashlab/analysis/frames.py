@@ -173,13 +173,17 @@ class Sweep:
             self._kept[key] = found.unstack("implementation").reindex(columns=self.names)
         return self._kept[key]
 
+    @cached_property
+    def _rows(self) -> dict[tuple[str, str, int], dict[str, Any]]:
+        rows = self.runs.to_dict("records")
+        return {
+            key: {str(k): v for k, v in row.items()}
+            for key, row in zip(run_keys_of(self.runs), rows, strict=True)
+        }
+
     def run(self, name: str, at: int, variant: str = "") -> dict[str, Any] | None:
         """The row of a run that is ok; None where there is none."""
-        key = (variant or next(iter(self.variants), ""), name, at)
-        if key not in self.runs.index:
-            return None
-        cells = self.runs.loc[[key]].iloc[0].to_dict()
-        return {str(k): v.item() if hasattr(v, "item") else v for k, v in cells.items()}
+        return self._rows.get((variant or next(iter(self.variants), ""), name, at))
 
     def work(self) -> pd.Series[float]:
         """The operations of a forward pass in GFLOP, by value of the sweep."""

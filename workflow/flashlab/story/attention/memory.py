@@ -32,7 +32,7 @@ def parts(s: Sweep, name: str, at: int, length: int | None = None) -> Mapping[st
     metric, run = s.data.benchmark.metric(MEMORY), s.run(name, at)
     if metric.account is None or run is None:
         return None
-    run |= {"implementation": name}
+    run = {**run, "implementation": name}
     given = Run.of(s.data.benchmark, run)
     longer = Run.of(s.data.benchmark, {**run, "seq_len": length or run["seq_len"]})
     own = str(run["device_name"])

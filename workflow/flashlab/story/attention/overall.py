@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
 
+from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
 from flashlab.analysis.frames import POOLED, Dataset, Sweep, number, word
 from flashlab.story.attention import roles
 from flashlab.story.attention.causes import head_sizes
 from flashlab.story.attention.mask import ON, mask_ends, widened
-from flashlab.story.attention.roles import PASSES, TOTAL, share
+from flashlab.story.attention.roles import MEMORY, PASSES, TOTAL
 from flashlab.story.observation import Observation, clause
 
 SAVES = 0.9
@@ -22,41 +25,56 @@ MOST_NAMED = 3
 
 
 def told(data: Dataset) -> list[Sweep]:
-    """The experiments that page one counts: those with the baseline, without shared keys."""
-    return [
-        s
-        for s in data.sweeps
-        if roles.has_baseline(s) and s.symbol != roles.SHARED and roles.subjects(s)
-    ]
+    """The experiments that say what moves the lead: those with the baseline, of the usual kind."""
+    return [s for s in compared(data) if s.symbol != roles.SHARED]
 
 
+def compared(data: Dataset) -> list[Sweep]:
+    """The experiments that have the baseline and others."""
+    return [s for s in data.sweeps if roles.has_baseline(s) and roles.subjects(s)]
+
+
+@lru_cache(maxsize=8)
 def settings(data: Dataset, metric: str = TOTAL) -> pd.DataFrame:
     """Every subject's speed over the baseline at each distinct setting, a row each.
 
     Columns: ``name``, ``setting``, the columns of a speed, ``memory`` as a share of the baseline's,
-    ``d``, ``p``, ``at``, ``masked``. Odd ones are left out, unless all are.
+    ``head_dim``, ``p``, ``at``, ``variant``, ``several`` (masks). Odd ones are left out, unless all
+    are.
     """
-    given = [parameter.name for parameter in data.benchmark.given]
-    rows: list[dict[str, Any]] = []
-    for s in data.sweeps:
-        if not roles.has_baseline(s):
-            continue
-        for variant in s.variants:
-            for name in roles.subjects(s):
-                for at, speed in s.speed(metric, name, variant=variant).iterrows():
-                    run = s.run(name, int(str(at)), variant) or {}
-                    about: dict[str, Any] = {
-                        "name": name,
-                        "setting": tuple(str(run[key]) for key in given),
-                    }
-                    about |= {"d": int(run["head_dim"]), "p": s.symbol, "at": int(str(at))}
-                    about |= {"masked": variant == ON, "several": len(s.variants) > 1}
-                    rows.append({**about, **speed, "memory": share(s, name, int(str(at)), variant)})
-    columns = ["name", "setting", "d", "p", "at", "masked", "several", "x", "low", "high"]
-    found = pd.DataFrame(rows, columns=[*columns, "verdict", "odd", "row", "memory"])
-    found = found.drop_duplicates(["name", "setting"])
+    speeds = data.speeds.reset_index()
+    is_single = (speeds.compared == IMPLEMENTATIONS) & (speeds["at"] != POOLED)
+    is_mine = is_single & (speeds.metric == metric) & (speeds.reference == data.baseline)
+    rows = speeds[is_mine].rename(columns={"subject": "name"})
+    about = [
+        (s.name, n, s.symbol, len(s.variants) > 1)
+        for s in compared(data)
+        for n in roles.subjects(s)
+    ]
+    known = pd.DataFrame(about, columns=["experiment", "name", "p", "several"])
+    runs = _with_settings(data)
+    key = ["experiment", "variant", "name", "at"]
+    rows = rows.merge(known, on=["experiment", "name"]).merge(runs, on=key)
+    memory = data.values[data.values.index.get_level_values("metric") == MEMORY]
+    peaks = memory.rename("peak").reset_index().rename(columns={"implementation": "name"})
+    base = peaks[peaks.name == data.baseline].drop(columns=["name", "metric"])
+    rows = rows.merge(peaks.drop(columns="metric"), on=key, how="left")
+    rows = rows.merge(base, on=["experiment", "variant", "at"], how="left", suffixes=("", "_base"))
+    order = {name: i for i, name in enumerate(data.swept)}
+    rows = rows.assign(memory=rows.peak / rows.peak_base, place=rows.experiment.map(order))
+    found = rows.sort_values("place", kind="stable").drop_duplicates(["name", "setting"])
     usual = found[~found.odd.astype(bool)]
     return usual if len(usual) else found
+
+
+def _with_settings(data: Dataset) -> pd.DataFrame:
+    """The runs by experiment, variant, name and value, with the ``setting`` of each in a word."""
+    given = [parameter.name for parameter in data.benchmark.given]
+    runs = data.runs.reset_index(names=["experiment", "variant", "name", "at"])
+    words = runs[given].astype(str).agg(" ".join, axis=1) if len(runs) else pd.Series(dtype=str)
+    dips = runs.odd.astype(bool)
+    found = runs[["experiment", "variant", "name", "at", "head_dim"]]
+    return found.assign(setting=words, dips=dips)
 
 
 def answer(data: Dataset) -> Observation | None:
@@ -112,7 +130,7 @@ def _many(data: Dataset, rows: pd.DataFrame) -> dict[str, Any]:
     fused = not any(roles.stores_scores(data, name) for name in names)
     fast, slow = rows[rows.verdict == "faster"], rows[rows.verdict == "slower"]
     exceptions = [
-        clause("exception", name=name, d=sorted({*map(int, r.d)}), x=roles.span(r.x))
+        clause("exception", name=name, d=sorted({*map(int, r.head_dim)}), x=roles.span(r.x))
         for name, r in slow.groupby("name")
     ]
     wins = _wins(data)
@@ -139,22 +157,21 @@ def _many(data: Dataset, rows: pd.DataFrame) -> dict[str, Any]:
     return facts
 
 
-def _wins(data: Dataset, without: list[str] | None = None) -> dict[str, int]:
+def _wins(data: Dataset, without: Collection[str] = ()) -> dict[str, int]:
     """At how many distinct settings each subject has the least total, of two or more."""
-    given = [p.name for p in data.benchmark.given]
-    found: dict[tuple[str, ...], dict[str, float]] = {}
-    for s in data.sweeps:
-        odd = roles.odd_of(s)
-        for variant in s.variants:
-            for name in roles.subjects(s):
-                for at, x in s.medians(TOTAL, variant)[name].dropna().items():
-                    value = int(str(at))
-                    if name in (without or ()) or value in odd.get(name, ()):
-                        continue
-                    run = s.run(name, value, variant) or {}
-                    found.setdefault(tuple(str(run[key]) for key in given), {})[name] = float(x)
-    best = [min(times, key=lambda n: times[n]) for times in found.values() if len(times) > 1]
-    return {name: best.count(name) for name in dict.fromkeys(best)}
+    subjects = pd.DataFrame(
+        [(s.name, n) for s in data.sweeps for n in roles.subjects(s) if n not in without],
+        columns=["experiment", "name"],
+    )
+    totals = data.values[data.values.index.get_level_values("metric") == TOTAL].rename("time")
+    times = totals.reset_index().rename(columns={"implementation": "name"})
+    runs = _with_settings(data)
+    rows = times.merge(subjects, on=["experiment", "name"])
+    rows = rows.merge(runs[~runs.dips], on=["experiment", "variant", "name", "at"])
+    rows = rows.drop_duplicates(["name", "setting"])
+    several = rows[rows.groupby("setting").name.transform("count") > 1]
+    best = several.sort_values("time", kind="stable").drop_duplicates("setting")
+    return {str(name): int(count) for name, count in best.name.value_counts().items()}
 
 
 # What moves the lead
@@ -365,7 +382,7 @@ def cost(data: Dataset) -> Observation | None:
         )
     of = [
         clause(
-            "slow_masked" if row.masked and row.several else "slow",
+            "slow_masked" if row.several and row.variant == ON else "slow",
             **{
                 "name": row["name"],
                 "kind": clause(row.key),

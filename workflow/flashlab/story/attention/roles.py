@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
@@ -45,6 +46,7 @@ def stored(s: Sweep) -> list[str]:
     return [name for name in s.names if stores_scores(s.data, name)]
 
 
+@lru_cache(maxsize=64)
 def subjects(s: Sweep) -> list[str]:
     """What is told beside the baseline, without packed twins."""
     others = [n for n in s.names if n != s.data.baseline and not is_packed(s.data, n)]
@@ -77,6 +79,7 @@ def span(numbers: Iterable[float]) -> list[float]:
 # Odd runs
 
 
+@lru_cache(maxsize=64)
 def odd_of(s: Sweep) -> dict[str, list[int]]:
     """The values at which a run of an implementation dips, by name."""
     found: dict[str, list[int]] = {}
@@ -101,7 +104,12 @@ def ends(s: Sweep, names: Iterable[str], metric: str = TOTAL, variant: str = "")
 
     Odd ones count where fewer than two others are left; empty where fewer than two have it.
     """
-    names = list(names)
+    return _ends(s, tuple(names), metric, variant)
+
+
+@lru_cache(maxsize=1024)
+def _ends(s: Sweep, of: tuple[str, ...], metric: str, variant: str) -> list[int]:
+    names = [*of]
     known = [int(at) for at in s.medians(metric, variant)[names].dropna().index]
     odd = {} if metric == MEMORY else odd_of(s)
     usual = [at for at in known if not any(at in odd.get(name, ()) for name in names)]

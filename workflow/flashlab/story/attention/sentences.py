@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from flashlab.analysis.frames import Dataset, Sweep
@@ -23,16 +23,20 @@ SHARED: tuple[Kind, ...] = (keys.shared, lesson.missing, lesson.odd)
 PACKED: tuple[Kind, ...] = (time.time, keys.packed, lesson.missing, lesson.odd)
 """The kinds of sentences of a paragraph, in their order, by the kind of experiment."""
 
+LINES = ("take", "mask_take")
+"""The kinds that are an experiment's line on page one, too."""
+
 
 def observations(data: Dataset) -> list[Observation]:
     """All that a report says of a dataset, in its order."""
     front = (overall.answer(data), overall.decides(data))
+    sections = [o for s in data.sweeps for kind in kinds(s) if (o := kind(s)) is not None]
     return [
         *(each for each in front if each is not None),
-        *_lines(data),
+        *(replace(each, place="line") for each in sections if each.name in LINES),
         *lesson.all_missing(data),
         *lesson.all_odd(data),
-        *(found for s in data.sweeps for kind in kinds(s) if (found := kind(s)) is not None),
+        *sections,
         *overall.conclusion(data),
     ]
 
@@ -45,11 +49,3 @@ def kinds(s: Sweep) -> tuple[Kind, ...]:
         return SHARED
     twins = any(roles.is_packed(s.data, name) for name in s.names)
     return PACKED if twins and not roles.has_baseline(s) else SWEEP
-
-
-def _lines(data: Dataset) -> Iterator[Observation]:
-    """A line an experiment on page one: what it decides."""
-    for s in data.sweeps:
-        kind: Kind = mask.mask_take if s.is_switch else lesson.take
-        if (found := kind(s)) is not None:
-            yield replace(found, place="line")
