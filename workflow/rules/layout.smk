@@ -1,15 +1,15 @@
 # observations, tables -> layout: the report's text in pages, and the heights of its figures.
 
 TEXT = {
-    "config": f"{PLAN}/config.json",
-    "experiments": f"{PLAN}/experiments.json",
-    "titles": f"{PLAN}/titles.json",
+    "config": f"{VIEWS}/config.json",
+    "experiments": f"{VIEWS}/experiments.json",
+    "titles": f"{VIEWS}/titles.json",
     "plans": PLANS,
     "tables": TABLES,
     "overview": f"{HOME}/overview",
     "observations": f"{HOME}/{OBSERVATIONS}",
     "stories": sorted(map(str, ROOT.glob("templates/story/*.j2"))),
-    "ceilings": PREPARED.ceilings or [],
+    "ceilings": PLAN.ceilings or [],
     "devices": DEVICES,
     "published": sorted(map(str, ROOT.glob("data/published/*.csv"))),
     "sources": sources("flashlab.report.layout"),
@@ -19,22 +19,19 @@ TEXT = {
     ],
     "labels": labels("report"),
     "fonts": FONTS,
-    "remarks": PREPARED.remarks,
+    "remarks": PLAN.remarks,
 }
 
 
 rule layout:
     input:
         **TEXT,
-        remade=remade(f"{HOME}/{LAYOUT}", f"{HOME}/{HEIGHTS}"),
     output:
-        text=f"{HOME}/{LAYOUT}",
-        heights=f"{HOME}/{HEIGHTS}",
+        text=f"{HOME}/layout.html",
+        heights=f"{HOME}/heights.json",
     log:
         f"{HOME}/logs/layout.log",
     localrule: True
-    conda:
-        CONDA
     resources:
         mem_mb=MEMORY["report"],
     params:

@@ -3,8 +3,6 @@
 # Each is rendered beside the results and copied to report/ last, so that a report that fails
 # leaves the one before it where it was.
 
-from flashlab.plan.documents import shown_file
-
 PAGE_TEMPLATES = [
     str(path)
     for pattern in ("page*.*", "uplot/uPlot.*", "uplot/LICENSE")
@@ -14,26 +12,23 @@ PAGE_TEMPLATES = [
 
 rule report:
     input:
-        config=f"{PLAN}/config.json",
-        text=f"{HOME}/{LAYOUT}",
+        config=f"{VIEWS}/config.json",
+        text=f"{HOME}/layout.html",
         figures=f"{HOME}/figures",
         overview=f"{HOME}/overview",
         tables=TABLES,
         observations=f"{HOME}/{OBSERVATIONS}",
         records=RECORDS,
-        ceilings=PREPARED.ceilings or [],
+        ceilings=PLAN.ceilings or [],
         sources=sources("flashlab.report.render"),
         templates=TEXT["templates"],
         fonts=FONTS,
-        remarks=PREPARED.remarks,
-        remade=remade_report("pdf", f"{HOME}/{REPORT}.pdf"),
+        remarks=PLAN.remarks,
     output:
         f"{HOME}/{REPORT}.pdf",
     log:
         f"{HOME}/logs/report.log",
     localrule: True
-    conda:
-        CONDA
     resources:
         mem_mb=MEMORY["report"],
     params:
@@ -52,14 +47,11 @@ rule page:
         figures=f"{HOME}/figures",
         records=RECORDS,
         own=PAGE_TEMPLATES,
-        remade=remade_report("html", f"{HOME}/{REPORT}.html"),
     output:
         f"{HOME}/{REPORT}.html",
     log:
         f"{HOME}/logs/page.log",
     localrule: True
-    conda:
-        CONDA
     resources:
         mem_mb=MEMORY["report"],
     params:
@@ -79,8 +71,7 @@ rule publish_pdf:
         rendered=f"{HOME}/{REPORT}.pdf",
         observations=f"{HOME}/{OBSERVATIONS}",
         comparisons=f"{HOME}/{COMPARISONS}",
-        shown=str(PLAN_ROOT / shown_file(REPORT)),
-        remade=remade_report("pdf", f"report/{REPORT}.pdf"),
+        shown=str(FOLDER / shown_file(REPORT)),
     output:
         report(
             f"report/{REPORT}.pdf",
@@ -90,8 +81,6 @@ rule publish_pdf:
     log:
         f"{HOME}/logs/publish_pdf.log",
     localrule: True
-    conda:
-        CONDA
     params:
         results=subpath(input.observations, parent=True),
     message:
@@ -104,15 +93,12 @@ rule publish_pdf:
 rule publish_page:
     input:
         rendered=f"{HOME}/{REPORT}.html",
-        shown=str(PLAN_ROOT / shown_file(REPORT)),
-        remade=remade_report("html", f"report/{REPORT}.html"),
+        shown=str(FOLDER / shown_file(REPORT)),
     output:
         f"report/{REPORT}.html",
     log:
         f"{HOME}/logs/publish_page.log",
     localrule: True
-    conda:
-        CONDA
     message:
         f"Writing report/{REPORT}.html"
     shell:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from flashlab.analysis.experiment import COMPARISONS
-from flashlab.calls.digests import damage, read_digests, write_digests
 from flashlab.files import canonical, read_json
 from flashlab.labels import labels_file
+from flashlab.plan.digests import damage, read_digests, write_digests
 from flashlab.sources import sources_of
 from flashlab.telling.glyphs import FONTS, legible_plan
 
