@@ -22,7 +22,7 @@ from pathlib import Path
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.calls.call import PlanFiles
-from flashlab.calls.digests import write_digests
+from flashlab.plan.digests import write_digests
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import read_layer
 from flashlab.figures.kept import draw_figures

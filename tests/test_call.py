@@ -11,7 +11,7 @@ import yaml
 
 from flashlab.calls import call
 from flashlab.calls.call import PlanFiles
-from flashlab.calls.digests import CHANGED, write_digests
+from flashlab.plan.digests import CHANGED, write_digests
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.calls.digests import (
+from flashlab.plan.digests import (
     LIST,
     ChangedError,
     read_digests,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flashlab.calls.digests import CHANGED
+from flashlab.plan.digests import CHANGED
 from flashlab.calls.remaking import REPORT_ENDS
 
 TINY = ("--configfile", "tests/tiny.yaml")

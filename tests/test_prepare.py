@@ -14,7 +14,7 @@ import yaml
 from planted.course import result_of, write_results
 
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.calls.digests import CHANGED, write_digests
+from flashlab.plan.digests import CHANGED, write_digests
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.calls.recording import check_freezable
 from flashlab.config import ConfigError, Layer, read_layer

@@ -12,7 +12,7 @@ from planted.records import record_of
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.calls import remaking
-from flashlab.calls.digests import CHANGED, MISSING, read_digests, write_digests
+from flashlab.plan.digests import CHANGED, MISSING, read_digests, write_digests
 from flashlab.calls.remaking import (
     REPORT_ENDS,
     damaged_outputs,

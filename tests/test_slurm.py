@@ -24,7 +24,7 @@ from conftest import HELD
 from programs import lacking, reason
 from waiting import wait_until
 
-from flashlab.calls.watching import has_ended
+from flashlab.plan.watching import has_ended
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = "snakemake_executor_plugin_slurm"

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from waiting import wait_until
 
-from flashlab.calls.watching import has_ended
+from flashlab.plan.watching import has_ended
 from flashlab.checking import cases, command
 from flashlab.cli import main
 

@@ -26,7 +26,7 @@ from flashlab.analysis.experiment import IMPLAUSIBLE
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
-from flashlab.calls.watching import has_ended
+from flashlab.plan.watching import has_ended
 from flashlab.checking.shapes import ShapeError
 from flashlab.cli import main
 from flashlab.compare import bench as bench_module

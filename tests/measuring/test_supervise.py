@@ -13,7 +13,7 @@ from waiting import Clock
 
 from flashlab import machine
 from flashlab.benchmarks.attention import costs
-from flashlab.calls.watching import WORKFLOW_PID, WorkflowGoneError
+from flashlab.plan.watching import WORKFLOW_PID, WorkflowGoneError
 from flashlab.measuring import supervise
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.supervise import MeasuringError

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from flashlab.plan.documents import experiment_document, records_document
+
 from flashlab.analysis.experiment import OBSERVATIONS
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.implementations import Implementation, implementations_of
@@ -17,7 +19,6 @@ from flashlab.figures.kept import draw_figures
 from flashlab.figures.stage import draw_overview
 from flashlab.files import read_json, write_json
 from flashlab.plan import planning as plan
-from flashlab.plan.documents import experiment_document, records_document
 from flashlab.plan.plan_files import experiment_file, records_file, sweep_file, titles_file
 from flashlab.records import Record, write_record
 from flashlab.report.content import compose

@@ -15,7 +15,7 @@ import pytest
 from flashlab.analysis.experiment import TABLES, run_keys
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.calls.digests import LIST
+from flashlab.plan.digests import LIST
 from flashlab.figures.kept import draw_figures
 from flashlab.figures.stage import draw_overview
 from flashlab.files import read_json, write_json

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -153,7 +154,7 @@ def hold_folder() -> int:
             f"Wait for that one to end{remedy}; then call again."
         )
 
-    before = {}
+    before, folder = dict[str, Any](), -1
     try:
         HOLDER.parent.mkdir(exist_ok=True)
         folder = os.open(HOLDER.parent, os.O_RDONLY)
@@ -172,12 +173,16 @@ def hold_folder() -> int:
                 raise busy(f", or if it was killed, remove {locks.absolute()}")
             shutil.rmtree(locks)
         write_json(HOLDER, {"host": here, "process": os.getpid()})
-    except OSError as error:
+        return folder
+    except (CallError, OSError) as error:
+        if folder >= 0:
+            os.close(folder)
+        if isinstance(error, CallError):
+            raise
         raise CallError(
             f"Results cannot be written in {Path.cwd()} ({error.filename}: {error.strerror}); "
             "make the call in a folder of your own, such as a clone."
         ) from None
-    return folder
 
 
 begun: Plan | None = None

@@ -78,8 +78,7 @@ def clean(yes: bool, records: bool) -> None:
     """
     if not Path("Snakefile").is_file():
         raise CleaningError(f"{Path.cwd()} has no Snakefile, so it is not cleaned")
-    if yes:
-        hold_folder()
+    held = hold_folder() if yes else None
     found = (path for pattern in MADE for path in sorted(Path().glob(pattern)) if path != HOLDER)
     cheap = {path.as_posix(): _without(path, MEASURED) for path in found}
     cheap[SNAKEMAKE] = [Path(SNAKEMAKE)] if Path(SNAKEMAKE).exists() else []
@@ -97,6 +96,7 @@ def clean(yes: bool, records: bool) -> None:
         if cheap and not records:
             lines += ["./run clean --yes            deletes what ./run report makes again"]
         lines += ["./run clean --yes --records  deletes the measured records, too"]
-    if yes:
+    if held is not None:
         _delete(gone)
+        os.close(held)
     print("\n".join(lines))
