@@ -30,9 +30,9 @@ from waiting import wait_until
 from flashlab.analysis.experiment import OF_DATASET
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.plan.digests import LIST
 from flashlab.cli import ALLOCATIONS
 from flashlab.machine import cpu_count
+from flashlab.plan.digests import LIST
 from flashlab.records import Record
 from flashlab.runs import Run
 
@@ -50,8 +50,7 @@ RESULTS = (
     *(f"results/local/{stage}" for stage in ("plan", "records", "tables")),
     *(f"results/local/{table}" for table in OF_DATASET),
     f"results/local/{LIST}",
-    *(f"results/local/{made}" for made in ("observations.json", "overview", "layout.html")),
-    *(f"results/local/{made}" for made in ("heights.json", "figures")),
+    *(f"results/local/{made}" for made in ("observations.json", "overview", "figures")),
     "results/local/lab5.pdf",
     *("report/dataset.json", "report/lab5.pdf"),
 )

@@ -73,9 +73,7 @@ def test_nothing_is_deleted_without_yes(folder: Path, capsys: Output) -> None:
     ]
 
 
-def test_yes_keeps_measured_records_and_all_that_people_wrote(
-    folder: Path, capsys: Output
-) -> None:
+def test_yes_keeps_measured_records_and_all_that_people_wrote(folder: Path, capsys: Output) -> None:
     clean(yes=True, records=False)
     assert there(folder) == {*WRITTEN, *MEASURED}
     lines = capsys.readouterr().out.splitlines()

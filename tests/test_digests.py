@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from flashlab.files import sha256_of, write_json
 from flashlab.plan.digests import (
     LIST,
     ChangedError,
@@ -16,7 +17,6 @@ from flashlab.plan.digests import (
     refuse_changed,
     write_digests,
 )
-from flashlab.files import sha256_of, write_json
 
 
 def written(path: Path, text: str) -> Path:

@@ -16,7 +16,6 @@ import psutil
 import pytest
 from waiting import PATIENCE, wait_until
 
-from flashlab.plan.watching import WORKFLOW_PID
 from flashlab.forks import (
     Child,
     Server,
@@ -27,6 +26,7 @@ from flashlab.forks import (
     signal_name,
     start,
 )
+from flashlab.plan.watching import WORKFLOW_PID
 
 FUNCTIONS = """
 import os, signal, subprocess, sys, time

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from flashlab.plan.digests import CHANGED
-from flashlab.calls.remaking import REPORT_ENDS
+from flashlab.plan.state import REPORT_ENDS
 
 TINY = ("--configfile", "tests/tiny.yaml")
 

@@ -359,8 +359,8 @@ INPUTS = {
         "templates/labels/figures.toml",
         "templates/fonts/NotoSansTC-Regular.ttf",
     },
-    "layout": {
-        *(f"{PACKAGE}/report/{name}.py" for name in ("layout", "render", "content")),
+    "report": {
+        *(f"{PACKAGE}/report/{name}.py" for name in ("render", "content")),
         "templates/labels/report.toml",
         *(
             f"templates/{name}"
@@ -368,15 +368,13 @@ INPUTS = {
         ),
         *("data/devices.csv", "data/published/training.csv"),
     },
-    "report": {f"{PACKAGE}/report/render.py", "templates/report.css"},
 }
 """Files of the project that a stage takes as inputs, so that an edit to one reruns it."""
 NO_INPUTS = {
     "tables": {f"{PACKAGE}/story/tables.py", f"{PACKAGE}/measuring/protocols.py"},
     "observations": {f"{PACKAGE}/figures/lines.py", f"{PACKAGE}/report/content.py"},
     "figures": {f"{PACKAGE}/analysis/stage.py", "templates/report.css"},
-    "layout": {f"{PACKAGE}/measuring/protocols.py", "templates/page.js"},
-    "report": {f"{PACKAGE}/measuring/protocols.py", f"{PACKAGE}/report/layout.py"},
+    "report": {f"{PACKAGE}/measuring/protocols.py", "templates/page.js"},
 }
 """Files whose edit must leave a stage's outputs as they are."""
 

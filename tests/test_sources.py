@@ -29,14 +29,14 @@ def test_stories_do_not_stand_on_figures() -> None:
     [*STAGES, "analysis.verdict_changes"],
 )
 def test_no_stage_after_the_records_depends_on_what_decides_their_names(stage: str) -> None:
-    plan = {f"flashlab.plan.{name}" for name in ("planning", "identity", "datasets", "prepare")}
+    plan = {f"flashlab.plan.{name}" for name in ("make", "runs", "identity", "datasets")}
     deciding = plan | {"flashlab.machine", "flashlab.config", "flashlab.config.check"}
     assert names(f"flashlab.{stage}").isdisjoint(deciding)
 
 
 def test_the_software_of_a_report_is_all_that_its_stages_import() -> None:
     modules = set().union(*(names(f"flashlab.{stage}") for stage in STAGES))
-    for part in ("report.layout", "report.front", "figures.lines", "story.attention.front"):
+    for part in ("report.render", "report.front", "figures.lines", "story.attention.front"):
         assert f"flashlab.{part}" in modules
 
 

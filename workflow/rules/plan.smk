@@ -101,7 +101,7 @@ onerror:
 onsuccess:
     # FlashLab's own logger says so itself: in the reports' logs are characters without a glyph.
     if "flashlab" not in workflow.output_settings.log_handler_settings:
-        logs = [Path(HOME, "logs", f"{name}.log") for name in ("layout", "page")]
+        logs = [Path(HOME, "logs", f"{name}.log") for name in ("report", "page")]
         made = [log for log in logs if log.is_file() and log.stat().st_mtime >= BEGAN]
         lines = [line for log in made for line in log.read_text(encoding="utf-8").splitlines()]
         for line in dict.fromkeys(lines):

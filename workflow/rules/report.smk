@@ -1,29 +1,33 @@
-# layout, figures, tables -> report: the PDF, and the same as an HTML page.
+# observations, figures, tables -> report: the PDF, and the same as an HTML page.
 #
 # Each is rendered beside the results and copied to report/ last, so that a report that fails
 # leaves the one before it where it was.
 
-PAGE_TEMPLATES = [
-    str(path)
-    for pattern in ("page*.*", "uplot/uPlot.*", "uplot/LICENSE")
-    for path in sorted(ROOT.glob(f"templates/{pattern}"))
-]
+TEXT = {
+    "config": f"{VIEWS}/config.json",
+    "experiments": f"{VIEWS}/experiments.json",
+    "titles": f"{VIEWS}/titles.json",
+    "plans": PLANS,
+    "tables": TABLES,
+    "figures": f"{HOME}/figures",
+    "overview": f"{HOME}/overview",
+    "observations": f"{HOME}/{OBSERVATIONS}",
+    "records": RECORDS,
+    "stories": templates("story/*.j2"),
+    "ceilings": PLAN.ceilings or [],
+    "devices": DEVICES,
+    "published": sorted(map(str, ROOT.glob("data/published/*.csv"))),
+    "sources": sources("flashlab.report.render"),
+    "templates": templates("report.html.j2", "heat.html.j2", "report.css", "fonts/fonts.conf"),
+    "labels": labels("report"),
+    "fonts": FONTS,
+    "remarks": PLAN.remarks,
+}
 
 
 rule report:
     input:
-        config=f"{VIEWS}/config.json",
-        text=f"{HOME}/layout.html",
-        figures=f"{HOME}/figures",
-        overview=f"{HOME}/overview",
-        tables=TABLES,
-        observations=f"{HOME}/{OBSERVATIONS}",
-        records=RECORDS,
-        ceilings=PLAN.ceilings or [],
-        sources=sources("flashlab.report.render"),
-        templates=TEXT["templates"],
-        fonts=FONTS,
-        remarks=PLAN.remarks,
+        **TEXT,
     output:
         f"{HOME}/{REPORT}.pdf",
     log:
@@ -34,34 +38,26 @@ rule report:
     params:
         results=subpath(input.observations, parent=True),
         ceilings=CEILINGS,
+        command="report",
     message:
         "Rendering the report"
     shell:
-        "python -m flashlab report --config {input.config:q} --results {params.results:q} "
+        "python -m flashlab {params.command} --config {input.config:q} --results {params.results:q} "
         "{params.ceilings} --output {output:q} > {log:q} 2>&1"
 
 
-rule page:
+use rule report as page with:
     input:
         **TEXT,
-        figures=f"{HOME}/figures",
-        records=RECORDS,
-        own=PAGE_TEMPLATES,
+        own=templates("page*.*", "uplot/uPlot.*", "uplot/LICENSE"),
     output:
         f"{HOME}/{REPORT}.html",
     log:
         f"{HOME}/logs/page.log",
-    localrule: True
-    resources:
-        mem_mb=MEMORY["report"],
     params:
-        results=subpath(input.observations, parent=True),
-        ceilings=CEILINGS,
+        command="page",
     message:
         "Rendering the report as an HTML page"
-    shell:
-        "python -m flashlab page --config {input.config:q} --results {params.results:q} "
-        "{params.ceilings} --output {output:q} > {log:q} 2>&1"
 
 
 # `shown` changes when report/ is to show another dataset, whose report may be older than the one

@@ -22,7 +22,7 @@ from flashlab.plan.freezing import check_freezable, pack
 from flashlab.plan.make import DATA, make
 from flashlab.plan.value import Plan
 from flashlab.plan.watching import WORKFLOW_PID
-from flashlab.records import COUNTERS
+from flashlab.records import COUNTERS, RecordError, read_record
 
 PARTS = Path("config", "record")
 INTERRUPTED = 130
@@ -57,6 +57,14 @@ def lacking(plan: Plan, dataset: str) -> dict[str, bool]:
     return {file: plan.orders[file]["protocol"]["name"] == COUNTERS for file in lacked}
 
 
+def has_result(path: Path) -> bool:
+    """True if a record is there that is not of an error."""
+    try:
+        return read_record(path).status != "error"
+    except RecordError:
+        return False
+
+
 def _snakemake(target: str, plan: Plan, arguments: Sequence[str]) -> int:
     """Make a target with Snakemake, which ends when this process does; its status."""
     cards = len(machine.gpus()) if plan.device == "cuda" else 0
@@ -85,7 +93,7 @@ def record(
     """
     given = [f"name={dataset}", "again=blocks", *options.config]
     plans = {part: plan_part(part, options.configfile, given) for part in parts}
-    targets: dict[str, str] = {}
+    targets, missing = dict[str, str](), list[str]()
     for part, plan in plans.items():
         lacks = lacking(plan, dataset)
         left = sum(file in plan.redo for file in lacks)
@@ -94,20 +102,22 @@ def record(
             print(f"  {notice}")
         if lacks:
             targets[part] = "freeze_counters" if all(lacks.values()) else "freeze"
+        missing += lacks
         if targets.get(part) == "freeze":
             check_freezable(plan, dataset)
     if options.dry_run:
         return 0
-    statuses = []
     for part, target in targets.items():
         print(f"\n{part}: {target}", flush=True)
         files = ["--configfile", str(PARTS / f"{part}.yaml"), *map(str, options.configfile)]
-        statuses.append(_snakemake(target, plans[part], [*files, "--config", *given, *arguments]))
-        if statuses[-1] == INTERRUPTED:
+        configured = [*files, "--config", *given, *arguments]
+        if _snakemake(target, plans[part], configured) == INTERRUPTED:
             return INTERRUPTED
     if (DATA / dataset).is_dir():
         print(f"{(packed := pack(DATA, dataset))} holds it; elsewhere: tar -xf {packed.name}")
-    return int(any(statuses))
+    if failed := [file for file in missing if not has_result(Path(file))]:
+        print(f"{len(failed)} records are missing or errors, such as {failed[0]}")
+    return int(bool(failed))
 
 
 def main(words: Sequence[str]) -> int:

@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from flashlab.config import ConfigError
-from flashlab.files import sha256_of
-from flashlab.plan.digests import CHANGED, MISSING, read_digests
+from flashlab.plan.digests import CHANGED, MISSING, damage, read_digests
 from flashlab.plan.runs import Planned, blocks_of, broken_blocks
 from flashlab.records import TIMED_OUT, RecordError, read_record, time_out_message
 from flashlab.runs import Run
@@ -30,17 +29,13 @@ REPORT_ENDS = {"pdf": b"%%EOF", "html": b"</html>"}
 
 def damaged_outputs(home: Path, experiments: Collection[str]) -> dict[str, str]:
     """The outputs of the stages after the records that are not as they were made."""
-    reasons = {}
-    for path, digest in read_digests(home).items():
+    digests, reasons = read_digests(home), {}
+    for path in digests:
         folder, name, *_ = [*path.relative_to(home).parts, ""]
         if folder == "tables" and name not in experiments:
             continue
-        output = (home / folder if folder in DRAWN else path).as_posix()
-        try:
-            if sha256_of(path) != digest:
-                reasons[output] = CHANGED
-        except OSError:
-            reasons[output] = MISSING
+        if reason := damage(path, digests):
+            reasons[(home / folder if folder in DRAWN else path).as_posix()] = reason
     return reasons
 
 
