@@ -33,14 +33,16 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "output"),
+    ("name", "output", "which"),
     [
-        ("observations.json", "observations.json"),
-        ("tables/causal/runs.csv", "tables/causal/runs.csv"),
-        ("figures/causal/time.svg", "figures"),
+        ("observations.json", "observations.json", ""),
+        ("tables/causal/runs.csv", "tables/causal/runs.csv", ""),
+        ("figures/causal/time.svg", "figures", "time.svg "),
     ],
 )
-def test_an_output_is_as_it_was_made_or_changed(tmp_path: Path, name: str, output: str) -> None:
+def test_an_output_is_as_it_was_made_or_changed(
+    tmp_path: Path, name: str, output: str, which: str
+) -> None:
     def damaged() -> dict[str, str]:
         return damaged_outputs(tmp_path, {"causal"})
 
@@ -52,9 +54,9 @@ def test_an_output_is_as_it_was_made_or_changed(tmp_path: Path, name: str, outpu
     assert damaged() == {}
     for changed in (b"run,time\n", b"run,ti", b"\0" * 13, b""):
         path.write_bytes(changed)
-        assert damaged() == {made: CHANGED}
+        assert damaged() == {made: f"{which}{CHANGED}"}
     path.unlink()
-    assert damaged() == {made: MISSING}
+    assert damaged() == {made: f"{which}{MISSING}"}
 
 
 def test_a_table_of_an_experiment_that_is_gone_is_not_missed(tmp_path: Path) -> None:

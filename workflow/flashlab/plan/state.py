@@ -34,8 +34,10 @@ def damaged_outputs(home: Path, experiments: Collection[str]) -> dict[str, str]:
         folder, name, *_ = [*path.relative_to(home).parts, ""]
         if folder == "tables" and name not in experiments:
             continue
-        if reason := damage(path, digests):
-            reasons[(home / folder if folder in DRAWN else path).as_posix()] = reason
+        if (reason := damage(path, digests)) and folder in DRAWN:
+            reasons[(home / folder).as_posix()] = f"{path.name} {reason}"
+        elif reason:
+            reasons[path.as_posix()] = reason
     return reasons
 
 
