@@ -348,7 +348,7 @@ def changed(c: Compared) -> Iterator[Observation]:
             clause(
                 "place",
                 name=name,
-                label=dict(c.benchmark.metric(metric).labels),
+                label=dict(c.benchmark.metric(str(metric)).labels),
                 x=[float(x) for x in mine[mine.word == word].x],
                 count=int((mine.word == word).sum()),
                 of=len(mine),
@@ -358,7 +358,7 @@ def changed(c: Compared) -> Iterator[Observation]:
         ]
         if told:
             more = len(told) - SHOWN
-            facts = {"other": c.names[1], "places": told[:SHOWN]}
+            facts: dict[str, Any] = {"other": c.names[1], "places": told[:SHOWN]}
             facts["more"] = clause("and_more", count=more) if more > 0 else None
             shown = rows[rows.word == word]
             yield _answer("changed", word, facts, shown)
