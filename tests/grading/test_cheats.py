@@ -20,7 +20,7 @@ from flashlab.lab5.possible import known_workspaces
 from flashlab.lab5.results import Result
 from flashlab_grading.coverage import check_coverage
 from flashlab_grading.physics import bytes_moved, check_physics
-from flashlab_grading.selfcheck import self_check
+from flashlab_grading.sheets import self_check
 
 
 @pytest.mark.parametrize("cheat", CHEATS)
