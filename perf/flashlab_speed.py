@@ -110,7 +110,7 @@ def time_in_turns(
         samplers = {}
         for name, (_, call) in zip(kernels, turns, strict=True):
             protocols.warm_up(call, device)
-            samplers[name] = protocols.sampler(call, device)
+            samplers[name] = protocols.Sampler(call, device)
         samples: dict[str, list[float]] = defaultdict(list)
         order = list(samplers)
         begin = time.monotonic()
