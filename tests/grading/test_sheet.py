@@ -194,10 +194,7 @@ def test_a_project_handed_in_whole_is_its_own_results(
 ) -> None:
     """Not what the pipeline derives from them, nor the recordings that came with it."""
     measured_again(sound, 1).write(tmp_path / "mine" / "results" / "course")
-    shipped = [
-        *sorted(((ROOT / "data") / "h200" / "records").iterdir())[::9],
-        (ROOT / "data") / "published/slide.json",
-    ]
+    shipped = [*sorted((ROOT / "data/h200/records").iterdir())[::9], SLIDE]
     for path in shipped:
         copied = tmp_path / "mine" / path.relative_to(ROOT)
         copied.parent.mkdir(parents=True, exist_ok=True)
