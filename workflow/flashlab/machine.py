@@ -10,10 +10,9 @@ import platform
 import re
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 NVML_LIBRARY = "libnvidia-ml.so.1"
 """A library that every NVIDIA driver installs, and nothing else does."""
@@ -23,8 +22,7 @@ class MachineError(Exception):
     """A device that was asked for and is not there, or that cannot be looked for."""
 
 
-@dataclass(frozen=True)
-class Gpu:
+class Gpu(NamedTuple):
     """One NVIDIA GPU as NVML names it."""
 
     uuid: str
@@ -75,15 +73,14 @@ def gpus() -> list[Gpu]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return listed
-    chosen = []
-    for entry in filter(None, (part.strip() for part in visible.split(","))):
-        if entry.isdigit() and int(entry) < len(listed):
-            chosen.append(listed[int(entry)])
-        else:
-            named = [gpu for gpu in listed if gpu.uuid.startswith(entry)]
-            if not named:
-                break  # as CUDA does
-            chosen += named
+    chosen: list[Gpu] = []
+    for entry in filter(None, map(str.strip, visible.split(","))):
+        named = [gpu for gpu in listed if gpu.uuid.startswith(entry)]
+        if entry.isdigit():
+            named = listed[int(entry) :][:1]
+        if not named:
+            break  # as CUDA does
+        chosen += named
     return chosen
 
 
@@ -130,25 +127,20 @@ def cpu_count() -> int:
         return os.cpu_count() or 1
 
 
-@cache
-def boot_id() -> str | None:
-    """Linux's identifier of this boot of the system; None elsewhere."""
+def _told(path: str, pattern: str) -> str | None:
+    """What Linux tells in a file after the first match of a pattern; None elsewhere."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        match = re.search(rf"{pattern}(.+)", Path(path).read_text())
     except OSError:
         return None
+    return " ".join(match[1].split()) if match else None
 
 
 @cache
 def cpu_model() -> str:
     """The processor's name, as the system reports it."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith(("model name", "Model")):
-                return " ".join(line.split(":", 1)[1].split())
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+    named = _told("/proc/cpuinfo", r"(?m:^(?:model name|Model)\s*:)")
+    return named or platform.processor() or platform.machine()
 
 
 def detect_device(wanted: str) -> str:
@@ -191,10 +183,10 @@ PACKAGES = ("torch", "flash-attn", "flash-attn-4", "triton", "nvidia-cudnn-cu13"
 def surroundings() -> dict[str, Any]:
     """The part of a record's environment that is known without torch, but for the device.
 
-    ``boot`` tells which runs were measured in one sitting, and decides no number.
+    ``boot``, Linux's identifier of one, tells which runs were measured in one sitting.
     """
     return {
-        "boot": boot_id(),
+        "boot": _told("/proc/sys/kernel/random/boot_id", ""),
         "cpu": cpu_model(),
         "cpu_count": cpu_count(),
         "platform": platform.platform(),

@@ -37,26 +37,17 @@ BATCH, MAX_BATCH, PERIOD = 8, 32, {"cuda": 4e-2, "cpu": 4e-3}
 """Mean and most calls of a batch; it ends after so many seconds of a device, too, on average: a
 GPU's clock would rise in more pauses."""
 
-MIN_CALLS = 20
-"""Fewest calls of a pass, whatever the time spent: twice as many as any interval here needs."""
-
-MIN_LONG_CALLS, LONG_CALL_SECONDS = 10, 0.02
-"""Fewest calls of a pass whose calls last longer than that: what an interval needs. Twice as many
-would take seconds on a CPU, where a few such passes are a quarter of a report."""
+MIN_CALLS, MIN_LONG_CALLS, LONG_CALL_SECONDS = 20, 10, 0.02
+"""Fewest calls of a pass, whatever the time spent, twice as many as any interval needs; and of one
+whose calls last longer than that: twice as many would take seconds on a CPU."""
 
 ENOUGH_CALLS = 500
-"""Before so many calls a pass does not stop early, however narrow its interval is.
-
-Fewer calls cannot show a dependence that lasts for a hundred of them: a state of the clock that
-lasts for 100 calls on average is taken for the only one in 82% of passes of 20 calls, in 14% of
-passes of 200, and in 1% of passes of 500.
-"""
+"""Before so many calls a pass does not stop early: a state of the clock that lasts for 100 calls on
+average is taken for the only one in 82% of passes of 20 calls, 14% of 200, and 1% of 500."""
 
 GROWTH = 1.1
-"""Factor by which the samples grow between two looks at the interval.
-
-To look more often takes time from the calls, and stops more often by chance.
-"""
+"""Factor by which the samples grow between two looks at the interval: more looks take time from the
+calls, and stop more often by chance."""
 
 HEAD_START, LONG_HEAD_START, MAX_HEAD_START = 8, 32, 512
 """Fewest flushes queued before a batch, those before one of a long pass, which takes longer to be
@@ -85,8 +76,8 @@ LONG_PASS_SECONDS = 1e-3
 """Seconds from which on a pass may meet the power limit, so that its clock is left to settle."""
 
 WINDOW_SECONDS, AGREEING_WINDOWS, SETTLED, MAX_SETTLE_SECONDS = 0.03, 3, 0.01, 0.6
-"""The clock has settled once the medians of so many windows (s) agree within a share; a pass waits
-for that no longer than the last number of seconds."""
+"""The clock has settled once the medians of so many windows (s) agree within a share; at most so
+many seconds are waited for that."""
 
 
 @dataclass(frozen=True)
@@ -247,18 +238,17 @@ def _call(timed: Pass, device: str, is_new: bool) -> tuple[float, float]:
     A GPU's stream is held up until the call is launched, after other inputs once more: to launch
     these takes time too, by which a call on them would seem to take longer.
     """
-    on_gpu = device == "cuda"
+    hold = _spin if device == "cuda" else lambda _: None
     if is_new:
-        if on_gpu:
-            _spin(HELD_CYCLES)
+        hold(HELD_CYCLES)
         timed.renew(True)
     timed.before()
-    if not on_gpu:
+    hold(HELD_CYCLES)
+    if device == "cpu":
         begin = perf_counter()
         timed.run()
         return perf_counter() - begin, 0.0
     start, end = Event(enable_timing=True), Event(enable_timing=True)
-    _spin(HELD_CYCLES)
     _record(start)
     timed.run()
     _record(end)
@@ -349,38 +339,30 @@ def settle(sample: Callable[[], list[float]], warmed_seconds: float) -> None:
     A long pass of matrix products meets the power limit, and the clock falls within some tenths of
     a second. It has settled where the last windows agree. It has run for so many seconds already.
     """
-    windows: list[float] = []
+    medians: list[float] = []
     end = perf_counter() + MAX_SETTLE_SECONDS - warmed_seconds
-    while perf_counter() < end:
+    while (start := perf_counter()) < end:
         window: list[float] = []
-        start = perf_counter()
         while perf_counter() - start < WINDOW_SECONDS:
             window += sample()
             if window[0] < LONG_PASS_SECONDS:
                 return
-        windows = [*windows, statistics.median(window)][-AGREEING_WINDOWS:]
-        if len(windows) == AGREEING_WINDOWS and max(windows) <= (1 + SETTLED) * min(windows):
+        medians.append(statistics.median(window))
+        last = medians[-AGREEING_WINDOWS:]
+        if len(last) == AGREEING_WINDOWS and max(last) <= (1 + SETTLED) * min(last):
             return
 
 
 def sampled(timed: Pass, protocol: Mapping[str, Any], device: str, settled: bool = True) -> Timing:
     """Time a pass by the `sampled` protocol, and check results of it meanwhile.
 
-    Args:
-        timed: the pass.
-        protocol: ``relative_interval``, the half-width of the median's 95% interval to reach as a
-            share of it, and ``max_seconds``, after which to stop in any case.
-        device: ``cuda`` (CUDA events, L2 flushed before each call, every call launched before the
-            GPU comes to it) or ``cpu`` (perf_counter_ns).
-        settled: whether a long pass is timed only after the GPU's clock has settled.
+    The protocol's ``relative_interval`` is the half-width of the median's 95% interval to reach as
+    a share of it, ``max_seconds`` after which to stop in any case, and the device ``cuda`` (CUDA
+    events, L2 flushed before each call) or ``cpu`` (perf_counter_ns). A long pass is timed only
+    after a GPU's clock has `settled`. Of the median there are at least `MIN_CALLS` samples whatever
+    the time spent, or `MIN_LONG_CALLS` of long calls.
 
-    Returns:
-        The median, with at least `MIN_CALLS` samples whatever the time spent, or `MIN_LONG_CALLS`
-        of a pass whose calls are long. It stopped at the ``interval`` where that was reached, by
-        the end of the time at the latest.
-
-    Raises:
-        IncorrectError: as `warm_up` and `refuse_kept`, or a result is wrong.
+    IncorrectError as of `warm_up` and `refuse_kept`, or where a result is wrong.
     """
     warmed_seconds = warm_up(timed, device)
     sample = Sampler(timed, device)
@@ -425,8 +407,9 @@ def lab5(timed: Pass, protocol: Mapping[str, Any], device: str) -> Timing:
     device, which work on other streams does not escape. The last result is checked (`sampled`).
     """
     repeats, result = protocol["repeats"], None
+    warm_up_calls = max(2, repeats // 100)
     timed.before()
-    for _ in range(warm_up_calls := max(2, repeats // 100)):
+    for _ in range(warm_up_calls):
         timed.run()
     timed.renew(False)
     timed.before()
