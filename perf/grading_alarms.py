@@ -189,7 +189,7 @@ CLASSES: dict[str, Callable[[random.Random], Class]] = {
 def alarms(own: Class) -> list[Line]:
     """What all checks say against a class."""
     checked = [check_alone(handed.submission(name)) for name, handed in own.items()]
-    owns = grade_checked(checked, (), "", times_of(()).assign(owner=""))
+    owns = grade_checked(checked, times_of(()).assign(owner=""))
     lines = (line for own in owns for line in own.lines)
     return [line for line in lines if line.verdict in ("fail", "warn")]
 

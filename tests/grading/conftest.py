@@ -85,7 +85,7 @@ def grade_folder(
     names = find_submissions(str(folder))[0]
     checked = [check_alone(read_submission(str(folder), name, device)) for name in names]
     nothing = times_of(()).assign(owner="")
-    return grade_checked(checked, (), "", nothing if published is None else published)
+    return grade_checked(checked, nothing if published is None else published)
 
 
 @dataclass(frozen=True)

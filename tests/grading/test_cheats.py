@@ -38,7 +38,7 @@ def test_a_sound_submission_passes_every_check(sound: Any) -> None:
     found = sound.graded()
     assert found.alarms() == []
     assert [found.of("ann")[check] for check in OWN_CHECKS] == ["pass"] * 6
-    assert {line.check for line in found.lines("not_checked")} == {"copies", "reproduction"}
+    assert {line.check for line in found.lines("not_checked")} == {"copies"}
     assert found.badges("ann") == ("available", "functional")
 
 

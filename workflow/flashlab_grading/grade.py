@@ -13,7 +13,6 @@ from flashlab.lab5.results import Result
 from flashlab_grading.copies import check_own_copies, copies_between, times_of
 from flashlab_grading.coverage import check_coverage
 from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line, Submission, Verdict
-from flashlab_grading.order import Measured, check_reproduction
 from flashlab_grading.physics import check_physics
 from flashlab_grading.plausibility import check_plausibility, check_samples, class_outliers
 
@@ -88,28 +87,14 @@ def check_alone(submission: Submission) -> Graded:
     )
 
 
-def grade_checked(
-    checked: Iterable[Graded],
-    measured: Sequence[Measured],
-    here: str,
-    published: pd.DataFrame,
-) -> list[Graded]:
-    """Compare submissions with one another, and with the runs `measured` on this device, `here`.
-
-    `published` are the times of recorded datasets (`copies.published_times`).
-    """
+def grade_checked(checked: Iterable[Graded], published: pd.DataFrame) -> list[Graded]:
+    """Compare submissions with one another, and with recorded datasets (`published_times`)."""
     owns = {own.submission: own for own in checked}
-    times = pd.concat(
-        [published, *(own.times.assign(owner=name) for name, own in owns.items())],
-        ignore_index=True,
-    )
+    every = [own.times.assign(owner=name) for name, own in owns.items()]
+    times = pd.concat([published, *every], ignore_index=True)
     outliers = class_outliers(times[times["is_sound"]])
     for line in (*outliers, *copies_between(times, owns)):
         owns[line.submission].lines.append(line)
-    for name, own in owns.items():
-        refuted = {line.file for line in own.lines if line.verdict == "fail"}
-        sound = (result for result in own.results if result.name not in refuted)
-        again = check_reproduction(sound, measured, here)
-        own.lines.extend(replace(line, submission=name) for line in again)
+    for own in owns.values():
         own.lines.sort(key=lambda line: (line.file, CHECKS.index(line.check)))
     return [*owns.values()]

@@ -104,7 +104,7 @@ def _sample(config: Mapping[str, Any], here: str) -> list[Option]:
     by_accusation: dict[bool, list[Result]] = {True: [], False: []}
     try:
         checked = check_apart(folder, find_submissions(folder)[0], device)
-        for own in grade_checked(checked, (), "", published_times()):
+        for own in grade_checked(checked, published_times()):
             sound = {x.file for x in own.lines if (x.check, x.verdict) == ("arithmetic", "pass")}
             results = by_accusation[urgency(own.lines)[0] < 0]
             results += [result for result in own.results if result.name in sound]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from flashlab_grading.causes import (
 from flashlab_grading.copies import published_times
 from flashlab_grading.grade import Graded, grade_checked
 from flashlab_grading.model import BADGES, CHECKS, OWN_CHECKS, GradingError, Line, Verdict
-from flashlab_grading.order import measured_of
+from flashlab_grading.order import check_reproduction, measured_of
 from flashlab_grading.submissions import find_submissions
 
 COLUMNS = ("submission", "file", "check", "verdict", "expected", "found")
@@ -108,7 +109,12 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path
     order = read_json(order_file)
     names, loose = find_submissions(order["submissions"])
     checked = check_apart(order["submissions"], names, order["device"])
-    graded = grade_checked(checked, measured_of(order), order["here"], published_times())
+    graded, measured = grade_checked(checked, published_times()), measured_of(order)
+    for own in graded:
+        refuted = {line.file for line in own.lines if line.verdict == "fail"}
+        sound = [result for result in own.results if result.name not in refuted]
+        again = check_reproduction(sound, measured, order["here"])
+        own.lines += [replace(line, submission=own.submission) for line in again]
     lines = [Line("warn", "form.loose", name) for name in loose]
     lines += [line for own in graded for line in own.lines]
     write_summary(summary_csv, graded)
@@ -130,8 +136,7 @@ def self_check(folder: Path, device: str | None, language: str) -> int:
     if not path.exists():
         raise GradingError(f"{folder}: there is no such folder; name the one that you hand in")
     checked = check_apart(str(path.parent), [path.name], device)
-    (own,) = grade_checked(checked, (), "", published_times())
-    lines = [line for line in own.lines if line.check != CHECKS[-1]]  # which a grader alone makes
+    (own,) = grade_checked(checked, published_times())
 
     def labelled(mark: str, key: str, text: str) -> str:
         return f"{mark} {word('labelled', language, name=word(key, language), text=text)}".lstrip()
@@ -141,15 +146,15 @@ def self_check(folder: Path, device: str | None, language: str) -> int:
         text = word(f"verdict.{verdict}", language)
         text = word("cell.part", language, done=part[0], total=part[1]) if part else text
         print(labelled(MARKS[verdict], f"check.{check}", text))
-        if not any(line.check == check for line in lines):
+        if not own.of(check):
             print(f"    {word('nothing_to_check', language)}")
-    for group in grouped(lines, "fail", "warn", "not_checked"):
+    for group in grouped(own.lines, "fail", "warn", "not_checked"):
         mark, key = MARKS[group[0].verdict], f"check.{group[0].check}"
         print("\n" + labelled(mark, key, told(group, language, escaped)))
         for line in group[:EXAMPLES] if group[0].file else ():
             parts = filter(None, (line.file, line.found, line.expected))
             print("    " + " → ".join(map(escaped, parts)))
-    for group in notes_of(lines):
+    for group in notes_of(own.lines):
         print("\n" + labelled("", "note", told(group, language, escaped)))
     if path.is_dir():
         try:
