@@ -59,8 +59,8 @@ rule comparison_pdf:
     input:
         comparison="results/compare/comparison.json",
         figures="results/compare/figures",
-        sources=sources("flashlab.compare.rendered"),
-        templates=templates("compare*.*", "heat.html.j2", "report.css", "story/compare.*.j2"),
+        sources=sources("flashlab.compare.report"),
+        templates=templates("compare*.*", "report.css", "sentences/*.j2"),
         labels=labels("compare"),
         fonts=FONTS,
     output:
