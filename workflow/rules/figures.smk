@@ -3,15 +3,14 @@
 
 rule figures:
     input:
-        experiments=f"{PLAN}/experiments.json",
+        experiments=f"{VIEWS}/experiments.json",
         plans=PLANS,
-        languages=f"{PLAN}/languages.json",
+        languages=f"{VIEWS}/languages.json",
         tables=TABLES,
-        ceilings=PREPARED.ceilings or [],
+        ceilings=PLAN.ceilings or [],
         sources=sources("flashlab.figures.stage"),
         labels=labels("figures"),
         fonts=FONTS,
-        remade=remade(f"{HOME}/figures", f"{HOME}/overview"),
     output:
         figures=report(
             directory(f"{HOME}/figures"),
@@ -31,8 +30,6 @@ rule figures:
     log:
         f"{HOME}/logs/figures.log",
     localrule: True
-    conda:
-        CONDA
     threads: workflow.cores
     resources:
         mem_mb=MEMORY["report"],
