@@ -63,7 +63,7 @@ HELP = {
     "tables": "Aggregate the records of a dataset into CSV, and compare all runs.",
     "observations": "Observe what the report says.",
     "verdicts": "Say which verdicts differ from the report before.",
-    "figures": "Draw the experiments' figures as SVG.",
+    "figures": "Draw the figures as SVG.",
     "report": "Render the report as a PDF.",
     "page": "Write the report as one HTML file.",
     "statements": "Print every statement of a report with the rows that it rests on.",
@@ -104,8 +104,8 @@ DIGESTED = (*MEASURING, "import", "tables", "observations", "figures")
 OF_RECORDS = {"tables": False, "report": True, "page": True}
 """Commands that read records; whether what was made of them, too. What has changed is refused."""
 
-BESIDE = dict(tables=("comparisons.csv", "estimates.csv"))
-"""Files that a command makes beside its ``--output``."""
+BESIDE = dict(tables=("comparisons.csv", "estimates.csv"), figures=("overview",))
+"""Files and folders that a command makes beside its ``--output``."""
 
 SEVERAL: Mapping[str, Any] = {"action": "append", "default": []}
 NAME: Mapping[str, Any] = {"metavar": "NAME"}
@@ -135,7 +135,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--benchmark": {"default": "attention", "help": "benchmark (attention)"},
     "--ceilings": {"type": Path, "help": "the device's ceilings, if measured"},
     "--comparison": "comparison.json",
-    "--comparisons": "comparisons.csv",
     "--config": "the resolved configuration",
     "--cores": {"type": int, "default": 1, "help": "how many processes draw"},
     "--device": {"choices": ("cuda", "cpu"), "required": True},
@@ -164,6 +163,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     ),
     "--order": "what to grade, JSON",
     "--output": "file or folder to write",
+    "--overview": "folder of the figures across experiments",
     "--pass": dict(SEVERAL, choices=("forward", "backward"), help="measure this pass and not both"),
     "--pdf": "PDF to write",
     "--plan": "the sides, JSON",
