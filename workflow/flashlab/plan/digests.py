@@ -36,8 +36,8 @@ def write_digests(output: Path, beside: Sequence[str] = ()) -> None:
         text = file.read()
         before = text.splitlines()
         others = [(line, line.partition("  ")[2]) for line in before]
-        folder = f"{output.name}/"
-        kept = [line for line, name in others if name not in names and not name.startswith(folder)]
+        folders = tuple(f"{each.name}/" for each in outputs)
+        kept = [line for line, name in others if name not in names and not name.startswith(folders)]
         if kept != before or not text.endswith("\n"):  # a full disk cuts the last line off
             file.truncate(0)
             file.writelines(f"{line}\n" for line in kept)
