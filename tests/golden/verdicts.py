@@ -2,12 +2,17 @@
 
 A row of a comparison is ``experiment | compared | variant | metric | subject | reference | value |
 verdict | ratio``, the ratio to three digits, and without a value where it is pooled. Sentences may
-change without a change here.
+change without a change here. Of a dataset with many, a file holds how many of each metric have
+which verdict, and a digest of its rows, by experiment: `PYTHONPATH=tests python -m golden.texts
+--unfold NAME` prints them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from flashlab.analysis.comparison_rows import Comparison
 
@@ -24,6 +29,19 @@ def comparison_rows(comparisons: Iterable[Comparison]) -> list[str]:
         )
         for row in comparisons
     ]
+
+
+def folded(rows: Sequence[str]) -> list[str]:
+    """For each experiment, its metrics' counts by verdict, and the digest of its rows."""
+    lines: list[str] = []
+    for experiment, group in groupby(rows, lambda row: row.partition(" | ")[0]):
+        own = [*group]
+        digest = hashlib.sha256("\n".join(own).encode()).hexdigest()[:16]
+        lines.append(f"{experiment} | {digest}")
+        cells = [row.split(" | ") for row in own]
+        counts = sorted(Counter((cell[3], cell[7]) for cell in cells).items())
+        lines += [f"  {metric} | {verdict} | {count}" for (metric, verdict), count in counts]
+    return lines
 
 
 def verdicts_of(comparisons: Iterable[Comparison]) -> str:

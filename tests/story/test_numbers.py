@@ -8,6 +8,18 @@ from flashlab import numbers
 @pytest.mark.parametrize(
     ("printed", "expected"),
     [
+        (numbers.measured(0.46), "0.460"),
+        (numbers.measured([0.46012, 0.4598, 0.4604]), "0.460"),
+        (numbers.measured([4736.2, None, None]), "4,736"),
+        (numbers.times(2.0), "2.00"),
+        (numbers.times([2.0, 1.24, 3.21]), "2.0"),
+        (numbers.times([2.0, float("nan"), float("nan")]), "2.00"),
+        (numbers.times(33.4, 33.3, 33.5), "33"),
+        (numbers.range_of([[4.0, 3.995, 4.005], [1.8, 1.6, 2.0]]), "1.8–4.00"),
+        (numbers.range_of([1.001, 1.002]), "1.00"),
+        (" ".join(numbers.with_ends([1.0236, 1.0187, 1.0281])), "1.02 1.019 1.028"),
+        (" ".join(numbers.with_ends(4.711, 4.698, 4.722, numbers.MOST)), "4.7 4.70 4.72"),
+        (" ".join(numbers.with_ends(4.711)), "4.71"),
         (numbers.two(19.4), "19"),
         (numbers.two(0.2683), "0.27"),
         (numbers.two(9.96), "10"),

@@ -1,8 +1,14 @@
-"""Numbers as they are printed: alike in sentences, tables and figures, and in every language.
+"""Numbers as they are printed: alike in sentences, tables, figures, compare and the terminal.
 
-A measured value, or a ratio, has the digits that its interval supports; where it has none, three.
-Prose has two significant digits, three where a ratio is near 1; a range has those of its larger
-end.
+**A quantity is a number, or a triple** of the value with the ends of its 95% interval (None, or
+NaN, without one). One that was measured is printed by `measured` (times, rates, memory), a ratio by
+`times`, a range of ratios by `range_of`, value and interval by `with_ends`: with the digits that
+the interval supports, two to four, and three without one. So a number that stands in a table and in
+a sentence is the same where both are given the same triple: quote ``gain | times`` with
+``gain = [x, low, high]``, never a number rounded before.
+
+For what has no interval: `percent`, `size` (MiB), `scaled` (bytes, operations), `rough`, `tick`
+(axes and settings), `in_full` (exact). The others belong to sentences as they were.
 """
 
 from __future__ import annotations
@@ -28,6 +34,10 @@ def in_full(value: float, places: int = 0) -> str:
     return f"{exact:,.{max(places, -int(exact.as_tuple().exponent))}f}"
 
 
+Quantity = float | Sequence[float | None]
+"""A number, or a triple: a value, and the ends of its interval."""
+
+
 def places_of(value: float, low: float | None, high: float | None, most: int) -> int:
     """The decimals of a value that its interval supports: of two to `most` significant digits.
 
@@ -40,20 +50,55 @@ def places_of(value: float, low: float | None, high: float | None, most: int) ->
     return min(max(supported, _decimals(value, FEWEST)), _decimals(value, most))
 
 
-def measured(value: float, low: float | None = None, high: float | None = None) -> str:
+def _triple(
+    of: Quantity, low: float | None, high: float | None
+) -> tuple[float, float | None, float | None]:
+    """A quantity's parts, given as one or one by one."""
+    if not isinstance(of, Sequence):
+        return of, low, high
+    value, low, high = of
+    assert value is not None
+    return value, low, high
+
+
+def measured(of: Quantity, low: float | None = None, high: float | None = None) -> str:
     """A measured value: ``0.460``, ``4,736``; from a hundred on all of its whole digits."""
+    value, low, high = _triple(of, low, high)
     return _printed(value, places_of(value, low, high, MOST))
 
 
-def times(value: float, low: float | None = None, high: float | None = None) -> str:
+def times(of: Quantity, low: float | None = None, high: float | None = None) -> str:
     """A ratio of measured values: ``1.8``, ``4.00``, of three digits at most; from 20 on of two."""
+    value, low, high = _triple(of, low, high)
     if value >= LARGE:
         return f"{float(f'{value:.{FEWEST}g}'):,.0f}"
     return _printed(value, places_of(value, low, high, USUAL))
 
 
-Printed = Callable[[float, float | None, float | None], str]
-"""Prints a value with the digits that its interval supports: `measured` or `times`."""
+def range_of(ratios: Sequence[Quantity], between: str = "–") -> str:
+    """From the least of some ratios to the greatest, each as `times` has it: ``1.8–4.00``.
+
+    One number where both print alike.
+    """
+    ordered = sorted(ratios, key=lambda each: _triple(each, None, None)[0])
+    return between.join(dict.fromkeys(map(times, (ordered[0], ordered[-1]))))
+
+
+def with_ends(
+    of: Quantity, low: float | None = None, high: float | None = None, most: int = USUAL
+) -> tuple[str, ...]:
+    """A value and the ends of its interval, which have a decimal more; it alone without one.
+
+    `most` are the most digits: `USUAL` of a ratio, `MOST` of another measured value.
+    """
+    value, *ends = _triple(of, low, high)
+    places = places_of(value, ends[0], ends[1], most)
+    known = [end for end in ends if end is not None and not math.isnan(end)]
+    return _printed(value, places), *(_printed(end, places + 1) for end in known)
+
+
+Printed = Callable[[Quantity, float | None, float | None], str]
+"""Prints a quantity: `measured` or `times`."""
 
 
 def tick(value: float, _: int = 0) -> str:
@@ -235,6 +280,7 @@ def settings(fixed: Mapping[str, Any]) -> list[str]:
 FILTERS: Mapping[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
+        *(measured, times, range_of),
         *(two, three, factor, ratio, span, fine, arrow, ends, spread, size, percent, percent1),
         *(shares, down, plain, scaled, science, rough),
         *(leads, trace, megabytes, gib, span_of),
