@@ -11,9 +11,8 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -22,19 +21,16 @@ from flashlab.analysis.frames import Dataset
 from flashlab.benchmarks.ladder.costs import flops
 from flashlab.devices import find_device
 from flashlab.statistics import MARGIN
-from flashlab.story.observation import Observation, Place
+from flashlab.story.observation import Observation
 from flashlab.story.speeds import (
     EQUAL,
     FASTER,
     OPEN,
     SLOWER,
+    Numbers,
     Speed,
-    Speeds,
     by_verdict,
-    evidence,
     records_of,
-    speeds_of,
-    values_at,
     warned,
 )
 
@@ -59,20 +55,15 @@ FORMATS = ("fp16", "tf32")
 """The number formats of products that a step's label may name."""
 
 
-@dataclass(frozen=True, eq=False)
-class Ladder:
-    """A dataset as its steps: `name` is the experiment that climbs them, `at` its last value."""
-
-    data: Dataset
-    name: str
-    at: int
+class Ladder(Numbers):
+    """A dataset as its steps: of the experiment that climbs them, at its last value."""
 
     @cached_property
     def others(self) -> dict[str, str]:
         """The experiments on growing problems (``size``) and on other ones (``cases``), if any."""
         found: dict[str, str] = {}
         for name in self.data.swept:
-            if name != self.name:
+            if name != self.name and self.places(name):
                 found.setdefault("cases" if self.is_of_problems(name) else "size", name)
         return found
 
@@ -80,51 +71,37 @@ class Ladder:
         """True if an experiment's values name whole problems, not a size."""
         return self.data.benchmark.parameter(self.data.swept[experiment]).stands_for is not None
 
-    def values(self, metric: str, at: int | None = None, experiment: str = "") -> pd.Series[float]:
-        """A metric by step, in their order, at a value; empty where none has it."""
-        return values_at(self.data, experiment or self.name, metric, at or self.at)
-
-    def along(self, metric: str, experiment: str) -> pd.DataFrame:
-        """A metric by step and value of an experiment."""
-        places = sorted({int(at) for at in self.data.values.loc[experiment].index.unique("at")})
-        table = pd.DataFrame({at: self.values(metric, at, experiment) for at in places})
-        planned = (entry["name"] for entry in self.data.plans[experiment]["implementations"])
-        return table.reindex([name for name in planned if name in table.index])
-
     def speed(
         self, one: str, over: str, metric: str = KERNEL, at: int | None = None, experiment: str = ""
     ) -> Speed | None:
         """The speed of one step over another."""
-        key = (experiment or self.name, IMPLEMENTATIONS, "", metric, one, over, at or self.at)
-        return self._speeds.get(key)
-
-    @cached_property
-    def _speeds(self) -> Speeds:
-        return speeds_of(self.data)
+        place = self.at if at is None else at
+        key = (experiment or self.name, IMPLEMENTATIONS, "", metric, one, over, place)
+        return self.speeds.get(key)
 
     def grown(self, experiment: str, name: str, at: int) -> Speed | None:
         """The speed of a step's kernel at a value over that at the value before."""
-        return self._speeds.get((experiment, PREVIOUS, "", KERNEL, name, name, at))
+        return self.speeds.get((experiment, PREVIOUS, "", KERNEL, name, name, at))
 
-    def speeds(self, pairs: Iterable[tuple[str, str]], metric: str = KERNEL) -> dict[str, Speed]:
+    def over(self, pairs: Iterable[tuple[str, str]], metric: str = KERNEL) -> dict[str, Speed]:
         """The speeds of pairs of steps, by the first of each."""
         found = {one: self.speed(one, over, metric) for one, over in pairs}
         return {name: speed for name, speed in found.items() if speed is not None}
 
     @cached_property
-    def kernels(self) -> pd.Series[float]:
+    def kernels(self) -> dict[str, float]:
         """The kernels' times at the headline's problem, in ms."""
         return self.values(KERNEL)
 
     @cached_property
     def names(self) -> list[str]:
         """The steps that have such a time."""
-        return [*self.kernels.index]
+        return [*self.kernels]
 
     @cached_property
     def gains(self) -> dict[str, Speed]:
         """Each kernel's speed over that of the step before it."""
-        return self.speeds((one, before) for before, one in itertools.pairwise(self.names))
+        return self.over((one, before) for before, one in itertools.pairwise(self.names))
 
     def before(self, name: str) -> str:
         """The step before one, of those that have a time; of the first it is itself."""
@@ -133,13 +110,9 @@ class Ladder:
     @cached_property
     def best(self) -> str:
         """The first step whose kernel is as fast as the fastest, within the margin."""
-        fastest = str(self.kernels.idxmin())
-        level = (name for name in self.names if name == fastest or self._is_level(fastest, name))
-        return next(level)
-
-    def _is_level(self, one: str, other: str) -> bool:
-        speed = self.speed(one, other)
-        return speed is not None and speed.verdict == EQUAL
+        fastest = min(self.names, key=lambda name: self.kernels[name])
+        level = by_verdict(self.over((name, fastest) for name in self.names))[EQUAL]
+        return next(name for name in self.names if name == fastest or name in level)
 
     @cached_property
     def counters(self) -> pd.DataFrame:
@@ -147,12 +120,11 @@ class Ladder:
 
         Columns: the counters of the benchmark, ``shared_bytes``, `UNITS`; missing where unknown.
         """
-        benchmark, run = self.data.benchmark, self.runs(self.name).iloc[0]
-        named = benchmark.counters_on(str(run.device)).get(KERNEL, ())
-        table = pd.DataFrame({m.quantity.name: self.values(m.name) for m in named})
-        table = table.reindex(columns=[*table.columns.union(_NEEDED, sort=False)], index=self.names)
+        columns = {name: self.values(f"kernel_{name}") for name in _NEEDED}
+        table = pd.DataFrame(columns, index=self.names, columns=[*_NEEDED], dtype=float)
         table["shared_bytes"] = table.shared_load_bytes + table.shared_store_bytes
-        seconds, device = self.kernels / 1e3, find_device(str(run.device_name))
+        seconds = pd.Series(self.kernels) / 1e3
+        device = find_device(str(self.runs(self.name).device_name.iat[0]))
         ceilings = self.data.ceilings
         copy = ceilings.copy.rate if ceilings else math.nan
         shared, issue = (device.shared_rate, device.issue_rate) if device else (math.nan, math.nan)
@@ -173,14 +145,16 @@ class Ladder:
 
     @cached_property
     def falls(self) -> pd.DataFrame:
-        """By which factor each counter of `COUNTED` falls with a step, since the counted one before."""
+        """By which factor each of `COUNTED` falls with a step, since the counted one before."""
         counted = self.counters[[*COUNTED]]
         return (counted.shift() / counted).replace([math.inf, 0.0], math.nan)
 
     def fall(self, name: str) -> tuple[str, float] | None:
         """The counter that falls most with a step, and by which factor."""
-        falls = self.falls.loc[name].dropna() if name in self.falls.index else pd.Series(dtype=float)
-        return (str(falls.idxmax()), float(falls.max())) if len(falls) else None
+        fell = {counter: float(self.falls[counter].get(name, math.nan)) for counter in COUNTED}
+        known = {counter: by for counter, by in fell.items() if by == by}
+        most = max(known, key=lambda counter: known[counter], default=None)
+        return (most, known[most]) if most else None
 
     def runs(self, experiment: str) -> pd.DataFrame:
         """The runs of an experiment that are ok, with ``implementation`` and ``at``."""
@@ -192,38 +166,22 @@ class Ladder:
             return f"t{at:02d}"
         return f"{self.data.benchmark.parameter(self.data.swept[experiment]).symbol} = {at}"
 
-    def observe(
-        self,
-        kind: str,
-        facts: Mapping[str, Any],
-        speeds: Iterable[Speed | None] = (),
-        place: Place = "section",
-        section: str | None = None,
-        variant: str = "",
-    ) -> Observation:
-        """An observation on the rows of these speeds, of a section where it stands in one."""
-        of = (section or self.name) if place == "section" else None
-        return Observation(kind, of, facts, evidence(self.data, speeds), variant, place)
 
-
-_NEEDED = pd.Index(
-    [
-        *("dram_bytes", "global_load_bytes", "shared_load_bytes", "shared_store_bytes"),
-        *("bank_conflicts", "instructions", "occupancy", "fp32_activity", "matrix_activity"),
-    ]
+_NEEDED = (
+    *("dram_bytes", "global_load_bytes", "shared_load_bytes", "shared_store_bytes"),
+    *("bank_conflicts", "instructions", "occupancy", "fp32_activity", "matrix_activity"),
 )
+_NAMES = [f"kernel_{name}" for name in _NEEDED]
 
 
 def ladder_of(data: Dataset) -> Ladder | None:
-    """The ladder of a dataset: its first experiment on problems, at the last that two steps have."""
+    """The ladder of a dataset: its first experiment on problems, at the last of two steps."""
     problems = [n for n, p in data.swept.items() if data.benchmark.parameter(p).stands_for]
-    for name in (*problems, *data.swept):
-        if name not in data.values.index.unique("experiment"):
-            continue
-        times = data.values.loc[name].xs(KERNEL, level="metric").groupby("at").size()
-        known = times.index[times >= 2]
-        if len(known):
-            return Ladder(data, name, int(known.max()))
+    for name in dict.fromkeys([*problems, *data.swept]):
+        found = Ladder(data, name, 0)
+        for at in reversed(found.places()):
+            if len(found.values(KERNEL, at)) > 1:
+                return Ladder(data, name, at)
     return None
 
 
@@ -254,7 +212,7 @@ def _said(ideas: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 def answer(d: Ladder) -> Observation:
     """The fastest kernel over the first, and the three ideas that make most of the way."""
     first, speed = d.names[0], d.speed(d.best, d.names[0])
-    facts = {"case": d.place(d.name, d.at), "first": first, "best": d.best}
+    facts: dict[str, Any] = {"case": d.place(d.name, d.at), "first": first, "best": d.best}
     if speed is None or speed.verdict != FASTER:
         return d.observe("answer", facts, [speed], "answer", variant="none")
     ideas = _ideas(d)
@@ -284,7 +242,7 @@ def conclusion(d: Ladder) -> Observation:
 def pays(d: Ladder) -> Observation | None:
     """Which steps shorten the kernel, and which of the others show once the copies are timed."""
     told = by_verdict(d.gains)
-    with_copies = d.speeds(((name, d.before(name)) for name in told[EQUAL]), HOST)
+    with_copies = d.over(((name, d.before(name)) for name in told[EQUAL]), HOST)
     copied = [name for name, speed in with_copies.items() if speed.verdict == FASTER]
     facts = {"of": len(d.gains), **told, "copied": copied}
     rows = [*d.gains.values(), *with_copies.values()]
@@ -295,10 +253,10 @@ def _precision(d: Ladder) -> dict[str, Any] | None:
     """The number format of the fastest kernel's products, its error, and what is allowed."""
     label = d.data.declared[d.best]["label"]["en"]
     form = next((each for each in FORMATS if each in label), None)
-    run = d.data.runs.loc[d.name, "", d.best, d.at]
-    records, sizes = records_of(d.data, d.name), [p.name for p in d.data.benchmark.given]
-    mine = (records[sizes] == run[sizes]).all(axis=1) & (records.implementation == d.best)
-    gates = [json.loads(gate) for gate in records.gate[mine].dropna()]
+    runs, records = d.runs(d.name), records_of(d.data, d.name)
+    run = runs[(runs.implementation == d.best) & (runs["at"] == d.at)]
+    keys = ["implementation", *(p.name for p in d.data.benchmark.given)]
+    gates = [json.loads(gate) for gate in records.merge(run[keys], on=keys).gate.dropna()]
     if form is None or not gates:
         return None
     error = max(max(gate["errors"].values()) for gate in gates)
@@ -308,22 +266,24 @@ def _precision(d: Ladder) -> dict[str, Any] | None:
 def clock(d: Ladder) -> Observation | None:
     """What the copies leave of the kernel's gain, and the whole process; what to use then."""
     first, hosts = d.names[0], d.values(HOST)
-    if d.best not in hosts.index or first not in hosts.index:
+    if d.best not in hosts or first not in hosts:
         return None
     gain, host = d.speed(d.best, first), d.speed(d.best, first, HOST)
     start, whole = d.values("process_start"), d.values(PROCESS)
-    processes = d.speeds(((name, first) for name in whole.index if name != first), PROCESS)
+    processes = d.over(((name, first) for name in whole if name != first), PROCESS)
     told = by_verdict(processes)
-    slower = [name for name in told[SLOWER] if name in start.index and first in start.index]
+    slower = [name for name in told[SLOWER] if name in start and first in start]
     late = [2 * (start[n] - start[first]) > whole[n] - whole[first] for n in slower]
-    overhead = (start.add(d.values("process_compilation"), fill_value=0.0) / whole).dropna()
-    others = d.speeds(((n, d.best) for n in hosts.index if n != d.best), HOST)
-    places = [d.names.index(name) for name in told[SLOWER]]
+    spent = d.values("process_compilation")
+    overhead = [(start[n] + spent.get(n, 0.0)) / whole[n] for n in start if n in whole]
+    others = d.over(((n, d.best) for n in hosts if n != d.best), HOST)
+    places = [d.names.index(name) for name in told[SLOWER] if name in d.names]
     facts = {
         "gain": gain is not None and gain.verdict == FASTER,
         "host": host.x if host is not None and host.verdict == FASTER else None,
-        **{"best": d.best, "process": told, "overhead": [*overhead]},
-        "row": len(places) > 2 and places[-1] - places[0] == len(places) - 1,
+        **{"best": d.best, "process": told, "overhead": overhead},
+        "all": len(told[FASTER]) == len(d.names) - 1,
+        "row": 2 < len(places) == len(told[SLOWER]) and places[-1] - places[0] == len(places) - 1,
         "by_start": bool(slower) and slower == told[SLOWER] and all(late),
         "level": [name for name, speed in others.items() if speed.verdict in OPEN],
         "precision": _precision(d),
@@ -335,14 +295,15 @@ def clock(d: Ladder) -> Observation | None:
 def notice(d: Ladder) -> Observation | None:
     """Steps without a time, runs with warnings, and the verdict that would be lost first."""
     failed: dict[Any, dict[str, Any]] = {}
-    for (experiment, _, name, at), status in d.data.failed.status.items():
+    for key, status in d.data.failed.status.items():
+        experiment, _, name, at = cast(tuple[str, str, str, int], key)
         if experiment in d.data.swept:
             of = failed.setdefault((name, status), {"name": name, "status": status, "places": []})
             of["places"] += {d.place(experiment, int(at))} - {*of["places"]}
     doubts = d.data.comparisons.doubts.fillna("")
     doubtful = {n: s for n, s in d.gains.items() if doubts.iat[s.row] and s.verdict == FASTER}
     weakest = min(doubtful, key=lambda name: doubtful[name].low, default=None)
-    facts = {
+    facts: dict[str, Any] = {
         "failed": [*failed.values()],
         **warned(d.data),
         "weakest": weakest,
@@ -366,9 +327,12 @@ def limit(d: Ladder) -> Observation | None:
             continue
         first, last, fell = names[0], names[-1], d.fall(names[0])
         gain, over = d.gains.get(first), d.speed(last, first)
-        entered = gain is not None and gain.verdict == FASTER and fell is not None and fell[1] >= MOVED
-        group = {"unit": unit, "names": names, "shares": [*d.counters[unit][names]]}
-        group |= {"entered": fell[0], "by": fell[1]} if fell and entered else {"entered": None}
+        entered = (
+            gain is not None and gain.verdict == FASTER and fell is not None and fell[1] >= MOVED
+        )
+        shares = [*d.counters[unit][names]]
+        group: dict[str, Any] = {"unit": unit, "names": names, "shares": shares, "entered": None}
+        group |= {"entered": fell[0], "by": fell[1]} if fell and entered else {}
         chain = None
         if (counter := FOLLOWED.get(unit)) and len(names) > 2 and over and over.verdict == FASTER:
             by = float(d.counters[counter][first] / d.counters[counter][last])
@@ -376,7 +340,10 @@ def limit(d: Ladder) -> Observation | None:
                 chain = {"counter": counter, "by": by, "x": over.x}
         groups.append({**group, "chain": chain})
         rows += [gain, over if chain else None]
-    return d.observe("limit", {"groups": groups}, rows) if groups else None
+    if not groups:
+        return None
+    named = itertools.chain.from_iterable(group["names"] for group in groups)
+    return d.observe("limit", {"groups": groups}, rows, measured=d.measured(_NAMES, [*named]))
 
 
 def _idle(d: Ladder) -> dict[str, Any] | None:
@@ -384,7 +351,8 @@ def _idle(d: Ladder) -> dict[str, Any] | None:
     for name, speed in d.gains.items():
         fell = d.fall(name)
         if fell and fell[1] >= DEEP and speed.verdict in (FASTER, EQUAL) and speed.x < SMALL:
-            before = d.units.get(str(d.falls.index[d.falls.index.get_loc(name) - 1]))
+            counted = [*d.falls.index]
+            before = d.units.get(counted[counted.index(name) - 1])
             unit = before if FOLLOWED.get(before or "") != fell[0] else None
             facts = {"name": name, "counter": fell[0], "by": fell[1], "x": speed.x, "unit": unit}
             return {**facts, "gains": speed.verdict == FASTER}
@@ -398,16 +366,19 @@ def beside(d: Ladder) -> Observation | None:
     rows: list[Speed | None] = [d.gains[idle["name"]]] if idle else []
     if d.best in counted.index:
         own = counted.loc[d.best]
-        over = d.speeds((n, d.best) for n in map(str, counted.index) if n != d.best)
-        slower = [n for n in by_verdict(over)[SLOWER] if counted.occupancy[n] >= 2 * own.occupancy]
-        shares = own[[*UNITS]].astype(float).dropna()
+        over = d.over((n, d.best) for n in map(str, counted.index) if n != d.best)
+        slower = [
+            n for n in by_verdict(over)[SLOWER] if counted.occupancy[n] >= 2 * own["occupancy"]
+        ]
+        shares = pd.Series({u: own[u] for u in UNITS}, dtype=float).dropna()
         facts |= {"slower": len(slower), "shares": [*(counted.occupancy[slower] / 100)]}
-        facts |= {"occupancy": own.occupancy / 100 if slower else None}
+        facts |= {"occupancy": float(counted.occupancy[d.best]) / 100 if slower else None}
         if d.best not in d.units and len(shares):
             facts |= {"nearest": str(shares.idxmax()), "share": float(shares.max())}
         rows += [over[name] for name in slower]
-    told = idle or facts["slower"] or facts["nearest"]
-    return d.observe("beside", facts, rows) if told else None
+    if not (idle or facts["slower"] or facts["nearest"]):
+        return None
+    return d.observe("beside", facts, rows, measured=d.measured(_NAMES, [d.best]))
 
 
 # Growing problems and other cases
@@ -415,45 +386,47 @@ def beside(d: Ladder) -> Observation | None:
 
 def size(d: Ladder) -> Observation | None:
     """How the rates grow with the problem, and where the last step pays."""
-    name = d.others.get("size")
-    if name is None or name not in d.data.values.index.unique("experiment"):
+    name = d.others.get("size", "")
+    times = {at: d.values(KERNEL, at, name) for at in d.places(name)} if name else {}
+    places = [*times]
+    steps = [n for n in d.planned(name) if all(n in of for of in times.values())] if places else []
+    if len(places) < 2 or len(steps) < 2:
         return None
-    times, runs = d.along(KERNEL, name), d.runs(name).drop_duplicates("at").set_index("at")
-    places = [int(at) for at in times.columns if times[at].notna().sum() > 1]
-    whole = times[places].dropna()
-    if len(places) < 2 or len(whole) < 2:
-        return None
-    work = {at: flops({key: runs[key][at] for key in runs.columns}) for at in places}
+    runs = d.runs(name).drop_duplicates("at").set_index("at")
+    work = {at: flops({str(k): v for k, v in runs.loc[at].items()}) for at in places}
     first, before, last = places[0], places[-2], places[-1]
-    steps = [*map(str, whole.index)]
-    rates = pd.DataFrame({at: work[at] / whole[at] for at in places})
+    more = [work[b] / work[a] for a, b in itertools.pairwise(places)]
     grown = {n: [d.grown(name, n, at) for at in places[1:]] for n in steps}
-    # How the rate changes from each value to the next, as least and greatest by its interval.
+    margin = 1 + MARGIN
+    # By how much a rate rises from each value to the next, at least and at most.
     rises = {
         n: [
-            (by * s.low, by * s.high) if s else (0.0, math.inf)
-            for s, by in zip(each, (work[b] / work[a] for a, b in itertools.pairwise(places)), strict=True)
+            (w * s.low, w * s.high) if s else (0.0, math.inf) for w, s in zip(more, of, strict=True)
         ]
-        for n, each in grown.items()
+        for n, of in grown.items()
     }
-    margin = 1 + MARGIN
-    even = {n: [low > 1 / margin and high < margin for low, high in rises[n]] for n in steps}
-    full = {n: places[-1 - sum(1 for _ in itertools.takewhile(bool, reversed(even[n])))] for n in steps}
+    full = dict[str, int]()  # since when the rate has stayed within the margin
+    for n, of in rises.items():
+        flat = [*itertools.takewhile(lambda e: e[0] > 1 / margin and e[1] < margin, of[::-1])]
+        full[n] = places[-1 - len(flat)]
     split, over = steps[-1], steps[-2]
-    best = str(rates[last].drop(split).idxmax())
-    pairs = {at: d.speed(split, over, at=at, experiment=name) for at in places}
-    told = by_verdict({at: speed for at, speed in pairs.items() if speed is not None})
-    steady = min((n for n in steps if full[n] < last), key=lambda n: full[n], default=None)
-    slower = d.speed(best, steady, at=last, experiment=name) if steady not in (None, best) else None
-    active = d.along("kernel_sm_efficiency", name).reindex(columns=[first, last]).dropna() / 100
+    best = max(steps[:-1], key=lambda n: 1 / times[last][n])
+    found = {at: d.speed(split, over, at=at, experiment=name) for at in places}
+    pairs = {at: speed for at, speed in found.items() if speed is not None}
+    steady = min((n for n in steps if full[n] < last), key=lambda n: full[n], default=best)
+    slower = d.speed(best, steady, at=last, experiment=name)
+    shares = [d.values("kernel_sm_efficiency", at, name) for at in (first, last)]
+    active = [[of[n] / 100 for n in steps if n in shares[0] and n in shares[1]] for of in shares]
+    is_faster = slower is not None and slower.verdict == FASTER
     facts = {
         "p": d.data.benchmark.parameter(d.data.swept[name]).symbol,
         **{"first": first, "before": before, "last": last, "work": work[last] / work[first]},
-        "times": [*(whole[last] / whole[first])],
-        "share": float((rates[first] / rates[last]).max()),
-        "active": [[*active[at]] for at in (first, last)] if len(active) else None,
-        "steady": [steady, full[steady]] if steady and slower and slower.verdict == FASTER else None,
-        **{"best": best, "rises": rises[best][-1][0] > margin, "split": split, **told},
+        "times": [times[last][n] / times[first][n] for n in steps],
+        "share": max(times[last][n] / times[first][n] for n in steps) * work[first] / work[last],
+        "active": active if active[0] else None,
+        "steady": [steady, full[steady]] if is_faster else None,
+        **{"best": best, "rises": rises[best][-1][0] > margin, "split": split},
+        **by_verdict(pairs),
     }
     rows = [*pairs.values(), *itertools.chain(*grown.values()), slower]
     return d.observe("size", facts, rows, section=name)
@@ -464,30 +437,31 @@ def copies(d: Ladder) -> Observation | None:
     name, told = d.others.get("cases"), pays(d)
     if name is None or told is None:
         return None
-    runs = d.runs(name).drop_duplicates("at")
-    sizes = [p.name for p in d.data.benchmark.given if not p.is_variant]
-    order = [int(at) for at in runs.set_index("at")[sizes].prod(axis=1).sort_values().index][::-1]
+    runs = d.runs(name).drop_duplicates("at").set_index("at")
+    sizes = runs[[p.name for p in d.data.benchmark.given]].prod(axis=1)
+    order = [*map(int, sizes.sort_values(ascending=False, kind="stable").index)]
     best, other = d.best, d.before(d.best)
     hidden, rows = None, list[Speed | None]()
     for at in order:
         kernel, host = (d.speed(best, other, m, at, name) for m in (KERNEL, HOST))
-        if kernel and host and kernel.verdict == FASTER and host.verdict in OPEN:
-            times = [float(d.values(metric, at, name)[best]) for metric in (HOST, KERNEL)]
+        times = [d.values(metric, at, name).get(best, 0.0) for metric in (HOST, KERNEL)]
+        if not kernel or not host or not all(times):
+            continue
+        if kernel.verdict == FASTER and host.verdict in OPEN:
             hidden = {"case": d.place(name, at), "times": times[0] / times[1], "kernel": kernel.x}
             hidden |= {"best": best, "other": other, "equal": host.verdict == EQUAL}
             rows += [kernel, host]
             break
     streams = next(iter(told.facts["copied"]), None)
-    pairs = {a: d.speed(streams, d.before(streams), HOST, a, name) for a in order if streams}
-    speeds = {at: speed for at, speed in pairs.items() if speed is not None}
-    won = [at for at, speed in speeds.items() if speed.verdict == FASTER]
+    found = {a: d.speed(streams, d.before(streams), HOST, a, name) for a in order if streams}
+    speeds = {at: speed for at, speed in found.items() if speed is not None}
+    won, lost = (by_verdict(speeds)[verdict] for verdict in (FASTER, SLOWER))
     gains = None
     if won:
         most = max(won, key=lambda at: speeds[at].x)
         gains = {"name": streams, "won": len(won), "of": len(speeds), "case": d.place(name, most)}
-        gains |= {"x": speeds[most].x, "largest": most == order[0]}
-        lost = [at for at, speed in speeds.items() if speed.verdict == SLOWER]
-        gains |= {"lost": bool(lost), "small": all(at > max(map(order.index, won)) for at in map(order.index, lost))}
+        gains |= {"x": speeds[most].x, "largest": most == order[0], "lost": bool(lost)}
+        gains["small"] = all(order.index(at) > max(map(order.index, won)) for at in lost)
         rows += speeds.values()
     facts = {"hidden": hidden, "streams": gains}
     return d.observe("copies", facts, rows, section=name) if hidden or gains else None

@@ -7,10 +7,10 @@ time that differs between processes where the GPU's busy time repeats.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,25 +19,19 @@ from flashlab.analysis.comparison_rows import ALTERNATIVES, IMPLEMENTATIONS
 from flashlab.analysis.experiment import CARDS_DIFFER
 from flashlab.analysis.frames import Dataset
 from flashlab.statistics import MARGIN
-from flashlab.story.observation import Observation, Place
+from flashlab.story.observation import Observation
 from flashlab.story.speeds import (
     EQUAL,
     FASTER,
     SLOWER,
     UNDECIDED,
+    Numbers,
     Speed,
-    Speeds,
     by_verdict,
-    evidence,
-    inverse,
-    speeds_of,
-    values_at,
     warned,
 )
 
-TIME, BUSY, MEMORY, KERNELS = "iteration_time", "gpu_busy_time", "peak_memory", "kernels"
-COLUMNS = (TIME, BUSY, MEMORY, KERNELS, "energy", "compile_time", "first_step")
-SWITCH = "compile"
+TIME, BUSY = "iteration_time", "gpu_busy_time"
 VARIANTS = {False: "compile=false", True: "compile=true"}
 
 HOST, FULL = 0.8, 0.9
@@ -54,43 +48,51 @@ Alternative = tuple[str, bool]
 """An attention, and whether it is compiled."""
 
 
-@dataclass(frozen=True, eq=False)
-class Training:
-    """A dataset as its alternatives: `name` is the experiment that has them, at its value `at`."""
+class Iteration(NamedTuple):
+    """What was measured of an alternative, NaN where it was not; fields are metrics.
 
-    data: Dataset
-    name: str
-    at: int
+    `share` is that of the iteration for which the GPU is busy, in hundredths, `ends` the least and
+    the greatest of the processes' iterations, `wide` their ratio where the busy time repeats.
+    """
+
+    iteration_time: float
+    gpu_busy_time: float
+    peak_memory: float
+    kernels: float
+    energy: float
+    compile_time: float
+    first_step: float
+    share: float
+    ends: tuple[float, float]
+    wide: float
+
+
+MEASURED = Iteration._fields[:7]
+
+
+class Training(Numbers):
+    """A dataset as its alternatives: of the experiment that has them, at its one value."""
 
     @cached_property
-    def table(self) -> pd.DataFrame:
-        """A row an alternative, the fastest attention's order kept: `COLUMNS`, and besides.
+    def table(self) -> dict[Alternative, Iteration]:
+        """The alternatives that have a time, in the plan's order, each attention eager first."""
+        found = {}
+        for name, (compiled, variant) in itertools.product(self.planned(), VARIANTS.items()):
+            known = [self.values(m, variant=variant).get(name, math.nan) for m in MEASURED]
+            time, busy = known[:2]
+            if time == time:
+                times, repeated = (self._ends(variant, metric, name) for metric in (TIME, BUSY))
+                wide = times[1] / times[0] if repeated[1] / repeated[0] <= EVEN else math.nan
+                share = round(min(busy / time, 1.0), 2) if busy == busy else math.nan
+                row = {**dict(zip(MEASURED, known, strict=True)), "share": share, "wide": wide}
+                found[name, compiled] = Iteration(ends=times, **row)
+        return found
 
-        ``share`` of an iteration for which the GPU is busy, in hundredths; ``least`` and ``most`` of
-        the processes' iterations; ``wide``: how many times the least the most is, where the busy
-        time repeats.
-        """
-        rows = {}
-        for compiled, variant in VARIANTS.items():
-            columns = {m: values_at(self.data, self.name, m, self.at, variant) for m in COLUMNS}
-            for name, row in pd.DataFrame(columns).dropna(subset=TIME).iterrows():
-                rows[str(name), compiled] = row
-        order = [(n, c) for n in self.data.declared for c in VARIANTS if (n, c) in rows]
-        table = pd.DataFrame({each: rows[each] for each in order}).T
-        table["share"] = (table[BUSY] / table[TIME]).clip(upper=1.0).round(2)
-        known = self.data.intervals.loc[self.name]
-        for key in order:
-            times, busy = (self._ends(known, metric, key) for metric in (TIME, BUSY))
-            table.loc[[key], ["least", "most"]] = times
-            table.loc[[key], "wide"] = times[1] / times[0] if busy[1] / busy[0] <= EVEN else np.nan
-        return table
-
-    def _ends(self, known: pd.DataFrame, metric: str, key: Alternative) -> tuple[float, float]:
-        place = (VARIANTS[key[1]], metric, key[0], self.at)
-        if place not in known.index:
-            return np.nan, np.nan
-        least, most = known.loc[[place], ["least", "most"]].to_numpy()[0]
-        return float(least), float(most)
+    def _ends(self, variant: str, metric: str, name: str) -> tuple[float, float]:
+        key = (self.name, variant, metric, name, self.at)
+        rows = self.data.intervals[["least", "most"]]
+        found = rows[rows.index == key].to_numpy(dtype=float)
+        return (float(found[0][0]), float(found[0][1])) if len(found) else (math.nan, math.nan)
 
     @cached_property
     def plain(self) -> Alternative:
@@ -100,22 +102,20 @@ class Training:
     @cached_property
     def fused(self) -> list[str]:
         """The attentions that do not store their scores."""
-        named = {name for name, _ in self.table.index}
         stored = {n for n, entry in self.data.declared.items() if entry.get("stores_scores")}
-        return [n for n in self.data.declared if n in named - stored - {self.data.baseline}]
-
-    @cached_property
-    def _speeds(self) -> Speeds:
-        return speeds_of(self.data)
+        named = {name for name, _ in self.table} - stored - {self.data.baseline}
+        return [name for name in self.planned() if name in named]
 
     def speed(self, one: Alternative, over: Alternative) -> Speed | None:
         """The speed of one alternative over another; eager over compiled by its inverse."""
+        if not {one, over} <= self.table.keys():
+            return None
         if over[1] and not one[1]:
             found = self.speed(over, one)
-            return inverse(found) if found else None
-        same = IMPLEMENTATIONS if one[1] == over[1] else SWITCH if one[0] == over[0] else ALTERNATIVES
-        names = VARIANTS[one[1]], TIME, one[0], over[0]
-        return self._speeds.get((self.name, same, *names, self.at))
+            return found.inverse if found else None
+        same = "compile" if one[0] == over[0] else ALTERNATIVES
+        same = IMPLEMENTATIONS if one[1] == over[1] else same
+        return self.speeds.get((self.name, same, VARIANTS[one[1]], TIME, one[0], over[0], self.at))
 
     def over(self, reference: Alternative, among: Iterable[Alternative]) -> dict[str, Speed]:
         """The speeds of alternatives over one, the fastest first, by attention."""
@@ -125,63 +125,61 @@ class Training:
     @cached_property
     def by_compiling(self) -> dict[str, Speed]:
         """The speed of each attention, compiled, over the same one eager, the fastest first."""
-        compiled = [name for name, on in self.table.index if on]
-        found = {n: s for n in compiled if (s := self.speed((n, True), (n, False)))}
+        found = {n: s for n, on in self.table if on and (s := self.speed((n, True), (n, False)))}
         return dict(sorted(found.items(), key=lambda item: -item[1].x))
 
     @cached_property
     def advised(self) -> list[Alternative]:
-        """Fused attentions, compiled or else eager, that are faster than the naive eager one."""
-        for compiled in (True, False):
-            among = [(n, compiled) for n in self.fused if (n, compiled) in self.table.index]
+        """Fused attentions that are faster than the naive eager one: compiled, or eager.
+
+        They are compiled where the fastest of these has the lower median.
+        """
+        found = list[list[Alternative]]()
+        for compiled in VARIANTS:
+            among = [(name, compiled) for name in self.fused if (name, compiled) in self.table]
             told = by_verdict(self.over(self.plain, among))[FASTER]
-            if told:
-                return [each for each in among if each[0] in told]
-        return []
+            found.append([each for each in among if each[0] in told])
+        return min(filter(None, found), key=lambda of: min(map(self._time, of)), default=[])
+
+    def _time(self, key: Alternative) -> float:
+        return self.table[key].iteration_time
+
+    def memory(self, one: Alternative, other: Alternative) -> float:
+        """The peak memory of one alternative over another's; NaN where either is missing."""
+        return self.table[one].peak_memory / self.table[other].peak_memory
+
+    @cached_property
+    def lowest(self) -> Alternative:
+        """The advised one with the lowest median."""
+        return min(self.advised, key=self._time)
+
+    @cached_property
+    def rivals(self) -> dict[str, Speed]:
+        """The speeds of the other advised ones over it."""
+        return self.over(self.lowest, [each for each in self.advised if each != self.lowest])
 
     @cached_property
     def waiting(self) -> list[Alternative]:
         """The alternatives whose pace the host sets."""
-        return [*self.table.index[self.table.share <= HOST]]
+        return [key for key, row in self.table.items() if row.share <= HOST]
 
     @cached_property
     def printed(self) -> dict[tuple[Alternative, Alternative], Speed]:
         """The speeds of the table: over the naive eager attention, and over the same one eager."""
-        pairs = [(each, self.plain) for each in self.table.index if each != self.plain]
+        pairs = [(each, self.plain) for each in self.table if each != self.plain]
         pairs += [((n, True), (n, False)) for n in self.by_compiling if n != self.plain[0]]
         return {pair: speed for pair in pairs if (speed := self.speed(*pair)) is not None}
 
-    def observe(
-        self,
-        kind: str,
-        facts: Mapping[str, Any],
-        speeds: Iterable[Speed | None] = (),
-        place: Place = "section",
-        section: str | None = None,
-        variant: str = "",
-    ) -> Observation:
-        """An observation on the rows of these speeds, of a section where it stands in one."""
-        of = (section or self.name) if place == "section" else None
-        return Observation(kind, of, facts, evidence(self.data, speeds), variant, place)
-
 
 def training_of(data: Dataset) -> Training | None:
-    """The alternatives of a dataset: the first experiment that has the naive one, eager."""
-    for name, plan in data.plans.items():
-        if plan["sweep"]:
-            times = values_of(data, name)
-            if len(times) and len(times.index.unique("at")) == 1:
-                return Training(data, name, int(times.index.unique("at")[0]))
+    """The alternatives of a dataset: the first experiment of one value with the naive one eager."""
+    for name in data.swept:
+        places = Training(data, name, 0).places()
+        if len(places) == 1:
+            found = Training(data, name, places[0])
+            if found.plain in found.table:
+                return found
     return None
-
-
-def values_of(data: Dataset, name: str) -> pd.Series[float]:
-    """The naive attention's eager iterations in an experiment, by value; empty without any."""
-    try:
-        found = data.values.loc[name, VARIANTS[False], TIME]
-    except KeyError:
-        return pd.Series(dtype=float)
-    return found[found.index.get_level_values("implementation") == data.baseline]
 
 
 # Page one
@@ -190,77 +188,70 @@ def values_of(data: Dataset, name: str) -> pd.Series[float]:
 def answer(d: Training) -> Observation:
     """The fused attentions that are faster than the naive one, and what compiling them costs."""
     if not d.advised:
-        among = d.over(d.plain, [(n, c) for n, c in d.table.index if n in d.fused])
-        return d.observe("answer", {"naive": d.data.baseline}, among.values(), "answer", variant="none")
-    rows, compiled = d.table.loc[d.advised], d.advised[0][1]
+        among = d.over(d.plain, [each for each in d.table if each[0] in d.fused])
+        facts: dict[str, Any] = {"naive": d.data.baseline}
+        return d.observe("answer", facts, among.values(), "answer", variant="none")
+    rows, compiled = [d.table[each] for each in d.advised], d.lowest[1]
     names, speeds = [name for name, _ in d.advised], d.over(d.plain, d.advised)
-    rivals = _rivals(d)
-    waits = rows[(rows.share <= HOST) & (rows.wide > 1 + MARGIN)]
+    waits = [row.wide - 1 for row in rows if row.share <= HOST and row.wide > 1 + MARGIN]
+    verdicts = {speed.verdict for speed in d.rivals.values()}
+    which = "fastest" if verdicts == {SLOWER} else "equal" if verdicts == {EQUAL} else "undecided"
+    ends = (d.data.baseline, True), (d.fused[0], False)
+    alone = d.speed(*ends)
     facts = {
         **{"naive": d.data.baseline, "names": names, "compiled": compiled},
         "x": [speed.x for speed in speeds.values()],
-        "memory": float(rows[MEMORY].max() / d.table[MEMORY][d.plain]),
-        "others": [n for n in d.fused if n not in names and (n, compiled) in d.table.index],
-        "lowest": rows[TIME].idxmin()[0],
-        "host": {"count": len(waits), "by": float(waits.wide.max()) - 1} if len(waits) else None,
+        "memory": max(d.memory(each, d.plain) for each in d.advised),
+        "others": [n for n in d.fused if n not in names and (n, compiled) in d.table],
+        **{"which": which if d.rivals else "one", "lowest": d.lowest[0]},
+        "host": {"count": len(waits), "by": max(waits)} if waits else None,
         "cost": _cost(d) if compiled else None,
-        "alone": _alone(d),
+        "alone": None,
     }
-    verdicts = {speed.verdict for speed in rivals.values()}
-    which = {frozenset(): "one", frozenset({SLOWER}): "fastest", frozenset({EQUAL}): "equal"}
-    facts["which"] = which.get(frozenset(verdicts), "undecided")
-    alone = d.speed((d.data.baseline, True), (d.fused[0], False))
-    found = [*speeds.values(), *rivals.values(), alone]
+    if alone is not None:
+        facts["alone"] = {"fused": ends[1][0], "verdict": alone.verdict}
+        facts["alone"]["memory"] = d.memory(*ends)
+    found = [*speeds.values(), *d.rivals.values(), alone]
     return d.observe("answer", facts, found, "answer", variant="use")
 
 
-def _rivals(d: Training) -> dict[str, Speed]:
-    """The speeds of the advised ones over that of them with the lowest median."""
-    lowest = d.table.loc[d.advised][TIME].idxmin()
-    return d.over(lowest, [each for each in d.advised if each != lowest])
-
-
 def _cost(d: Training) -> dict[str, list[float]] | None:
-    """What compiling the advised ones takes, and after how many iterations it is made up for."""
-    spent = d.table.compile_time.fillna(0.0)
-    both = [(on, (on[0], False)) for on in d.advised if (on[0], False) in d.table.index]
-    gains = [(spent[on] - spent[off], d.table[TIME][off] - d.table[TIME][on]) for on, off in both]
-    after = [1e3 * seconds / gain for seconds, gain in gains if gain > 0 and seconds > 0]
-    seconds = [spent[on] for on, _ in both]
-    return {"seconds": seconds, "after": after} if after and len(after) == len(d.advised) else None
+    """What compiling the advised ones takes, and after how many iterations it is made up for.
 
-
-def _alone(d: Training) -> dict[str, Any] | None:
-    """The naive attention, compiled, beside the first fused one, eager."""
-    ends = (d.data.baseline, True), (d.fused[0], False)
-    speed = d.speed(*ends)
-    if speed is None:
-        return None
-    memory = float(d.table[MEMORY][ends[0]] / d.table[MEMORY][ends[1]])
-    return {"fused": ends[1][0], "verdict": speed.verdict, "memory": memory}
+    None unless each is, going by the medians.
+    """
+    seconds, after = list[float](), list[float]()
+    for name, _ in d.advised:
+        on, off = d.table[name, True], d.table.get((name, False))
+        if off is None or not on.compile_time > 0 or on.iteration_time >= off.iteration_time:
+            return None
+        before = off.compile_time if off.compile_time > 0 else 0.0
+        seconds.append(on.compile_time)
+        gain = off.iteration_time - on.iteration_time
+        after.append(1e3 * (on.compile_time - before) / gain)
+    return {"seconds": seconds, "after": after}
 
 
 def conclusion(d: Training) -> Observation | None:
     """First the attention, then compiling; and whether it matters which attention."""
     if not d.advised:
         return None
-    rivals, lowest = _rivals(d), d.table.loc[d.advised][TIME].idxmin()[0]
-    level = [lowest, *(name for name, speed in rivals.items() if speed.verdict != SLOWER)]
-    waits = [each for each in d.advised if each in d.waiting]
-    memory = d.table[MEMORY]
+    level = [n for n, speed in d.rivals.items() if speed.verdict != SLOWER]
     facts = {
-        "memory": bool((memory[d.advised] < memory[d.plain] / (1 + MARGIN)).all()),
-        "compiled": d.advised[0][1],
+        "memory": all(d.memory(each, d.plain) < 1 / (1 + MARGIN) for each in d.advised),
+        "compiled": d.lowest[1],
         "host": any((name, False) in d.waiting for name, _ in d.advised),
-        "level": level if len(level) > 2 and waits else [],
+        "level": [],
     }
-    return d.observe("conclusion", facts, rivals.values(), "conclusion")
+    if len(level) > 1 and any(each in d.waiting for each in d.advised):
+        facts["level"] = [d.lowest[0], *level]
+    return d.observe("conclusion", facts, d.rivals.values(), "conclusion")
 
 
 def notice(d: Training) -> Observation | None:
     """Failed runs, undecided speeds of the table and how many the host touches, and warnings."""
     open_ = [pair for pair, speed in d.printed.items() if speed.verdict == UNDECIDED]
-    rows = d.data.comparisons.iloc[[s.row for s in d.by_compiling.values()]]
+    rows = d.data.comparisons.iloc[[speed.row for speed in d.by_compiling.values()]]
     failed = d.data.failed.index.unique("implementation")
     facts = {
         **{"failed": [*failed], "ratios": len(d.printed), "undecided": len(open_)},
@@ -268,8 +259,9 @@ def notice(d: Training) -> Observation | None:
         "cards": bool(rows.doubts.fillna("").str.contains(CARDS_DIFFER).any()),
         **warned(d.data),
     }
-    told = any(facts[key] for key in ("failed", "undecided", "cards", "warned"))
-    return d.observe("notice", facts, [d.printed[pair] for pair in open_], "notice") if told else None
+    if not any(facts[key] for key in ("failed", "undecided", "cards", "warned")):
+        return None
+    return d.observe("notice", facts, [d.printed[pair] for pair in open_], "notice")
 
 
 # Each attention, and the loss
@@ -277,49 +269,59 @@ def notice(d: Training) -> Observation | None:
 
 def attention(d: Training) -> Observation | None:
     """The attentions beside the naive one, all eager."""
-    eager = d.over(d.plain, [a for a in d.table.index if not a[1] and a != d.plain])
-    told, memory = by_verdict(eager), d.table[MEMORY]
-    more = [memory[name, False] > memory[d.plain] for name in told[SLOWER]]
+    eager = d.over(d.plain, [each for each in d.table if not each[1] and each != d.plain])
+    told = by_verdict(eager)
+    more = [d.memory((name, False), d.plain) > 1 for name in told[SLOWER]]
     facts = {"naive": d.data.baseline, **told, "more": bool(more) and all(more)}
     return d.observe("attention", facts, eager.values()) if eager else None
 
 
 def compiling(d: Training) -> Observation | None:
     """Whom compiling makes faster, and whether fewer kernels and less busy time go with it."""
-    told, t = by_verdict(d.by_compiling), d.table
     if not d.by_compiling:
         return None
-    both = [(t.loc[(n, False)], t.loc[(n, True)]) for n in told[FASTER]]
-    breaks = d.data.runs.loc[d.name, VARIANTS[True]].graph_breaks
+    told, breaks = by_verdict(d.by_compiling), dict[str, int]()
+    runs = d.data.runs.loc[d.name].reset_index()
+    runs = runs[runs.variant == VARIANTS[True]]
+    for name, count in zip(runs.implementation, runs.graph_breaks.fillna(0), strict=True):
+        breaks[str(name)] = int(count)
+    both = [(d.table[n, False], d.table[n, True]) for n in told[FASTER]]
     facts = {
         **told,
         "of": len(d.by_compiling),
         "x": [d.by_compiling[name].x for name in told[FASTER]],
-        "why": all(on[KERNELS] < off[KERNELS] and on[BUSY] < off[BUSY] for off, on in both),
-        "breaks": [[n, int(b)] for n in told[SLOWER] if (b := breaks.get((n, d.at), 0)) > 0],
+        "why": all(
+            on.kernels < off.kernels and on.gpu_busy_time < off.gpu_busy_time for off, on in both
+        ),
+        "breaks": [[name, breaks[name]] for name in told[SLOWER] if breaks.get(name)],
     }
     return d.observe("compiling", facts, d.by_compiling.values())
 
 
 def host(d: Training, compiled: bool) -> Observation | None:
     """Where the host sets the pace, and where the GPU does."""
-    part = d.table[[on == compiled for _, on in d.table.index]]
-    slow, full = part[part.share <= HOST], part[part.share >= FULL]
-    busy = (slow[BUSY] / d.table[BUSY][d.plain]).to_list()
-    least = d.table[BUSY].idxmin() if d.table[BUSY].notna().any() else None
+    part = {name: row for (name, on), row in d.table.items() if on == compiled}
+    slow = {name: row for name, row in part.items() if row.share <= HOST}
+    full = {name: row for name, row in part.items() if row.share >= FULL}
+    naive = d.table[d.plain].gpu_busy_time
+    busy = [row.gpu_busy_time / naive for row in slow.values()]
+    known = [key for key, row in d.table.items() if row.gpu_busy_time == row.gpu_busy_time]
+    least = min(known, key=lambda key: d.table[key].gpu_busy_time, default=d.plain)
     facts = {
-        "names": [name for name, _ in slow.index],
-        "shares": [*slow.share],
-        "gpu": [name for name, _ in full.index],
-        "full": [*full.share],
-        "fused": sorted(name for name, _ in slow.index) == sorted(d.fused),
+        **{"on": compiled, "names": [*slow], "shares": [row.share for row in slow.values()]},
+        **{"gpu": [*full], "full": [row.share for row in full.values()]},
+        "fused": sorted(slow) == sorted(d.fused),
         "busy": busy if busy and max(busy) < 1 / (1 + MARGIN) else [],
         "even": any(speed.verdict == FASTER for speed in d.by_compiling.values()),
-        "least": [least[0], 1 - float(slow.share[least])] if least in slow.index else None,
+        "least": None,
     }
-    variant = ("compiled" if compiled else "eager") if len(slow) else "gpu"
-    told = len(slow) or (len(full) == len(part) > 0 if compiled else len(full))
-    return d.observe("host", {**facts, "on": compiled}, variant=variant) if told else None
+    if least[1] == compiled and least[0] in slow:
+        facts["least"] = [least[0], 1 - slow[least[0]].share]
+    if not slow and (not full or (compiled and len(full) < len(part))):
+        return None
+    variant = "gpu" if not slow else "compiled" if compiled else "eager"
+    rows = d.measured((TIME, BUSY), part, VARIANTS[compiled])
+    return d.observe("host", facts, variant=variant, measured=rows)
 
 
 def curves(d: Training) -> Observation | None:
@@ -328,19 +330,19 @@ def curves(d: Training) -> Observation | None:
     if seeds is None:
         return None
     own, others = _losses(d.data, d.name), _losses(d.data, seeds)
-    spread_of = {key[2]: curve for key, curve in others.items() if key[:2] == d.plain}
+    alike = {key[2]: curve for key, curve in others.items() if key[:2] == d.plain}
     base = own.get((*d.plain, d.at))
-    if base is None or len(spread_of) < SEEDS or len(own) < 2:
+    if base is None or len(alike) < SEEDS or len(own) < 2:
         return None
-    steps = min(map(len, [*own.values(), *spread_of.values()]))
+    steps = min(map(len, [*own.values(), *alike.values()]))
 
     def apart(one: Sequence[float], other: Sequence[float]) -> float:
         return float(np.sqrt(np.mean(np.square(np.subtract(one[:steps], other[:steps])))))
 
-    spread = max(apart(*pair) for pair in itertools.combinations(spread_of.values(), 2))
+    spread = max(apart(*pair) for pair in itertools.combinations(alike.values(), 2))
     away = {key: apart(curve, base) for key, curve in own.items() if key[:2] != d.plain}
     differs = sorted({key[0] for key, distance in away.items() if distance > spread})
-    facts = {"naive": d.data.baseline, "seeds": len(spread_of), "steps": steps, "differs": differs}
+    facts = {"naive": d.data.baseline, "seeds": len(alike), "steps": steps, "differs": differs}
     facts |= {"apart": max(away.values()), "spread": spread}
     variant = "differs" if differs else "alike"
     return d.observe("curves", facts, section=seeds, variant=variant)
@@ -349,12 +351,13 @@ def curves(d: Training) -> Observation | None:
 def _losses(data: Dataset, name: str) -> dict[tuple[str, bool, int], list[float]]:
     """The loss by step of an experiment's runs, of the first process of each."""
     table = pd.read_csv(data.folder / "tables" / name / "curves.csv")
-    table = table[table.metric == "loss"].sort_values("index")
-    found: dict[tuple[str, bool, int], list[float]] = {}
-    for key, part in table.groupby(["implementation", SWITCH, "seed"]):
-        first = part[part.process == part.process.min()]
-        found[str(key[0]), bool(key[1]), int(key[2])] = [*first["value"]]
-    return found
+    table = table[table.metric == "loss"].sort_values(["process", "index"])
+    found: dict[tuple[str, bool, int], dict[int, list[float]]] = {}
+    columns = (table[column] for column in ("implementation", "compile", "seed", "process"))
+    for *key, process, value in zip(*columns, table["value"], strict=True):
+        curves_of = found.setdefault((key[0], bool(key[1]), int(key[2])), {})
+        curves_of.setdefault(process, []).append(value)
+    return {key: next(iter(of.values())) for key, of in found.items()}
 
 
 def story(data: Dataset) -> Iterator[Observation]:

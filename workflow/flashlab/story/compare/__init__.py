@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 
 from flashlab.analysis.ceilings import COPY
-from flashlab.analysis.comparison_rows import DATASET, IMPLEMENTATIONS
 from flashlab.analysis.choices import both_ways
+from flashlab.analysis.comparison_rows import DATASET, IMPLEMENTATIONS
 from flashlab.benchmarks.implementations import PACKED_TWIN
 from flashlab.devices import find_device
 from flashlab.story.compare.table import FUSED, Compared, as_speeds, counts, ranked_by
@@ -84,11 +84,16 @@ def gain(c: Compared) -> Observation:
     facts = {**names, **found, "of": len(c.speeds)}
     naive, fused = _of_naive(c), c.pooled(c.total.name, FUSED)
     if not (found[FASTER] or found[SLOWER]):
-        return _observe("gain", facts, variant="none" if found["undecided"] or c.speeds.empty else "equal")
+        return _observe(
+            "gain", facts, variant="none" if found["undecided"] or c.speeds.empty else "equal"
+        )
     facts["tally"] = clause("tally", **facts)
     if c.devices is None or naive is None or fused is None:
         moved = _moved(c)
-        told = [{"name": r.implementation, "x": float(r.x)} for r in moved.itertuples()]
+        told = [
+            {"name": name, "x": float(x)}
+            for name, x in zip(moved.implementation, moved.x, strict=True)
+        ]
         facts |= {"moved": told[:NAMED], "more": len(told[NAMED:])}
         return _observe("gain", facts, moved, variant="moved" if told else "some")
     both = [(_of_naive(c, s), c.pooled(c.total.name, FUSED, s)) for s in c.classes(c.totals)]
@@ -112,8 +117,7 @@ def where(c: Compared) -> Observation | None:
     found = {s: row for s in classes if (row := c.pooled(c.total.name, FUSED, s)) is not None}
     if len(found) < 2 or c.devices is None:
         return None
-    speeds = pd.DataFrame(found).T
-    most = speeds.x.astype(float).idxmax()
+    most = max(found, key=lambda sizes: float(found[sizes].x))
     fused = c.speeds[c.speeds.group == FUSED]
     decided = fused[fused.word.isin(DECIDED)].sizes.unique()
     none = [s for s in found if s not in decided]
@@ -123,12 +127,13 @@ def where(c: Compared) -> Observation | None:
         if passes[one].slowest > passes[other].fastest and passes[one].word == FASTER:
             more = {"one": c.what(passes[one].metric), "other": c.what(passes[other].metric)}
     facts = {
-        **{"most": most, "x": float(speeds.x[most]), "more": more, "none": none},
+        **{"most": most, "x": float(found[most].x), "more": more, "none": none},
         "level": [] if none else [s for s in found if found[s].word not in DECIDED],
     }
-    if speeds.word[most] != FASTER and more is None and not none:
+    gains = found[most].word == FASTER
+    if not gains and more is None and not none:
         return None
-    return _observe("where", facts, speeds, "most" if speeds.word[most] == FASTER else "nowhere")
+    return _observe("where", facts, pd.DataFrame(found).T, "most" if gains else "nowhere")
 
 
 def why(c: Compared) -> Observation | None:
@@ -179,7 +184,15 @@ def choice(c: Compared) -> Observation | None:
         kept, now = both[both[one] == both[other]], both[both[one] != both[other]]
         names = [sorted(set(part[other])) for part in (kept, now)]
         what = c.what(metric.name)
-        told.append({"what": what, "decided": len(both), "changed": len(now), "kept": names[0], "now": names[1]})
+        told.append(
+            {
+                "what": what,
+                "decided": len(both),
+                "changed": len(now),
+                "kept": names[0],
+                "now": names[1],
+            }
+        )
     total, *rest = told
     alike = [r for r in rest if r["decided"] and not r["changed"] and r["kept"] == total["kept"]]
     facts = {**c.names, **total, "also": alike[0] if alike else None, "memory": _memory(c)}
@@ -229,7 +242,9 @@ def notice(c: Compared) -> Observation | None:
     ended: dict[tuple[str, str, str], list[str]] = {}
     for run in c.about["ended"]:
         if {run["one"], run["other"]} != {"ok", "oom"}:
-            ended.setdefault((run["implementation"], run["one"], run["other"]), []).append(run["shape"])
+            ended.setdefault((run["implementation"], run["one"], run["other"]), []).append(
+                run["shape"]
+            )
     failed = [
         {"name": k[0], "one": k[1], "other": k[2], "shape": shapes[0], "more": len(shapes) - 1}
         for k, shapes in ended.items()
