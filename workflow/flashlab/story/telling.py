@@ -16,7 +16,7 @@ from flashlab.telling.compiled import bytecode_cache
 
 TEMPLATES = Path(__file__).parents[3] / "templates" / "story"
 
-RETOLD = ("ladder", "training", "compare")
+RETOLD = ("ladder", "training")
 """The stories that `words` tells."""
 
 COMMON = "common"
