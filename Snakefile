@@ -9,7 +9,7 @@
 #   snakemake --cores 1 report/grades.pdf --config submissions=DIR   grade a class
 #   snakemake --cores 1 verify --config pdf=PATH                 check a report against its data
 #
-#   config -> plan -> records -> tables -> observations -> layout -> figures -> report
+#   config -> plan -> records -> tables -> observations -> figures -> report
 
 import os
 
@@ -42,7 +42,6 @@ include: "workflow/rules/records.smk"
 include: "workflow/rules/counters.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/observations.smk"
-include: "workflow/rules/layout.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/datasets.smk"

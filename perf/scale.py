@@ -25,12 +25,10 @@ from flashlab.calls.call import PlanFiles
 from flashlab.calls.digests import write_digests
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import read_layer
-from flashlab.figures.kept import draw_figures
-from flashlab.figures.stage import draw_overview
+from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.plan.plan_files import experiment_file
 from flashlab.records import Measurement, Record, write_record
-from flashlab.report.layout import write_layout
-from flashlab.report.render import FIGURES, HEIGHTS, LAYOUT, write_page, write_report
+from flashlab.report.render import FIGURES, write_page, write_report
 from flashlab.runs import Run
 from flashlab.story.stage import observe
 
@@ -123,14 +121,13 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
     yield "plan, all records known by their digests", cost_of(lambda: prepare(config))
     tables, plans = home / "tables", [experiment_file(home, name) for name in planned.experiments]
     resolved, languages = home / "plan" / "config.json", home / "plan" / "languages.json"
-    layout, heights, figures = home / LAYOUT, home / HEIGHTS, home / FIGURES
+    figures = home / FIGURES
     overview = (plans, tables, home / "comparisons.csv", languages, home / "overview")
     stages: dict[str, tuple[Callable[..., object], tuple[object, ...]]] = {
         "tables": (make_tables, (home, None, tables)),
         "observations": (observe, (plans, tables, None, home / "observations.json")),
         "overview": (draw_overview, overview),
-        "layout": (write_layout, (resolved, home, None, layout)),
-        "figures": (draw_figures, (plans, tables, None, languages, heights, 1, figures)),
+        "figures": (draw_figures, (plans, tables, None, languages, 1, figures)),
         "report": (write_report, (resolved, home, None, home / "lab5.pdf")),
         "page": (write_page, (resolved, home, None, home / "lab5.html")),
     }

@@ -31,7 +31,6 @@ from flashlab.analysis.experiment import OF_DATASET
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.calls.digests import LIST
-from flashlab.calls.remaking import LAID_OUT
 from flashlab.cli import ALLOCATIONS
 from flashlab.machine import cpu_count
 from flashlab.records import Record
@@ -51,7 +50,7 @@ RESULTS = (
     *(f"results/local/{stage}" for stage in ("plan", "records", "tables")),
     *(f"results/local/{table}" for table in OF_DATASET),
     f"results/local/{LIST}",
-    *(f"results/local/{made}" for made in ("observations.json", "overview", *LAID_OUT)),
+    *(f"results/local/{made}" for made in ("observations.json", "overview", "figures")),
     "results/local/lab5.pdf",
     *("report/dataset.json", "report/lab5.pdf"),
 )

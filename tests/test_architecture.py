@@ -32,6 +32,8 @@ COMMANDS = {
             "flashlab.compare.bench",
             "flashlab.compare.command",
             "flashlab.compare.interleave",
+            "flashlab.compare.profile",
+            "flashlab.compare.targets",
             "flashlab.hw4",
         )
     )

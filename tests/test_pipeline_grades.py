@@ -191,7 +191,7 @@ def anonymous(copy_finished: Callable[..., Any], tmp_path_factory: pytest.TempPa
 def test_an_anonymous_report_names_no_machine_and_is_verified(
     grader: Any, abridged: Any, anonymous: Any, tmp_path: Path
 ) -> None:
-    boot = machine.boot_id()
+    boot = machine.surroundings()["boot"]
     assert boot and any(boot in text for text in texts_attached_to(abridged.pdf).values())
     found = texts_attached_to(anonymous.pdf)
     private = [boot, str(anonymous.folder)]

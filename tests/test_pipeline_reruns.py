@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 import pytest
 from PIL import Image
 
@@ -360,8 +359,8 @@ INPUTS = {
         "templates/labels/figures.toml",
         "templates/fonts/NotoSansTC-Regular.ttf",
     },
-    "layout": {
-        *(f"{PACKAGE}/report/{name}.py" for name in ("layout", "render", "content")),
+    "report": {
+        *(f"{PACKAGE}/report/{name}.py" for name in ("render", "content")),
         "templates/labels/report.toml",
         *(
             f"templates/{name}"
@@ -369,15 +368,13 @@ INPUTS = {
         ),
         *("data/devices.csv", "data/published/training.csv"),
     },
-    "report": {f"{PACKAGE}/report/render.py", "templates/report.css"},
 }
 """Files of the project that a stage takes as inputs, so that an edit to one reruns it."""
 NO_INPUTS = {
     "tables": {f"{PACKAGE}/story/tables.py", f"{PACKAGE}/measuring/protocols.py"},
     "observations": {f"{PACKAGE}/figures/lines.py", f"{PACKAGE}/report/content.py"},
     "figures": {f"{PACKAGE}/analysis/stage.py", "templates/report.css"},
-    "layout": {f"{PACKAGE}/measuring/protocols.py", "templates/page.js"},
-    "report": {f"{PACKAGE}/measuring/protocols.py", f"{PACKAGE}/report/layout.py"},
+    "report": {f"{PACKAGE}/measuring/protocols.py", "templates/page.js"},
 }
 """Files whose edit must leave a stage's outputs as they are."""
 
@@ -464,36 +461,25 @@ def measuring(jobs: Jobs) -> Jobs:
     return {job for job in jobs if job.startswith("Measuring")}
 
 
-@pytest.mark.scheduled  # the parts: test_replicates.py and test_prepare.py
-def test_processes_are_measured_once_and_added_where_a_verdict_is_open_only_when_asked_for(
+@pytest.mark.scheduled  # the parts: test_replicates.py
+def test_more_processes_measure_only_those_that_are_new(
     project: Any,
 ) -> None:
     with project.config() as config:
         config["experiments"] = config["experiments"][-1:]
     shapes = ("b1-n16-h2-e32-causal", "b1-n16-h2-e16-causal")
-    table = "results/local/tables/emb_dim/runs.csv"
     measure_in(2)(project)
     project.make("results/local/observations.json")
     measure_in(1)(project)  # fewer: from the tables on
     planned = project.plan()
     assert planned >= TABLES and not measuring(planned)
     measure_in(2)(project)
-    comparisons = project.folder / "results" / "local" / "comparisons.csv"
-    rows = pd.read_csv(comparisons, dtype=str, keep_default_na=False)
-    single = rows[(rows.compared == "implementations") & (rows.experiment == "emb_dim")]
-    asked = single[(single.metric == "forward_time") & (single.value == "16")]
-    rows["verdict"] = "above"
-    rows.loc[asked.index, "verdict"] = "inconclusive"
-    rows.to_csv(comparisons, index=False)
-    third = {j for name in ("Pytorch", "Flash2") for j in measured(name, shapes[1], process=2)}
-    asked_for = ("--config", "decide=true")
     assert not measuring(project.plan())
-    assert measuring(project.plan(*asked_for)) == third
-    project.make(table, *asked_for)
-    assert not measuring(project.plan())
-    measure_in(1)(project)  # what was added stays
-    assert not measuring(project.plan())
-    assert "process2" in project.folder.joinpath(table).read_text()
+    measure_in(3)(project)
+    third = {
+        j for name in ("Pytorch", "Flash2") for s in shapes for j in measured(name, s, process=2)
+    }
+    assert measuring(project.plan()) == third
 
 
 def test_in_whatever_order_results_were_copied_only_what_is_new_is_measured(

@@ -107,31 +107,6 @@ def test_the_number_of_processes_decides_what_the_tables_are_made_of_and_nothing
     assert changed == {f"records/{name}.json" for name in names}
 
 
-def test_processes_that_were_added_before_stay(config: dict[str, Any]) -> None:
-    config |= {"replicates": 1, "counters": "no"}
-    kept = Path("results/local/plan/processes.json")
-    kept.parent.mkdir(parents=True)
-    run = "Flash2 B1 N1024 H2 E16 full float32 cpu"
-    kept.write_text(json.dumps({run: 4}))
-    prepared = prepared_from(config)
-    assert len(prepared.orders) == 32 + 3
-    assert prepared.documents[kept.as_posix()] == {run: 4}
-
-
-def test_deciding_without_comparisons_adds_no_process(config: dict[str, Any]) -> None:
-    prepared = prepared_from({**config, "replicates": 1, "counters": "no", "decide": True})
-    assert len(prepared.orders) == 32
-    assert "results/local/plan/processes.json" not in prepared.documents
-
-
-def test_deciding_on_recorded_runs_is_refused(
-    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(CONFIG.parents[1])
-    with pytest.raises(ConfigError, match=r"decide: nothing is measured here"):
-        prepared_from({**config, "decide": True}, {"dataset": "h200"})
-
-
 def test_measuring_a_recorded_run_again_is_refused(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

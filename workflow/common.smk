@@ -14,7 +14,7 @@ from flashlab.benchmarks.registry import find_benchmark
 from flashlab.calls import call
 from flashlab.calls.watching import own_jobs
 from flashlab.calls.digests import MISSING
-from flashlab.calls.remaking import LAID_OUT, REPORT_ENDS
+from flashlab.calls.remaking import REPORT_ENDS
 from flashlab.measuring.supervise import start_server
 from flashlab.plan.source import DATA, LOCAL
 from flashlab.sources import sources_of
@@ -46,7 +46,6 @@ else:
         start_server(os.getpid())
 
 HOME = PREPARED.home
-LAYOUT, HEIGHTS, _ = LAID_OUT
 REPORT = PREPARED.report
 PLAN = str(PLAN_ROOT / HOME / "plan")
 PLANS = expand(f"{PLAN}/experiments/{{experiment}}.json", experiment=PREPARED.experiments)
@@ -88,7 +87,7 @@ onerror:
 onsuccess:
     # FlashLab's own logger says so itself: in the reports' logs are characters without a glyph.
     if "flashlab" not in workflow.output_settings.log_handler_settings:
-        logs = [Path(HOME, "logs", f"{name}.log") for name in ("layout", "page")]
+        logs = [Path(HOME, "logs", f"{name}.log") for name in ("report", "page")]
         made = [log for log in logs if log.is_file() and log.stat().st_mtime >= BEGAN]
         lines = [line for log in made for line in log.read_text(encoding="utf-8").splitlines()]
         for line in dict.fromkeys(lines):

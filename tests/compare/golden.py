@@ -20,15 +20,13 @@ from typing import Any
 
 from compare.recordings import Recording, keep, record, runs
 
-from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
+from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.cli import main
-from flashlab.compare.bench import PASSES
-from flashlab.compare.bench_table import Ceiling, blocks, describe
+from flashlab.compare.bench import PASSES, Ceiling, describe, table
 from flashlab.compare.interleave import Candidate, pair_ratios
 from flashlab.compare.looks import PROCESSES, look_at
-from flashlab.compare.printing import as_text
 from flashlab.compare.targets import Target
 from flashlab.files import write_json
 
@@ -127,8 +125,8 @@ def bench(rate: float = 1.5) -> tuple[str, list[dict[str, Any]]]:
         Candidate(Target(label, kernel), run)
         for label in ("Flash2", "HEAD~1:kernels/mine.py", "loud.py", "wrong.py", "wide.py")
     ]
-    candidates[3].end_with({"status": "incorrect", "message": "relative error: out 1.8, dqkv 0.9"})
-    candidates[4].end_with({"status": "unsupported", "message": "head_dim 64 is not supported"})
+    candidates[3].status, candidates[3].message = "incorrect", "relative error: out 1.8, dqkv 0.9"
+    candidates[4].status, candidates[4].message = "unsupported", "head_dim 64 is not supported"
     candidates[1].warnings = [(), ({"code": "throttled"},)]
     for each in candidates[:3]:
         each.metrics = {"peak_memory": {"unit": "MiB", "value": 644.0}}
@@ -142,8 +140,8 @@ def bench(rate: float = 1.5) -> tuple[str, list[dict[str, Any]]]:
                 if look is not None and each is not candidates[0]:
                     each.looks[name] = look
         if process in (0, PROCESSES - 1):
-            described = describe(ATTENTION, candidates, PASSES, 0.05, ceiling)
-            printed.append(as_text(blocks(described, ceiling)))
+            described = describe(candidates, PASSES, 0.05, ceiling)
+            printed.append(f"{table(described, ceiling)}\n")
     return "\n".join(printed), described
 
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from figures.drawn import BOTH, drawn, experiment_of, height_mm
+from figures.drawn import BOTH, drawn, experiment_of
 from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 
 from flashlab.analysis.experiment import COMPARISONS
 from flashlab.analysis.stage import tabulate
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.figures.kept import draw_figures
+from flashlab.figures.stage import draw_figures
 from flashlab.figures.style import (
     COLOURS,
     MARKERS,
@@ -104,7 +104,7 @@ def test_text_in_any_colour_has_contrast_and_so_have_muted_lines() -> None:
 def draw(tmp_path: Path, planned: Callable[..., Any]) -> Callable[..., dict[str, Path]]:
     """Writes the plan and tables of some records and draws all figures of them."""
 
-    def drawn(records: list[Any], **heights: float) -> dict[str, Path]:
+    def drawn(records: list[Any]) -> dict[str, Path]:
         figures = [
             {"id": name, "quantity": name, "implementations": ["Flash2"], "supplement": False}
             for name in ATTENTION.having(records[0].metrics).quantities
@@ -118,17 +118,7 @@ def draw(tmp_path: Path, planned: Callable[..., Any]) -> Callable[..., dict[str,
         write_json(languages, BOTH)
         tabulate(measured, measured, tmp_path / "tables")
         tmp_path.joinpath(COMPARISONS).write_text("experiment,subject\n", encoding="utf-8")
-        of_figures = {figure["id"]: heights.get(figure["id"], 60) for figure in figures}
-        write_json(tmp_path / "heights.json", {document["name"]: of_figures})
-        draw_figures(
-            [plan],
-            tmp_path / "tables",
-            None,
-            languages,
-            tmp_path / "heights.json",
-            1,
-            tmp_path / "figures",
-        )
+        draw_figures([plan], tmp_path / "tables", None, languages, 1, tmp_path / "figures")
         return {path.stem: path for path in tmp_path.glob("figures/*/*.svg")}
 
     return drawn
@@ -148,11 +138,10 @@ def test_the_files_are_text_in_the_reports_own_font_and_the_same_in_another_proc
     assert "dc:date" not in source
     assert min(float(size) for size in re.findall(r"([\d.]+)px", source)) >= 6
     code = (
-        "import sys; from pathlib import Path; from flashlab.figures.kept import draw_figures\n"
+        "import sys; from pathlib import Path; from flashlab.figures.stage import draw_figures\n"
         "folder, output = map(Path, sys.argv[1:])\n"
         "plan, tables = folder / 'plan.json', folder / 'tables'\n"
-        "draw_figures([plan], tables, None, folder / 'languages.json', folder / 'heights.json',"
-        "             2, output)"
+        "draw_figures([plan], tables, None, folder / 'languages.json', 2, output)"
     )
     elsewhere = {"PYTHONHASHSEED": "7", "TZ": "Asia/Taipei", "LC_ALL": "C"}
     environment = {**os.environ, "PYTHONPATH": str(root / "workflow"), **elsewhere}
@@ -160,28 +149,6 @@ def test_the_files_are_text_in_the_reports_own_font_and_the_same_in_another_proc
     subprocess.run([sys.executable, "-c", code, tmp_path, again], env=environment, check=True)
     for file in files.values():
         assert (again / file.parent.name / file.name).read_bytes() == file.read_bytes()
-
-
-def test_a_figure_is_as_high_as_is_asked_and_drawn_again_only_where_that_or_its_data_change(
-    draw: Callable[..., dict[str, Path]], record_of: Callable[..., Any], run: Run, tmp_path: Path
-) -> None:
-    def kept() -> dict[str, int]:
-        files = tmp_path.joinpath("drawn").iterdir()
-        return {path.name.split("-")[1]: path.stat().st_ino for path in files}
-
-    draw([record_of(run)])
-    first = kept()
-    draw([record_of(run)])
-    assert kept() == first
-    higher = draw([record_of(run)], time=70.0)
-    assert height_mm(higher["time"]) == pytest.approx(70, abs=0.1)
-    assert {name for name, file in kept().items() if file != first[name]} == {"time"}
-    higher["memory"].write_text("damaged", encoding="utf-8")
-    assert draw([record_of(run)], time=70.0)["memory"].read_text("utf-8") != "damaged"
-    assert kept()["memory"] == first["memory"]
-    second = kept()
-    draw([record_of(run, forward=(0.002,) * 12)], time=70.0)
-    assert not set(kept().values()) & set(second.values())
 
 
 def test_what_is_drawn_of_an_implementation_bears_its_name_and_a_number_of_its_own(
@@ -230,17 +197,3 @@ def test_panels_are_as_high_as_was_asked_and_apart(ratios: tuple[int, int]) -> N
         upper, lower = (axes.get_tightbbox() for axes in figure.axes)
         assert upper.y0 > lower.y1 and lower.y0 >= 0
         assert upper.y1 <= figure.bbox.height
-
-
-@pytest.mark.parametrize("content", ["", "<svg/>"])
-def test_a_figure_that_is_kept_is_drawn_again_where_it_was_changed(
-    draw: Callable[..., dict[str, Path]],
-    record_of: Callable[..., Any],
-    run: Run,
-    tmp_path: Path,
-    content: str,
-) -> None:
-    before = draw([record_of(run)])["time"].read_text(encoding="utf-8")
-    (kept,) = tmp_path.glob("drawn/*-time-*.svg")
-    kept.write_text(content)
-    assert draw([record_of(run)])["time"].read_text(encoding="utf-8") == before

@@ -16,15 +16,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from golden.planted_verdicts import planted_verdicts
 from golden.verdicts import folded, verdicts_of
 from markupsafe import Markup
-from pages import Pages, measure
 from planted import ladder, sorting, training
 from planted.results import PlantedReport
 
@@ -33,16 +32,13 @@ from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
 from flashlab.analysis.stage import make_tables
 from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
-from flashlab.figures.kept import draw_figures
-from flashlab.figures.stage import draw_overview
 from flashlab.files import read_json, write_json
 from flashlab.plan.plan_files import experiment_file, records_file
 from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
 from flashlab.report.document import FigureEntry, Report
-from flashlab.report.layout import write_layout
 from flashlab.report.page import Page
-from flashlab.report.render import FIGURES, HEIGHTS, LAYOUT, to_html
+from flashlab.report.render import to_html
 from flashlab.story.stage import observe
 
 ROOT = Path(__file__).parents[2]
@@ -61,7 +57,6 @@ class Made:
 
     comparisons: Sequence[Comparison]
     html: str
-    pages: Pages | None = None
 
     def texts(self) -> dict[str, str]:
         """The page's text, by language."""
@@ -93,23 +88,10 @@ class Recorded:
     data: Path = ROOT / "data"
     remark: str = ""
 
-    def make(self, pages: Literal["", "boxes", "drawn"] = "") -> Made:
-        """The report by the stages from the records on, without its pages by default.
-
-        They are laid out with the experiments' figures drawn, or with empty boxes in their place.
-        """
-        with self._prepared() as (prepared, home, ceilings):
-            report = _composed(home, ceilings)
-            made = _made(report, home)
-            if not pages:
-                return made
-            _draw_across(prepared, home)
-            write_layout(config_file(home), home, ceilings, home / LAYOUT)
-            if pages == "drawn":
-                _draw(prepared, home, ceilings)
-            else:
-                _draw_boxes(report, home)
-            return replace(made, pages=measure(home))
+    def make(self) -> Made:
+        """The report by the stages from the records on, without its pages."""
+        with self._prepared() as (_, home, ceilings):
+            return _made(_composed(home, ceilings), home)
 
     @contextmanager
     def _prepared(self) -> Iterator[tuple[Prepared, Path, Path | None]]:
@@ -205,31 +187,6 @@ def config_file(home: Path) -> Path:
 def _composed(home: Path, ceilings: Path | None) -> Report:
     config = read_json(config_file(home))
     return compose(config, home, ceilings, read_remarks(config))
-
-
-def _draw_across(prepared: Prepared, home: Path) -> None:
-    """Draw the figures across experiments, as the rules do."""
-    languages, tables = home / "plan" / "languages.json", home / "tables"
-    plans = [experiment_file(home, name) for name in prepared.experiments]
-    draw_overview(plans, tables, home / COMPARISONS, languages, home / "overview")
-
-
-def _draw(prepared: Prepared, home: Path, ceilings: Path | None) -> None:
-    """Draw the figures of the experiments, as the rules do."""
-    languages, tables = home / "plan" / "languages.json", home / "tables"
-    plans = [experiment_file(home, name) for name in prepared.experiments]
-    draw_figures(plans, tables, ceilings, languages, home / HEIGHTS, 1, home / FIGURES)
-
-
-def _draw_boxes(report: Report, home: Path) -> None:
-    """Draw an empty box in place of each figure of the experiments, as high as it is laid out."""
-    heights = read_json(home / HEIGHTS)
-    for section in report.sections:
-        for figure in section.figures:
-            height = heights[figure.path.parent.name][figure.path.stem]
-            box = f'width="{figure.width_mm:g}mm" height="{height:g}mm"'
-            figure.path.parent.mkdir(parents=True, exist_ok=True)
-            figure.path.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" {box}/>')
 
 
 def _made(report: Report, home: Path) -> Made:

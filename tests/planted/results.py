@@ -13,8 +13,7 @@ from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.implementations import Implementation, implementations_of
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS
-from flashlab.figures.kept import draw_figures
-from flashlab.figures.stage import draw_overview
+from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import read_json, write_json
 from flashlab.plan import planning as plan
 from flashlab.plan.documents import experiment_document, records_document
@@ -22,8 +21,7 @@ from flashlab.plan.plan_files import experiment_file, records_file, sweep_file, 
 from flashlab.records import Record, write_record
 from flashlab.report.content import compose
 from flashlab.report.document import Report
-from flashlab.report.layout import write_layout
-from flashlab.report.render import FIGURES, HEIGHTS, LAYOUT
+from flashlab.report.render import FIGURES
 from flashlab.runs import Run
 from flashlab.story.stage import observe
 
@@ -62,8 +60,7 @@ class PlantedReport:
         if drawn is None:
             comparisons = folder / "comparisons.csv"
             draw_overview(plans, tables, comparisons, languages, overview)
-            write_layout(folder / "plan" / "config.json", folder, None, folder / LAYOUT, ())
-            draw_figures(plans, tables, None, languages, folder / HEIGHTS, 1, folder / FIGURES)
+            draw_figures(plans, tables, None, languages, 1, folder / FIGURES)
         else:
             write_json(overview / "drawn.json", list(drawn))
         return folder

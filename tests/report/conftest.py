@@ -16,8 +16,7 @@ from flashlab.analysis.experiment import TABLES, run_keys
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
 from flashlab.calls.digests import LIST
-from flashlab.figures.kept import draw_figures
-from flashlab.figures.stage import draw_overview
+from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import read_json, write_json
 from flashlab.plan.plan_files import (
     experiment_file,
@@ -30,8 +29,7 @@ from flashlab.records import Measurement, Record, parse_record, write_record
 from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
 from flashlab.report.document import Report
-from flashlab.report.layout import write_layout
-from flashlab.report.render import FIGURES, HEIGHTS, LAYOUT, write_page, write_report
+from flashlab.report.render import FIGURES, write_page, write_report
 from flashlab.story.stage import observe
 
 Rows = list[dict[str, str]]
@@ -74,16 +72,14 @@ class Results:
     def compose(self) -> Report:
         return compose(self.config, self.local, self.ceilings, read_remarks(self.config))
 
-    def lay_out(self) -> None:
-        """Lay out the report, and draw the figures that its text and tables then have."""
-        layout, made = self.local / LAYOUT, self.local / "plan" / "languages.json"
-        write_layout(self.config_file, self.local, self.ceilings, layout)
+    def draw(self) -> None:
+        """Draw the figures of the experiments."""
         plans = [experiment_file(self.local, name) for name in self.names[1:]]
-        data = self.local / "tables", self.ceilings, made, self.local / HEIGHTS
+        data = self.local / "tables", self.ceilings, self.local / "plan" / "languages.json"
         draw_figures(plans, *data, 1, self.local / FIGURES)
 
     def write(self) -> Path:
-        self.lay_out()
+        self.draw()
         write_report(self.config_file, self.local, self.ceilings, self.pdf)
         return self.pdf
 

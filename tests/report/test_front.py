@@ -2,100 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
-import pypdfium2 as pdfium
 import pytest
-from pdf import is_cut_off, pages
-from report.reading import TELLERS, elements, en, texts
+from pdf import pages
+from report.reading import en, texts
 
 from flashlab.figures.style import COLOURS
 from flashlab.files import read_json
 from flashlab.records import Measurement, Record
 from flashlab.report.document import (
     Cell,
-    ExperimentRow,
-    FigureEntry,
-    Front,
-    PrintedMap,
-    Sentence,
 )
-from flashlab.report.front import fitted, kernel_of_torch, map_cell, shortened
-from flashlab.report.layout import on_one_page
-from flashlab.report.render import styled, to_html, to_pdf
-from flashlab.telling.values import say
+from flashlab.report.front import kernel_of_torch, map_cell
 
 LONG_NAME = "Abacus Mark {n} Super Special Edition with Very Many Beads and 192 Threads (384 CPUs)"
 AUTHOR = {"name": "陳翊瑄、林霈晟、王堃喆", "id": "113062000", "course": "Parallel Programming"}
-
-
-def name_devices(results: Any, count: int) -> None:
-    """Give the rows of the tables long device names, `count` different ones."""
-    names = itertools.cycle(LONG_NAME.format(n=n) for n in range(count))
-
-    def renamed(rows: list[dict[str, str]]) -> list[dict[str, str]]:
-        return [row | {"device_name": next(names)} for row in rows]
-
-    for path in results.local.glob("tables/*/runs.csv"):
-        results.edit_table(path.parent.name, "runs", renamed)
-    results.observe()
-
-
-def assert_page_one_is_whole(results: Any, squeezed: Callable[[str], str]) -> Front:
-    """Page one has all that it is left with, and page two begins with the first chapter.
-
-    What comes after that chapter is not rendered.
-    """
-    whole = on_one_page(results.compose(), results.local, *styled())
-    report = replace(whole, chapters=whole.chapters[:1], sections=whole.sections[:1])
-    linked = "".join(f'<p id="{chapter.id}"></p>' for chapter in whole.chapters[1:])
-    html = to_html(report).replace("</body>", f"{linked}</body>")
-    results.pdf.write_bytes(to_pdf(html, results.local, [], datetime.now(UTC)))
-    first, second, *_ = pages(results.pdf)
-    front: Front = report.front
-    for told in (*front.story, *(each.line for each in front.experiments)):
-        for language in results.config["languages"]:
-            assert squeezed(TELLERS[language].tell(told.text)) in squeezed(first)
-    if front.headline is not None:
-        names = [cell for row in front.headline.rows if isinstance(cell := row.cells[0], str)]
-        assert all(squeezed(name) in squeezed(first) for name in names)
-    begins = report.chapters[0].title if report.headline is None else say("section.overview")
-    titles = (TELLERS[language].tell(begins) for language in results.config["languages"])
-    assert squeezed(second).startswith(squeezed("".join(titles)))
-    return front
-
-
-@pytest.mark.parametrize("languages", [["zh_TW", "en"], ["en"]])
-def test_page_one_is_one_page_with_an_author_every_notice_and_long_device_names(
-    results: Any, squeezed: Callable[[str], str], languages: list[str]
-) -> None:
-    results.redraw(languages)
-    results.change(author=AUTHOR)
-    name_devices(results, count=4)
-    front = assert_page_one_is_whole(results, squeezed)
-    assert len(front.notices) == 2
-    first = squeezed(pages(results.pdf)[0])
-    assert AUTHOR["id"] in first and AUTHOR["name"] in first  # the fonts have Taiwanese names
-
-
-def test_the_html_page_says_what_does_not_fit_on_paper(
-    results: Any, squeezed: Callable[[str], str]
-) -> None:
-    name_devices(results, count=45)  # with 50 nothing would help
-    front = assert_page_one_is_whole(results, squeezed)
-    assert front.cut or not all(row.figures for row in front.experiments)
-    of_page = [each.get("class") for each in elements(results.write_page())]
-    rows = len(front.experiments) + front.cut
-    assert (of_page.count("ordinal"), of_page.count("small")) == (rows, rows)
 
 
 @pytest.mark.parametrize(
@@ -116,17 +45,14 @@ def test_a_cell_of_the_map_has_the_lead_or_all_that_will_do(
     assert map_cell(data, cell).lead == below
 
 
-def test_with_more_than_two_implementations_page_one_has_the_choice_map(
-    results: Any, squeezed: Callable[[str], str]
-) -> None:
+def test_with_more_than_two_implementations_page_one_has_the_choice_map(results: Any) -> None:
     others = ["SdpaMath", "SdpaEfficient", "SdpaCudnn", "Flex", "Flash4"]
     results.add_implementations(others)
-    front = assert_page_one_is_whole(results, squeezed)
+    front = results.compose().front
     assert front.map is not None and front.headline is None
     assert {len(chart.rows) for chart in front.map.charts} == {4}  # of d and N
     named = {cell.name for chart in front.map.charts for _, cells in chart.rows for cell in cells}
     assert named <= {*others, "Pytorch", "Flash2", "·"}
-    assert not is_cut_off(pdfium.PdfDocument(results.pdf)[0])
 
 
 def test_a_failed_gate_stands_first_on_page_one(brief: Any, squeezed: Callable[[str], str]) -> None:
@@ -213,54 +139,6 @@ def test_every_figure_across_experiments_that_is_drawn_is_shown(results: Any) ->
     across = [figure for figure in of_chapters if figure.path.parent.name == "overview"]
     shown = [*report.front.figures, *all_.figures, *beside, *across]
     assert sorted(figure.path.stem for figure in shown) == sorted(drawn)
-
-
-def front_of_five(figures: int = 0, *, has_map: bool = False) -> Front:
-    """Page one with five experiments, each with a figure, and so many figures of its own."""
-    drawn = FigureEntry("drawn", Path(), "", "")
-    rows = [ExperimentRow(n, "", "", [drawn], Sentence("", "line")) for n in range(5)]
-    choices = PrintedMap([], "") if has_map else None
-    return Front("", "", [], [], "", [], [], choices, rows, [drawn] * figures, None)
-
-
-@pytest.mark.parametrize(
-    ("room", "left"),
-    [(9, (5, 1, 0)), (8, (5, 0, 0)), (5, (5, 0, 0)), (4, (4, 0, 1))],
-)
-def test_the_figure_goes_before_an_experiment_does(room: int, left: tuple[int, bool, int]) -> None:
-    """A figure takes the room of four experiments, a small one none; no page is laid out twice."""
-    seen: list[Front] = []
-
-    def fits(front: Front) -> bool:
-        assert front not in seen
-        seen.append(front)
-        return len(front.experiments) + 4 * len(front.figures) <= room
-
-    front = fitted(front_of_five(figures=1), fits)
-    assert (len(front.experiments), len(front.figures), front.cut) == left
-
-
-def test_what_does_not_fit_goes_from_the_end_after_smaller_type() -> None:
-    front: Front | None = front_of_five()
-    seen = []
-    while front is not None:
-        figures = sum(bool(each.figures) for each in front.experiments)
-        seen.append((front.tight, figures, len(front.experiments), front.cut))
-        front = shortened(front)
-    assert seen == [
-        *((tight, 5, 5, 0) for tight in (False, True)),
-        *((True, count, 5, 0) for count in (4, 3, 2, 1, 0)),
-        *((True, 0, count, 5 - count) for count in (4, 3, 2, 1)),
-    ]
-
-
-def test_beside_a_map_the_experiments_which_have_pages_go_before_its_figures() -> None:
-    front: Front | None = front_of_five(figures=2, has_map=True)
-    seen = []
-    while front is not None:
-        seen.append((front.tight, len(front.experiments), len(front.figures), front.cut))
-        front = shortened(front)
-    assert seen == [(False, 5, 2, 0), (True, 5, 2, 0), *((True, 0, n, 0) for n in (2, 1, 0))]
 
 
 def test_the_maps_colours_are_those_of_the_figures() -> None:

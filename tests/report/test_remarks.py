@@ -17,7 +17,6 @@ from PIL import Image
 from report.reading import elements
 
 from flashlab.cli import main
-from flashlab.report.render import LAYOUT
 
 
 def pictured(folder: Path) -> None:
@@ -40,19 +39,14 @@ def results(brief: Any) -> Any:
 
 @pytest.fixture
 def written(results: Any, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
-    """Runs a command of the report, which is laid out before; the lines on standard error."""
+    """Runs a command of the report; the lines on standard error."""
 
     def call(command: str, output: Path) -> list[str]:
-        made = [("layout", results.local / LAYOUT)] if command == "report" else []
-        for each, file in (*made, (command, output)):
-            status = main(
-                [
-                    *(each, "--config", str(results.config_file)),
-                    *("--results", str(results.local)),
-                    *("--ceilings", str(results.ceilings), "--output", str(file)),
-                ]
-            )
-            assert status == 0
+        results.draw()
+        files = {"config": results.config_file, "results": results.local}
+        files |= {"ceilings": results.ceilings, "output": output}
+        options = [each for name, file in files.items() for each in (f"--{name}", str(file))]
+        assert main([command, *options]) == 0
         return capsys.readouterr().err.splitlines()
 
     return call
@@ -187,8 +181,8 @@ def test_an_image_that_cannot_be_shown_leaves_the_report_that_was_there(
     Path("remark.md").write_text("\n![x](gone.png)\n", encoding="utf-8")
     results.change(remarks={"seq_len": {"en": "remark.md"}})
     results.pdf.write_bytes(b"the one before")
-    arguments = ["layout", "--config", str(results.config_file), "--results", str(results.local)]
-    assert main([*arguments, "--output", str(results.local / LAYOUT)]) == 1
+    arguments = ["report", "--config", str(results.config_file), "--results", str(results.local)]
+    assert main([*arguments, "--output", str(results.pdf)]) == 1
     said = capsys.readouterr().err
     assert "remark.md: line 2: the image gone.png: there is no file gone.png" in said
     assert results.pdf.read_bytes() == b"the one before"

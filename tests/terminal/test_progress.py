@@ -277,7 +277,7 @@ def test_warnings_of_the_rendering_are_shown(lab: Lab) -> None:
     call = lab.call(report=1)
     call.starts(lab.report())
     call.finishes(99)
-    log = lab.root / "results" / "local" / "logs" / "layout.log"
+    log = lab.root / "results" / "local" / "logs" / "report.log"
     log.parent.mkdir(parents=True)
     log.write_text("made\nwarning: the fonts lack U+1F600\n")
     lines = call.ends()

@@ -30,17 +30,16 @@ COMMANDS = {
     "tables": "flashlab.analysis.stage:make_tables --results --ceilings --output",
     "observations": "flashlab.story.stage:observe sweeps --tables --ceilings --output",
     "verdicts": "flashlab.analysis.verdict_changes:print_changes --results",
-    "figures": "flashlab.figures.kept:draw_figures "
-    "experiments --tables --ceilings --languages --heights --cores --output",
+    "figures": "flashlab.figures.stage:draw_figures "
+    "experiments --tables --ceilings --languages --cores --output",
     "overview": "flashlab.figures.stage:draw_overview "
     "sweeps --tables --comparisons --languages --output",
-    "layout": "flashlab.report.layout:write_layout --config --results --ceilings --output",
     "report": "flashlab.report.render:write_report --config --results --ceilings --output",
     "page": "flashlab.report.render:write_page --config --results --ceilings --output",
     "statements": "flashlab.report.evidence:print_statements results --language",
     "check": "flashlab.checking.command:check_kernel name --shape --dtype --timeout --fail-fast",
     "bench": "flashlab.compare.command:bench implementations --shape --sweep --dtype --pass "
-    "--seconds --margin --counters --timeout --json --watch",
+    "--seconds --margin --counters --timeout --json",
     "profile": "flashlab.compare.command:profile name --shape --dtype --timeout",
     "compare": "flashlab.compare.command:compare "
     "one other --benchmark --format --fail-on --language",
@@ -67,9 +66,8 @@ HELP = {
     "tables": "Aggregate the records of a dataset into CSV, and compare all runs.",
     "observations": "Observe what the report says.",
     "verdicts": "Say which verdicts differ from the report before.",
-    "figures": "Draw those of the experiments' figures that changed, as SVG.",
+    "figures": "Draw the experiments' figures as SVG.",
     "overview": "Draw the figures across experiments as SVG.",
-    "layout": "Lay out the report: its text, and the heights of its figures.",
     "report": "Render the report as a PDF.",
     "page": "Write the report as one HTML file.",
     "statements": "Print every statement of a report with the rows that it rests on.",
@@ -104,13 +102,13 @@ ENDS = {
 MEASURING = ("measure", "ceilings")
 """Commands that look after the process that they start, and end by themselves with their call."""
 
-DIGESTED = (*MEASURING, "import", "tables", "observations", "overview", "layout", "figures")
+DIGESTED = (*MEASURING, "import", "tables", "observations", "overview", "figures")
 """Commands whose outputs are compared, at each call, with the digests written here."""
 
 OF_RECORDS = {"tables": False, "report": True, "page": True}
 """Commands that read records; whether what was made of them, too. What has changed is refused."""
 
-BESIDE = dict(tables=("comparisons.csv", "estimates.csv"), layout=("heights.json",))
+BESIDE = dict(tables=("comparisons.csv", "estimates.csv"))
 """Files that a command makes beside its ``--output``."""
 
 SEVERAL: Mapping[str, Any] = {"action": "append", "default": []}
@@ -132,7 +130,6 @@ FLAGS = {
     "--counters": "count each pass too, as the command profile does",
     "--fail-fast": "end at the first case that fails",
     "--records": "the measured records, too",
-    "--watch": "measure again whenever a file they depend on is saved",
     "--yes": "delete it",
     "hw4 --json": "print the times as JSON, in seconds",
 }
@@ -161,7 +158,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--figures": "folder of its figures",
     "--format": {"choices": ("text", "markdown", "json"), "default": "text"},
     "--grades": "CSV file to write",
-    "--heights": "heights.json, the height of each figure in mm",
     "--json": dict(type=new_file, metavar="FILE", help="write what the table says to a file, too"),
     "--language": {
         "choices": ("zh_TW", "en"),
@@ -199,8 +195,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--tables": "folder of all tables",
     "--timeout": {
         **SECONDS,
-        "help": "time limit of a kernel's import, its check and each further step (60, or ten "
-        "times what the slowest of the others took)",
+        "help": "time limit of a kernel's import, its check and each further step (60)",
     },
     "cases": {"metavar": "CASE", "nargs": "*", "help": "t01 to t30 (all)"},
     "experiments": {"type": Path, "nargs": "+", "help": "plan/experiments/*.json"},

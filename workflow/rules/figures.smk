@@ -1,16 +1,14 @@
-# tables, heights -> figures: the SVG files of each experiment, and those across experiments.
+# tables -> figures: the SVG files of each experiment, and those across experiments.
 
 
-# One job looks at all figures, and draws those anew whose height or data have changed.
 rule figures:
     input:
         experiments=f"{PLAN}/experiments.json",
         plans=PLANS,
         languages=f"{PLAN}/languages.json",
-        heights=f"{HOME}/{HEIGHTS}",
         tables=TABLES,
         ceilings=PREPARED.ceilings or [],
-        sources=sources("flashlab.figures.kept"),
+        sources=sources("flashlab.figures.stage"),
         labels=labels("figures"),
         fonts=FONTS,
         remade=remade(f"{HOME}/figures"),
@@ -36,7 +34,7 @@ rule figures:
         "Drawing the figures of the experiments"
     shell:
         "python -m flashlab figures --tables {params.tables:q} {params.ceilings} "
-        "--languages {input.languages:q} --heights {input.heights:q} --cores {threads} "
+        "--languages {input.languages:q} --cores {threads} "
         "--output {output:q} {input.plans:q} > {log:q} 2>&1"
 
 

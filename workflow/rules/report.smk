@@ -1,4 +1,4 @@
-# layout, figures, tables -> report: the PDF, and the same as an HTML page.
+# observations, figures, tables -> report: the PDF, and the same as an HTML page.
 #
 # Each is rendered beside the results and copied to report/ last, so that a report that fails
 # leaves the one before it where it was.
@@ -12,20 +12,34 @@ PAGE_TEMPLATES = [
 ]
 
 
+TEXT = {
+    "config": f"{PLAN}/config.json",
+    "experiments": f"{PLAN}/experiments.json",
+    "titles": f"{PLAN}/titles.json",
+    "plans": PLANS,
+    "tables": TABLES,
+    "figures": f"{HOME}/figures",
+    "overview": f"{HOME}/overview",
+    "observations": f"{HOME}/{OBSERVATIONS}",
+    "records": RECORDS,
+    "stories": sorted(map(str, ROOT.glob("templates/story/*.j2"))),
+    "ceilings": PREPARED.ceilings or [],
+    "devices": DEVICES,
+    "published": sorted(map(str, ROOT.glob("data/published/*.csv"))),
+    "sources": sources("flashlab.report.render"),
+    "templates": [
+        str(ROOT.joinpath("templates", name))
+        for name in ("report.html.j2", "heat.html.j2", "report.css", "fonts/fonts.conf")
+    ],
+    "labels": labels("report"),
+    "fonts": FONTS,
+    "remarks": PREPARED.remarks,
+}
+
+
 rule report:
     input:
-        config=f"{PLAN}/config.json",
-        text=f"{HOME}/{LAYOUT}",
-        figures=f"{HOME}/figures",
-        overview=f"{HOME}/overview",
-        tables=TABLES,
-        observations=f"{HOME}/{OBSERVATIONS}",
-        records=RECORDS,
-        ceilings=PREPARED.ceilings or [],
-        sources=sources("flashlab.report.render"),
-        templates=TEXT["templates"],
-        fonts=FONTS,
-        remarks=PREPARED.remarks,
+        **TEXT,
         remade=remade_report("pdf", f"{HOME}/{REPORT}.pdf"),
     output:
         f"{HOME}/{REPORT}.pdf",
@@ -49,8 +63,6 @@ rule report:
 rule page:
     input:
         **TEXT,
-        figures=f"{HOME}/figures",
-        records=RECORDS,
         own=PAGE_TEMPLATES,
         remade=remade_report("html", f"{HOME}/{REPORT}.html"),
     output:

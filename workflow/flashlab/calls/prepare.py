@@ -81,10 +81,9 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
     runs = [run for experiment in experiments for run in experiment.runs(*source.kind)]
     planned: planning.PlannedRuns
     if source.recorded:
-        where, added = source.dataset, dict[str, Any]()
-        planned = planning.plan_recorded(runs, protocol["name"], source.recorded, where)
+        planned = planning.plan_recorded(runs, protocol["name"], source.recorded, source.dataset)
     else:
-        planned, added = plan_processes(source, experiments, runs, protocol)
+        planned = plan_processes(source, experiments, runs, protocol)
     counting = planning.counting_of(source, experiments)
     planned = planning.with_counters(planned, counting.planned)
     every: list[Planning] = [(experiment, planned) for experiment in experiments]
@@ -125,7 +124,7 @@ def prepare(base: Layer, own: Sequence[Layer] = ()) -> Prepared:
         remarks=_remark_files(config),
         notices=source.notices,
         upgrades=upgrades,
-        documents={**documents, **added, **counting.kept},
+        documents={**documents, **counting.kept},
     )
 
 

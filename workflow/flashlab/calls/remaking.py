@@ -26,10 +26,7 @@ BLOCKS = "blocks"
 
 ASKED_FOR = "is to be measured again"
 
-LAID_OUT = ("layout.html", "heights.json", "figures")
-"""The files of a report's layout, and the folder of the figures that are drawn after it."""
-
-OUTPUTS = (*OF_DATASET, "tables", OBSERVATIONS, "overview", *LAID_OUT)
+OUTPUTS = (*OF_DATASET, "tables", OBSERVATIONS, "overview", "figures")
 """The files and folders that the stages between the records and the report make."""
 
 REPORT_ENDS = {"pdf": b"%%EOF", "html": b"</html>"}

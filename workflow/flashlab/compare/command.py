@@ -12,19 +12,15 @@ from flashlab.usage import UsageError, require_torch
 
 
 def bench(*options: Any) -> int:
-    """Bench as `bench.Order` says; the last option is whether to watch."""
+    """Bench as `bench.Order` says; 0 where every one was right, measured and plausible."""
     from flashlab.measuring.supervise import start_server
 
     require_torch()
     start_server(os.getpid())  # before the imports below, which take a while too
-    from flashlab.compare import bench
+    from flashlab.compare.bench import Order, run_bench
 
-    *ordered, watch = options
-    order = bench.Order(*ordered)
     try:
-        if watch:
-            bench.watch_bench(order)
-        return 0 if bench.run_bench(order) else 1
+        return 0 if run_bench(Order(*options)) else 1
     except (ImplementationError, ShapeError) as error:
         raise UsageError(str(error)) from error
 
@@ -32,10 +28,10 @@ def bench(*options: Any) -> int:
 def profile(name: str, shapes: Sequence[str], dtype: str | None, timeout_s: float) -> int:
     """Count the passes of one implementation; 1 where not all could be counted."""
     require_torch()
-    from flashlab.compare import bench
+    from flashlab.compare.profile import profile
 
     try:
-        return 0 if bench.profile(name, shapes, dtype, timeout_s) else 1
+        return 0 if profile(name, shapes, dtype, timeout_s) else 1
     except (ImplementationError, ShapeError) as error:
         raise UsageError(str(error)) from error
 

@@ -2,31 +2,126 @@
 
 A batch of calls of the first implementation is followed by one of the second, and so on; the next
 time round the order is reversed. What changes with time, such as clocks, heat and other load, then
-changes for all alike, on a GPU and on a CPU.
+changes for all alike. Nothing here imports torch.
 """
 
 from __future__ import annotations
 
-import itertools
+import json
 import math
+import os
 import statistics
+import tempfile
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+from flashlab import machine
+from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
-from flashlab.compare.bench_process import EndedError, Patience, Worker
 from flashlab.compare.looks import FIRST_SHARE, LOOK_IN_FIRST, MIN_PAIRS, PROCESSES, Look, look_at
 from flashlab.compare.targets import Target
+from flashlab.forks import START_SECONDS
+from flashlab.measuring.supervise import (
+    count_oom_kills,
+    ended_without_answer,
+    identified,
+    server_of,
+    start_measuring,
+)
 from flashlab.measuring.supervised import Section, refused, together
+from flashlab.records import INTERLEAVED, time_out_message
 from flashlab.runs import Run
 
 Batches = list[list[float]]
 """The batches of a process in order of time, each the times of its calls in seconds."""
 
-ENDING = "ending"
+WORKER = "flashlab.measuring.turns"
+
+END_SECONDS = 10.0
+"""Seconds that a process may take to answer after its last command."""
+
+
+class EndedError(Exception):
+    """A process that ended before its time; `ending` holds its status and its message."""
+
+    def __init__(self, ending: Mapping[str, Any]) -> None:
+        super().__init__(ending["message"])
+        self.ending = ending
+
+
+class Worker(ExitStack):
+    """A process with one implementation in it, which measures only when it is told to.
+
+    Each step may take `limit_s`. To close it ends the process, if it still runs.
+    """
+
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        run: Run,
+        implementation: Implementation,
+        variables: Mapping[str, str],
+        limit_s: float,
+    ) -> None:
+        super().__init__()
+        self._limit_s, self._oom_kills = limit_s, count_oom_kills()
+        folder = Path(self.enter_context(tempfile.TemporaryDirectory(prefix="flashlab-bench-")))
+        self._answer, self._errors = folder / "answer.json", folder / "errors"
+        self._errors.touch()
+        order = {
+            "run": {**run.to_row(), "inputs": implementation.form(benchmark, INTERLEAVED)},
+            "measure": benchmark.measure,
+            "kernel": str(implementation.path),
+            "preloads": implementation.preloads,
+            "part": WORKER,
+            "surroundings": identified(run.device, variables) | machine.surroundings(),
+        }
+        server = server_of(os.getpid())
+        self._process = start_measuring(server, order, variables, self._answer, self._errors)
+        self.callback(self._process.kill)
+
+    def reply(self, to_start: float = 0.0) -> dict[str, Any]:
+        """Its reply to the last command, or to its start. Raises EndedError if it ended."""
+        try:
+            reply = self._process.answer(to_start + self._limit_s)
+        except TimeoutError as error:
+            raise EndedError(self._timed_out()) from error
+        if reply is None:
+            raise EndedError(self._ending(self._limit_s))
+        return reply
+
+    def command(self, do: str, **parts: Any) -> dict[str, Any]:
+        """Its reply to a command (`flashlab.measuring.turns`). Raises EndedError if it ended."""
+        self._process.say({"do": do, **parts})
+        return self.reply()
+
+    def end(self) -> dict[str, Any]:
+        """Tell it to end; its answer. Raises EndedError if it gave none."""
+        self._process.say({"do": "end"})
+        reply = self._ending(END_SECONDS)
+        if reply["status"] != "ok":
+            raise EndedError(reply)
+        return reply
+
+    def _timed_out(self) -> dict[str, Any]:
+        message = f"{time_out_message(self._limit_s)}; --timeout SECONDS allows more"
+        return {"status": "error", "message": message}
+
+    def _ending(self, seconds: float) -> dict[str, Any]:
+        """The process's last answer, or its end in words if there is none."""
+        returncode = self._process.wait(seconds)
+        if self._answer.exists():
+            reply: dict[str, Any] = json.loads(self._answer.read_text(encoding="utf-8"))
+            reply["environment"]["started_warm"] = self._process.is_warm
+            return reply
+        if returncode is None:
+            return self._timed_out()
+        return ended_without_answer(returncode, count_oom_kills() - self._oom_kills, self._errors)
 
 
 @dataclass
@@ -52,28 +147,20 @@ class Candidate:
     warnings: list[Sequence[Mapping[str, Any]]] = field(default_factory=list)
     worker: Worker = field(init=False, repr=False)
 
-    def end_with(self, ending: Mapping[str, Any]) -> None:
-        """Take the status of a process that ended early; the implementation is measured no more."""
-        self.status, self.message = ending["status"], ending["message"]
-        self.gate = ending.get("gate", self.gate)
-        if "environment" in ending:
-            self.environments.append(ending["environment"])
-
     @contextmanager
     def turn(self) -> Iterator[Worker]:
-        """A block in which it acts; if its process ends there, its end is noted."""
+        """A block in which it acts; if its process ends there, it is measured no more."""
         try:
             yield self.worker
         except EndedError as error:
-            self.end_with(error.ending)
+            self.status, self.message = error.ending["status"], error.ending["message"]
+            self.gate = error.ending.get("gate", self.gate)
+            self.environments += filter(None, [error.ending.get("environment")])
             self.worker.close()
 
 
-class Progress(NamedTuple):
-    """The current step of a bench, and its process, counted from 0."""
-
-    doing: str
-    process: int
+Saying = Callable[[str], None]
+"""Takes what is being done, in words."""
 
 
 def _measured(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
@@ -81,76 +168,69 @@ def _measured(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
     return (candidate for candidate in candidates if candidate.status == "ok")
 
 
-def _start(candidates: Sequence[Candidate], is_first: bool) -> Iterator[str]:
+def _start(candidates: Sequence[Candidate], is_first: bool, say: Saying) -> None:
     """Wait for the kernels, and check them in the first process."""
     for candidate in _measured(candidates):
-        yield f"starting {candidate.target.label}"
+        say(f"starting {candidate.target.label}")
         with candidate.turn() as worker:
-            worker.connect()
+            worker.reply(START_SECONDS)
             candidate.target.check_unchanged()  # it has imported the files that were read
-    for candidate in _measured(candidates) if is_first else ():
-        yield f"checking {candidate.target.label}"
-        with candidate.turn() as worker:
-            checked = worker.command("prepare")
-            candidate.gate, candidate.metrics = checked["gate"], checked["metrics"]
     for candidate in _measured(candidates):
         with candidate.turn() as worker:
+            if is_first:
+                say(f"checking {candidate.target.label}")
+                checked = worker.command("prepare")
+                candidate.gate, candidate.metrics = checked["gate"], checked["metrics"]
             worker.command("passes")
 
 
-def _measure_pass(
-    candidates: Sequence[Candidate], name: str, seconds: float, look_after: float
-) -> Iterator[str]:
-    """Time a pass of all in turns, and compute the ratios after so many seconds and at the end."""
-    doing = f"measuring the {name.removesuffix('_time')} pass"
+def measure_pass(
+    candidates: Sequence[Candidate],
+    name: str,
+    seconds: float,
+    look_after: float,
+    looked: Callable[[], None],
+) -> None:
+    """Time a pass of all in turns, and compute the ratios after so many seconds and at the end.
+
+    `name` is the pass's timed metric; `looked` is called after each look.
+    """
     for candidate in _measured(candidates):
-        yield f"{doing} of {candidate.target.label}"
         with candidate.turn() as worker:
             worker.command("pass", name=name)
             candidate.batches.setdefault(name, []).append([])
             candidate.sections.clear()
     begun, pairs, spent, in_turn = time.monotonic(), 0, 0.0, [*candidates]
-    while pairs < MIN_PAIRS or spent < seconds:
+    while any(_measured(candidates)) and (pairs < MIN_PAIRS or spent < seconds):
         for candidate in _measured(in_turn):
             with candidate.turn() as worker:
                 begin = time.monotonic()
                 reply = worker.command("batch")
-                samples, besides = reply["samples"], reply["besides"]
-                candidate.batches[name][-1].append(samples)
                 passed, is_filled = time.monotonic() - begin, candidate.run.device == "cpu"
-                candidate.sections.append(Section(passed, sum(samples) + besides, is_filled))
+                samples = reply["samples"]
+                candidate.batches[name][-1].append(samples)
+                timed = sum(samples) + reply["besides"]
+                candidate.sections.append(Section(passed, timed, is_filled))
         in_turn.reverse()
         pairs, spent = pairs + 1, time.monotonic() - begun
-        if not any(_measured(candidates)):
-            return
         if pairs >= MIN_PAIRS and spent >= look_after:
             look_after = math.inf
             _look(candidates, name)
-        yield doing
+            looked()
     for candidate in _measured(candidates):
         with candidate.turn():
             if refusal := refused([together(candidate.sections)]):
                 raise EndedError(refusal)
     _look(candidates, name)
+    looked()
 
 
 def _look(candidates: Sequence[Candidate], name: str) -> None:
     """Compute the ratio of each implementation's neighbouring batches to the first one's."""
     first, *others = candidates
     for candidate in _measured(others) if first.status == "ok" else ():
-        look = look_at(pair_ratios(candidate, first, name))
-        if look is not None:
+        if look := look_at(pair_ratios(candidate, first, name)):
             candidate.looks[name] = look
-
-
-def _end(candidates: Sequence[Candidate]) -> None:
-    """Check each once more and let it end; its environment and warnings are kept."""
-    for candidate in _measured(candidates):
-        with candidate.turn() as worker:
-            candidate.gate = {**(candidate.gate or {}), **worker.command("check")}
-            reply = worker.end()
-            candidate.environments.append(reply["environment"])
-            candidate.warnings.append(reply["warnings"])
 
 
 def pair_ratios(candidate: Candidate, first: Candidate, name: str) -> list[list[float]]:
@@ -164,21 +244,39 @@ def pair_ratios(candidate: Candidate, first: Candidate, name: str) -> list[list[
     ]
 
 
+def _end(candidates: Sequence[Candidate]) -> None:
+    """Check each once more and let it end; its environment and warnings are kept."""
+    for candidate in _measured(candidates):
+        with candidate.turn() as worker:
+            candidate.gate = {**(candidate.gate or {}), **worker.command("check")}
+            reply = worker.end()
+            candidate.environments.append(reply["environment"])
+            candidate.warnings.append(reply["warnings"])
+
+
 def measure_in_turns(
     benchmark: Benchmark,
     candidates: Sequence[Candidate],
     passes: Sequence[str],
     seconds: float,
     variables: Mapping[str, str],
-    patience: Patience,
-) -> Generator[Progress]:
+    limit_s: float,
+    say: Saying,
+) -> None:
     """Measure implementations of one problem in turns, in several processes each.
 
     What is known of the candidates is filled in as the measuring goes on; one that fails keeps its
-    status and is left out from there on. What is being done is given as often as something changes.
-    `passes` are timed metrics in the benchmark's order, `seconds` the time for all of them, without
-    that which processes take to start; it takes longer if a batch does. The `variables` of the
-    environment confine a process to the claimed device.
+    status and is left out from there on.
+
+    Args:
+        benchmark: of the problem.
+        candidates: the first of which the others are compared with.
+        passes: timed metrics in the benchmark's order.
+        seconds: for all of them, without what processes take to start; it takes longer if a batch
+            does.
+        variables: of the environment; they confine a process to the claimed device.
+        limit_s: seconds that a step of a process may take.
+        say: is called as often as something else is done or known.
 
     Raises:
         SavedError: an implementation's file was saved meanwhile.
@@ -190,12 +288,15 @@ def measure_in_turns(
         with ExitStack() as stack:
             for candidate in _measured(candidates):
                 kernel = candidate.target.implementation
-                candidate.worker = Worker(benchmark, candidate.run, kernel, variables, patience)
+                candidate.worker = Worker(benchmark, candidate.run, kernel, variables, limit_s)
                 stack.enter_context(candidate.worker)
             if not any(_measured(candidates)):
                 return
-            steps = [_measure_pass(candidates, name, share, look_after) for name in passes]
-            for doing in itertools.chain(_start(candidates, process == 0), *steps):
-                yield Progress(doing, process)
-            yield Progress(ENDING, process)
+            _start(candidates, process == 0, say)
+            for name in passes:
+                which = f"process {process + 1} of {PROCESSES}"
+                doing = partial(say, f"measuring the {name.removesuffix('_time')} pass, {which}")
+                doing()
+                measure_pass(candidates, name, share, look_after, doing)
+            say("ending")
             _end(candidates)

@@ -1,4 +1,4 @@
-"""The targets of a bench: implementations of ``kernels/``, files, and files at a git revision."""
+"""What a bench measures: shapes, and implementations of ``kernels/``, files and git revisions."""
 
 from __future__ import annotations
 
@@ -9,13 +9,34 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import (
     Implementation,
     ImplementationError,
     find_implementations,
     read_kernel_file,
 )
+from flashlab.checking.shapes import parse_shapes, shape_text, sweep_shape
 from flashlab.compare.revisions import RevisionError, has_file, unpack_folder
+
+DEFAULT_SHAPE = {"cuda": Shape(16, 1024, 32, 2048, True), "cpu": Shape(1, 512, 8, 512, True)}
+"""The shape measured if none is given, by kind of device; a size left out is taken from it too."""
+
+DTYPE = {"cuda": "float16", "cpu": "float32"}
+
+FOLDER = Path("results", "bench")
+"""The folder of the records, which no plan, table or dataset reads."""
+
+
+def shapes_of(texts: Sequence[str], sweep: str | None, device: str) -> list[Shape]:
+    """The shapes to measure, each once, in order. Raises ShapeError."""
+    default = DEFAULT_SHAPE[device]
+    given = list(texts) or [shape_text(default)]
+    if sweep is not None:
+        given = [swept for text in given for swept in sweep_shape(text, sweep)]
+    names = ("batch_size", "seq_len", "num_heads", "head_dim")
+    sizes = {name: [getattr(default, name)] for name in names}
+    return list(dict.fromkeys(shape for text in given for shape in parse_shapes(text, **sizes)))
 
 
 class SavedError(Exception):

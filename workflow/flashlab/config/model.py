@@ -221,7 +221,6 @@ class Configuration(Keys):
         "whether to make a preview: the ends of each sweep, in one process, without counters", False
     )
     hyper_param: Text = _unreported("a `hyper_param.json` that sets what is trained")
-    decide: bool = _unreported("whether to add a process to each undecided run", False)
     again: OneOrMany[str, list[str]] = _unreported(
         "parts of the names of runs to measure again", []
     )

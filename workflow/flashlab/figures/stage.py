@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,9 @@ from flashlab.telling.glyphs import legible_plan
 
 MM = 25.4
 """Millimetres in an inch."""
+
+HEIGHTS_MM = (45, 60, 80, 110, 150, 200)
+"""The heights of figures: each has the first at which it is legible."""
 
 
 def draw(
@@ -74,20 +80,56 @@ def product_of(experiment: Experiment, ceilings_file: Path | None) -> Ceiling | 
     return read_ceilings(read_json(ceilings_file)).matrix.get(dtypes.pop())
 
 
-def draw_missing(
-    missing: tuple[Mapping[str, Any], Mapping[Path, tuple[Mapping[str, Any], float]]],
+def draw_figures(
+    plan_files: Sequence[Path],
+    tables: Path,
+    ceilings_file: Path | None,
+    languages_file: Path,
+    cores: int,
+    output: Path,
+) -> None:
+    """Draw the figures of all experiments as ``output/<experiment>/<id>.svg``.
+
+    Labels are drawn as `legible_plan` gives them; any other character that the vendored fonts lack
+    is an error.
+
+    Args:
+        plan_files: the experiments' plans (``plan/experiments/<experiment>.json``).
+        tables: the folder of all experiments' tables.
+        ceilings_file: the machine's ceilings, if they were measured.
+        languages_file: the languages of the words in the figures.
+        cores: how many processes draw.
+        output: the folder of the figures.
+    """
+    plans = [plan for file in plan_files if (plan := legible_plan(read_json(file)))["figures"]]
+    languages = read_json(languages_file)
+    draw_them = partial(_draw_planned, tables, ceilings_file, languages, output)
+    if cores > 1 and len(plans) > 1:
+        with ProcessPoolExecutor(cores, mp_context=get_context("fork")) as pool:
+            list(pool.map(draw_them, plans))
+    else:
+        for plan in plans:
+            draw_them(plan)
+    output.mkdir(parents=True, exist_ok=True)
+
+
+def _draw_planned(
     tables: Path,
     ceilings_file: Path | None,
     languages: Sequence[str],
+    output: Path,
+    plan: Mapping[str, Any],
 ) -> None:
-    """Draw figures of a planned experiment, each with its height in mm, into their files."""
-    plan, figures = missing
+    """Draw the figures of a planned experiment."""
     experiment = read_experiment(plan, tables)
     product = product_of(experiment, ceilings_file)
     comparisons = read_comparisons(tables.with_name(COMPARISONS))
     with drawing():
-        for path, (figure, height) in figures.items():
-            save(draw(experiment, languages, figure, height / MM, product, comparisons), path)
+        for figure in plan["figures"]:
+            least = MM * size_of(experiment, figure).least
+            height = next((each for each in HEIGHTS_MM if each >= least), least) / MM
+            drawn = draw(experiment, languages, figure, height, product, comparisons)
+            save(drawn, output / plan["name"] / f"{figure['id']}.svg")
 
 
 def draw_overview(

@@ -181,11 +181,6 @@ def source_of(base: Layer, own: Sequence[Layer]) -> Source:
         layers = [replace(base, keys=kept), of_dataset, *own]
     layers, not_taken = _with_settings_file(layers, benchmark)
     resolved, notices = resolve_config(layers, implementations), [*notices, *not_taken]
-    if recorded and resolved["decide"]:
-        raise ConfigError(
-            "--config: decide: nothing is measured here: the records are recorded ones; leave it "
-            "out, or leave out dataset= and import="
-        )
     home = results_of(dataset, benchmark)
     of = (benchmark, implementations, dataset, recorded, imports, resolved, home)
     if recorded:

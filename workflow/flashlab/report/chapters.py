@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from unicodedata import east_asian_width
 
 from flashlab.analysis.experiment import Experiment
 from flashlab.figures.forms import EFFECTS, FEW
 from flashlab.report.compact import compact_table, records_of
 from flashlab.report.data import BETTER, ReportData
-from flashlab.report.document import Chapter, FigureEntry, Section, Sentence, Table
+from flashlab.report.document import Chapter, FigureEntry, Section, Table
 from flashlab.report.sections import values_along
 from flashlab.report.story import section_story
 from flashlab.telling.values import (
@@ -29,12 +27,6 @@ from flashlab.telling.values import (
 
 _WORD = re.compile(r"[A-Za-z0-9]{2}")
 """A position within a word, where titles may not be parted."""
-
-DENSE = (700, 1400)
-"""The letters of a story, beyond which it is set in smaller type to leave room for figures."""
-
-SHORT = 450
-"""A story of fewer letters is set in smaller type too, to share a page."""
 
 _BRACKETS = {")": "(", "）": "（"}
 
@@ -129,7 +121,6 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
                 table_caption=caption,
                 sections=members,
                 beside=beside and table is not None,
-                density=_density(data, story, len(group)),
             )
         )
         if table and table.caption:
@@ -139,21 +130,6 @@ def render_chapters(data: ReportData, sections: Sequence[Section]) -> list[Chapt
                 numbers.setdefault(records_of(experiment, variant), number)
         first += len(group)
     return chapters
-
-
-def _density(data: ReportData, story: Sequence[Sentence], experiments: int) -> int:
-    """By its letters in the first language, of which a Chinese one takes the room of two.
-
-    Several experiments have a table and figures of each, and so the smallest type. One language has
-    the room of both.
-    """
-    if len(data.languages) == 1:
-        return int(experiments > 1)
-    if experiments > 1:
-        return len(DENSE)
-    text = "".join(data.in_words(sentence.text)[0] for sentence in story)
-    width = sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
-    return len(DENSE) if width < SHORT else bisect_left(DENSE, width)
 
 
 def _table_caption(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from markupsafe import Markup
 
@@ -95,8 +95,7 @@ def table_of(keys: Iterable[str], rows: Sequence[Row], **more: Any) -> Table | N
 class FigureEntry:
     """A figure: its anchor, picture, label, and caption, which is its alternative text too.
 
-    `short` is the caption in short, for paper; a `wide` one has the width of a page. One that is
-    drawn once the pages are laid out has its `width_mm` and a least height.
+    `short` is the caption in short, for paper; a `wide` one has the width of a page.
     """
 
     id: str
@@ -105,8 +104,6 @@ class FigureEntry:
     caption: Tellable
     short: Tellable | None = None
     wide: bool = False
-    width_mm: float = 0.0
-    least_mm: float | None = None
 
 
 @dataclass(frozen=True)
@@ -144,9 +141,7 @@ class Section:
 class Chapter:
     """Neighbouring experiments together, as printed; `sections` are the details.
 
-    Its table may stand `beside` the only figure that is not wide. One that has much to say is set
-    in smaller type, by its `density`: 0, 1 or 2. The layout decides whether it `begins_page`, and
-    whether its remarks come after all chapters.
+    Its table may stand `beside` the only figure that is not wide.
     """
 
     id: str
@@ -160,9 +155,6 @@ class Chapter:
     table_caption: Tellable | None
     sections: Sequence[Section]
     beside: bool = False
-    density: int = 0
-    begins_page: bool = False
-    is_remarked_later: bool = False
 
     @property
     def rows(self) -> list[list[FigureEntry]]:
@@ -261,8 +253,7 @@ class Front:
 
     Without `names`, the headline says what each implementation is. `preview`, of a preview alone,
     stands on each page. `wrong` are the failed checks of correctness and the implausible rates.
-    `figures` are the page's own, beside those of its experiments. What does not fit is left out;
-    `cut` says how many of the experiments were. A `tight` page is set in smaller type.
+    `figures` are the page's own, beside those of its experiments.
     """
 
     title: Tellable
@@ -276,8 +267,6 @@ class Front:
     experiments: Sequence[ExperimentRow]
     figures: Sequence[FigureEntry]
     headline: Table | None
-    cut: int = 0
-    tight: bool = False
     preview: Tellable | None = None
     story: Sequence[Sentence] = ()
     footnotes: Sequence[Sentence] = ()
@@ -322,12 +311,7 @@ class Exploration:
 
 @dataclass(frozen=True)
 class Report:
-    """The whole report: in no language, but with those that it is to be told in.
-
-    Where page one has room, the layout decides that the implementations are `introduced` there:
-    their table, or all of their section. And it decides that the heat map and the implementations
-    below it are in smaller type, where that saves a page (`has_close_overview`).
-    """
+    """The whole report: in no language, but with those that it is to be told in."""
 
     languages: tuple[str, ...]
     benchmark: Benchmark
@@ -346,5 +330,3 @@ class Report:
     elsewhere: Tellable
     created: str
     exploration: Exploration
-    introduced: Literal["", "table", "whole"] = ""
-    has_close_overview: bool = False

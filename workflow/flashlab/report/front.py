@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -89,38 +88,6 @@ def overview_figures(data: ReportData) -> dict[str, FigureEntry]:
             path = folder / f"{figure}.svg"
             figures[figure] = FigureEntry(f"figure-{figure}", path, label, caption, printed)
     return figures
-
-
-def shortened(front: Front) -> Front | None:
-    """Page one with one part less; None where no part can be left out.
-
-    First the text is set smaller. Beside a map the experiments go next, each of which has a page;
-    else their figures, from the last one on. Then the page's own figures go, and then the last of
-    the experiments.
-    """
-    if not front.tight:
-        return replace(front, tight=True)
-    if front.map and front.experiments:
-        return replace(front, experiments=[])
-    if drawn := [each for each in front.experiments if each.figures]:
-        rows = [replace(e, figures=[]) if e is drawn[-1] else e for e in front.experiments]
-        return replace(front, experiments=rows)
-    if front.figures:
-        return replace(front, figures=front.figures[:-1])
-    if len(front.experiments) > 1:
-        return replace(front, experiments=front.experiments[:-1], cut=front.cut + 1)
-    return None
-
-
-def fitted(front: Front, fits: Callable[[Front], bool]) -> Front:
-    """Page one with as many parts as `fits`, which lays it out, allows, in few trials."""
-    fronts = [front]
-    while (shorter := shortened(fronts[-1])) is not None:
-        fronts.append(shorter)
-    if len(fronts) == 1 or fits(front):
-        return front
-    # Each takes less room than the one before.
-    return fronts[bisect_left(fronts, True, lo=1, hi=len(fronts) - 1, key=fits)]
 
 
 def _facts(data: ReportData) -> list[Tellable]:
@@ -378,7 +345,7 @@ def render_front(data: ReportData, chapters: Sequence[Chapter]) -> Front:
         notices=notices,
         wrong=list(render_wrong(data)),
         map=_choice_map(data, choices) if choices else None,
-        experiments=_lines(data, chapters),
+        experiments=[] if choices else _lines(data, chapters),
         figures=[drawn[each] for each in PAGE_ONE if each in drawn],
         headline=table or (None if choices else render_headline(data)),
         story=answer(data),

@@ -14,8 +14,7 @@ from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.figures.kept import draw_figures
-from flashlab.figures.stage import draw_overview
+from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import write_json
 from flashlab.plan import planning as plan
 from flashlab.plan.datasets import dataset_folder
@@ -36,8 +35,7 @@ from flashlab.report.attached import (
     read_remarks,
 )
 from flashlab.report.attachments import Given
-from flashlab.report.layout import write_layout
-from flashlab.report.render import FIGURES, HEIGHTS, LAYOUT, write_report
+from flashlab.report.render import FIGURES, write_report
 from flashlab.report.software import differing_parts, is_software, software
 from flashlab.runs import Run
 from flashlab.story.stage import observe
@@ -175,9 +173,8 @@ def rebuild(attachments: Mapping[str, bytes], folder: Path) -> bytes:
         _run_stages(experiments, results, ceilings)
         config_file, output = Path(CONFIG), Path("report.pdf")
         config_file.write_bytes(attachments[CONFIG])
-        write_layout(config_file, results, ceilings, results / LAYOUT, given.remarks)
         plans = [experiment_file(results, experiment.name) for experiment in experiments]
-        shared = results / "tables", ceilings, results / LANGUAGES, results / HEIGHTS
+        shared = results / "tables", ceilings, results / LANGUAGES
         draw_figures(plans, *shared, 1, results / FIGURES)
         write_report(config_file, results, ceilings, output, given)
         return output.read_bytes()

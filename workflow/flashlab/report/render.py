@@ -49,13 +49,9 @@ NO_SYSTEM_FONTS = TEMPLATES / "fonts" / "fonts.conf"
 weasyprint.svg.parse_declarations = cache(weasyprint.svg.parse_declarations)
 weasyprint.svg.size = cache(weasyprint.svg.size)
 
-LAYOUT, HEIGHTS = "layout.html", "heights.json"
-"""The files of the layout stage (`report.layout`): the text, and the heights of figures."""
-
 FIGURES = "figures"
 """The folder of a dataset's figures."""
 
-_CREATED = re.compile(r'name="dcterms.created" content="([^"]*)"')
 _DATA_URL = re.compile(r"(data:[^,\s]{0,200}),[^\s'\"]+")
 
 
@@ -159,17 +155,15 @@ def _tell_all(context: jinja2.runtime.Context, value: Tellable) -> list[str]:
     return list(dict.fromkeys(teller.tell(value) for teller in context["tellers"].values()))
 
 
-def to_html(report: Report, page: Page | None = None, part: str = "") -> str:
+def to_html(report: Report, page: Page | None = None) -> str:
     """The report as HTML for WeasyPrint, or with `page` as a web page.
 
-    A `part` is laid out alone: ``front``, which is page one, or ``chapters``, which is what comes
-    after it up to the method. An undefined variable in the template is an error.
+    An undefined variable in the template is an error.
     """
     template = templates(TEMPLATES).get_template("report.html.j2")
     return template.render(
         report=report,
         page=page,
-        part=part,
         tellers={language: Teller(language, report.benchmark) for language in report.languages},
         tags=LANGUAGE_TAGS,
     )
@@ -195,12 +189,6 @@ def own_fonts() -> FontConfiguration:
             del os.environ["FONTCONFIG_FILE"]
         else:
             os.environ["FONTCONFIG_FILE"] = before
-
-
-def styled() -> tuple[FontConfiguration, CSS]:
-    """The fonts and the style sheet of reports, to lay out several documents with."""
-    fonts = own_fonts()
-    return fonts, CSS(filename=TEMPLATES / "report.css", font_config=fonts)
 
 
 def _compressed(content: bytes) -> bytes:
@@ -261,7 +249,7 @@ def write_report(
     output: Path,
     given: Given | None = None,
 ) -> None:
-    """Write the PDF of the dataset in `results`, whose text is laid out there, atomically.
+    """Write the PDF of the dataset in `results` atomically.
 
     `given` holds what a report that is rendered again takes from its attachments.
     """
@@ -269,9 +257,9 @@ def write_report(
     remarks = given.remarks if given else read_remarks(config)
     with ThreadPoolExecutor(max_workers=1) as beside:
         files = beside.submit(attached_files, config_file, results, ceilings, remarks, given)
-        html = results.joinpath(LAYOUT).read_text(encoding="utf-8")
-        created = datetime.fromisoformat(_CREATED.findall(html)[0]).astimezone(UTC)
-        pdf = to_pdf(html, results, files.result(), created)
+        report = compose(config, results, ceilings, remarks)
+        created = datetime.fromisoformat(report.created).astimezone(UTC)
+        pdf = to_pdf(to_html(report), results, files.result(), created)
     with open_atomically(output, binary=True) as file:
         file.write(pdf)
 

@@ -18,7 +18,6 @@ from flashlab.figures.forms import (
     is_of_many,
     is_wide,
     ratio_below,
-    size_of,
 )
 from flashlab.remarks import Remark
 from flashlab.report.compact import printed_value
@@ -37,9 +36,6 @@ from flashlab.telling.values import (
     say,
     setting,
 )
-
-MM = 25.4
-"""Millimetres in an inch."""
 
 _logger = logging.getLogger(__name__)
 
@@ -215,7 +211,6 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
     if any(row["low"] is not None for row in experiment.metrics if row["metric"] in shown):
         several = len(experiment.records) > len(experiment.runs)
         caption.append(say("caption.interval" if several else "caption.interval.one"))
-    size = size_of(experiment, figure)
     return FigureEntry(
         id=f"figure-{number}",
         path=data.results / "figures" / experiment.name / f"{figure['id']}.svg",
@@ -223,8 +218,6 @@ def _figure(data: ReportData, experiment: Experiment, figure: Mapping[str, Any])
         caption=in_turn([*caption, *notes]),
         short=in_turn([caption[0], *notes]),
         wide=wide,
-        width_mm=MM * size.width,
-        least_mm=MM * size.least,
     )
 
 

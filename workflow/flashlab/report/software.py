@@ -16,7 +16,7 @@ from flashlab.version import __version__
 ROOT = PACKAGE.parents[1]
 TEMPLATES = ROOT / "templates"
 
-STAGES = ("analysis.tables", "story.stage", "report.layout", "figures.stage", "report.render")
+STAGES = ("analysis.tables", "story.stage", "figures.stage", "report.render")
 """The modules that decide a report, from its records on."""
 
 FILES = ("data/devices.csv", "data/published/training.csv")

@@ -48,7 +48,6 @@ STAGES = {
     "measure_counters": "Counters",
     "import_record": "Import",
     "tables": "Tables",
-    "layout": "Layout",
     "figures": "Figures of the experiments",
     "observations": "Observations",
     "overview": "Figures across the experiments",
@@ -393,7 +392,7 @@ class CallProgress:
         published = [job for job in self._jobs.values() if self._report in job.outputs]
         said = self._log(*(log for job in published for log in job.logs))
         changed = [line.removeprefix(CHANGED) for line in said if line.startswith(CHANGED)]
-        logged = self._log(Path(self._plan.home, "logs", "layout.log"))
+        logged = self._log(Path(self._plan.home, "logs", "report.log"))
         of = "this machine's records" if self._is_local else f"the dataset {self._plan.dataset}"
         lines = [
             *(line for line in logged if line.startswith("warning: ")),

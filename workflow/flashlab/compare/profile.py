@@ -12,17 +12,16 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr
-from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab import machine
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.implementations import Implementation
-from flashlab.compare.printing import table_of
+from flashlab.compare.tabular import as_text
+from flashlab.compare.targets import DTYPE, FOLDER, opened_targets, shapes_of
 from flashlab.measuring.supervise import measure_run
 from flashlab.nsight import METRICS, PROGRAM
+from flashlab.numbers import measured, percent, short
 from flashlab.plan import identity
 from flashlab.records import COUNTERS, Record
 from flashlab.runs import Run
@@ -31,12 +30,12 @@ LONGEST = 12
 """Kernels or operators of a pass that are listed, the longest first."""
 
 
-def count_run(run: Run, implementation: Implementation, folder: Path, timeout_s: float) -> Record:
-    """Count a run's passes, and write the record into a folder; a failure is a record too."""
+def count_run(run: Run, implementation: Implementation, timeout_s: float) -> Record:
+    """Count a run's passes, and write the record into `FOLDER`; a failure is a record too."""
     protocol = {"name": COUNTERS, "timeout_s": timeout_s}
     decided_by = identity.identity(ATTENTION, run, protocol, implementation)
     sources = identity.sources(decided_by, implementation)
-    output = folder / identity.record_name(run, decided_by)
+    output = FOLDER / identity.record_name(run, decided_by)
     with redirect_stderr(io.StringIO()) as said:  # profilers say much that is no error
         record = measure_run(ATTENTION, run, protocol, implementation, sources, output)
     if record.status == "error":
@@ -47,16 +46,22 @@ def count_run(run: Run, implementation: Implementation, folder: Path, timeout_s:
 def _number(value: float, unit: str) -> str:
     """A counter in print: bytes in MB, counts as whole numbers."""
     if unit == "B":
-        return f"{value / 1e6:.5g} MB"
-    return f"{value:.0f}" if unit == "1" else f"{value:.4g} {unit}"
+        return f"{measured(value / 1e6)} MB"
+    return short(value) if unit == "1" else f"{measured(value)} {unit}"
 
 
-def counters_table(counted: Mapping[str, Record], device: str) -> Table:
-    """The counters: a row for each quantity, a column for each implementation and pass."""
+def counters_text(counted: Mapping[str, Record], device: str) -> str:
+    """The counters: a row for each quantity, a column for each implementation and pass.
+
+    A counter that was not taken, and all of a failure, is –.
+    """
     declared = ATTENTION.counters_on(device)
     passes = [name.removesuffix("_time") for name in declared]
-    several = len(counted) > 1
-    headings = [f"{label}\n{name}" if several else name for label in counted for name in passes]
+    headings = [
+        f">{label} {name}" if len(counted) > 1 else f">{name}"
+        for label in counted
+        for name in passes
+    ]
     rows = [
         [
             metrics[0].quantity.labels["en"],
@@ -68,7 +73,7 @@ def counters_table(counted: Mapping[str, Record], device: str) -> Table:
         ]
         for metrics in zip(*declared.values(), strict=True)
     ]
-    return table_of(["", *headings], rows, range(1, len(headings) + 1))
+    return as_text(rows, ["", *headings])
 
 
 def _parts(details: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str, float]]]]:
@@ -77,10 +82,8 @@ def _parts(details: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, st
     Kernels are launched once each; operators of one name are together.
     """
     for name, kernels in details.get("kernels", {}).items():
-        rows = [
-            (k["name"], f"{k['matrix_activity']:.0f}% matrix units", k["busy_time"])
-            for k in kernels
-        ]
+        busy = ((k["name"], k["matrix_activity"] / 100, k["busy_time"]) for k in kernels)
+        rows = [(name, f"{percent(share)} matrix units", ms) for name, share, ms in busy]
         yield name, sorted(rows, key=lambda row: -row[2])
     for name, operators in details.get("operators", {}).items():
         yield (
@@ -89,16 +92,12 @@ def _parts(details: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, st
         )
 
 
-def _parts_table(name: str, parts: Sequence[tuple[str, str, float]]) -> Table:
+def _parts_text(parts: Sequence[tuple[str, str, float]]) -> str:
     """The kernels or operators of a pass."""
-    rows = [(part, kind, f"{milliseconds:.4g}") for part, kind, milliseconds in parts[:LONGEST]]
-    if len(parts) > LONGEST:
-        rest = sum(milliseconds for *_, milliseconds in parts[LONGEST:])
-        rows.append((f"{len(parts) - LONGEST} more", "", f"{rest:.4g}"))
-    table = table_of(("kernel or operator", "", "ms"), rows, (1, 2))
-    table.title, table.title_justify = f"{name.removesuffix('_time')} pass", "left"
-    table.title_style, table.columns[1].justify = "bold", "left"
-    return table
+    rows = [(part, kind, measured(ms)) for part, kind, ms in parts[:LONGEST]]
+    if rest := parts[LONGEST:]:
+        rows.append((f"{len(rest)} more", "", measured(sum(ms for *_, ms in rest))))
+    return as_text(rows, ["kernel or operator", "", ">ms"])
 
 
 def _command_lines(run: Run, implementation: Implementation) -> list[str]:
@@ -124,19 +123,29 @@ def _command_lines(run: Run, implementation: Implementation) -> list[str]:
     return [shlex.join(ncu), shlex.join(nsys)]
 
 
-def print_profile(
-    console: Console, run: Run, implementation: Implementation, record: Record
-) -> None:
-    """Print a run's counters, its kernels or operators, and on a GPU the profilers' commands."""
-    console.print(f"{run} on {record.environment.get('device_name', run.device)}")
-    if record.status == "ok":
-        console.print(counters_table({run.implementation: record}, run.device))
-        for name, parts in _parts(record.details or {}):
-            console.print(_parts_table(name, parts))
-    else:
-        console.print(f"{record.status}: {record.message}")
-    if run.device == "cuda":
-        counted = ", ".join(METRICS.values())
-        console.print(f"\nNsight Compute counted {counted}. All of its sections, and a timeline:")
-        for line in _command_lines(run, implementation):
-            console.print(line, soft_wrap=True)
+def profile(text: str, shapes: Sequence[str], dtype: str | None, timeout_s: float) -> bool:
+    """Count the passes of one implementation at each shape and print it; whether all could be.
+
+    Raises:
+        ImplementationError: the text names no implementation.
+        ShapeError: a shape is malformed.
+    """
+    device, statuses = machine.detect_device("auto"), set[str]()
+    with opened_targets([text]) as (target,):
+        for shape in shapes_of(shapes, None, device):
+            implementation = target.implementation
+            run = attention_run(implementation.name, shape, dtype or DTYPE[device], device)
+            record = count_run(run, implementation, timeout_s)
+            statuses.add(record.status)
+            print(f"{run} on {record.environment.get('device_name', run.device)}")
+            if record.status == "ok":
+                print(counters_text({run.implementation: record}, device))
+                for name, parts in _parts(record.details or {}):
+                    print(f"\n{name.removesuffix('_time')} pass", _parts_text(parts), sep="\n")
+            else:
+                print(f"{record.status}: {record.message}")
+            if device == "cuda":
+                counted = ", ".join(METRICS.values())
+                print(f"\nNsight Compute counted {counted}. All of its sections, and a timeline:")
+                print(*_command_lines(run, implementation), sep="\n")
+    return statuses == {"ok"}
