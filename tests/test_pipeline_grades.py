@@ -17,7 +17,7 @@ from planted.course import course_result, write_results
 
 from flashlab import machine
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab_grading.report_pdf import attachments_of
+from flashlab_grading.verification import attachments_of
 
 GRADES = "report/grades.csv"
 SHAPE = Shape(2, 256, 8, 256, False)
