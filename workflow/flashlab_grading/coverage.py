@@ -36,7 +36,7 @@ def check_coverage(files: Sequence[File], doubted: Iterable[Result]) -> Iterator
     """
     sure = [f.options[0] for f in files if len(f.options) == 1 and not f.unassumed]
     every = [option for file in files for option in file.unassumed or file.options]
-    said = [option for r in doubted if (option := stated({**r.hinted, **r.said}))]
+    said = [option for r in doubted if (option := stated(r.told))]
     for who in (NAIVE, FLASH2):
         own, possible = ([o for o in those if o[0] == who] for those in (sure, every))
         for experiment in EXPERIMENTS:

@@ -71,7 +71,7 @@ def _refusal(config: Mapping[str, Any]) -> str | None:
 
 def _declared(results: Iterable[Result], here: str) -> list[tuple[Option, Result]]:
     """The results declared to be of the device `here`, by a row, a record, or their names."""
-    runs = ((stated({**r.hinted, **r.said}), r) for r in results)
+    runs = ((stated(r.told), r) for r in results)
     return [(run, r) for run, r in runs if run and is_same_device(here, r.said.get("device"))]
 
 
@@ -181,7 +181,7 @@ def _compared(result: Result, record: Record) -> Line:
     code = "pass" if off <= TOLERANCE else "disturbed" if is_disturbed else "fail"
     if not name:
         code = "too_short" if record.status == "ok" else "not_measured"
-    params = {"run": described({**result.hinted, **result.said}), "status": record.status}
+    params = {"run": described(result.told), "status": record.status}
     params |= {"tolerance": f"{TOLERANCE:.0%}", "pass": name}
     verdict = VERDICT_OF.get(code, "not_checked")
     return Line(verdict, f"reproduction.{code}", result.name, params, *texts)
