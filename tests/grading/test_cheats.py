@@ -18,8 +18,7 @@ from flashlab.lab5.assigning import File
 from flashlab.lab5.checks import check_results
 from flashlab.lab5.possible import known_workspaces
 from flashlab.lab5.results import Result
-from flashlab_grading.coverage import check_coverage
-from flashlab_grading.physics import bytes_moved, check_physics
+from flashlab_grading.checks import bytes_moved, check_coverage, check_physics
 from flashlab_grading.sheets import self_check
 
 

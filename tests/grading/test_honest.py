@@ -16,7 +16,7 @@ from planted.course import course_result, write_results
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab_grading.causes import notes_of
+from flashlab_grading.sheets import notes_of
 
 
 def notes(found: Any) -> set[str]:

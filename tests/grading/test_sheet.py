@@ -22,17 +22,21 @@ from flashlab import lab5, untrusted
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
 from flashlab.labels import messages
-from flashlab_grading.causes import (
+from flashlab_grading.checks import BADGES, CHECKS, VERDICTS, GradingError, Line
+from flashlab_grading.copies import ROOT, SLIDE
+from flashlab_grading.sheets import (
     MAX_CELL,
     MAX_CHARACTERS,
     cell,
     escaped,
     for_page,
+    self_check,
+    to_html,
     urgency,
+    write_grades,
+    write_stage,
+    write_summary,
 )
-from flashlab_grading.copies import ROOT, SLIDE
-from flashlab_grading.model import BADGES, CHECKS, VERDICTS, GradingError, Line
-from flashlab_grading.sheets import self_check, to_html, write_grades, write_stage, write_summary
 
 
 def without_batches_and_heads(own: Any) -> None:

@@ -31,7 +31,7 @@ from flashlab.lab5.results import Result, result_of
 from flashlab.lab5.said import ATTRIBUTES, described
 from flashlab.plan.datasets import DatasetError, read_dataset
 from flashlab.untrusted import UnsoundFileError, parse_json
-from flashlab_grading.model import PASSES, Line, Verdict, family, kind_of_device, samples_of
+from flashlab_grading.checks import PASSES, Line, Verdict, family, kind_of_device, samples_of
 
 Floats = NDArray[np.float64]
 
