@@ -46,6 +46,8 @@ def observations(data: Dataset) -> list[Observation]:
 
 def kinds(s: Sweep) -> tuple[Kind, ...]:
     """The kinds of sentences of an experiment's paragraph."""
+    if not s.names:
+        return (lesson.missing,)
     if s.is_switch:
         return MASK
     if s.symbol == roles.SHARED:
