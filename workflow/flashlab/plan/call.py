@@ -35,6 +35,7 @@ from flashlab.lab5.results import FolderError
 from flashlab.machine import MachineError
 from flashlab.plan import state
 from flashlab.plan.datasets import DatasetError
+from flashlab.plan.freezing import check_freezable
 from flashlab.plan.make import make
 from flashlab.plan.value import Plan, write_views
 
@@ -216,6 +217,8 @@ def begin(
         if key and key not in plan.config:
             # Snakemake takes files that exist for sources, and would make nothing.
             raise CallError(f"{argument}: {EXAMPLES[key]}")
+        if argument == "freeze":  # before anything is measured, not after
+            check_freezable(plan, plan.config["name"])
     if dry:
         folder = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
