@@ -47,7 +47,7 @@ class CallError(Exception):
 ERRORS = (CallError, ConfigError, DatasetError, FolderError, ImplementationError, MachineError)
 """What a call can be refused for, each with one message for the user."""
 
-HOLDER = Path("results", "call.json")
+HOLDER = Path(".snakemake", "flashlab.json")
 """Host and process of the last call that held the folder."""
 
 LOOKS = {
@@ -60,19 +60,18 @@ OTHER_REPORTS = ("compare", "grades")
 """The reports that belong to no single benchmark."""
 
 NEEDED = {
-    **dict.fromkeys(("report/compare.pdf", "report/compare.html"), "compare"),
-    **dict.fromkeys((f"report/grades{end}" for end in (".pdf", ".csv")), "submissions"),
-    **{"report/grades-summary.csv": "submissions", "verify": "pdf"},
-    **dict.fromkeys(("freeze", "freeze_counters"), "name"),
+    "compare": (
+        r"(report/compare|results/compare/).+",
+        "say what to compare: snakemake report/compare.pdf --config compare=[NAME,NAME]",
+    ),
+    "submissions": (
+        r"(report|results/grading)/grades.+",
+        "say what to grade: snakemake report/grades.pdf --config submissions=DIR",
+    ),
+    "pdf": ("verify", "say which report: snakemake verify --config pdf=PATH"),
+    "name": ("freeze.*", "say under which name: snakemake freeze --config name=NAME"),
 }
-"""The key of the configuration without which a target cannot be made."""
-
-EXAMPLES = {
-    "compare": "say what to compare: snakemake report/compare.pdf --config compare=[NAME,NAME]",
-    "submissions": "say what to grade: snakemake report/grades.pdf --config submissions=DIR",
-    "pdf": "say which report: snakemake verify --config pdf=PATH",
-    "name": "say under which name: snakemake freeze --config name=NAME",
-}
+"""The targets that cannot be made without a key of the configuration, and how to give it."""
 
 _FILE = re.compile(r"(?:report/([^/]+)\.(?:pdf|html)|results/([^/]+)/.+)")
 
@@ -139,7 +138,7 @@ def layers_of(
 
 
 def hold_folder() -> int:
-    """Hold the folder's results until this process ends, or the file that is returned is closed.
+    """Hold the working directory until this process ends, or the file that is returned is closed.
 
     Snakemake's own lock, a file that a killed call leaves behind, is cleared where that call was of
     this host and its process is gone. It is what guards the folder against calls on other hosts.
@@ -149,16 +148,17 @@ def hold_folder() -> int:
     """
 
     def busy(remedy: str) -> CallError:
-        which = f"process {before.get('process')} on the host {before.get('host')}"
+        process, host = before.get("process"), before.get("host")
+        which = f"process {process}" if host == here else f"on the host {host}"
         return CallError(
             f"Another snakemake call ({which}) is working in this folder, so nothing was changed. "
             f"Wait for that one to end{remedy}; then call again."
         )
 
-    before, folder = dict[str, Any](), -1
+    here, before = socket.gethostname(), dict[str, Any]()
+    folder = os.open(".", os.O_RDONLY)
     try:
         HOLDER.parent.mkdir(exist_ok=True)
-        folder = os.open(HOLDER.parent, os.O_RDONLY)
         with suppress(OSError, ValueError):
             before = dict(read_json(HOLDER))
         try:
@@ -168,7 +168,7 @@ def hold_folder() -> int:
             raise busy("") from None
         except OSError:  # the filesystem has no such locks
             is_gone = not psutil.pid_exists(before.get("process", 0))
-        locks, here = Path(".snakemake", "locks"), socket.gethostname()
+        locks = HOLDER.parent / "locks"
         if any(locks.glob("*")):
             if not is_gone or before.get("host", here) != here:
                 raise busy(f", or if it was killed, remove {locks.absolute()}")
@@ -176,8 +176,7 @@ def hold_folder() -> int:
         write_json(HOLDER, {"host": here, "process": os.getpid()})
         return folder
     except (CallError, OSError) as error:
-        if folder >= 0:
-            os.close(folder)
+        os.close(folder)
         if isinstance(error, CallError):
             raise
         raise CallError(
@@ -213,10 +212,10 @@ def begin(
                 file.write(question.table)
         raise
     for argument in arguments:
-        key = NEEDED.get(argument.removeprefix("./"))
-        if key and key not in plan.config:
-            # Snakemake takes files that exist for sources, and would make nothing.
-            raise CallError(f"{argument}: {EXAMPLES[key]}")
+        for key, (target, example) in NEEDED.items():
+            if key not in plan.config and re.fullmatch(target, argument.removeprefix("./")):
+                # Snakemake takes files that exist for sources, and would make nothing.
+                raise CallError(f"{argument}: {example}")
         if argument == "freeze":  # before anything is measured, not after
             check_freezable(plan, plan.config["name"])
     if dry:
