@@ -56,8 +56,8 @@ LOOKS = {
 }
 """Snakemake's options by which it reads the rules and runs no job."""
 
-OTHER_REPORTS = ("compare", "grades")
-"""The reports that belong to no single benchmark."""
+OTHERS = {"compare": "compare", "grades": "grading"}
+"""The reports that belong to no single benchmark, and their folders of results."""
 
 NEEDED = {
     "compare": (
@@ -73,41 +73,29 @@ NEEDED = {
 }
 """The targets that cannot be made without a key of the configuration, and how to give it."""
 
-_FILE = re.compile(r"(?:report/([^/]+)\.(?:pdf|html)|results/([^/]+)/.+)")
-
-
-def refuse_unknown_reports(arguments: Sequence[str]) -> None:
-    """ConfigError for a target in ``report/`` that no rule makes, with the reports there are."""
-    known = [*(benchmark.report for benchmark in BENCHMARKS.values()), *OTHER_REPORTS]
-    for before, argument in zip(["", *arguments], arguments, strict=False):
-        file = _FILE.fullmatch(argument.removeprefix("./"))
-        # `--report FILE` is Snakemake's own.
-        if file and file[1] and file[1] not in known and not before.startswith("--report"):
-            raise ConfigError(
-                f"{argument}: there is no report {file[1]}{nearest(file[1], known)}; "
-                f"there are {', '.join(known)}"
-            )
-
-
-def _benchmark_of(target: str) -> str | None:
-    """The benchmark whose file a target is, in ``report/`` or ``results/``; None for others."""
-    if not (file := _FILE.fullmatch(target.removeprefix("./"))):
-        return None
-    if file[1]:
-        return next((name for name, b in BENCHMARKS.items() if b.report == file[1]), None)
-    own = (name for name in BENCHMARKS if file[2].endswith(f"-{name}"))
-    return next(own, None if file[2] in ("grading", "compare") else DEFAULT.name)
+_FILE = re.compile(r"(?:\./)?(?:report/([^/]+)\.(?:pdf|html)|results/([^/]+)/.+)")
 
 
 def asked_benchmark(arguments: Sequence[str], own: Sequence[Layer]) -> str | None:
     """The benchmark that a call names, by its targets or in its own layers; None for neither.
 
-    ConfigError for two of them.
+    ConfigError for two of them, and for a report that there is none of.
     """
-    asked: dict[str, str] = {}
-    for argument in arguments:
-        if name := _benchmark_of(argument):
-            asked.setdefault(name, argument)
+    reports = {benchmark.report: name for name, benchmark in BENCHMARKS.items()}
+    known, asked = [*reports, *OTHERS], dict[str, str]()
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        # `--report FILE` is Snakemake's own.
+        if before.startswith("--report") or not (file := _FILE.fullmatch(argument)):
+            continue
+        report, folder = file.groups()
+        if report and report not in known:
+            raise ConfigError(
+                f"{argument}: there is no report {report}{nearest(report, known)}; there are "
+                f"{', '.join(known)}"
+            )
+        if report not in OTHERS and folder not in OTHERS.values():
+            named = (name for name in BENCHMARKS if folder and folder.endswith(f"-{name}"))
+            asked.setdefault(reports[report] if report else next(named, DEFAULT.name), argument)
     if any({"benchmark", *BENCHMARKS} & layer.keys.keys() for layer in own):
         asked.setdefault(named_benchmark(own), "the call's configuration")
     if len(asked) > 1:
@@ -127,7 +115,6 @@ def layers_of(
     Snakemake reads these too, but does not say where in a file a mistake is, and takes the numbers
     in the nested values of ``--config`` for text.
     """
-    refuse_unknown_reports(arguments)
     own = [*map(read_layer, files), override_layer(overrides)]
     asked = asked_benchmark(arguments, own)
     file = config_file(asked or DEFAULT.name)
