@@ -50,7 +50,7 @@ COMMANDS = {
     "hw4-judge": "flashlab.hw4.judge:judge --step cases --seed",
     "grade": "flashlab_grading.sheets:write_stage --order --grades --summary --pdf",
     "verify": "flashlab_grading.verification:verify --pdf | --order",
-    "selfcheck": "flashlab_grading.selfcheck:self_check folder --device --language",
+    "selfcheck": "flashlab_grading.sheets:self_check folder --device --language",
 }
 """The function of each command, and the options whose values it takes, in this order. Exactly one
 is given of those with a bar between them."""
