@@ -4,6 +4,7 @@ Usage: PYTHONPATH=workflow:tests python perf/right.py STUDY [COUNT] [SEED]
 
 scores      comparisons and what is said of them, of planted datasets; status 1 out of bounds
 models      comparisons where processes differ in known ways; status 1 where a goal is missed
+sentences   all that planted reports on attention say; status 1 where page one says anything false
 best        what the best possible test misses under random load, which knows its model
 noise       runs of identical code under noise of known kinds
 replicated  pairs of identical code whose processes differ
@@ -15,10 +16,11 @@ from __future__ import annotations
 import itertools
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from analysis.study import best, identical, models, scores
+from analysis.study import best, identical, models, scores, sentences
 
 Table = Callable[[int, int], Iterator[tuple[object, ...]]]
 Named = Iterator[tuple[str, identical.Score]]
@@ -107,9 +109,30 @@ def of_best(processes: int, seed: int) -> Iterator[tuple[object, ...]]:
         yield count, f"{best.missed_by_the_best(count, seed):.1%}"
 
 
+def of_sentences(reports: int, seed: int) -> Iterator[tuple[object, ...]]:
+    """A row for each kind of sentence, with those of page one and the conclusion apart."""
+    yield "kind", "sentences", "false"
+    said, false = Counter[tuple[bool, str]](), Counter[tuple[bool, str]]()
+    with tempfile.TemporaryDirectory() as folder:
+        for told, is_true, report in sentences.study(reports, seed, Path(folder)):
+            kind = (told.place != "section", told.macro)
+            said[kind] += 1
+            false[kind] += not is_true
+            if not is_true:
+                yield "false", f"report {report}: {told.section} {told.macro} {told.facts}"
+    for (on_page_one, macro), count in sorted(said.items()):
+        place = "page one, conclusion" if on_page_one else "experiments"
+        yield f"{place}: {macro}", count, false[on_page_one, macro]
+    first = sum(count for (on_page_one, _), count in false.items() if on_page_one)
+    yield f"{reports} reports", said.total(), false.total()
+    if first or false.total() > sentences.MOST_FALSE * said.total():
+        sys.exit(f"{first} false on page one, {false.total()} in all")
+
+
 STUDIES: dict[str, tuple[Table, int]] = {
     "scores": (of_scores, 360),
     "models": (of_models, 100),
+    "sentences": (of_sentences, 300),
     "best": (of_best, 3),
     "noise": (of_identical(of_noise), 300),
     "replicated": (of_identical(of_replicated), 100_000),

@@ -24,6 +24,7 @@ from story.attention.planting import declared
 from story.reading import tables_of
 
 from flashlab.analysis.comparison_rows import FIRST, PREVIOUS
+from flashlab.analysis.frames import Dataset
 from flashlab.story import attention, ladder, training
 from flashlab.story.observation import Observation
 from flashlab.story.tables import Tables
@@ -102,7 +103,7 @@ class Case:
 
     kind: str
     identical: bool
-    tables: Tables
+    tables: Tables | Dataset
     told: Sequence[Observation]
     truth: Truth | Steps | Alternatives
     judges: Judges

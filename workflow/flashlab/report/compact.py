@@ -17,7 +17,6 @@ from flashlab.analysis.experiment import (
     Experiment,
     Variant,
     chosen_metrics,
-    ladder_of,
     metrics_of,
 )
 from flashlab.analysis.experiment import Row as RunRow
@@ -27,6 +26,7 @@ from flashlab.benchmarks.model import Metric
 from flashlab.numbers import measured, times
 from flashlab.report.data import ReportData, with_unit
 from flashlab.report.document import Cell, Row, Table, grouped
+from flashlab.report.ladder import chapter_table
 from flashlab.telling.values import (
     Label,
     Listed,
@@ -274,16 +274,16 @@ def compact_table(
 ) -> Table | None:
     """The table of a chapter, with its caption.
 
-    None without numbers, of alternatives, and of a ladder's steps, whose table is on page one.
+    None without numbers, and of alternatives, whose table is on page one; a ladder's is its own.
 
     A `narrow` one has the total and the exact metrics alone; of more than two implementations these
     at the last value. A variant whose runs are in the table of an earlier chapter (`printed`, sets
     of record names) is left out, unless no other one remains.
     """
-    ladder = ladder_of(data.experiments)
-    is_ladder = ladder is not None and group == [ladder] and not ladder.is_simulated
-    if group[0].has_alternatives or is_ladder:
+    if group[0].has_alternatives:
         return None
+    if own := chapter_table(data, group[0].name):
+        return own
     if all(run["status"] != "ok" for experiment in group for run in experiment.runs):
         return None
     every = [(experiment, variant) for experiment in group for variant in experiment.variants]

@@ -9,7 +9,6 @@ from flashlab.report.data import ReportData
 from flashlab.report.document import Cell, Implementations, Row, Table
 from flashlab.report.front import PAGE_ONE, overview_figures
 from flashlab.report.kernels import render_kernels
-from flashlab.report.profile import render_profile
 from flashlab.telling.values import Label, Tellable, heading, in_turn, say
 
 
@@ -61,6 +60,5 @@ def render_implementations(data: ReportData) -> Implementations:
     return Implementations(
         table=_table(data),
         kernels=render_kernels(data),
-        profile=render_profile(data),
         figures=figures,
     )

@@ -26,7 +26,7 @@ from flashlab.analysis.experiment import (
     read_planned_experiment,
     sections_of,
 )
-from flashlab.analysis.frames import Gain, Key, by_key, gains
+from flashlab.analysis.frames import Dataset, Gain, Key, by_key, gains, read_dataset
 from flashlab.analysis.run_estimates import read_run_estimates
 from flashlab.benchmarks.model import Metric
 from flashlab.figures.forms import EFFECTS
@@ -84,6 +84,7 @@ class ReportData:
     def __init__(self, config: Mapping[str, Any], results: Path, ceilings: Path | None) -> None:
         self.config = config
         self.results = results
+        self._ceilings_file = ceilings
         self.ceilings = read_json(ceilings) if ceilings else None
         self.languages: Sequence[str] = config["languages"]
         self.baseline: str = config["baseline"]
@@ -199,6 +200,12 @@ class ReportData:
         estimates = read_run_estimates(self.results / ESTIMATES, self.benchmark)
         every = [self.summary, *self.experiments, *self.others]
         return Tables(every, self.comparisons, estimates, self.measured_ceilings)
+
+    @cached_property
+    def frames(self) -> Dataset:
+        """The tables of the dataset as frames."""
+        plans = [experiment_file(self.results, name) for name in planned_experiments(self.results)]
+        return read_dataset(plans, self.results / "tables", self._ceilings_file)
 
     @cached_property
     def _gains(self) -> Mapping[Key, Gain]:

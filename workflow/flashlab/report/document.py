@@ -278,7 +278,6 @@ class Implementations:
 
     table: Table
     kernels: Table | None
-    profile: Table | None
     figures: Sequence[FigureEntry]
 
 

@@ -13,7 +13,6 @@ from flashlab.benchmarks.model import Metric
 from flashlab.figures.forms import EFFECTS
 from flashlab.files import read_json
 from flashlab.numbers import leads, times
-from flashlab.report.alternatives import render_alternatives
 from flashlab.report.chapters import title_of
 from flashlab.report.compact import printed_value, ratio_cell
 from flashlab.report.correctness import render_wrong
@@ -31,8 +30,9 @@ from flashlab.report.document import (
     Table,
 )
 from flashlab.report.environment import disagreements, how_far_records_agree
-from flashlab.report.profile import render_steps
+from flashlab.report.ladder import render_steps
 from flashlab.report.story import answer, choice_map, footnotes, lines, sentence
+from flashlab.report.training import render_alternatives
 from flashlab.story.observation import Observation
 from flashlab.telling.glyphs import legible
 from flashlab.telling.values import (

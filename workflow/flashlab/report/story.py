@@ -28,18 +28,23 @@ def observations_of(data: ReportData) -> list[Observation]:
 
 def section_story(data: ReportData, group: Sequence[Experiment]) -> list[Sentence]:
     """The sentences of neighbouring experiments' sections."""
-    names = {experiment.name for experiment in group}
-    return [sentence(data, each) for each in observations_of(data) if each.section in names]
+    names, last = {experiment.name for experiment in group}, data.experiments[-1] in group
+    every = observations_of(data)
+    told = [each for each in every if each.section in names]
+    told += [each for each in every if last and each.place == "conclusion"]
+    return [sentence(data, each) for each in told]
 
 
 def _on_page_one(data: ReportData) -> Iterable[Observation]:
-    return (each for each in observations_of(data) if each.section is None)
+    found = (each for each in observations_of(data) if each.section is None)
+    return (each for each in found if each.place != "conclusion")
 
 
 def answer(data: ReportData) -> list[Sentence]:
     """The answer on page one."""
     besides = (LINE, FOOTNOTE, MAP)
-    answers = (each for each in _on_page_one(data) if not each.name.startswith(besides))
+    every = (each for each in _on_page_one(data) if each.place != "notice")
+    answers = (each for each in every if not each.name.startswith(besides))
     return [sentence(data, each) for each in answers]
 
 
@@ -56,5 +61,6 @@ def lines(data: ReportData) -> list[tuple[Observation, Sentence]]:
 
 def footnotes(data: ReportData) -> list[Sentence]:
     """The sentences at the foot of page one."""
-    observations = (each for each in _on_page_one(data) if each.name.startswith(FOOTNOTE))
-    return [sentence(data, each) for each in observations]
+    every = _on_page_one(data)
+    found = (e for e in every if e.name.startswith(FOOTNOTE) or e.place == "notice")
+    return [sentence(data, each) for each in found]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from flashlab.analysis.ceilings import read_ceilings
 from flashlab.analysis.comparisons import read_comparisons
 from flashlab.analysis.experiment import COMPARISONS, ESTIMATES, read_planned_experiment
+from flashlab.analysis.frames import read_dataset
 from flashlab.analysis.run_estimates import read_run_estimates
 from flashlab.analysis.sittings import with_sittings
 from flashlab.files import read_json
-from flashlab.story.observation import write_observations
-from flashlab.story.registry import observations
+from flashlab.story import attention
+from flashlab.story.observation import Observation, write_observations
+from flashlab.story.registry import STORIES
 from flashlab.story.tables import Tables
 
 
@@ -40,4 +42,10 @@ def observe(
     plan_files: Sequence[Path], tables: Path, ceilings_file: Path | None, output: Path
 ) -> None:
     """Write observations.json of the planned experiments."""
-    write_observations(observations(read_tables(plan_files, tables, ceilings_file)), output)
+    benchmark = read_json(plan_files[0])["benchmark"]
+    told: Iterator[Observation] = iter(())
+    if benchmark in STORIES:
+        told = STORIES[benchmark](read_dataset(plan_files, tables, ceilings_file))
+    elif benchmark == "attention":
+        told = attention.story(read_tables(plan_files, tables, ceilings_file))
+    write_observations([*told], output)

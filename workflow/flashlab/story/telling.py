@@ -10,10 +10,14 @@ from typing import Any
 import jinja2
 
 from flashlab.numbers import FILTERS
+from flashlab.story import words
 from flashlab.story.observation import Observation
 from flashlab.telling.compiled import bytecode_cache
 
 TEMPLATES = Path(__file__).parents[3] / "templates" / "story"
+
+RETOLD = ("ladder", "training")
+"""The stories that `words` tells."""
 
 COMMON = "common"
 """The templates of what reports on every benchmark say."""
@@ -49,6 +53,8 @@ def tell(observation: Observation, benchmark: str, language: str) -> str:
     Raises:
         StoryError: there is no macro of its name, or it uses a fact that is missing.
     """
+    if benchmark in RETOLD:
+        return words.sentence(observation, language, benchmark)
     name = observation.name
     template = COMMON if hasattr(macros(COMMON, language), name) else benchmark
     where = f"templates/story/{template}.{language}.j2"
