@@ -6,7 +6,7 @@ that changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from flashlab.analysis.comparison_rows import Comparison, read_comparisons
