@@ -113,8 +113,8 @@ class Cell:
             yield f"{rows.held} of {rows.intervals} intervals hold"
 
 
-def _plant(
-    random: np.random.Generator, index: int, model: Model, processes: int, ticks: bool
+def plant_by(
+    random: np.random.Generator, index: int, model: Model, processes: int, ticks: bool = False
 ) -> Planted:
     dataset = DATASETS[index % len(DATASETS)](random)
     dataset.noise = 1.0
@@ -137,7 +137,7 @@ def score_models(datasets: int, seed: int, folder: Path) -> Iterator[tuple[str, 
         cell = Cell()
         for index in range(datasets):
             random = np.random.default_rng([seed, index, count])
-            dataset = _plant(random, index, model, count, ticks=name == TIMER)
+            dataset = plant_by(random, index, model, count, ticks=name == TIMER)
             planter = Planter(folder / f"{name} {count} {index}")
             truth = Truth(dataset)
             tables = tables_of(declared(planter.read(write_dataset(dataset, planter, random))))
