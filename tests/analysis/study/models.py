@@ -22,10 +22,10 @@ from analysis.study.planted import (
 from analysis.study.scores import Score
 from analysis.study.truth import Truth, judge_row
 from planted.experiments import Planter
-from story.attention.planting import declared
-from story.reading import tables_of
 
 from flashlab.analysis.comparison_rows import FIRST, PREVIOUS
+from flashlab.analysis.comparisons import comparisons
+from flashlab.analysis.estimates import Estimates
 from flashlab.statistics import Floats
 
 Model = Callable[[np.random.Generator, int, int], Floats]
@@ -140,8 +140,9 @@ def score_models(datasets: int, seed: int, folder: Path) -> Iterator[tuple[str, 
             dataset = plant_by(random, index, model, count, ticks=name == TIMER)
             planter = Planter(folder / f"{name} {count} {index}")
             truth = Truth(dataset)
-            tables = tables_of(declared(planter.read(write_dataset(dataset, planter, random))))
-            for row in tables.comparisons.astype({"value": float}).to_dict("records"):
+            planted = [planter.read(write_dataset(dataset, planter, random))]
+            table = comparisons(planted, Estimates(planted))
+            for row in table.astype({"value": float}).to_dict("records"):
                 if (ratio := truth.ratio(row)) is None:
                     continue
                 false, missed = judge_row(row, ratio)
