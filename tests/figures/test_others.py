@@ -20,20 +20,23 @@ from figures.drawn import (
     lines_of,
     overlapping,
     sweep_of,
-    texts,
     texts_of,
 )
 from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from planted import ladder
+from story.breaking import counted
+from story.planting import dataset_of_report
 
 from flashlab.analysis.frames import Dataset, Sweep
 from flashlab.benchmarks.training.declaration import TRAINING
+from flashlab.devices import find_device
 from flashlab.figures.stage import across
 from flashlab.figures.steps import Steps, draw_steps
 from flashlab.figures.style import COLOURS
 from flashlab.files import read_json
+from flashlab.story.ladder import ladder_of
 
 TIMES = {
     "Pytorch": [0.0972, 0.578, 1.83],
@@ -212,15 +215,29 @@ def test_a_strip_has_a_tick_for_each_setting_and_prints_the_median_and_the_worst
     assert {"1.00×", "2.00×", "10.0×"} <= {text.get_text() for text in memory.texts}
 
 
-def test_a_ladder_has_its_times_by_every_clock_and_its_counters(tmp_path: Path) -> None:
-    with chdir(tmp_path):
-        ladder.ON_GPU.write(Path("results"))
-    folder = tmp_path / "results" / "overview"
-    assert read_json(folder / "drawn.json") == ["clocks", "profile"]
-    clocks, profile = (set(texts(folder / f"{name}.svg")) for name in ("clocks", "profile"))
-    names = {text.rsplit(" ", 1)[0] for text in clocks}
-    assert {"Kernel 時間 Kernel time", "整個程式的時間 Time of the whole process"} <= names
-    assert "指令數 instructions" in profile
+def test_a_ladder_has_its_times_by_every_clock_and_the_shares_of_limits(tmp_path: Path) -> None:
+    device = find_device("NVIDIA H200")
+    with ladder.ON_GPU.declared():
+        data = dataset_of_report(ladder.ON_GPU, tmp_path)
+    found = dict(across(data, ["en"]))  # of two counted steps there is no profile
+    assert list(found) == ["clocks"] and device is not None
+    names = {text.rsplit(" ", 1)[0] for text in texts_of(found["clocks"])}
+    assert {"Kernel time", "Time of the whole process"} <= names
+    d = ladder_of(data)
+    assert d is not None
+    shares = zip(
+        ("GlobalMemory", "SharedTiles", "Padded"), (0.1, 0.7, 0.5), (8e12, 1e12, 1e12), strict=True
+    )
+    rate, times = device.issue_rate, d.kernels
+    counts = {
+        name: {"instructions": share * rate * times[name] / 1e3, "global_load_bytes": loads}
+        for name, share, loads in shares
+    }
+    left, right = dict(across(counted(data, counts), ["en"]))["profile"].axes
+    assert [round(y) for y in left.lines[0].get_ydata()] == [10, 70, 50]
+    assert {"70", "60%", "device limit", "issue"} <= {text.get_text() for text in left.texts}
+    lines = {tuple(round(float(y), 3) for y in line.get_ydata()) for line in right.lines[:3]}
+    assert (1.0, 0.125, 0.125) in lines
 
 
 @pytest.mark.parametrize("unit", ["", "%"])

@@ -53,8 +53,9 @@ NAMED, MOST_NAMED = 4, 5
 MOST_LINEAR = 1000
 """A rate whose greatest value is more than so many times the least is on a logarithmic axis."""
 
-PERCENT_SHOWN = 5.0
-"""The share of its limit that a unit reaches at some step to be drawn."""
+LEAST_STEPS, PERCENT_SHOWN = 3, 5.0
+"""The fewest counted steps of which there is a profile, and the least share of its limit, at any
+step, of a unit that is drawn."""
 
 ROOM = 1.15
 """The factor by which page one's axis of speeds goes beyond them."""
@@ -116,7 +117,7 @@ def across(data: Dataset, languages: Sequence[str]) -> Iterator[tuple[str, Figur
     if any("previous" in entry for entry in data.declared.values()):
         if (ladder := ladder_of(data)) and data.device not in data.benchmark.simulated:
             yield "clocks", _clocks(ladder, languages)
-            if len(ladder.counters) > 1:
+            if len(ladder.counters) >= LEAST_STEPS:
                 yield "profile", _profile(ladder, languages)
         return
     swept = [sweep for sweep in data.sweeps if sweep.names and not _parameter(sweep).nominal]
