@@ -56,7 +56,8 @@ class Dataset:
             that are ok, by `VALUE`.
         intervals: ``low`` and ``high`` of a run's metric, ``least`` and ``most`` of its processes,
             by `VALUE`; those of estimates.csv.
-        runs: the run table, a row a run that is ok (the first process that ended so), by `RUN`.
+        runs: the run table, a row a run that is ok (the first process that ended so), by `RUN`;
+            ``odd`` where it is slower than the sizes beside it leave room for.
         failed: the same of every other run.
         speeds: ``x``, ``low``, ``high``, ``verdict`` (`WORDS`), ``odd`` (a run of it dips), and the
             ``row`` of comparisons.csv, by `SPEED`.
@@ -257,7 +258,9 @@ def read_dataset(
     plans = {plan["name"]: plan for plan in map(read_json, plan_files)}
     declared = find_benchmark(next(iter(plans.values()))["benchmark"])
     metrics = _table(declared, plans, tables, "metrics.csv")
+    estimates = pd.read_csv(tables.with_name(ESTIMATES), low_memory=False)
     runs = _one_a_run(_table(declared, plans, tables, "runs.csv"))
+    runs = runs.assign(odd=_odd(declared, runs, estimates))
     benchmark = declared.having(set(metrics.metric)).on(str(runs["device"].iat[0]))
     is_ok = metrics.status == "ok"
     known = metrics[is_ok].drop_duplicates(VALUE).set_index(VALUE)
@@ -265,12 +268,11 @@ def read_dataset(
     work = known.GFLOP.xs(benchmark.measured[0].name, level="metric", drop_level=False)
     operations = work.rename({benchmark.measured[0].name: "operations"}, level="metric")
     comparisons = read_comparisons(tables.with_name(COMPARISONS))
-    estimates = _estimates(benchmark, tables.with_name(ESTIMATES), known)
     return Dataset(
         benchmark,
         plans,
         pd.concat([values, operations.rename("value")]).astype(float).sort_index(),
-        estimates,
+        _intervals(benchmark, estimates, known),
         runs[runs.status == "ok"].set_index(RUN).sort_index(),
         runs[runs.status != "ok"].set_index(RUN).sort_index(),
         _both_ways(comparisons, benchmark),
@@ -321,13 +323,22 @@ def _one_a_run(records: pd.DataFrame) -> pd.DataFrame:
     return first.sort_index().drop(columns="rank")
 
 
-def _estimates(benchmark: Benchmark, file: Path, known: pd.DataFrame) -> pd.DataFrame:
+def _odd(benchmark: Benchmark, runs: pd.DataFrame, estimates: pd.DataFrame) -> pd.Series[bool]:
+    """Which runs dip, by the warnings that only the samples give."""
+    keys = run_keys(benchmark)
+    dips = estimates[estimates.warnings.astype(str).str.contains(f'"{DIPS}"', regex=False)]
+    odd = {*dips[[*keys]].itertuples(index=False, name=None)}
+    return pd.Series(
+        [row in odd for row in runs[[*keys]].itertuples(index=False, name=None)], runs.index
+    )
+
+
+def _intervals(benchmark: Benchmark, estimates: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
     """The intervals of each value, by `VALUE`."""
-    keys = [*run_keys(benchmark), "metric"]
-    table = pd.read_csv(file).drop_duplicates(keys)
-    columns = ["low", "high", "least", "most"]
+    keys, columns = [*run_keys(benchmark), "metric"], ["low", "high", "least", "most"]
+    table = estimates.drop_duplicates(keys)[[*keys, *columns]]
     rows = known.drop(columns=columns, errors="ignore").reset_index()
-    return rows.merge(table[[*keys, *columns]], on=keys).set_index(VALUE)[columns].sort_index()
+    return rows.merge(table, on=keys).set_index(VALUE)[columns].sort_index()
 
 
 def _both_ways(table: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:

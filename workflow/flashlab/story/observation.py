@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from flashlab.files import read_json, write_json
 
@@ -17,27 +17,43 @@ DIGITS = 9
 """Significant digits of a number among the facts."""
 
 
+Place = Literal["answer", "line", "notice", "section", "conclusion"]
+"""Where a sentence stands: on page one in the answer, as an experiment's line or among the notices;
+in an experiment's section; in the conclusion."""
+
+
 @dataclass(frozen=True)
 class Observation:
     """The facts of one sentence, or a few, of a report.
 
     Attributes:
-        name: of the macro in ``templates/story/<benchmark>.<language>.j2`` that tells it.
-        section: the experiment whose section tells it; None on page one.
-        facts: what the macro prints and selects its variant by.
+        name: its kind.
+        section: the experiment that it is about; None for the whole dataset.
+        facts: what its macro prints; a clause among them has the name of its own macro in ``says``.
         evidence: the rows of the tables that it rests on, each with the name of its table.
+        variant: which of the kind's sentences: the macro is ``<name>_<variant>``.
+        place: where it stands.
     """
 
     name: str
     section: str | None
     facts: Facts
     evidence: Sequence[Mapping[str, Any]] = ()
+    variant: str = ""
+    place: Place = "section"
+
+    @property
+    def macro(self) -> str:
+        """The name of the macro that says it."""
+        return f"{self.name}_{self.variant}" if self.variant else self.name
 
     def to_json(self) -> dict[str, Any]:
         """The observation as it stands in observations.json."""
         return {
             "name": self.name,
             "section": self.section,
+            "variant": self.variant,
+            "place": self.place,
             "facts": as_json(self.facts),
             "evidence": as_json(list(self.evidence)),
         }
@@ -57,6 +73,11 @@ def as_json(value: Any) -> Any:
     if isinstance(value, float):
         return None if math.isnan(value) else float(f"{value:.{DIGITS}g}")
     return value
+
+
+def clause(says: str, **facts: Any) -> dict[str, Any]:
+    """A part of a sentence among its facts: the macro ``says`` prints the others."""
+    return {"says": says, **facts}
 
 
 def write_observations(observations: Sequence[Observation], output: Path) -> None:

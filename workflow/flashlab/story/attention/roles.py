@@ -1,0 +1,190 @@
+"""Who plays which part in an experiment on attention, and how a lead changes along it.
+
+`stored` keep the N × N scores in memory; the `subjects` are what is told beside the baseline: the
+fused implementations where the baseline stores the scores, else all others. Times are totals of
+both passes unless a pass is named; odd runs are left out of all that is said of time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from flashlab import statistics
+from flashlab.analysis.frames import Dataset, Sweep, number, word
+from flashlab.story.observation import clause
+
+PASSES = {"forward": "forward_time", "backward": "backward_time"}
+TOTAL, MEMORY = "forward_backward_time", "peak_memory"
+SHARED = "H_kv"
+"""The symbol of the heads of keys and values."""
+
+DECIDED = ("faster", "slower")
+
+
+def margins(count: int) -> float:
+    """The factor of so many margins: a ratio of two ratios has the margins of both."""
+    return float((1 + statistics.MARGIN) ** count)
+
+
+def stores_scores(data: Dataset, name: str) -> bool:
+    """True of an implementation that keeps the N × N scores in memory."""
+    return bool(data.declared[name].get("stores_scores"))
+
+
+def is_packed(data: Dataset, name: str) -> bool:
+    """True of a twin that takes q, k and v in one tensor."""
+    return bool(data.declared[name].get("packed_of"))
+
+
+def stored(s: Sweep) -> list[str]:
+    """Those that keep the scores, the baseline first."""
+    return [name for name in s.names if stores_scores(s.data, name)]
+
+
+def subjects(s: Sweep) -> list[str]:
+    """What is told beside the baseline, without packed twins."""
+    others = [n for n in s.names if n != s.data.baseline and not is_packed(s.data, n)]
+    if stores_scores(s.data, s.data.baseline):
+        return [name for name in others if not stores_scores(s.data, name)]
+    return others
+
+
+def group(s: Sweep, names: Iterable[str]) -> dict[str, Any]:
+    """The clause that names one, or says how many of which kind there are."""
+    names = list(names)
+    fused = not any(stores_scores(s.data, name) for name in names)
+    says = "who_one" if len(names) == 1 else "who_fused" if fused else "who_others"
+    return clause(says, names=names, count=len(names))
+
+
+def has_baseline(s: Sweep) -> bool:
+    """True where the baseline has numbers in this experiment."""
+    return s.data.baseline in s.names
+
+
+def span(numbers: Iterable[float]) -> list[float]:
+    """The least and the greatest."""
+    known = [float(each) for each in numbers]
+    return [min(known), max(known)]
+
+
+# Odd runs
+
+
+def odd_of(s: Sweep) -> dict[str, list[int]]:
+    """The values at which a run of an implementation dips, by name."""
+    odd = s.runs[s.runs.odd.astype(bool)].index
+    found: dict[str, list[int]] = {}
+    for _, name, at in sorted(odd):
+        found.setdefault(str(name), []).append(int(at))
+    return {name: sorted({*values}) for name, values in found.items()}
+
+
+def odd_at(s: Sweep) -> list[int]:
+    """The values at which any run is odd."""
+    return sorted({at for values in odd_of(s).values() for at in values})
+
+
+def even(speeds: pd.DataFrame) -> pd.DataFrame:
+    """Those that rest on no odd run; all where these are fewer than two."""
+    found = speeds[~speeds.odd.astype(bool)]
+    return found if len(found) > 1 else speeds
+
+
+def ends(s: Sweep, names: Iterable[str], metric: str = TOTAL, variant: str = "") -> list[int]:
+    """The first and the last value at which all of these have a metric, none of them odd.
+
+    Odd ones count where fewer than two others are left; empty where fewer than two have it.
+    """
+    names = list(names)
+    known = [int(at) for at in s.medians(metric, variant)[names].dropna().index]
+    odd = odd_of(s)
+    usual = [at for at in known if not any(at in odd.get(name, ()) for name in names)]
+    chosen = usual if len(usual) > 1 else known
+    return [chosen[0], chosen[-1]] if len(chosen) > 1 else []
+
+
+# How a lead changes
+
+
+def change(speeds: pd.DataFrame) -> str:
+    """How a lead changes along a sweep, by its intervals.
+
+    ``peaks`` or ``dips``: an inner one lies beyond both ends by two margins; ``grows`` or
+    ``shrinks``: those of the ends exclude each other by more than three margins in all; ``hardly``:
+    they exclude each other by less; ``constant``: all are within three margins; else ``open``.
+    ``unknown`` where there are no two intervals.
+    """
+    known = speeds.dropna(subset=["low", "high"])
+    if len(known) < 2:
+        return "unknown"
+    low, high = [*map(float, known.low)], [*map(float, known.high)]
+    inner = range(1, len(low) - 1)
+    if any(low[i] > margins(2) * max(high[0], high[-1]) for i in inner):
+        return "peaks"
+    if any(high[i] * margins(2) < min(low[0], low[-1]) for i in inner):
+        return "dips"
+    apart = low[-1] > high[0] or low[0] > high[-1]
+    if max(high) / min(low) <= margins(3):
+        return "hardly" if apart else "constant"
+    if apart:
+        return "grows" if low[-1] > high[0] else "shrinks"
+    return "open"
+
+
+def leaders(s: Sweep, variant: str = "") -> dict[int, str]:
+    """The subject with the least total at each value; where its run is odd, the next."""
+    table, odd = s.medians(TOTAL, variant)[subjects(s)], odd_of(s)
+    found: dict[int, str] = {}
+    for at, row in table.dropna(how="all").iterrows():
+        value = int(str(at))
+        usual = {n: x for n, x in row.dropna().items() if value not in odd.get(str(n), ())}
+        if usual:
+            found[value] = str(min(usual, key=lambda name: usual[name]))
+    return found
+
+
+def leader(s: Sweep, variant: str = "") -> str | None:
+    """The subject that has the least total at most values, of equals the first in the plan."""
+    found = list(leaders(s, variant).values())
+    return max(subjects(s), key=found.count) if found else None
+
+
+def not_slower(s: Sweep, best: str, at: int, variant: str = "") -> list[str]:
+    """The subjects that are not shown slower than the best at a value."""
+    verdicts = {n: word(s.speed(TOTAL, n, best, variant), at, "verdict") for n in subjects(s)}
+    return [n for n, verdict in verdicts.items() if n != best and verdict in ("equal", "undecided")]
+
+
+def apart(numbers: Mapping[str, float]) -> str | None:
+    """The one that alone makes a range more than twice as wide, and wide; None where none does."""
+    logs = {name: math.log(x) for name, x in numbers.items()}
+
+    def width(names: Iterable[str]) -> float:
+        chosen = [logs[name] for name in names]
+        return max(chosen) - min(chosen)
+
+    if len(logs) < 4 or width(logs) <= 3 * math.log(margins(2)):
+        return None
+    best = min(logs, key=lambda name: width(logs.keys() - {name}))
+    return best if 2 * width(logs.keys() - {best}) < width(logs) else None
+
+
+def by_verdict(speeds: pd.DataFrame) -> dict[str, list[int]]:
+    """The values of each verdict."""
+    verdicts = speeds.verdict
+    return {
+        verdict: [int(at) for at in verdicts.index[verdicts == verdict]]
+        for verdict in ("faster", "slower", "equal", "undecided")
+        if (verdicts == verdict).any()
+    }
+
+
+def share(s: Sweep, name: str, at: int, variant: str = "") -> float:
+    """The peak memory of one as a share of the baseline's; NaN where either has none."""
+    table = s.medians(MEMORY, variant)
+    return number(table, at, name) / number(table, at, s.data.baseline)
