@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from markupsafe import Markup
 
@@ -22,6 +22,9 @@ Text = Mapping[str, str]
 
 Words = str | Markup | Text
 """A text, or the same in each language; `Markup` is set as it is."""
+
+TAGS = {"zh_TW": "zh-TW", "en": "en"}
+"""The languages of the labels, as HTML names them."""
 
 HALF_MM = 100
 """A figure that is narrower than this has another one, or the second language, beside it."""
@@ -37,6 +40,12 @@ def says(key: str, benchmark: Benchmark | None = None, **values: object) -> Text
         )
         for language in LANGUAGES
     }
+
+
+def in_both(text: Text) -> Markup:
+    """A text in every language, the same once."""
+    spans = {text[each]: Markup('<span lang="{}">{}</span>').format(TAGS[each], text[each]) for each in LANGUAGES}
+    return Markup(" ").join(spans.values())
 
 
 def in_language(value: object, language: str) -> object:
@@ -75,6 +84,7 @@ class Table:
         kind: the class that it is set in.
     """
 
+    part: ClassVar[str] = "table"
     columns: Sequence[Words]
     rows: Sequence[Row]
     groups: Sequence[tuple[Words, int]] = ()
@@ -114,6 +124,7 @@ class Figure:
 class Prose:
     """A paragraph in each language, in the order of the report's; `kind` is its class."""
 
+    part: ClassVar[str] = "prose"
     text: Text
     kind: str = ""
     only: Literal["", "first", "second"] = ""
@@ -123,6 +134,7 @@ class Prose:
 class Figures:
     """Figures side by side; where one stands alone, `beside` it the second language may."""
 
+    part: ClassVar[str] = "figures"
     figures: Sequence[Figure]
     beside: Text | None = None
 
@@ -141,6 +153,7 @@ class Line:
 class Lines:
     """A line an experiment."""
 
+    part: ClassVar[str] = "lines"
     lines: Sequence[Line]
     key: Words = ""
 
@@ -149,6 +162,7 @@ class Lines:
 class Columns:
     """Paragraphs with a heading each, a column a language."""
 
+    part: ClassVar[str] = "columns"
     paragraphs: Sequence[tuple[Text, Text]]
 
 
@@ -156,11 +170,20 @@ class Columns:
 class Remark:
     """The author's own words, by language."""
 
+    part: ClassVar[str] = "remark"
     by_language: Mapping[str, Markup]
 
 
-Block = Prose | Table | Figures | Lines | Columns | Remark | Sequence[Table]
-"""A part of a section; of several tables, which stand side by side."""
+@dataclass(frozen=True)
+class Beside:
+    """Tables side by side."""
+
+    part: ClassVar[str] = "beside"
+    tables: Sequence[Table]
+
+
+Block = Prose | Table | Figures | Lines | Columns | Remark | Beside
+"""A part of a section."""
 
 
 @dataclass(frozen=True)
@@ -200,16 +223,16 @@ class Report:
     author_name: str = "FlashLab"
 
 
-def chapter(told: Text, table: Table | None, figures: Sequence[Figure]) -> list[Block]:
-    """The parts of a chapter: its paragraph, its table, its figures, wide ones first.
+def chapter(told: Text, tables: Sequence[Table], figures: Sequence[Figure]) -> list[Block]:
+    """The parts of a chapter: its paragraph, its tables, its figures, wide ones first.
 
     Of an odd number of narrow figures, the second language stands beside the last.
     """
     wide = [figure for figure in figures if not figure.is_half]
     narrow = [figure for figure in figures if figure.is_half]
     is_beside = len(narrow) % 2 == 1 and any(told.values())
-    blocks: list[Block] = [Prose(told, only="first" if is_beside else "")] if told else []
-    blocks += [table] if table else []
+    blocks: list[Block] = [Prose(told, only="first" if is_beside else "")] if any(told.values()) else []
+    blocks += tables
     blocks += [Figures([figure]) for figure in wide]
     pairs = [narrow[at : at + 2] for at in range(0, len(narrow), 2)]
     return blocks + [
