@@ -90,7 +90,7 @@ def compile_at(shape: Shape, device: str) -> None:
     for _, call in measure.passes(
         load_kernel(KERNELS / f"{MINE[device]}.py"), run_of(shape, device)
     ):
-        call()
+        call.run()
 
 
 def time_in_turns(
@@ -102,7 +102,7 @@ def time_in_turns(
     for name in list(kernels):
         try:
             for _, call in measure.passes(kernels[name], run):
-                call()
+                call.run()
         except (NotImplementedError, RuntimeError) as error:
             print(f"{name} at {shape}: {error}")
             del kernels[name]
@@ -110,7 +110,7 @@ def time_in_turns(
         samplers = {}
         for name, (_, call) in zip(kernels, turns, strict=True):
             protocols.warm_up(call, device)
-            samplers[name] = protocols.sampler(call, device)
+            samplers[name] = protocols.Sampler(call, device)
         samples: dict[str, list[float]] = defaultdict(list)
         order = list(samplers)
         begin = time.monotonic()

@@ -17,17 +17,19 @@ GPUS = [Gpu(f"GPU-{digit * 4}", f"NVIDIA H{digit}00") for digit in "123"]
 
 
 @pytest.fixture
-def three_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def three_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """NVML as it answers on a machine with three GPUs, which a test cannot have for real."""
     for name, answer in {
         "nvmlInit": lambda: None,
-        "nvmlShutdown": lambda: None,
         "nvmlDeviceGetCount": lambda: len(GPUS),
         "nvmlDeviceGetHandleByIndex": lambda index: GPUS[index],
         "nvmlDeviceGetUUID": lambda gpu: gpu.uuid,
         "nvmlDeviceGetName": lambda gpu: gpu.name,
     }.items():
         monkeypatch.setattr(pynvml, name, answer)
+    machine.nvml.cache_clear()
+    yield
+    machine.nvml.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -69,9 +71,9 @@ def test_a_gpu_that_is_lost_is_left_out(three_gpus: None, monkeypatch: pytest.Mo
 def no_pynvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As where Snakemake alone is installed."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    machine.driver_version.cache_clear()
+    machine.nvml.cache_clear()
     yield
-    machine.driver_version.cache_clear()
+    machine.nvml.cache_clear()
 
 
 def test_without_pynvml_and_without_a_driver_there_is_no_gpu(
@@ -79,7 +81,6 @@ def test_without_pynvml_and_without_a_driver_there_is_no_gpu(
 ) -> None:
     monkeypatch.setattr(machine, "NVML_LIBRARY", "libno-such-library.so.1")
     assert machine.gpus() == []
-    assert machine.driver_version() is None
     assert machine.detect_device("auto") == "cpu"
 
 

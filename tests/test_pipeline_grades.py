@@ -17,7 +17,7 @@ from planted.course import course_result, write_results
 
 from flashlab import machine
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab_grading.report_pdf import attachments_of
+from flashlab_grading.verification import attachments_of
 
 GRADES = "report/grades.csv"
 SHAPE = Shape(2, 256, 8, 256, False)
@@ -191,7 +191,7 @@ def anonymous(copy_finished: Callable[..., Any], tmp_path_factory: pytest.TempPa
 def test_an_anonymous_report_names_no_machine_and_is_verified(
     grader: Any, abridged: Any, anonymous: Any, tmp_path: Path
 ) -> None:
-    boot = machine.boot_id()
+    boot = machine.surroundings()["boot"]
     assert boot and any(boot in text for text in texts_attached_to(abridged.pdf).values())
     found = texts_attached_to(anonymous.pdf)
     private = [boot, str(anonymous.folder)]

@@ -9,15 +9,16 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+import pandas as pd
 import pytest
 from planted.classes import Handed, lab
 
 from flashlab.lab5.checks import Line
-from flashlab_grading import selfcheck, sheets
-from flashlab_grading.copies import Compared
-from flashlab_grading.grade import Grades, check_alone, grade_checked
+from flashlab_grading import sheets
+from flashlab_grading.copies import published_times, times_of
+from flashlab_grading.grade import Graded as Own
+from flashlab_grading.grade import check_alone, grade_checked
 from flashlab_grading.model import OWN_CHECKS as OWN_CHECKS
-from flashlab_grading.recorded import recorded_results
 from flashlab_grading.submissions import find_submissions, read_submission
 
 FLASH, NAIVE = (f"{name}-b16-n512-h32-e2048-full" for name in ("flash2", "pytorch"))
@@ -36,20 +37,19 @@ class Sound(Handed):
         return graded(self.folder)
 
 
-_published = cache(recorded_results)
+_published = cache(published_times)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _read_once() -> Iterator[None]:
     """What is published is read once: it stays as it is."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (selfcheck, sheets):
-            patch.setattr(module, "recorded_results", _published)
+        patch.setattr(sheets, "published_times", _published)
         yield
 
 
 @pytest.fixture
-def published() -> dict[str, Compared]:
+def published() -> pd.DataFrame:
     """What is published."""
     return _published()
 
@@ -78,21 +78,28 @@ def write_class(folder: Path, own: Submitted, count: int) -> list[Submitted]:
     return submissions
 
 
-def grade_folder(folder: Path, device: str | None = None, **published: Compared) -> Grades:
+def grade_folder(
+    folder: Path, device: str | None = None, published: pd.DataFrame | None = None
+) -> list[Own]:
     """The grades of a folder of submissions, those that name no device as of this one."""
     names = find_submissions(str(folder))[0]
     checked = [check_alone(read_submission(str(folder), name, device)) for name in names]
-    return grade_checked(checked, (), "", published)
+    nothing = times_of(()).assign(owner="")
+    return grade_checked(checked, nothing if published is None else published)
 
 
 @dataclass(frozen=True)
 class Graded:
     """What grading found, for tests to look into."""
 
-    grades: Grades
+    submissions: list[Own]
+
+    @property
+    def all_lines(self) -> list[Line]:
+        return [line for own in self.submissions for line in own.lines]
 
     def lines(self, verdict: str, submission: str | None = None) -> list[Line]:
-        own = [line for line in self.grades.lines if line.verdict == verdict]
+        own = [line for line in self.all_lines if line.verdict == verdict]
         return [line for line in own if submission in (None, line.submission)]
 
     def fails(self, submission: str | None = None) -> dict[tuple[str, str], str]:
@@ -104,10 +111,10 @@ class Graded:
 
     def of(self, submission: str) -> Mapping[str, str]:
         """The verdict of each check of a submission."""
-        return next(s.verdicts for s in self.grades.submissions if s.submission == submission)
+        return next(s.verdicts for s in self.submissions if s.submission == submission)
 
     def badges(self, submission: str) -> tuple[str, ...]:
-        return next(s.badges for s in self.grades.submissions if s.submission == submission)
+        return next(s.badges for s in self.submissions if s.submission == submission)
 
 
 def graded(folder: Path, device: str | None = None) -> Graded:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from grading.cheats import CAUSAL, noise, records
-from grading.conftest import LONG, grade_folder, graded, measured_again, write_class
+from grading.conftest import LONG, Graded, grade_folder, graded, measured_again, write_class
 from planted.classes import H200, MEMORY, PASSES
 
 from flashlab.lab5.results import Result
@@ -57,7 +57,7 @@ def test_a_changed_scaled_or_rounded_copy_is_found(copied: str, sound: Any, tmp_
     change(copy.deepcopy(taken)).write(tmp_path / "eve")
     found, verdict = graded(tmp_path), expected.partition(" ")[0]
     assert copies(found) == {"eve": {f"{verdict} {of}"}, of: {f"{verdict} eve"}}
-    lines = [line for line in found.grades.lines if line.check == "copies"]
+    lines = [line for line in found.all_lines if line.check == "copies"]
     assert {f"{x.verdict} {x.code}" for x in lines if x.submission == "eve"} == {expected}
 
 
@@ -131,14 +131,15 @@ def test_plain_means_of_others_are_found(
 def test_what_is_published_is_a_source(sound: Any, published: Any, tmp_path: Path) -> None:
     write_class(tmp_path, sound, 8)
     datasets = {f"data/{name} ({by})" for name in ("h100", "h200") for by in ("lab5", "sampled")}
-    assert published.keys() == {*datasets, "the course's slides"}
+    named = {"the course's slides", "tests/golden/data/cpu (sampled)"}
+    assert {*published["owner"]} == {*datasets, *named}
     sound.jittered(1e-5, random.Random(5)).write(tmp_path / "eve")
     slide = H200.with_name("published").joinpath("slide.json").read_text()
-    tmp_path.joinpath("s07", "mine.json").write_text(slide)
-    found = grade_folder(tmp_path, **published)
+    tmp_path.joinpath("s07", "mine.json").write_text(slide + "\n")
+    found = Graded(grade_folder(tmp_path, None, published))
     told = {
         (line.submission, line.verdict, line.params["other"])
-        for line in found.lines
+        for line in found.all_lines
         if line.check == "copies" and "other" in line.params
     }
     of_slide = ("s07", "warn", "the course's slides")
@@ -188,7 +189,7 @@ def test_multiples_of_a_coarse_clocks_step_accuse_nobody(
     own.write(tmp_path / "eve")
     found = graded(tmp_path)
     assert found.fails() == {}
-    assert {line.code for line in found.grades.lines if line.check == "copies"} == {"copies.clock"}
+    assert {line.code for line in found.all_lines if line.check == "copies"} == {"copies.clock"}
 
 
 def test_a_clocks_step_is_that_of_all_times() -> None:

@@ -14,8 +14,14 @@ from flashlab.config import ConfigError, read_layer, resolve_config
 from flashlab.lab5.results import Result
 from flashlab.records import write_record
 from flashlab_grading.model import GradingError
-from flashlab_grading.order import kept_order, order_grading
-from flashlab_grading.reproduction import Measured, check_reproduction, choose, measured_of
+from flashlab_grading.order import (
+    Measured,
+    check_reproduction,
+    choose,
+    kept_order,
+    measured_of,
+    order_grading,
+)
 from flashlab_grading.submissions import find_submissions
 
 HERE = "NVIDIA GeForce RTX 3070"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +22,17 @@ from flashlab import lab5, untrusted
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
 from flashlab.labels import messages
-from flashlab_grading.causes import urgency
+from flashlab_grading.causes import (
+    MAX_CELL,
+    MAX_CHARACTERS,
+    cell,
+    escaped,
+    for_page,
+    urgency,
+)
+from flashlab_grading.copies import ROOT, SLIDE
 from flashlab_grading.model import BADGES, CHECKS, VERDICTS, GradingError, Line
-from flashlab_grading.recorded import DATA, is_shipped
-from flashlab_grading.selfcheck import self_check
-from flashlab_grading.sheets import to_html, write_grades, write_stage, write_summary
-from flashlab_grading.shown import MAX_CELL, MAX_CHARACTERS, cell, escaped, for_page
+from flashlab_grading.sheets import self_check, to_html, write_grades, write_stage, write_summary
 
 
 def without_batches_and_heads(own: Any) -> None:
@@ -79,7 +82,7 @@ def test_a_class_of_26_is_told_by_causes_with_the_most_pressing_first(
     row = next(row for row in rows if (row["submission"], row["verdict"]) == ("missing", "fail"))
     assert "is missing" in row["message.en"] and "缺少" in row["message.zh_TW"]
     assert "not_checked (1/36)" in (tmp_path / "summary.csv").read_text()
-    html = to_html(graded(tmp_path / "class").grades, ORDER)
+    html = to_html(graded(tmp_path / "class").submissions, (), ORDER)
     ordered = re.findall(r"<tr>\n<td>(.*)</td>", html.partition("<tfoot>")[0])
     assert set(ordered[:6]) == {"labels", "fast", "broken", "s09", "s10", "s11"}
     assert ordered[6:9] == ["missing", "slow", "undeclared"]
@@ -115,13 +118,12 @@ def test_wild_names_and_texts_are_shown_as_what_they_are(sound: Any, tmp_path: P
         folder = os.fsencode(own.write(tmp_path / "class" / name))
         for wild in WILD_NAMES:
             Path(os.fsdecode(os.path.join(folder, os.fsencode(wild)))).write_text('{"forward": 1}')
-    found = graded(tmp_path / "class").grades
-    loose = Line("warn", "form.loose", f"l{hostile}")
-    html = to_html(replace(found, lines=[loose, *found.lines]), {**ORDER, "measured": [1]})
+    found = graded(tmp_path / "class")
+    html = to_html(found.submissions, [f"l{hostile}"], {**ORDER, "measured": [1]})
     assert "<i>" not in html and not {*html} & {*"\u202e\x1b\r"}
     assert {*re.findall(r"(\w+)&lt;i&gt;\\u202e", html)} >= {"b", "CPU", "l"}
-    write_grades(tmp_path / "grades.csv", found, ["zh_TW", "en"])
-    write_summary(tmp_path / "summary.csv", found)
+    write_grades(tmp_path / "grades.csv", found.all_lines, ["zh_TW", "en"])
+    write_summary(tmp_path / "summary.csv", found.submissions)
     for sheet in ("grades.csv", "summary.csv"):
         text = tmp_path.joinpath(sheet).read_bytes().decode()
         assert not set(text) & set("\x1b\u202e\r\t\ufeff\x00")
@@ -192,9 +194,9 @@ def test_a_project_handed_in_whole_is_its_own_results(
 ) -> None:
     """Not what the pipeline derives from them, nor the recordings that came with it."""
     measured_again(sound, 1).write(tmp_path / "mine" / "results" / "course")
-    shipped = [*sorted((DATA / "h200" / "records").iterdir())[::9], DATA / "published/slide.json"]
+    shipped = [*sorted((ROOT / "data/h200/records").iterdir())[::9], SLIDE]
     for path in shipped:
-        copied = tmp_path / "mine" / "data" / path.relative_to(DATA)
+        copied = tmp_path / "mine" / path.relative_to(ROOT)
         copied.parent.mkdir(parents=True, exist_ok=True)
         copied.write_bytes(path.read_bytes())
     tmp_path.joinpath("mine", "results", "observations.json").write_text("[]")
@@ -202,18 +204,6 @@ def test_a_project_handed_in_whole_is_its_own_results(
     told = capsys.readouterr().out
     assert "files of FlashLab itself" in told and "was ignored" in told
     assert not any(line.startswith(("×", "△")) for line in told.splitlines())
-
-
-def test_a_shipped_record_is_known_in_a_report_of_its_dataset() -> None:
-    path = min((DATA / "h100" / "records").iterdir())
-    document = json.loads(path.read_text("utf-8"))
-    attached = json.dumps(document).encode()
-    assert is_shipped(f"mine/report/h100.pdf/{path.name}", attached)
-    assert is_shipped(f"mine/data/h100/records/{path.name}", path.read_bytes())
-    document["record"]["started"] = "2026-01-01T00:00:00+00:00"
-    assert not is_shipped(f"mine/report/h100.pdf/{path.name}", json.dumps(document).encode())
-    for elsewhere in (path.name, f"report.pdf/data/*/{path.name}", "data/\0/x.pdf/[.json"):
-        assert not is_shipped(elsewhere, attached)
 
 
 # Texts

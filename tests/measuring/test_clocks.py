@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -44,11 +42,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, on a GPU whose driver answers."""
     driver, time = Driver(), [0.0]
 
-    @contextmanager
-    def nvml() -> Iterator[Driver]:
-        yield driver
-
-    monkeypatch.setattr(machine, "nvml", nvml)
+    monkeypatch.setattr(machine, "nvml", lambda: driver)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(
         torch.cuda, "get_device_properties", lambda _: SimpleNamespace(uuid="of-a-card")

@@ -31,6 +31,7 @@ PROTOCOL = {"name": COUNTERS, "ncu": "2025.3.1.0", "metrics": ["m"], "timeout_s"
 def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU to claim; only the program in the place of Nsight Compute would use it."""
     monkeypatch.setattr(machine, "gpus", lambda: [GPU])
+    monkeypatch.setattr(machine, "driver_version", lambda: "580.1")
 
 
 @pytest.fixture

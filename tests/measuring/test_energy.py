@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
 from flashlab import machine
@@ -56,14 +53,10 @@ def test_the_calls_of_one_batch_are_what_is_uncertain(monkeypatch: pytest.Monkey
         def nvmlDeviceGetTotalEnergyConsumption(self, _: str) -> float:
             return 1e3 * WATTS * 0.02 * (now[0] // 0.02)
 
-    @contextmanager
-    def nvml() -> Iterator[Driver]:
-        yield Driver()
-
     def run() -> None:
         now[0] += CALL_SECONDS
 
-    monkeypatch.setattr(machine, "nvml", nvml)
+    monkeypatch.setattr(machine, "nvml", Driver)
     monkeypatch.setattr(measuring, "gpu_uuid", lambda: "GPU-1")
     monkeypatch.setattr(measuring, "warm_up", lambda *_: 0.0)
     monkeypatch.setattr(measuring, "synchronize", lambda _: None)

@@ -17,6 +17,7 @@ from flashlab.measuring.environment import (
     sample_warnings,
     state_warnings,
 )
+from flashlab.measuring.supervise import identified
 from flashlab.sources import PACKAGE
 
 CPUS = psutil.cpu_count() or 1
@@ -59,8 +60,9 @@ def test_a_cpu_is_measured_without_what_asks_nvidias_driver(
     """On a GPU's node, too, where the package that asks is not installed."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
     monkeypatch.setattr(machine, "NVML_LIBRARY", None)  # loads, as a driver's library would
-    machine.driver_version.cache_clear()
-    assert environment("cpu")["driver"] is None
+    machine.nvml.cache_clear()
+    assert environment("cpu")["cudnn"] is None
+    assert identified("cpu", {})["driver"] is None
     for module in ("measuring.energy", "benchmarks.training.measure"):
         source = PACKAGE.joinpath(*module.split(".")).with_suffix(".py").read_text("utf-8")
         assert "import pynvml" not in source
@@ -96,8 +98,7 @@ def test_the_meter_does_not_count_this_process_itself() -> None:
 
 
 def test_the_environment_says_what_was_measured_and_is_json() -> None:
-    found = environment("cpu")
+    found = environment("cpu") | machine.surroundings() | identified("cpu", {})
     assert json.loads(json.dumps(found)) == found
     assert found["device_name"].endswith("CPUs)")
     assert found["packages"]["torch"]
-    assert found["cudnn"] is None

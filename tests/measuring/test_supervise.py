@@ -115,6 +115,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> list[machine.Gpu]:
     """Two GPUs that the driver lists and no process can use."""
     gpus = [machine.Gpu("GPU-1", "NVIDIA One"), machine.Gpu("GPU-2", "NVIDIA Two")]
     monkeypatch.setattr(machine, "gpus", lambda: gpus)
+    monkeypatch.setattr(machine, "driver_version", lambda: "580.1")
     return gpus
 
 

@@ -25,35 +25,28 @@ DECLARED = ("STORES_SCORES", "TUNED_ON")
 PACKAGE = "kernels"
 """The package from which kernels are imported, whatever their folder is called."""
 
+_STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
+
 
 class KernelSourceError(Exception):
     """A file that a kernel imports or names and that is missing or is not Python."""
 
 
-def _statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """A module's statements at any depth; nothing else can hold an import."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        for child in ast.iter_child_nodes(waiting.pop()):
-            if isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):
-                yield child
-                waiting.append(child)
-
-
 @cache
-def _imported_names(tree: ast.Module, package: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _imported_names(tree: ast.Module, package: tuple[str, ...]) -> list[list[str]]:
     """The dotted names that a module imports from `PACKAGE`, including names inside modules."""
-    imported: list[tuple[str, ...]] = []
-    for node in _statements(tree):
-        names: list[list[str]] = []
+    imported: list[list[str]] = []
+    waiting: list[ast.AST] = [tree]
+    while waiting:  # statements at any depth; nothing else can hold an import
+        node = waiting.pop()
         if isinstance(node, ast.Import):
-            names = [alias.name.split(".") for alias in node.names]
+            imported += (alias.name.split(".") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = list(package[: len(package) - node.level + 1]) if node.level else []
             base += node.module.split(".") if node.module else []
-            names = [[*base, alias.name] for alias in node.names]
-        imported += (tuple(name) for name in names if name[:1] == [PACKAGE])
-    return imported
+            imported += ([*base, alias.name] for alias in node.names)
+        waiting += (c for c in ast.iter_child_nodes(node) if isinstance(c, _STATEMENTS))
+    return [name for name in imported if name[0] == PACKAGE]
 
 
 def _module_files(name: Sequence[str], folder: Path) -> Iterator[Path]:
@@ -61,21 +54,17 @@ def _module_files(name: Sequence[str], folder: Path) -> Iterator[Path]:
     path = folder
     for part in name[1:]:
         path = path / part
-        for file in (path / "__init__.py", path.with_suffix(".py")):
-            if file.is_file():
-                yield file
+        yield from filter(Path.is_file, (path / "__init__.py", path.with_suffix(".py")))
 
 
 def _without(tree: ast.Module, names: Sequence[str]) -> ast.Module:
-    """The module without these assignments, which only the report shows."""
-    body = [node for node in tree.body if not any(_assigns(node, name) for name in names)]
-    return ast.Module(body=body, type_ignores=[])
+    """The module without assignments to these names, which only the report shows."""
 
+    def assigns(node: ast.stmt) -> bool:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        return any(isinstance(target, ast.Name) and target.id in names for target in targets)
 
-def _assigns(node: ast.stmt, name: str) -> bool:
-    return isinstance(node, ast.Assign) and any(
-        isinstance(target, ast.Name) and target.id == name for target in node.targets
-    )
+    return ast.Module([node for node in tree.body if not assigns(node)], type_ignores=[])
 
 
 @cache

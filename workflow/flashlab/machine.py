@@ -9,12 +9,10 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 NVML_LIBRARY = "libnvidia-ml.so.1"
 """A library that every NVIDIA driver installs, and nothing else does."""
@@ -24,60 +22,39 @@ class MachineError(Exception):
     """A device that was asked for and is not there, or that cannot be looked for."""
 
 
-@dataclass(frozen=True)
-class Gpu:
+class Gpu(NamedTuple):
     """One NVIDIA GPU as NVML names it."""
 
     uuid: str
     name: str
 
 
-def _driver_is_installed() -> bool:
-    try:
-        ctypes.CDLL(NVML_LIBRARY)
-    except OSError:
-        return False
-    return True
-
-
-def _import_pynvml() -> Any:
-    """The module pynvml; None where it is not installed and there is no driver for it to ask.
+@cache
+def nvml() -> Any:
+    """The module pynvml, initialised until this process ends; None where there is no driver.
 
     It is imported only here, so that Snakemake can read the rules where nothing else is installed.
+
+    Raises:
+        MachineError: there is a driver, but no package to ask it with.
     """
     try:
         import pynvml
     except ImportError as error:
-        if not _driver_is_installed():
+        try:
+            ctypes.CDLL(NVML_LIBRARY)
+        except OSError:
             return None
         raise MachineError(
             "This machine has an NVIDIA driver, but the Python package nvidia-ml-py, which asks "
             "the driver for its GPUs, is not installed. Run python -m pip install nvidia-ml-py, "
             "or let ./run set up everything."
         ) from error
-    return pynvml
-
-
-@contextmanager
-def nvml() -> Iterator[Any]:
-    """The module pynvml, initialised for the block; None where there is no driver.
-
-    Raises:
-        MachineError: there is a driver, but no package to ask it with.
-    """
-    pynvml = _import_pynvml()
-    if pynvml is None:
-        yield None
-        return
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        yield None
-        return
-    try:
-        yield pynvml
-    finally:
-        pynvml.nvmlShutdown()
+        return None
+    return pynvml
 
 
 def gpus() -> list[Gpu]:
@@ -85,49 +62,42 @@ def gpus() -> list[Gpu]:
 
     One that has fallen off the bus is left out.
     """
-    with nvml() as pynvml:
-        if pynvml is None:
-            return []
-        listed = []
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            with suppress(pynvml.NVMLError_GpuIsLost):
-                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-                name = pynvml.nvmlDeviceGetName(handle)
-                listed.append(Gpu(pynvml.nvmlDeviceGetUUID(handle), name))
+    pynvml = nvml()
+    if pynvml is None:
+        return []
+    listed = []
+    for index in range(pynvml.nvmlDeviceGetCount()):
+        with suppress(pynvml.NVMLError_GpuIsLost):
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            listed.append(Gpu(pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)))
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return listed
-    chosen = []
-    for entry in filter(None, (part.strip() for part in visible.split(","))):
-        if entry.isdigit() and int(entry) < len(listed):
-            chosen.append(listed[int(entry)])
-        else:
-            named = [gpu for gpu in listed if gpu.uuid.startswith(entry)]
-            if not named:
-                break  # as CUDA does
-            chosen += named
+    chosen: list[Gpu] = []
+    for entry in filter(None, map(str.strip, visible.split(","))):
+        named = [gpu for gpu in listed if gpu.uuid.startswith(entry)]
+        if entry.isdigit():
+            named = listed[int(entry) :][:1]
+        if not named:
+            break  # as CUDA does
+        chosen += named
     return chosen
 
 
-@cache
-def driver_version() -> str | None:
-    with nvml() as pynvml:
-        return None if pynvml is None else str(pynvml.nvmlSystemGetDriverVersion())
+def driver_version() -> str:
+    """The version of the NVIDIA driver that is there."""
+    return str(nvml().nvmlSystemGetDriverVersion())
 
 
 def commit_here() -> dict[str, Any]:
     """The ``commit`` of this code and whether it is ``dirty``; None where git does not say."""
-
-    def git(*arguments: str) -> str | None:
-        command = ["git", "-C", str(Path(__file__).parent), *arguments]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-        except (OSError, subprocess.CalledProcessError):
-            return None
-        return done.stdout.strip()
-
-    status = git("status", "--porcelain", "--untracked-files=no")
-    return {"commit": git("rev-parse", "HEAD"), "dirty": None if status is None else bool(status)}
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40"]
+    try:
+        done = subprocess.run([*command, "--exclude=*", "--dirty"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return {"commit": None, "dirty": None}
+    commit, _, dirty = done.stdout.decode().strip().partition("-")
+    return {"commit": commit, "dirty": bool(dirty)}
 
 
 @cache
@@ -157,25 +127,20 @@ def cpu_count() -> int:
         return os.cpu_count() or 1
 
 
-@cache
-def boot_id() -> str | None:
-    """Linux's identifier of this boot of the system; None elsewhere."""
+def _told(path: str, pattern: str) -> str | None:
+    """What Linux tells in a file after the first match of a pattern; None elsewhere."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        match = re.search(rf"{pattern}(.+)", Path(path).read_text())
     except OSError:
         return None
+    return " ".join(match[1].split()) if match else None
 
 
 @cache
 def cpu_model() -> str:
     """The processor's name, as the system reports it."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith(("model name", "Model")):
-                return " ".join(line.split(":", 1)[1].split())
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+    named = _told("/proc/cpuinfo", r"(?m:^(?:model name|Model)\s*:)")
+    return named or platform.processor() or platform.machine()
 
 
 def detect_device(wanted: str) -> str:
@@ -215,20 +180,17 @@ PACKAGES = ("torch", "flash-attn", "flash-attn-4", "triton", "nvidia-cudnn-cu13"
 """The distributions whose versions a record's environment states."""
 
 
-def surroundings(name: str, gpu_uuid: str | None) -> dict[str, Any]:
-    """The part of a record's environment that is known without torch, for a device of this name.
+def surroundings() -> dict[str, Any]:
+    """The part of a record's environment that is known without torch, but for the device.
 
-    `gpu_uuid` and ``boot`` tell which runs were measured in one sitting; neither decides a number.
+    ``boot``, Linux's identifier of one, tells which runs were measured in one sitting.
     """
     return {
-        "device_name": name,
-        "gpu_uuid": gpu_uuid,
-        "boot": boot_id(),
+        "boot": _told("/proc/sys/kernel/random/boot_id", ""),
         "cpu": cpu_model(),
         "cpu_count": cpu_count(),
         "platform": platform.platform(),
         "python": platform.python_version(),
         "packages": {name: package_version(name) for name in PACKAGES},
-        "driver": driver_version() if gpu_uuid else None,
         **commit_here(),
     }

@@ -6,13 +6,13 @@ Nothing here imports torch. Counters depend on this module, so an edit counts ag
 from __future__ import annotations
 
 import csv
-import io
 import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import fmean
 from typing import Any
 
 PROGRAM = "ncu"
@@ -39,41 +39,25 @@ METRICS = {
 A benchmark declares which of them it wants; the time in kernels is always among them.
 """
 
-SUMS = frozenset(
-    {
-        *("busy_time", "dram_bytes", "global_load_bytes", "global_store_bytes"),
-        *("shared_load_bytes", "shared_store_bytes", "bank_conflicts", "instructions"),
-    }
-)
-"""Counters of which a pass has the sum over its kernels; of others it has the mean by time."""
-
-UNITS = {
-    **{"busy_time": "ms", "dram_bytes": "B"},
-    **{"global_load_bytes": "B", "global_store_bytes": "B"},
-    **{"shared_load_bytes": "wavefronts", "shared_store_bytes": "wavefronts"},
-    **{"warp_efficiency": "threads"},
-    **{"bank_conflicts": "1", "instructions": "1"},
-    **{"matrix_activity": "%", "occupancy": "%", "compute_share": "%", "memory_share": "%"},
-    **{"sm_efficiency": "%", "fp32_activity": "%"},
-}
-
-WAVEFRONT_BYTES = 128
+WAVEFRONT_BYTES, WARP_THREADS = 128, 32
 """Bytes that shared memory moves in one wavefront: a word of each of its 32 banks."""
 
-WARP_THREADS = 32
-
-PLAIN = {"1": 1.0, "wavefronts": float(WAVEFRONT_BYTES), "threads": 100 / WARP_THREADS}
-"""Factors to our units of counts, which Nsight Compute gives unscaled."""
-
-FACTORS = {
-    "ms": {
-        **{"nsecond": 1e-6, "usecond": 1e-3, "msecond": 1.0, "second": 1e3},
-        **{"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3},
-    },
-    "B": {"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12},
-    "%": {"%": 1.0},
+_MS = {
+    **{"nsecond": 1e-6, "usecond": 1e-3, "msecond": 1.0, "second": 1e3},
+    **{"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3},
 }
-"""By our unit, the factors of Nsight Compute's, which change from row to row."""
+_BYTES = {"byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12}
+_PERCENT = {"%": 1.0}
+
+FACTORS: Mapping[str, Mapping[str, float] | float] = {
+    "busy_time": _MS,
+    **dict.fromkeys(("dram_bytes", "global_load_bytes", "global_store_bytes"), _BYTES),
+    **dict.fromkeys(("shared_load_bytes", "shared_store_bytes"), float(WAVEFRONT_BYTES)),
+    **dict.fromkeys(("bank_conflicts", "instructions"), 1.0),
+    "warp_efficiency": 100 / WARP_THREADS,
+}
+"""Factors to our units (ms, bytes, and percent of all others) from Nsight Compute's, which change
+from row to row; of counts one alone, which it gives unscaled."""
 
 MARKER = "spin_kernel"
 """The kernel launched ahead of each pass (`torch.cuda._sleep`), which tells the passes apart: a
@@ -91,7 +75,7 @@ class Kernel:
     """One launched kernel and its counters, by our own names, in our units."""
 
     name: str
-    counted: Mapping[str, float]
+    counted: dict[str, float]
 
 
 @cache
@@ -100,13 +84,12 @@ def version() -> str | None:
     program = shutil.which(PROGRAM)
     if program is None:
         return None
+    command = [program, "--version"]
     try:
-        printed = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, timeout=60, check=True
-        ).stdout
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    match = re.search(r"Version (\S+)", printed)
+    match = re.search(r"Version (\S+)", done.stdout)
     return match[1] if match else None
 
 
@@ -128,14 +111,18 @@ def command(log: str, program: Sequence[str], counted: Iterable[str]) -> list[st
     ]
 
 
-def _number(cell: str, unit: str, ours: str, metric: str) -> float:
-    factor = PLAIN.get(ours) or FACTORS[ours].get(unit)
-    if factor is None:
-        raise NsightError(f"Nsight Compute gives {metric} in {unit!r}, which is not known")
+def _number(cell: str, unit: str, name: str) -> float:
+    factor = FACTORS.get(name, _PERCENT)
+    if not isinstance(factor, float):
+        if unit not in factor:
+            raise NsightError(
+                f"Nsight Compute gives {METRICS[name]} in {unit!r}, which is not known"
+            )
+        factor = factor[unit]
     try:
         return float(cell.replace(",", "")) * factor
     except ValueError as error:
-        raise NsightError(f"Nsight Compute gives no {metric}: {cell!r}") from error
+        raise NsightError(f"Nsight Compute gives no {METRICS[name]}: {cell!r}") from error
 
 
 def check_permission(log: str) -> None:
@@ -153,7 +140,7 @@ def read_kernels(log: str, counted: Iterable[str]) -> list[Kernel]:
     Raises:
         NsightError: it holds no such rows, or a kernel lacks a metric that is `counted`.
     """
-    metrics = metrics_for(counted)
+    ours = {theirs: name for name, theirs in metrics_for(counted).items()}
     lines = log.splitlines()
     header = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if header is None:
@@ -161,23 +148,16 @@ def read_kernels(log: str, counted: Iterable[str]) -> list[Kernel]:
         raise NsightError(
             "Nsight Compute counted no kernel: " + (said[0] if said else "its output has no table")
         )
-    ours = {theirs: name for name, theirs in metrics.items()}
-    names: dict[str, str] = {}
-    counted_by: dict[str, dict[str, float]] = {}
-    rows = csv.DictReader(io.StringIO("\n".join(lines[header:])))
-    for row in rows:
-        if (row["ID"] or "").startswith("==") or row.get("Metric Name") not in ours:
-            continue
-        metric = row["Metric Name"]
-        name = ours[metric]
-        value = _number(row["Metric Value"], row["Metric Unit"], UNITS[name], metric)
-        names[row["ID"]] = row["Kernel Name"]
-        counted_by.setdefault(row["ID"], {})[name] = value
-    for kernel, values in counted_by.items():
-        if lacking := metrics.keys() - values.keys():
-            theirs = metrics[min(lacking)]
-            raise NsightError(f"Nsight Compute gives no {theirs} of {names[kernel]}")
-    return [Kernel(names[kernel], counted_by[kernel]) for kernel in sorted(counted_by, key=int)]
+    kernels: dict[str, Kernel] = {}
+    for row in csv.DictReader(lines[header:]):
+        number, name = row["ID"] or "", ours.get(row.get("Metric Name") or "")
+        if name and not number.startswith("=="):
+            kernel = kernels.setdefault(number, Kernel(row["Kernel Name"], {}))
+            kernel.counted[name] = _number(row["Metric Value"], row["Metric Unit"], name)
+    for kernel in kernels.values():
+        if lacking := {*ours.values()} - {*kernel.counted}:
+            raise NsightError(f"Nsight Compute gives no {METRICS[min(lacking)]} of {kernel.name}")
+    return [kernels[number] for number in sorted(kernels, key=int)]
 
 
 def split_passes(kernels: Sequence[Kernel], passes: Sequence[str]) -> dict[str, list[Kernel]]:
@@ -201,15 +181,15 @@ def split_passes(kernels: Sequence[Kernel], passes: Sequence[str]) -> dict[str, 
 
 
 def of_pass(kernels: Sequence[Kernel]) -> dict[str, float]:
-    """The counters of a pass, by our own names."""
-    total = sum(kernel.counted["busy_time"] for kernel in kernels)
+    """The counters of a pass, by our own names: sums over its kernels, or means by their time."""
+    times = [kernel.counted["busy_time"] for kernel in kernels]
     counters = {"kernels": float(len(kernels))}
     for name in kernels[0].counted:
-        if name in SUMS:
-            counters[name] = sum(kernel.counted[name] for kernel in kernels)
+        values = [kernel.counted[name] for kernel in kernels]
+        if METRICS[name].endswith(".sum"):
+            counters[name] = sum(values)
         else:
-            weighted = (kernel.counted[name] * kernel.counted["busy_time"] for kernel in kernels)
-            counters[name] = sum(weighted) / total if total else 0.0
+            counters[name] = fmean(values, times) if any(times) else 0.0
     return counters
 
 

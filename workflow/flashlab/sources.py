@@ -21,13 +21,10 @@ _COMMENT = re.compile(r"#.*")
 @cache
 def _path(module: str) -> Path | None:
     """The file of one of our modules, None for anything else."""
-    if not module.startswith(PACKAGE.name):
-        return None
     path = PACKAGE.parent.joinpath(*module.split("."))
-    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
-        if candidate.is_file():
-            return candidate
-    return None
+    files = (path.with_suffix(".py"), path / "__init__.py")
+    is_ours = module.startswith(PACKAGE.name)
+    return next((file for file in files if file.is_file()), None) if is_ours else None
 
 
 def _names(listed: str) -> list[str]:
@@ -53,7 +50,7 @@ def imports(path: Path) -> frozenset[str]:
 @cache
 def imported_files(path: Path) -> frozenset[Path]:
     """The files of ours that a file imports directly."""
-    return frozenset(file for name in imports(path) if (file := _path(name)) is not None)
+    return frozenset(filter(None, map(_path, imports(path))))
 
 
 def sources_of(module: str) -> list[Path]:
@@ -65,10 +62,8 @@ def sources_of(module: str) -> list[Path]:
     start = _path(module)
     if start is None:
         raise ModuleNotFoundError(f"{module} is no module of ours")
-    files, waiting = set(), [start]
+    files, waiting = set[Path](), {start}
     while waiting:
-        path = waiting.pop()
-        if path not in files:
-            files.add(path)
-            waiting.extend(imported_files(path))
+        files |= waiting
+        waiting = {file for path in waiting for file in imported_files(path)} - files
     return sorted(files)

@@ -17,13 +17,6 @@ _WITHOUT_MEANING = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
 _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
-    match body:
-        case [ast.Expr(value=ast.Constant(value=str())), *rest]:
-            return rest
-    return body
-
-
 def _joined(parts: list[ast.expr]) -> list[object]:
     """The parts of an f-string, merged: where its text is split differs between versions."""
     joined: list[object] = []
@@ -46,14 +39,16 @@ def _meaningful(fields: tuple[str, ...]) -> list[str]:
 
 def _field(node: ast.AST, name: str) -> object:
     """A node's field as it is serialised, None if it carries nothing."""
-    value: object = getattr(node, name, None)
-    if name == "body" and isinstance(node, _WITH_DOCSTRING):
-        value = _without_docstring(node.body)
-    elif name == "values" and isinstance(node, ast.JoinedStr):
-        value = _joined(node.values)
-    elif name == "format_spec" and isinstance(value, ast.JoinedStr) and not value.values:
-        value = None
-    return None if value == [] else value
+    match node, name, getattr(node, name, None):
+        case _, "body", [ast.Expr(ast.Constant(str())), *rest] if isinstance(node, _WITH_DOCSTRING):
+            return rest or None
+        case ast.JoinedStr(values=values), "values", _:
+            return _joined(values) or None
+        case (_, _, []) | (_, "format_spec", ast.JoinedStr(values=[])):
+            return None
+        case _, _, value:
+            return value
+    return None
 
 
 def _serialise(value: object, parts: list[str]) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import psutil
 
 from flashlab.forks import forked
+from flashlab_grading.copies import shipped
 from flashlab_grading.grade import Graded, check_alone
 from flashlab_grading.model import GradingError, Line, Submission
 from flashlab_grading.submissions import read_submission
@@ -84,8 +85,8 @@ def _check(folder: str, name: str, device: str | None) -> Graded:
 
 def check_apart(folder: str, names: Iterable[str], device: str | None) -> Iterator[Graded]:
     """Each submission of a folder, read and checked apart, in order; `device` is the class's."""
-    running: dict[str, Apart[Graded]] = {}
-    waiting = [*names]
+    shipped()  # known to all forks
+    running, waiting = dict[str, Apart[Graded]](), [*names]
     slots = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     while waiting or running:
         while waiting and len(running) < slots:

@@ -1,7 +1,11 @@
-"""A submission's lines grouped by verdict and message, the gravest first, and all in words.
+r"""A submission's lines grouped by verdict and message, the gravest first, and all in words.
 
 Its lines are one for each check of each file. Exchanged labels are one group, however many files
 they make false. A group is told by its first lines, from the labels.
+
+Others' names and texts are made safe to show: what cannot be printed (newlines, ANSI escapes, marks
+that reverse the direction of text, bytes that are not UTF-8) becomes a visible escape as Python
+writes it, such as ``\u202e``, and so does what the report's fonts lack. A backslash becomes two.
 """
 
 from __future__ import annotations
@@ -10,19 +14,42 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from flashlab.labels import message
+from flashlab.telling.glyphs import covered
 from flashlab_grading.model import CHECKS, VERDICTS, Line, Verdict
+
+MARKS = {"pass": "✓", "warn": "△", "fail": "×", "not_checked": "–"}
 
 EXAMPLES, SAID = 3, 10
 """Most files of a group that are shown, and most sentences on a whole submission."""
 
-TRANSLATED = ("pass", "experiment")
-"""Parameters whose values are keys of labels themselves."""
+MAX_CELL, MAX_CHARACTERS = 32_000, 160
+"""Most characters of a CSV cell, of which a spreadsheet holds 32,767 and cuts the rest off in
+silence; and of a name or text in a PDF."""
 
 Group = Sequence[Line]
 """Lines of one verdict and message."""
 
-Show = Callable[[str], str]
-"""Makes somebody else's text safe to show."""
+
+def escaped(text: str, needs_glyph: bool = False) -> str:
+    """`text` with visible escapes for everything that could mislead a reader or break a parser."""
+    return "".join(
+        c if c.isprintable() and c != "\\" and (not needs_glyph or ord(c) in covered())
+        else c.encode("unicode_escape").decode()
+        for c in text
+    )  # fmt: skip
+
+
+def for_page(text: str) -> str:
+    """`text` for the PDF: escaped, without missing glyphs, and shortened in the middle."""
+    shown, half = escaped(text, needs_glyph=True), MAX_CHARACTERS // 2 - 2
+    return shown if len(shown) <= MAX_CHARACTERS else f"{shown[:half]} … {shown[-half:]}"
+
+
+def cell(text: str) -> str:
+    """`text` for a CSV cell: escaped, never a formula, and short enough for any spreadsheet."""
+    shown = escaped(text)
+    shown = shown if len(shown) <= MAX_CELL else f"{shown[: MAX_CELL - 1]}…"
+    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
 
 
 def grouped(lines: Iterable[Line], *verdicts: Verdict) -> list[Group]:
@@ -60,18 +87,17 @@ def word(key: str, language: str, /, **params: object) -> str:
     return message(language, domain, key).format_map(params)
 
 
-def sentence(line: Line, language: str, show: Show) -> str:
+def sentence(line: Line, language: str, show: Callable[[str], str]) -> str:
     """A line as a sentence, its parameters made safe by `show`, or translated."""
     params = {name: show(value) for name, value in line.params.items()}
-    for name in TRANSLATED:
-        if value := line.params.get(name):
-            params[name] = word(f"{name}.{value}", language)
+    for name in {"pass", "experiment"} & params.keys():
+        params[name] = word(f"{name}.{line.params[name]}", language) if params[name] else ""
     if several := line.params.get("others"):  # with NUL between names, which none has
         params["others"] = word("list.separator", language).join(map(show, several.split("\0")))
     return word(line.code, language, **params)
 
 
-def told(group: Group, language: str, show: Show) -> str:
+def told(group: Group, language: str, show: Callable[[str], str]) -> str:
     """A group in words: of files by the first one, and how many more there are."""
     first = group[:1] if group[0].file else group[:SAID]
     text = " ".join(sentence(line, language, show) for line in first)

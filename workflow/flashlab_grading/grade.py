@@ -2,138 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from flashlab.lab5.assigning import File, assign, matching, stated
+import pandas as pd
+
+from flashlab.lab5.assigning import assign
 from flashlab.lab5.checks import check_results
-from flashlab.lab5.results import FolderError
-from flashlab_grading.copies import Compared, check_own_copies, compared_of, copies_between
+from flashlab.lab5.results import Result
+from flashlab_grading.copies import check_own_copies, copies_between, times_of
 from flashlab_grading.coverage import check_coverage
-from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line, Submission, Verdict, family
+from flashlab_grading.model import BADGES, CHECKS, VERDICTS, Line, Submission, Verdict
 from flashlab_grading.physics import check_physics
-from flashlab_grading.plausibility import (
-    Point,
-    check_plausibility,
-    check_samples,
-    class_outliers,
-)
-from flashlab_grading.reproduction import Measured, check_reproduction
+from flashlab_grading.plausibility import check_plausibility, check_samples, class_outliers
 
 
 @dataclass
 class Graded:
-    """A submission: the lines on it, and what of it is compared with the class.
+    """A submission: the lines on it, its results without their records, and their times.
 
-    `points` are the results that no check of its own refutes and whose run is known.
+    Of its `times` (`copies.times_of`), those `is_sound` whose run is known and that no check of its
+    own speaks against.
     """
 
     submission: str
     lines: list[Line]
-    device: str | None = None
-    compared: Compared = field(default_factory=Compared)
-    points: Sequence[Point] = ()
+    device: str | None
+    results: Sequence[Result]
+    times: pd.DataFrame
 
-    @property
-    def files(self) -> int:
-        """The number of its results."""
-        return len(self.compared.results)
+    def of(self, check: str) -> list[Verdict]:
+        """The verdicts of a check's lines."""
+        return [line.verdict for line in self.lines if line.check == check]
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
         """The worst verdict of each check, ``not_checked`` where there is no line."""
-        found: dict[str, Verdict] = {}
-        for line in sorted(self.lines, key=lambda line: VERDICTS.index(line.verdict)):
-            found.setdefault(line.check, line.verdict)
-        return {check: found.get(check, "not_checked") for check in CHECKS}
+        return {x: min(self.of(x), key=VERDICTS.index, default="not_checked") for x in CHECKS}
 
     def part(self, check: str) -> tuple[int, int] | None:
         """How many lines of a check came to a conclusion, of how many; None if all or none did."""
-        done = [line.verdict != "not_checked" for line in self.lines if line.check == check]
+        done = [verdict != "not_checked" for verdict in self.of(check)]
         is_part = self.verdicts[check] == "not_checked" and any(done)
         return (sum(done), len(done)) if is_part else None
 
     @property
     def badges(self) -> tuple[str, ...]:
         """The badges that it has earned; each requires those before it."""
-        found = {c: {line.verdict for line in self.lines if line.check == c} for c in CHECKS}
-        passed = {check for check, own in found.items() if own and own <= {"pass", "warn"}}
+        passed = {x for x in CHECKS if self.of(x) and {*self.of(x)} <= {"pass", "warn"}}
         form = {line.verdict for line in self.lines if line.check == "form" and line.file}
         sound = {"arithmetic", "identity", "physics", "plausibility"} <= passed
         earned = (
             form == {"pass"} and "coverage" in passed,
-            sound and "fail" not in found["copies"],
+            sound and "fail" not in self.of("copies"),
             "reproduction" in passed,
         )
         return BADGES[: (*earned, False).index(False)]
-
-
-@dataclass(frozen=True)
-class Grades:
-    """All lines of grading, and each submission with its own."""
-
-    lines: Sequence[Line]
-    submissions: Sequence[Graded]
-
-
-def _assigned(files: list[File]) -> list[File]:
-    """The files, each with the runs that it can be for all that the folder says."""
-    try:
-        return assign([file.result for file in files])
-    except FolderError:  # of numbers that are no file's fault, such as a setting of cuBLAS
-        for file in files:
-            said = file.result.said
-            option, every = stated(said), matching(file.possible, {**file.result.hinted, **said})
-            file.options = [option] if option else every or matching(file.possible, said)
-        return files
 
 
 def check_alone(submission: Submission) -> Graded:
     """Run every check that needs no other submission."""
     results, doubted = submission.results, submission.contradicted
     own, files = check_results(result for result in results if result.name not in doubted)
-    files = _assigned(files)
-    compared = compared_of(results, files)
-    physics = [check_physics(file, compared.step) for file in files]
+    assign(files)
+    times = times_of(results, files)
+    step = float(times["clock"].max()) if len(times) else 0.0
+    physics = [check_physics(file, step) for file in files]
     refuted = {line.file for line in physics if line.verdict == "fail"}
-    sound = [file for file in files if file.result.name not in refuted]
-    plausible = check_plausibility(sound, compared.step)
+    plausible = check_plausibility([f for f in files if f.result.name not in refuted], step)
     known = {file.result.name for file in files}
     coverage = check_coverage(files, (result for result in results if result.name not in known))
-    settled = [(f.result, f.options[0]) for f in files if len({*map(family, f.options)}) == 1]
-    copied = [] if compared.step else check_own_copies(file.result for file in files)
-    of_samples = [*check_samples(results)]
-    suspicious = {line.file for line in (*physics, *of_samples, *copied) if line.verdict == "fail"}
-    suspicious |= {line.file for line in plausible}
-    lines = [*submission.lines, *own, *physics, *plausible, *of_samples, *coverage, *copied]
+    copied = [] if step else check_own_copies(file.result for file in files)
+    suspicious = [*physics, *check_samples(results), *copied]
+    lines = [*submission.lines, *own, *suspicious, *plausible, *coverage]
+    spoken_against = {line.file for line in suspicious if line.verdict == "fail"}
+    spoken_against |= {line.file for line in plausible}
+    times["is_sound"] &= ~times["file"].isin(spoken_against)
     return Graded(
         submission.name,
         [replace(line, submission=submission.name) for line in lines],
         submission.device,
-        compared,
-        [(replace(r, document={}), o) for r, o in settled if r.name not in suspicious],
+        [replace(result, document={}) for result in results],
+        times,
     )
 
 
-def grade_checked(
-    checked: Iterable[Graded],
-    measured: Sequence[Measured],
-    here: str,
-    published: Mapping[str, Compared],
-) -> Grades:
-    """Compare submissions with one another, and with the runs `measured` on this device, `here`.
-
-    `published` are the results of recorded datasets, by the name under which they are reported.
-    """
+def grade_checked(checked: Iterable[Graded], published: pd.DataFrame) -> list[Graded]:
+    """Compare submissions with one another, and with recorded datasets (`published_times`)."""
     owns = {own.submission: own for own in checked}
-    classmates = {name: (own.points, own.compared.step) for name, own in owns.items()}
-    compared = {name: own.compared for name, own in owns.items()}
-    for line in (*class_outliers(classmates), *copies_between(compared, published)):
+    every = [own.times.assign(owner=name) for name, own in owns.items()]
+    times = pd.concat([published, *every], ignore_index=True)
+    outliers = class_outliers(times[times["is_sound"]])
+    for line in (*outliers, *copies_between(times, owns)):
         owns[line.submission].lines.append(line)
-    for name, own in owns.items():
-        refuted = {line.file for line in own.lines if line.verdict == "fail"}
-        sound = (result for result in own.compared.results if result.name not in refuted)
-        again = check_reproduction(sound, measured, here)
-        own.lines.extend(replace(line, submission=name) for line in again)
+    for own in owns.values():
         own.lines.sort(key=lambda line: (line.file, CHECKS.index(line.check)))
-    return Grades([line for own in owns.values() for line in own.lines], [*owns.values()])
+    return [*owns.values()]

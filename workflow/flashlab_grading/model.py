@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -62,8 +61,3 @@ def kind_of_device(name: str | None) -> str | None:
 def is_same_device(one: str, other: str | None) -> bool:
     """True if two names are of one kind of device; False where one is not known."""
     return other is not None and kind_of_device(one) == kind_of_device(other)
-
-
-def is_cpu(name: str | None) -> bool:
-    """True for the name of a CPU."""
-    return bool(re.search(r"\bcpus?\b", name or "", re.IGNORECASE))

@@ -2,7 +2,7 @@
 
 Object numbers, cross-references, object streams, compression, /ID and what `OF_WRITER` names may
 differ, as in a file that another program has saved. The file that is checked is not trusted: it is
-walked only as far as the one that its data give.
+walked only as far as the one that its data give, in a process with bounds on memory and time.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import io
 import itertools
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 from xml.etree import ElementTree
@@ -19,7 +20,8 @@ import pikepdf
 import pypdfium2
 from pikepdf import Array, Dictionary, Name, Pdf, Stream, String
 
-from flashlab_grading.report_pdf import UnsoundPdfError, leaves, one_message
+from flashlab.report.attached import AttachmentError
+from flashlab_grading.model import GradingError
 
 MAX_STREAM, MAX_ROW, MAX_XMP = 2**26, 2**20, 2**15
 """Most bytes of a stream, of a row of a picture, and of XMP that is read."""
@@ -42,6 +44,32 @@ Place = tuple[str, ...]
 """A part, such as ``page 3``, and the keys and positions that lead to what is within."""
 
 
+class UnsoundPdfError(GradingError):
+    """A file that is not a report with its data attached, or not a PDF."""
+
+
+@contextmanager
+def one_message(what: str) -> Iterator[None]:
+    """UnsoundPdfError in place of whatever data that somebody has altered makes of reading it."""
+    try:
+        yield
+    except (UnsoundPdfError, ModuleNotFoundError):  # a missing library is no fault of the data
+        raise
+    except AttachmentError as error:
+        raise UnsoundPdfError(str(error)) from error
+    except Exception as error:
+        text = re.sub(r"(?i)\w* ?<_io\.BytesIO[^>]*>:? ?|^error: ", "", str(error))[:300]
+        raise UnsoundPdfError(f"{what}: {type(error).__name__}: {text}") from error
+
+
+def opened(content: bytes) -> Pdf:
+    """A PDF as qpdf reads it, whose streams are bounded; a damaged one is not repaired."""
+    pikepdf.settings.set_qpdf_limits(  # for the whole process
+        flate_max_memory=MAX_STREAM, png_max_memory=MAX_ROW, tiff_max_memory=MAX_ROW
+    )
+    return pikepdf.open(io.BytesIO(content), suppress_warnings=True, attempt_recovery=False)
+
+
 def _content(stream: Any, place: Place) -> tuple[str, bytes]:
     """How the bytes of a stream still are packed, and the bytes."""
     is_open = stream.get("/Filter") in PACKED
@@ -55,11 +83,10 @@ def _content(stream: Any, place: Place) -> tuple[str, bytes]:
 def _parts(pdf: Pdf) -> dict[Place, Any]:
     """The pages, attachments and other parts."""
     root: Any = pdf.Root
-    attached = leaves(root.get("/Names", {}).get("/EmbeddedFiles", {}), "/Names")
     return {
         ("the list of pages",): root.Pages,
-        **{(f"page {i}",): page for i, (_, page) in enumerate(leaves(root.Pages, ""), start=1)},
-        **{(f"attachment {name}",): file for name, file in attached},
+        **{(f"page {i}",): page.obj for i, page in enumerate(pdf.pages, start=1)},
+        **{(f"attachment {name}",): file.obj for name, file in pdf.attachments.items()},
         **{("the document", key): root[key] for key in root if key != "/Pages"},
         INFO: pdf.trailer.get("/Info", Dictionary()),
     }
@@ -85,9 +112,7 @@ def _walk(place: Place, part: Any, reached: dict[Any, Place]) -> Iterator[tuple[
             waiting += reversed(entries)
         else:
             is_stream = isinstance(value, Stream)
-            yield place, "a stream" if is_stream else "a dictionary"
-            if is_stream:
-                yield place, _content(value, place)
+            yield place, _content(value, place) if is_stream else "a dictionary"
             leave = PACKING if is_stream else OF_WRITER if place == INFO else set()
             keys = sorted(set(value.keys()) - leave, reverse=True)
             waiting += [((*place, key), value[key]) for key in keys]
@@ -129,13 +154,7 @@ def _compared(found: Pdf, made: Pdf) -> Iterator[tuple[str, str]]:
 
 
 def _differences(found: bytes, made: bytes) -> list[tuple[str, str]]:
-    pikepdf.settings.set_qpdf_limits(  # for the whole process
-        flate_max_memory=MAX_STREAM, png_max_memory=MAX_ROW, tiff_max_memory=MAX_ROW
-    )
-    files = [
-        pikepdf.open(io.BytesIO(content), suppress_warnings=True, attempt_recovery=False)
-        for content in (found, made)
-    ]
+    files = [opened(content) for content in (found, made)]
     if any(file.is_encrypted for file in files):
         raise UnsoundPdfError("it is encrypted")
     for packed in (x for x in files[0].objects if isinstance(x, Stream)):
@@ -154,7 +173,7 @@ def differences(found: bytes, made: bytes) -> list[tuple[str, str]]:
 
     By qpdf; if none does, as PDFium reads and writes it: a file can be made that shows a page in
     readers and another one to qpdf. UnsoundPdfError for one that is encrypted, damaged, or larger
-    than any report. To be called in a process with bounds on memory and time.
+    than any report.
     """
     with one_message("it cannot be read as a PDF"):
         if said := _differences(found, made):

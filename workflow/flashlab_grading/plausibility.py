@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
 import pandas as pd
 
 from flashlab.benchmarks.attention import costs
+from flashlab.benchmarks.attention.shape import Shape
 from flashlab.lab5.assigning import File
 from flashlab.lab5.possible import Option
 from flashlab.lab5.results import Result
 from flashlab.lab5.words import FLASH2, NAIVE, SIZES
 from flashlab_grading.model import LAUNCH_SECONDS as LAUNCHES
-from flashlab_grading.model import PASSES, Line, family, kind_of_device, samples_of
+from flashlab_grading.model import PASSES, Line, samples_of
 
 STEPS = 20
 """Fewest steps of a clock in a time that is compared with another."""
@@ -47,9 +48,6 @@ factor by which a point, relative to the level of its submission, or that level 
 ENOUGH = 8
 """Fewest samples that are judged."""
 
-Point = tuple[Result, Option]
-"""A result, and a run that it is."""
-
 
 def _work(option: Option) -> tuple[float, float]:
     """Operations and bytes held by a run; Flash2's with its padded head sizes."""
@@ -60,32 +58,16 @@ def _work(option: Option) -> tuple[float, float]:
     return costs.forward_flops(shape) * padded, costs.flash2_peak_memory(shape)
 
 
-def sweeps_of(points: Iterable[Point]) -> Iterator[list[tuple[int, list[Point]]]]:
-    """Runs that differ in one size alone, in its order: the size, and the points that have it."""
-    groups: dict[tuple[object, ...], dict[int, list[Point]]] = defaultdict(dict)
-    for point in points:
-        who, shape = point[1]
-        for name in SIZES:
-            sizes = groups[who, name, *{**shape.parameters, name: 0}.values()]
-            sizes.setdefault(getattr(shape, name), []).append(point)
-    yield from (sorted(sweep.items()) for sweep in groups.values() if len(sweep) > 1)
-
-
-def _contradictions(sweep: Sequence[Sequence[Point]], least: float) -> Iterator[Line]:
-    """Lines for the points that are slower than one of the same sweep with more work."""
-    for less, more in combinations(sweep, 2):
-        works = zip(_work(less[0][1]), _work(more[0][1]), strict=True)
-        work = min(b / a for a, b in works)
-        for name in PASSES if work >= MORE_WORK else ():
-            fastest = min((result for result, _ in more), key=lambda r: r.seconds[name])
-            long = fastest.seconds[name]
-            for result, short in ((result, result.seconds[name]) for result, _ in less):
-                is_slower = work >= TWICE and short > long >= LONG_SECONDS
-                is_much_slower = short > INVERSION * long + LAUNCH_SCATTER
-                if min(short, long) >= least and (is_slower or is_much_slower):
-                    params = {"pass": name, "other": fastest.name}
-                    texts = f"< {long * 1e3:.4g} ms", f"{short * 1e3:.4g} ms"
-                    yield Line("warn", "plausibility.order", result.name, params, *texts)
+def _slower(less: Result, more: Result, work: float, least: float) -> Iterator[Line]:
+    """Lines for the passes in which a result is slower than one with `work` times its work."""
+    for name in PASSES:
+        short, long = less.seconds[name], more.seconds[name]
+        is_slower = work >= TWICE and short > long >= LONG_SECONDS
+        is_much_slower = short > INVERSION * long + LAUNCH_SCATTER
+        if min(short, long) >= least and (is_slower or is_much_slower):
+            texts = f"< {long * 1e3:.4g} ms", f"{short * 1e3:.4g} ms"
+            params = {"pass": name, "other": more.name}
+            yield Line("warn", "plausibility.order", less.name, params, *texts)
 
 
 def check_plausibility(files: Sequence[File], step: float) -> list[Line]:
@@ -104,51 +86,53 @@ def check_plausibility(files: Sequence[File], step: float) -> list[Line]:
         if is_long and not low <= times[1] / times[0] <= high:
             texts = f"{low:g} – {high:g}", f"{times[1] / times[0]:.3g}"
             found[result.name] = Line("warn", "plausibility.ratio", result.name, {}, *texts)
-    # A point that is itself in doubt proves nothing about the others.
-    for sweep in [*sweeps_of(point for point in points if point[0].name not in found)]:
-        for line in _contradictions([those for _, those in sweep], least):
-            found.setdefault(line.file, line)
+    sweeps = defaultdict[object, dict[int, list[tuple[Result, Option]]]](lambda: defaultdict(list))
+    for result, option in points:
+        for name in SIZES if result.name not in found else ():  # else it proves nothing of others
+            others = Shape.of({**option[1].parameters, name: 0})
+            sizes = sweeps[option[0], name, others]
+            sizes[getattr(option[1], name)].append((result, option))
+    for sweep in sweeps.values():
+        for (_, some), (_, others_) in combinations(sorted(sweep.items()), 2):
+            work = min(b / a for a, b in zip(_work(some[0][1]), _work(others_[0][1]), strict=True))
+            for less, _ in some if work >= MORE_WORK else ():
+                for more, _ in others_:
+                    for line in _slower(less, more, work, least):
+                        found.setdefault(line.file, line)
     count = {"count": str(len({result.name for result, _ in points}))}
     passed = [Line("pass", "plausibility.pass", params=count)] if points else []
     return [found[name] for name in sorted(found)] or passed
 
 
-def class_outliers(classmates: Mapping[str, tuple[Sequence[Point], float]]) -> Iterator[Line]:
+def class_outliers(times: pd.DataFrame) -> Iterator[Line]:
     """Warnings about points, and whole submissions, that are far from those of the same device.
 
-    `classmates` are the points of each submission and its clock's step. Each point is compared
-    relative to its submission's level, the median of its ratios to the class. Where no device is
-    named, only levels are.
+    `times` are those of a class (`copies.times_of`), by `owner`. Each is compared relative to its
+    submission's level, the median of its ratios to the class. Where no device is named, only levels
+    are.
     """
-    cells = [
-        (submission, device, str(family(option)), name, r.seconds[name], r.name)
-        for submission, (own, step) in classmates.items()
-        for r, option in own
-        for device in [kind_of_device(r.said.get("device")) or ""]
-        for name in PASSES
-        if r.seconds[name] >= STEPS * step
-    ]
     keys = ["device", "run", "pass"]
-    every = pd.DataFrame(cells, columns=["submission", *keys, "seconds", "file"])
-    points = every.drop_duplicates(["submission", *keys])
+    points = times[times["seconds"].ge(STEPS * times["clock"])]
+    points = points.drop_duplicates(["owner", *keys])
     of_class = points.groupby(keys)["seconds"]
     points = points.assign(median=of_class.transform("median"), count=of_class.transform("size"))
-    points = points[points["count"].ge(CLASS_SIZE)]
-    points = points[points[["median", "seconds"]].min(axis=1).ge(LAUNCHES)]
-    ratios = points["seconds"] / points["median"]
-    levels = ratios.groupby(points["submission"]).transform("median")
-    for submission, level in levels.groupby(points["submission"]).first().items():
-        if not 1 / CLASS_FACTOR <= level <= CLASS_FACTOR:
-            expected, found = f"{1 / CLASS_FACTOR:.2g} – {CLASS_FACTOR:g}", f"{level:.3g}"
-            params = {"factor": found}
-            yield Line("warn", "plausibility.level", "", params, expected, found, str(submission))
-    points = points.assign(usual=points["median"] * levels)
-    off = ~(points["seconds"] / points["usual"]).between(1 / CLASS_FACTOR, CLASS_FACTOR)
-    for point in points[off & points["device"].ne("")].to_dict("records"):
-        params = {"pass": point["pass"], "factor": f"{CLASS_FACTOR:g}"}
+    is_long = points[["median", "seconds"]].min(axis=1).ge(LAUNCHES)
+    points = points[is_long & points["count"].ge(CLASS_SIZE)]
+    levels = (points["seconds"] / points["median"]).groupby(points["owner"]).transform("median")
+    points = points.assign(level=levels, usual=points["median"] * levels)
+    low, high = 1 / CLASS_FACTOR, CLASS_FACTOR
+    for submission, level in points.groupby("owner")["level"].first().items():
+        if not low <= level <= high:
+            found = f"{level:.3g}"
+            texts = f"{low:.2g} – {high:g}", found, str(submission)
+            yield Line("warn", "plausibility.level", "", {"factor": found}, *texts)
+    is_off = ~(points["seconds"] / points["usual"]).between(low, high) & points["device"].ne("")
+    for point in points[is_off].to_dict("records"):
+        params = {"pass": point["pass"], "factor": f"{high:g}"}
         usual, found = (f"{point[key] * 1e3:.4g} ms" for key in ("usual", "seconds"))
-        submission, file = point["submission"], point["file"]
-        yield Line("warn", "plausibility.class", file, params, usual, found, submission)
+        yield Line(
+            "warn", "plausibility.class", point["file"], params, usual, found, point["owner"]
+        )
 
 
 def check_samples(results: Iterable[Result]) -> Iterator[Line]:

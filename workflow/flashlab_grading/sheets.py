@@ -1,4 +1,4 @@
-"""The grades of a class: a row for each check of a file, one for each submission, and a PDF."""
+"""The grades of a class as CSV and as a PDF, and what they would be of one folder, printed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,29 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.benchmarks.implementations import implementations_of
 from flashlab.files import open_atomically, read_json
+from flashlab.lab5.importing import import_plan
+from flashlab.lab5.results import FolderError
 from flashlab_grading.apart import check_apart
-from flashlab_grading.causes import EXAMPLES, grouped, notes_of, sentence, told, urgency, word
-from flashlab_grading.grade import Graded, Grades, grade_checked
-from flashlab_grading.model import BADGES, CHECKS, OWN_CHECKS, Line, Verdict
-from flashlab_grading.recorded import recorded_results
-from flashlab_grading.reproduction import measured_of
-from flashlab_grading.shown import MARKS, cell, for_page
+from flashlab_grading.causes import (
+    EXAMPLES,
+    MARKS,
+    cell,
+    escaped,
+    for_page,
+    grouped,
+    notes_of,
+    sentence,
+    told,
+    urgency,
+    word,
+)
+from flashlab_grading.copies import published_times
+from flashlab_grading.grade import Graded, grade_checked
+from flashlab_grading.model import BADGES, CHECKS, OWN_CHECKS, GradingError, Line, Verdict
+from flashlab_grading.order import check_reproduction, measured_of
 from flashlab_grading.submissions import find_submissions
 
 COLUMNS = ("submission", "file", "check", "verdict", "expected", "found")
@@ -33,23 +48,23 @@ def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) ->
         writer.writerows([cell(text) for text in row] for row in rows)
 
 
-def write_grades(path: Path, grades: Grades, languages: Sequence[str]) -> None:
+def write_grades(path: Path, lines: Iterable[Line], languages: Sequence[str]) -> None:
     """Write a row for each line, with a column for its message in each language."""
     rows = (
         [getattr(line, name) for name in COLUMNS] + [sentence(line, x, str) for x in languages]
-        for line in grades.lines
+        for line in lines
     )
     _write(path, (*COLUMNS, *(f"message.{language}" for language in languages)), rows)
 
 
-def write_summary(path: Path, grades: Grades) -> None:
+def write_summary(path: Path, submissions: Iterable[Graded]) -> None:
     """Write a row for each submission; a check that was made in part with how much of it was."""
     rows = []
-    for own in grades.submissions:
+    for own in submissions:
         counts = Counter(line.verdict for line in own.lines)
         parts = {check: " ({}/{})".format(*p) for check in CHECKS if (p := own.part(check))}
         rows.append([
-            *(own.submission, own.device or "", str(own.files)),
+            *(own.submission, own.device or "", str(len(own.results))),
             *(verdict + parts.get(check, "") for check, verdict in own.verdicts.items()),
             *(str(counts[verdict]) for verdict in COUNTS.values()),
             " ".join(own.badges),
@@ -57,10 +72,11 @@ def write_summary(path: Path, grades: Grades) -> None:
     _write(path, ("submission", "device", "files", *CHECKS, *COUNTS, "badges"), rows)
 
 
-def to_html(grades: Grades, order: Mapping[str, Any]) -> str:
+def to_html(submissions: Iterable[Graded], loose: Iterable[str], order: Mapping[str, Any]) -> str:
     """The pages as one HTML document, for which the template makes others' texts safe.
 
-    A table of the class, then what did not pass in each submission, the most urgent first.
+    A table of the class, then what did not pass in each submission, the most urgent first. `loose`
+    are the files that are in none.
     """
     from flashlab.report.page import LANGUAGE_TAGS
     from flashlab.report.render import TEMPLATES, templates
@@ -69,17 +85,20 @@ def to_html(grades: Grades, order: Mapping[str, Any]) -> str:
         verdicts = own.verdicts
         return *urgency(own.lines), -sum(verdicts[x] == "not_checked" for x in OWN_CHECKS)
 
-    ordered = sorted(grades.submissions, key=place)
+    ordered = sorted(submissions, key=place)
     causes = {own.submission: grouped(own.lines, "fail", "warn") for own in ordered}
-    template = templates(TEMPLATES).get_template("grades.html.j2")
-    return template.render(
-        **{"submissions": ordered, "causes": causes, "order": order, "most": MOST},
-        notes={own.submission: notes_of(own.lines) for own in ordered},
-        clean=[for_page(name) for name, own in causes.items() if not own],
-        earned={badge: sum(badge in own.badges for own in ordered) for badge in BADGES},
-        loose=[for_page(line.file) for line in grades.lines if line.code == "form.loose"],
-        **{"checks": CHECKS, "badges": BADGES, "marks": MARKS, "tags": LANGUAGE_TAGS},
-        **{"word": word, "show": for_page, "told": told},
+    return (
+        templates(TEMPLATES)
+        .get_template("grades.html.j2")
+        .render(
+            **{"submissions": ordered, "causes": causes, "order": order, "most": MOST},
+            notes={own.submission: notes_of(own.lines) for own in ordered},
+            clean=[for_page(name) for name, own in causes.items() if not own],
+            earned={badge: sum(badge in own.badges for own in ordered) for badge in BADGES},
+            loose=[*map(for_page, loose)],
+            **{"checks": CHECKS, "badges": BADGES, "marks": MARKS, "tags": LANGUAGE_TAGS},
+            **{"word": word, "show": for_page, "told": told},
+        )
     )
 
 
@@ -88,16 +107,61 @@ def write_stage(order_file: Path, grades_csv: Path, summary_csv: Path, pdf: Path
     from flashlab.report.render import TEMPLATES, to_pdf
 
     order = read_json(order_file)
-    names, others = find_submissions(order["submissions"])
+    names, loose = find_submissions(order["submissions"])
     checked = check_apart(order["submissions"], names, order["device"])
-    grades = grade_checked(checked, measured_of(order), order["here"], recorded_results())
-    loose = [Line("warn", "form.loose", name) for name in others]
-    grades = replace(grades, lines=[*loose, *grades.lines])
-    write_summary(summary_csv, grades)
-    write_grades(grades_csv, grades, order["languages"])
+    graded, measured = grade_checked(checked, published_times()), measured_of(order)
+    for own in graded:
+        refuted = {line.file for line in own.lines if line.verdict == "fail"}
+        sound = [result for result in own.results if result.name not in refuted]
+        again = check_reproduction(sound, measured, order["here"])
+        own.lines += [replace(line, submission=own.submission) for line in again]
+    lines = [Line("warn", "form.loose", name) for name in loose]
+    lines += [line for own in graded for line in own.lines]
+    write_summary(summary_csv, graded)
+    write_grades(grades_csv, lines, order["languages"])
     styles, printed = ("report.css", "grades.css"), datetime.fromtimestamp(0, UTC)
     with open_atomically(pdf, binary=True) as file:
-        file.write(to_pdf(to_html(grades, order), TEMPLATES, (), printed, styles))
-    counts = Counter(line.verdict for line in grades.lines)
+        file.write(to_pdf(to_html(graded, loose, order), TEMPLATES, (), printed, styles))
+    counts = Counter(line.verdict for line in lines)
     said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
-    print(f"{len(grades.submissions)} submissions: {said}")
+    print(f"{len(graded)} submissions: {said}")
+
+
+def self_check(folder: Path, device: str | None, language: str) -> int:
+    """Print what grading would say of a folder or archive; the exit status, 1 if anything fails.
+
+    `device` is the class's GPU, if known. GradingError if there is no such folder.
+    """
+    path = folder.absolute()
+    if not path.exists():
+        raise GradingError(f"{folder}: there is no such folder; name the one that you hand in")
+    checked = check_apart(str(path.parent), [path.name], device)
+    (own,) = grade_checked(checked, published_times())
+
+    def labelled(mark: str, key: str, text: str) -> str:
+        return f"{mark} {word('labelled', language, name=word(key, language), text=text)}".lstrip()
+
+    for check in CHECKS[:-1]:
+        verdict, part = own.verdicts[check], own.part(check)
+        text = word(f"verdict.{verdict}", language)
+        text = word("cell.part", language, done=part[0], total=part[1]) if part else text
+        print(labelled(MARKS[verdict], f"check.{check}", text))
+        if not own.of(check):
+            print(f"    {word('nothing_to_check', language)}")
+    for group in grouped(own.lines, "fail", "warn", "not_checked"):
+        mark, key = MARKS[group[0].verdict], f"check.{group[0].check}"
+        print("\n" + labelled(mark, key, told(group, language, escaped)))
+        for line in group[:EXAMPLES] if group[0].file else ():
+            parts = filter(None, (line.file, line.found, line.expected))
+            print("    " + " → ".join(map(escaped, parts)))
+    for group in notes_of(own.lines):
+        print("\n" + labelled("", "note", told(group, language, escaped)))
+    if path.is_dir():
+        try:
+            entries, _ = import_plan(path, implementations_of(ATTENTION))
+            different = {str(entry["run"]) for entry in entries}
+            said = word("selfcheck.runs", language, files=len(entries), runs=len(different))
+        except FolderError as error:
+            said = word("selfcheck.refused", language, reason=escaped(str(error)))
+        print(f"\n{said}")
+    return int(any(line.verdict == "fail" for line in own.lines))

@@ -6,55 +6,64 @@ are checked as a submission's are, which is a second answer.
 
 from __future__ import annotations
 
-import statistics
+import json
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from math import isclose
+from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
 
+import pypdfium2
+
 from flashlab.files import open_atomically, read_json
-from flashlab.report.attached import CEILINGS, CONFIG, attachment, parsed
+from flashlab.lab5.results import Folder, take
+from flashlab.report.attached import CONFIG, attachment, parsed, read_records
 from flashlab.report.rebuild import other_software, rebuild
+from flashlab.untrusted import UnsoundFileError, read_bounded
 from flashlab_grading.apart import Apart, LimitError
-from flashlab_grading.causes import grouped, told
+from flashlab_grading.causes import escaped, grouped, told
 from flashlab_grading.grade import check_alone
-from flashlab_grading.model import Submission
-from flashlab_grading.pdf_objects import differences
-from flashlab_grading.report_pdf import (
-    UnsoundPdfError,
-    attachments_of,
-    first_difference,
-    one_message,
-    page_text,
-    read_pdf,
-)
-from flashlab_grading.shown import escaped
-from flashlab_grading.submissions import read_report
+from flashlab_grading.pdf_objects import UnsoundPdfError, differences, one_message, opened
+from flashlab_grading.submissions import submission_of
 
-MAX_SECONDS = 900.0
-"""Longest time for one report."""
+MAX_SECONDS, MAX_PDF_BYTES = 900.0, 2**25
+"""Longest time for one report, and most bytes of it."""
 
-SHOWN = 40  # differences that are listed
+SHOWN, MAX_CHARACTERS = 40, 120
+"""Differences that are listed, and characters of a line that differs."""
 
 BELONG, DIFFER, OTHER_SOFTWARE, OTHER_BYTES = 0, 1, 3, 4
 """Exit statuses; 2 is that of a wrong command line."""
 
 
+def attachments_of(content: bytes) -> dict[str, bytes]:
+    """The attached files by name."""
+    with one_message("it cannot be read as a PDF"), opened(content) as pdf:
+        return {name: file.get_file().read_bytes() for name, file in pdf.attachments.items()}
+
+
+def _lines(content: bytes, page: int) -> list[str]:
+    """The lines of a page, from 1, as PDFium reads them; none where it is no page to PDFium."""
+    with suppress(pypdfium2.PdfiumError):
+        text = pypdfium2.PdfDocument(content)[page - 1].get_textpage().get_text_range()
+        return str(text).splitlines()
+    return []
+
+
 def _explained(found: Sequence[tuple[str, str]], content: bytes, made: bytes) -> Iterator[str]:
-    """The differences; of the first page and of each attached file with a line that differs."""
-    files = [attachments_of(pdf) for pdf in (content, made)]
+    """The differences, that of the first page with the first line of it that differs."""
     pages = [part for part, _ in found if part.startswith("page ")]
     for part, said in found:
-        kind, _, name = part.partition(" ")
-        texts: list[list[str]] = [[], []]
+        words = ""
         if part in pages[:1]:
-            texts = [page_text(pdf, int(name)) for pdf in (content, made)]
-        elif kind == "attachment" and all(name in file for file in files):
-            texts = [file[name].decode(errors="replace").split("\n") for file in files]
-        line = first_difference(*texts)
-        words = line and f": line {line[0]}: it says “{line[1]}”, and its data give “{line[2]}”"
-        yield f"{part}: {said}{words or ''}"
+            both = [_lines(pdf, int(part.partition(" ")[2])) for pdf in (content, made)]
+            pairs = enumerate(zip_longest(*both, fillvalue="nothing"), start=1)
+            for number, (one, other) in ((n, pair) for n, pair in pairs if len({*pair}) > 1):
+                says, gives = one[:MAX_CHARACTERS], other[:MAX_CHARACTERS]
+                words = f": line {number}: it says “{says}”, and its data give “{gives}”"
+                break
+        yield f"{part}: {said}{words}"
 
 
 def _compare(
@@ -66,6 +75,7 @@ def _compare(
     """
     with one_message("what rendered the report cannot be read"):
         other = other_software(attachments)
+    made = b""
     try:
         with (
             tempfile.TemporaryDirectory(prefix="flashlab-") as folder,
@@ -75,7 +85,6 @@ def _compare(
     except UnsoundPdfError:
         if not other:  # else what it states may render it all the same
             raise
-        made = b""
     if made == content:
         return BELONG, "consistent: its data give this file, byte for byte", (), b""
     if other:
@@ -89,33 +98,14 @@ def _compare(
     return DIFFER, said, list(_explained(found, content, made)), made
 
 
-# The second answer
-
-
-def _ceiling_lines(attachments: Mapping[str, bytes]) -> Iterator[str]:
-    """The attached ceilings that do not follow from their samples."""
-    if CEILINGS not in attachments:
-        return
-    document = parsed(attachments[CEILINGS], CEILINGS)
-    copy = document["copy"]
-    known = [("copy", copy, "bandwidth(GB/s)", 2 * copy["bytes"] / 1e9)]
-    for dtype, own in document["matrix_product"].items():
-        work = 2 * own["size"] ** 3 / 1e12
-        known.append((f"matrix_product.{dtype}", own, "rate(TFLOPs/s)", work))
-    for name, own, key, work in known:
-        where, seconds = f"  {CEILINGS}: {name}", own["time(s)"]
-        if own["samples"] and not isclose(seconds, statistics.median(own["samples"])):
-            yield f"{where}: time(s) is not the median of the samples"
-        if not isclose(own[key], work / seconds):
-            yield f"{where}: {key}: it says {own[key]}, and the time gives {work / seconds:.9g}"
-
-
-def _faults(submission: Submission, attachments: Mapping[str, bytes]) -> Iterator[str]:
-    """What grading's own checks fail of the attached records and ceilings."""
-    lines = [line for line in check_alone(submission).lines if line.check != "coverage"]
-    for group in grouped(lines, "fail"):
+def _faults(attachments: Mapping[str, bytes]) -> Iterator[str]:
+    """What grading's own checks fail of the attached records, the second answer."""
+    found = Folder()
+    for name, record in read_records(attachments).items():
+        take(found, f"report.pdf/{name}", json.dumps(record).encode())
+    lines = check_alone(submission_of("report", found, None)).lines
+    for group in grouped((line for line in lines if line.check != "coverage"), "fail"):
         yield f"  {group[0].check}: {told(group, 'en', escaped)}"
-    yield from _ceiling_lines(attachments)
 
 
 def _keep(made: bytes, pdf: Path) -> str:
@@ -132,26 +122,24 @@ def _keep(made: bytes, pdf: Path) -> str:
 def verified(pdf: Path) -> tuple[int, list[str]]:
     """The exit status, and the lines to print; UnsoundPdfError for no report with its data."""
     try:
-        content = read_pdf(pdf)
+        content = read_bounded(str(pdf), most=MAX_PDF_BYTES)
         attachments = attachments_of(content)
         status, verdict, found, made = _compare(content, attachments)
-    except UnsoundPdfError as error:
+    except (UnsoundFileError, UnsoundPdfError) as error:
         raise UnsoundPdfError(f"{pdf}: {error}") from error
     with one_message("the report's data cannot be checked"):
         config = parsed(attachment(attachments, CONFIG), CONFIG)  # of other software, perhaps
         own = [f"author.{key}" for key in config.get("author", {})] + ["the experiments' titles"]
         own += [name for name in sorted(attachments) if name.startswith("remark-")]
         is_known = config.get("benchmark", "attention") == "attention"
-        faults = list(_faults(read_report(content), attachments)) if is_known else []
+        faults = list(_faults(attachments)) if is_known else []
     checked = "not checked, because grading knows the records of attention alone"
     if is_known:
         checked = "grading's checks of the records fail nothing"
     lines = ["data: no measurement gives these records" if faults else f"data: {checked}", *faults]
     lines += [f"difference: {escaped(text)}" for text in found[:SHOWN]]
-    if len(found) > SHOWN:
-        lines.append(f"and {len(found) - SHOWN} more differences")
-    if made:
-        lines.append(_keep(made, pdf))
+    lines += [f"and {len(found) - SHOWN} more differences"] if len(found) > SHOWN else []
+    lines += [_keep(made, pdf)] if made else []
     lines.append(f"the author's own, not verified: {escaped(', '.join(own))}")
     doubt = "; but no measurement gives its data" if faults else ""
     lines.append(f"verdict: {escaped(verdict)}{doubt}")

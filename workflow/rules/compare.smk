@@ -44,19 +44,18 @@ rule comparison_figures:
 COMPARISON_INPUTS = {
     "comparison": "results/compare/comparison.json",
     "figures": "results/compare/figures",
-    "sources": sources("flashlab.compare.rendered"),
+    "sources": sources("flashlab.compare.report"),
     "templates": [
         str(ROOT.joinpath("templates", name))
         for name in (
             "compare.html.j2",
-            "heat.html.j2",
             "report.css",
             "compare.css",
             "compare-screen.css",
         )
     ],
     "labels": labels("compare"),
-    "stories": sorted(map(str, ROOT.glob("templates/story/compare.*.j2"))),
+    "stories": sorted(map(str, ROOT.glob("templates/sentences/*.j2"))),
     "fonts": FONTS,
 }
 

@@ -173,6 +173,18 @@ class Sweep:
             self._kept[key] = found.unstack("implementation").reindex(columns=self.names)
         return self._kept[key]
 
+    @cached_property
+    def _rows(self) -> dict[tuple[str, str, int], dict[str, Any]]:
+        rows = self.runs.to_dict("records")
+        return {
+            key: {str(k): v for k, v in row.items()}
+            for key, row in zip(run_keys_of(self.runs), rows, strict=True)
+        }
+
+    def run(self, name: str, at: int, variant: str = "") -> dict[str, Any] | None:
+        """The row of a run that is ok; None where there is none."""
+        return self._rows.get((variant or next(iter(self.variants), ""), name, at))
+
     def work(self) -> pd.Series[float]:
         """The operations of a forward pass in GFLOP, by value of the sweep."""
         return self.medians("operations").bfill(axis=1).iloc[:, 0]
@@ -229,6 +241,11 @@ def _found(frame: pd.DataFrame, key: tuple[str, ...]) -> pd.DataFrame:
         return cast(pd.DataFrame, frame.xs(key))
     except KeyError:
         return frame.iloc[:0].droplevel([*range(len(key))])
+
+
+def run_keys_of(runs: pd.DataFrame) -> list[tuple[str, str, int]]:
+    """The variant, implementation and value of each run of a sweep, in order."""
+    return [(str(v), str(name), int(at)) for v, name, at in runs.index.to_list()]
 
 
 def number(frame: pd.DataFrame | pd.Series[float], *at: Any) -> float:

@@ -73,7 +73,8 @@ def _repeat(kernel: ModuleType, case: Case, device: str, form: str) -> None:
     run = {**asdict(case.shape), "dtype": case.dtype, "device": device, "inputs": form}
     calls = 0
     for _, timed in measure.passes(kernel, run):
-        warm_up(timed, device, least_seconds=0)
+        timed.warm_up_seconds = 0
+        warm_up(timed, device)
         with right_before(timed.calls + 1):
             check_held(timed, device)
         calls += timed.calls

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,12 @@ def _protocol(record: Record) -> str:
     return ", ".join([name, *(f"{key} {value}" for key, value in sorted(settings.items()))])
 
 
+def _commit(record: Record) -> str | None:
+    commit = record.environment.get("commit")
+    dirty = "-dirty" if record.environment.get("dirty") else ""
+    return commit and f"{commit[:12]}{dirty}"
+
+
 def _facts(record: Record) -> dict[str, Any]:
     """The value of each field in a record; None where the record does not state it."""
     stated = record.environment
@@ -39,75 +45,51 @@ def _facts(record: Record) -> dict[str, Any]:
         "memory_clock": f"{clock:g} MHz" if clock else None,
         "power_limit": f"{limit:g} W" if limit else None,
         "driver": stated.get("driver"),
-        "cuda": stated.get("cuda"),
         "torch": stated.get("packages", {}).get("torch"),
-        "python": stated.get("python"),
-        "platform": stated.get("platform"),
         "cpu_count": stated.get("cpu_count"),
         "protocol": _protocol(record),
         "measuring": _digest(record, "measuring"),
+        "measured": record.started[:10],
+        "commits": _commit(record),
     }
-
-
-def _facts_of_implementation(record: Record) -> dict[str, Any]:
-    kernel = _digest(record, "implementation")
-    return {"provider": record.environment.get("provider"), "kernel": kernel}
 
 
 def _stated(values: Iterable[Any]) -> list[str]:
     return sorted({str(value) for value in values if value})
 
 
-def _row(
-    field: str, sides: Iterable[list[str]], implementation: str | None = None
-) -> dict[str, Any]:
-    one, other = sides
-    verdict = DIFFERS if one and other else UNSTATED
-    return {
-        "field": field,
-        "implementation": implementation,
-        "one": one,
-        "other": other,
-        "verdict": AGREES if one == other else verdict,
-    }
-
-
-def _rows(
-    sides: Iterable[Iterable[Record]],
-    facts: Callable[[Record], Mapping[str, Any]],
-    implementation: str | None = None,
-) -> list[dict[str, Any]]:
-    """A row for each of these facts, with the values that occur on each of two sides."""
-    stated = [[facts(record) for record in side] for side in sides]
-    return [
-        _row(field, (_stated(row[field] for row in side) for side in stated), implementation)
-        for field in stated[0][0]
-    ]
+def _gpus(records: Iterable[Record]) -> list[str]:
+    """The number of GPUs that the records were measured on, for each host that is recorded."""
+    known = {(r.environment.get("boot"), r.environment.get("gpu_uuid")) for r in records}
+    return _stated(Counter(boot for boot, gpu in known if gpu).values())
 
 
 def compare_circumstances(one: Records, other: Records) -> list[dict[str, Any]]:
-    """A row for each field, and for each implementation's provider and kernel, with its verdict.
+    """A row for each field, and for each implementation's kernel, with its verdict.
 
     Both sides have the same runs. Each row has the values that occur on each side: ``agrees`` where
     they are the same, ``unstated`` where one side states none.
     """
     sides = [[record for records in side.values() for record in records] for side in (one, other)]
+    facts = [[_facts(record) for record in side] for side in sides]
+    stated: dict[tuple[str, str | None], Sequence[list[str]]] = {
+        (field, None): [_stated(each[field] for each in side) for side in facts]
+        for field in facts[0][0]
+    }
+    stated["gpus", None] = [*map(_gpus, sides)]
     processes = [{len(records) for records in side.values()} for side in (one, other)]
-    rows = [
-        *_rows(sides, _facts),
-        _row("gpus", map(_gpus, sides)),
-        _row("processes", map(_stated, processes)),
-    ]
+    stated["processes", None] = [*map(_stated, processes)]
     for name in sorted({run.implementation for run in one}):
         of_it = [[r for r in side if r.run.implementation == name] for side in sides]
-        rows += _rows(of_it, _facts_of_implementation, name)
-    return rows
-
-
-def _gpus(records: Iterable[Record]) -> list[str]:
-    """The number of GPUs that the records were measured on, for each host that is recorded."""
-    known = {(r.environment.get("boot"), r.environment.get("gpu_uuid")) for r in records}
-    return _stated(Counter(boot for boot, gpu in known if gpu).values())
+        digests = [[_digest(record, "implementation") for record in side] for side in of_it]
+        providers = [[record.environment.get("provider") for record in side] for side in of_it]
+        stated["kernel", name] = [*map(_stated, digests)]
+        stated["provider", name] = [*map(_stated, providers)]
+    return [
+        {"field": field, "implementation": name, "one": mine, "other": theirs}
+        | {"verdict": AGREES if mine == theirs else DIFFERS if mine and theirs else UNSTATED}
+        for (field, name), (mine, theirs) in stated.items()
+    ]
 
 
 def compare_ceilings(
@@ -136,22 +118,8 @@ def compare_ceilings(
     ]
 
 
-def _commit(record: Record) -> str | None:
-    commit = record.environment.get("commit")
-    dirty = "-dirty" if record.environment.get("dirty") else ""
-    return commit and f"{commit[:12]}{dirty}"
-
-
 def describe_side(name: str, runs: Records) -> dict[str, Any]:
-    """A side's name, numbers of runs and records, devices, times of measuring, and commits."""
-    records = [record for processes in runs.values() for record in processes]
-    started = [record.started for record in records]
-    return {
-        "name": name,
-        "runs": len(runs),
-        "records": len(records),
-        "devices": _stated(record.environment.get("device_name") for record in records),
-        "begun": min(started),
-        "ended": max(started),
-        "commits": _stated(map(_commit, records)),
-    }
+    """A side's name, devices, and when its last record was measured."""
+    records: list[Record] = [record for processes in runs.values() for record in processes]
+    devices = _stated(record.environment.get("device_name") for record in records)
+    return {"name": name, "devices": devices, "ended": max(r.started for r in records)}

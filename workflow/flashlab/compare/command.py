@@ -41,13 +41,15 @@ def compare(
 ) -> int:
     """Print the comparison of two sides; 1 where a verdict stands that the call is to fail on."""
     from flashlab.benchmarks.registry import find_benchmark
-    from flashlab.compare import comparison, listing
-    from flashlab.compare.printing import publish
+    from flashlab.compare import comparison, report
     from flashlab.compare.sides import find_side
+    from flashlab.files import json_text
 
     benchmark = find_benchmark(name)
     document = comparison.compare(find_side(one, benchmark), find_side(other, benchmark))
-    blocks = listing.blocks(document, language, markdown=form == "markdown")
-    publish(form, document, blocks)
-    failing = listing.runs(document, listing.compared_of(document).table, fail_on)
-    return 1 if failing else 0
+    is_markdown = form == "markdown"
+    told = (
+        json_text(document) if form == "json" else report.as_lines(document, language, is_markdown)
+    )
+    print(told, end="")
+    return 1 if report.runs(document, report.compared_of(document).table, fail_on) else 0

@@ -32,13 +32,12 @@ from flashlab.files import read_json, write_json
 from flashlab.records import Record
 from flashlab.runs import Run
 from flashlab.statistics import Estimate, estimate_median, function_estimate
-from flashlab.story.compare import story
-from flashlab.story.compare.table import Compared, ranked_by, records_of, with_pooled
+from flashlab.story.compare import Compared, ranked_by, records_of, story, with_pooled
 from flashlab.story.observation import as_json
 
 ABOUT = ("implementation", "group", "sizes", "shape", "dtype", "device")
 """Columns besides those of comparisons.csv: the implementation (none of a row that pools several),
-its group, its class of sizes (`flashlab.story.compare.table`), and the shape in short."""
+its group, its class of sizes (`flashlab.story.compare`), and the shape in short."""
 
 VALUES = ("reference_median", "subject_median", "unit", "processes")
 """Columns of a single run's row: the metric on both sides, and the processes of each that have it.
@@ -190,7 +189,7 @@ def comparison_table(
     Returns:
         The columns of comparisons.csv, the benchmark's parameters, `ABOUT` and `VALUES`.
         ``compared`` is ``dataset`` where a run of the second side, the subject, is compared with
-        that of the first, or several pooled (`story.compare.table.with_pooled`), and
+        that of the first, or several pooled (`story.compare.with_pooled`), and
         ``implementations`` where two of one side (``experiment``) are.
     """
     table = pd.DataFrame(_rows(benchmark, one[1], other[1]))
@@ -265,8 +264,7 @@ def compare_records(
         "ended": list(_ended(*compared)),
         "only": [_only(first, second), _only(second, first)],
     }
-    # Each row without the columns in which it has nothing.
-    rows = [as_json({k: v for k, v in r.items() if v is not None}) for r in records_of(table)]
+    rows = [as_json(row) for row in records_of(table)]
     told = story(Compared(benchmark, table, about))
     observations = [observation.to_json() for observation in told]
     return {**about, "observations": observations, "comparisons": rows}

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from flashlab import machine
 from flashlab.benchmarks.implementations import Implementation
 from flashlab.benchmarks.model import Benchmark
 from flashlab.compare.looks import FIRST_SHARE, LOOK_IN_FIRST, MIN_PAIRS, PROCESSES, Look, look_at
@@ -28,6 +29,7 @@ from flashlab.forks import START_SECONDS
 from flashlab.measuring.supervise import (
     count_oom_kills,
     ended_without_answer,
+    identified,
     server_of,
     start_measuring,
 )
@@ -77,6 +79,7 @@ class Worker(ExitStack):
             "kernel": str(implementation.path),
             "preloads": implementation.preloads,
             "part": WORKER,
+            "surroundings": identified(run.device, variables) | machine.surroundings(),
         }
         server = server_of(os.getpid())
         self._process = start_measuring(server, order, variables, self._answer, self._errors)

@@ -16,7 +16,7 @@ def as_text(rows: Sequence[Sequence[str]], headings: Sequence[str], markdown: bo
     sides = ["right" if heading.startswith(">") else "left" for heading in headings]
     cells = [[*row, *[""] * (len(names) - len(row))] for row in rows]
     if markdown:
-        cells = [[cell.replace("|", "\\|") for cell in row] for row in cells]
+        names, *cells = ([cell.replace("|", "\\|") for cell in row] for row in (names, *cells))
     frame = pd.DataFrame(cells, columns=pd.Index(names))
     form = "pipe" if markdown else "plain"
     align = sides if rows else None

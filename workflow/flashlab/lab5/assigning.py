@@ -340,9 +340,11 @@ def read_numbers(results: Iterable[Result]) -> list[File]:
     return files
 
 
-def assign(results: Iterable[Result]) -> list[File]:
-    """The files of a folder, each with the runs that it can be; FolderError for a contradiction."""
-    files = read_numbers(results)
+def assign(files: list[File]) -> list[File]:
+    """The files of a folder (`read_numbers`), each with the runs that it can be.
+
+    FolderError where what is said of one contradicts its numbers.
+    """
     for file in files:
         _choose_options(file)
         file.allowed = file.options

@@ -17,7 +17,7 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import known_devices
 from flashlab.files import canonical
-from flashlab.lab5.assigning import File, assign, stated
+from flashlab.lab5.assigning import File, assign, read_numbers, stated
 from flashlab.lab5.checks import Line, check_arithmetic
 from flashlab.lab5.documents import RUNS_CSV, documents_in, listed
 from flashlab.lab5.possible import has_flops, workspaces_of
@@ -120,7 +120,7 @@ def import_plan(
         else:
             (measured if result.status == "ok" else failed).append(result)
     try:
-        files = assign(measured)
+        files = assign(read_numbers(measured))
     except FolderError as error:
         raise FolderError(f"{folder}: {error}") from error
     _ask(folder, files, read.has_table)

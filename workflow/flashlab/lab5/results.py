@@ -223,15 +223,14 @@ def result_of(document: Mapping[str, Any], name: str, path: str, sha256: str) ->
 
 def read_folder(folder: Path) -> Folder:
     """The results in a folder, each with what is said of it; what is unsound is in `refused`."""
-    found, rows, seen, size = Folder(), list[tuple[str, int, Said]](), set[str](), 0
-    path = ""
+    found, rows, paths, size = Folder(), list[tuple[str, int, Said]](), list[str](), 0
     try:
         for count, path in enumerate(documents.paths_in(folder)):
             if count >= documents.MAX_FILES:
                 raise UnsoundFileError("form.too_many", most=str(documents.MAX_FILES))
             if size > documents.MAX_BYTES:
                 raise UnsoundFileError("form.too_many_bytes", most=str(documents.MAX_BYTES))
-            seen.add(normalize("NFC", path))  # macOS decomposes a name's letters; tables do not
+            paths.append(path)
             try:
                 content = read_within(folder, path)
                 size += len(content)
@@ -242,12 +241,14 @@ def read_folder(folder: Path) -> Folder:
                     if told := listed(read[1], " ", " And {} more."):
                         raise UnsoundFileError("form.rows", problems=told)
                 else:
-                    _take(found, path, content, seen)
+                    take(found, path, content)
             except UnsoundFileError as problem:
                 found.refused[path] = _alone(problem)
     except UnsoundFileError as enough:
-        found.refused[path or folder.name] = enough
+        found.refused[paths[-1] if paths else folder.name] = enough
+    # macOS decomposes a name's letters; tables do not.
     by_name = {normalize("NFC", name): name for name in found.results}
+    seen = {normalize("NFC", name) for name in (*paths, *found.refused, *found.ignored)}
     for table, line, row in rows:
         file, said = row["file"], {key: value for key, value in row.items() if key != "file"}
         name = normalize("NFC", str(PurePosixPath(table).parent / file))
@@ -269,11 +270,10 @@ def _alone(problem: UnsoundFileError) -> UnsoundFileError:
     return UnsoundFileError(problem.code, **problem.params)
 
 
-def _take(found: Folder, path: str, content: bytes, seen: set[str]) -> None:
+def take(found: Folder, path: str, content: bytes) -> None:
     """Add the results of a file to a folder; UnsoundFileError where it cannot be read."""
     digest = hashlib.sha256(content).hexdigest()
     for name, document in documents.documents_in(path, content).items():
-        seen.add(normalize("NFC", name))
         try:
             is_object = isinstance(document, dict)
             if result := is_object and result_of(document, name, path, digest):
@@ -300,6 +300,11 @@ def _declare(folder: Folder, name: str, row: Said) -> None:
     folder.results[name] = replace(result, said=said, hinted=hinted, source=RUNS_CSV)
 
 
+def is_cpu(name: str | None) -> bool:
+    """True for the name of a CPU."""
+    return bool(re.search(r"\bcpus?\b", name or "", re.IGNORECASE))
+
+
 def is_on_gpu(result: Result) -> bool:
     """True if its memory is that of a run in float16 on CUDA, for all that is said."""
     if result.run:
@@ -307,4 +312,4 @@ def is_on_gpu(result: Result) -> bool:
         provider = str(stated.get("provider") or words.FLASH_ATTN)
         is_real = result.run.implementation != words.FLASH2 or provider.startswith(words.FLASH_ATTN)
         return is_real and (result.run.dtype, result.run.device) == (words.COURSE_DTYPE, "cuda")
-    return not re.search(r"\bcpus?\b", str(result.said.get("device", "")), re.IGNORECASE)
+    return not is_cpu(result.said.get("device"))

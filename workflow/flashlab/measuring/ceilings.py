@@ -5,12 +5,13 @@ They are timed from the first call on: before a GPU meets its power limit, and a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from flashlab.measuring import environment
-from flashlab.measuring.protocols import Pass, Timing, sampled
+from flashlab.measuring.environment import environment
+from flashlab.measuring.protocols import Pass, sampled
 
 PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5}
 MATRIX_SIZE = {"cuda": 8192, "cpu": 1024}
@@ -18,12 +19,11 @@ COPY_BYTES = {"cuda": 2**32, "cpu": 2**28}
 DTYPES = {"cuda": ("float16", "bfloat16", "float32"), "cpu": ("float32",)}
 
 
-def _timed(timing: Timing) -> dict[str, Any]:
-    return {
-        "time(s)": timing.seconds,
-        "samples": list(timing.samples),
-        "stopped": timing.stopped,
-    }
+def _timed(call: Callable[[], object], device: str) -> tuple[float, dict[str, Any]]:
+    """Seconds of a call, and the same with its samples as they are kept."""
+    timing = sampled(Pass(call), PROTOCOL, device, settled=False)
+    kept = {"samples": [*timing.samples], "stopped": timing.stopped}
+    return timing.seconds, {"time(s)": timing.seconds, **kept}
 
 
 def _matrix_product(dtype: str, device: str) -> dict[str, Any]:
@@ -31,12 +31,8 @@ def _matrix_product(dtype: str, device: str) -> dict[str, Any]:
     n = MATRIX_SIZE[device]
     a, b = (torch.randn(n, n, dtype=getattr(torch, dtype), device=device) for _ in range(2))
     out = torch.empty_like(a)
-    timing = sampled(Pass(lambda: torch.matmul(a, b, out=out)), PROTOCOL, device, settled=False)
-    return {
-        **_timed(timing),
-        "size": n,
-        "rate(TFLOPs/s)": 2 * n**3 / timing.seconds / 1e12,
-    }
+    seconds, timed = _timed(lambda: torch.matmul(a, b, out=out), device)
+    return {**timed, "size": n, "rate(TFLOPs/s)": 2 * n**3 / seconds / 1e12}
 
 
 def _copy(device: str) -> dict[str, Any]:
@@ -44,12 +40,8 @@ def _copy(device: str) -> dict[str, Any]:
     size = COPY_BYTES[device]
     source = torch.randint(-128, 127, (size,), dtype=torch.int8, device=device)
     target = torch.empty_like(source)
-    timing = sampled(Pass(lambda: target.copy_(source)), PROTOCOL, device, settled=False)
-    return {
-        **_timed(timing),
-        "bytes": size,
-        "bandwidth(GB/s)": 2 * size / timing.seconds / 1e9,
-    }
+    seconds, timed = _timed(lambda: target.copy_(source), device)
+    return {**timed, "bytes": size, "bandwidth(GB/s)": 2 * size / seconds / 1e9}
 
 
 def measure(device: str) -> dict[str, Any]:
@@ -60,5 +52,5 @@ def measure(device: str) -> dict[str, Any]:
     return {
         "matrix_product": {dtype: _matrix_product(dtype, device) for dtype in DTYPES[device]},
         "copy": _copy(device),
-        "environment": environment.environment(device),
+        "environment": environment(device),
     }

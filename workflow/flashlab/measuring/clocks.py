@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import statistics
 from collections.abc import Mapping
 from time import perf_counter
@@ -22,18 +21,20 @@ POWER_CAP = 0x4 | 0x80
 """NVML's reasons SwPowerCap and HwPowerBrakeSlowdown."""
 
 
+def gpu_uuid() -> str:
+    """The UUID of the GPU that this process computes on, as NVML writes it."""
+    return f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}"
+
+
 class Watch:
     """Reads the GPU's state between batches of calls, when nothing runs on it or is timed."""
 
     def __init__(self, device: str) -> None:
         self._looks: list[tuple[float, float, bool]] = []
-        self._begin = perf_counter()
-        self._last = -LOOK_SECONDS
-        self._stack = contextlib.ExitStack()
-        self._nvml = self._stack.enter_context(machine.nvml()) if device == "cuda" else None
+        self._begin, self._last = perf_counter(), -LOOK_SECONDS
+        self._nvml = machine.nvml() if device == "cuda" else None
         if self._nvml is not None:
-            uuid = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
-            self._handle = self._nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+            self._handle = self._nvml.nvmlDeviceGetHandleByUUID(gpu_uuid())
 
     def look(self) -> None:
         """Read the state, unless the last time was just now."""
@@ -43,20 +44,14 @@ class Watch:
         self._last = now
         reasons = nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)
         (power,) = nvml.nvmlDeviceGetFieldValues(self._handle, [nvml.NVML_FI_DEV_POWER_INSTANT])
-        self._looks.append(
-            (
-                float(nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM)),
-                power.value.uiVal / 1e3,
-                bool(reasons & POWER_CAP),
-            )
-        )
+        clock = float(nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM))
+        self._looks.append((clock, power.value.uiVal / 1e3, bool(reasons & POWER_CAP)))
 
     def seen(self) -> Mapping[str, Any] | None:
         """Medians and extremes of clock (MHz) and power (W), and the share of looks at the limit.
 
         None for a pass that was over too soon to tell.
         """
-        self._stack.close()
         if self._last - self._begin < MIN_SECONDS:
             return None
         clocks, powers, capped = zip(*self._looks, strict=True)

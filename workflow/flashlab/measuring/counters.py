@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -17,28 +18,22 @@ from flashlab.calls.watching import end_with_workflow
 from flashlab.measuring import child
 
 
-def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> dict[str, Any]:
+def count(benchmark: ModuleType, kernel: ModuleType, order: Mapping[str, Any]) -> dict[str, Any]:
     """Run each pass of a run twice: once to compile and warm up, once to be counted."""
     passes = []
-    for name, call in benchmark.passes(kernel, order["run"]):
-        call()
+    for name, timed in benchmark.passes(kernel, order["run"]):
+        timed.run()
         torch.cuda.synchronize()
         torch.cuda.profiler.start()
         torch.cuda._sleep(1)  # the marker (`flashlab.nsight.MARKER`)
-        call()
+        timed.run()
         torch.cuda.synchronize()
         torch.cuda.profiler.stop()
         passes.append(name)
     return {"passes": passes}
 
 
-def main() -> None:
-    """Run the order on the command line and write the answer."""
+if __name__ == "__main__":
     order, path = sys.argv[1:]
     end_with_workflow()
-    counting = {**json.loads(order), "part": "flashlab.measuring.counters"}
-    child.answer(counting, path)
-
-
-if __name__ == "__main__":
-    main()
+    child.answer({**json.loads(order), "part": "flashlab.measuring.counters"}, path)

@@ -8,15 +8,15 @@ the counter's own step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from flashlab import machine
-from flashlab.measuring.environment import gpu_uuid
+from flashlab.measuring.clocks import gpu_uuid
 from flashlab.measuring.protocols import Pass, synchronize, warm_up
 
 BATCH_SECONDS = 0.002
@@ -29,8 +29,7 @@ SPAN_SECONDS = 0.1
 """Least span of a sample, in seconds."""
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """A step of the counter: its time (s), its new value (J), and the calls so far."""
 
     seconds: float
@@ -64,25 +63,19 @@ def spans(readings: Sequence[Reading], batch_seconds: float) -> Energy | None:
     if len(ends) < 2:
         return None
     samples = tuple((b.joules - a.joules) / (b.calls - a.calls) for a, b in pairwise(ends))
-    typical = median(b.seconds - a.seconds for a, b in pairwise(ends))
-    return Energy(samples, batch_seconds / typical)
-
-
-def _counter(pynvml: Any) -> Callable[[], float]:
-    """A function that reads the energy counter, in J, of the GPU that this process uses."""
-    handle = pynvml.nvmlDeviceGetHandleByUUID(gpu_uuid())
-    return lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3
+    return Energy(samples, batch_seconds / median(b.seconds - a.seconds for a, b in pairwise(ends)))
 
 
 def consumed() -> float | None:
     """The GPU's energy since its driver was loaded, in J; None where nothing counts it."""
-    with machine.nvml() as pynvml:
-        if pynvml is None:
-            return None
-        try:
-            return _counter(pynvml)()
-        except pynvml.NVMLError:
-            return None
+    pynvml = machine.nvml()
+    if pynvml is None:
+        return None
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByUUID(gpu_uuid())
+        return float(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3)
+    except pynvml.NVMLError:
+        return None
 
 
 def measure_energy(timed: Pass, seconds: float) -> Energy | None:
@@ -91,29 +84,23 @@ def measure_energy(timed: Pass, seconds: float) -> Energy | None:
     L2 is not flushed between the calls, as a buffer's overwriting takes energy too. None where the
     GPU has no such counter.
     """
-    with machine.nvml() as pynvml:
-        if pynvml is None:
-            return None
-        read = _counter(pynvml)
-        try:
-            joules = read()
-        except pynvml.NVMLError:
-            return None
-        warm_up(timed, "cuda")
-        begin = perf_counter()
-        timed.run()
+    joules = consumed()
+    if joules is None:
+        return None
+    warm_up(timed, "cuda")
+    begin = perf_counter()
+    timed.run()
+    synchronize("cuda")
+    batch = max(1, int(BATCH_SECONDS / max(perf_counter() - begin, 1e-7)))
+    readings: list[Reading] = []
+    calls, begin, elapsed = 0, perf_counter(), 0.0
+    while elapsed < SETTLE_SECONDS + seconds:
+        for _ in range(batch):
+            timed.run()
         synchronize("cuda")
-        one = perf_counter() - begin
-        batch = max(1, int(BATCH_SECONDS / max(one, 1e-7)))
-        readings: list[Reading] = []
-        calls, begin, elapsed = 0, perf_counter(), 0.0
-        while elapsed < SETTLE_SECONDS + seconds:
-            for _ in range(batch):
-                timed.run()
-            synchronize("cuda")
-            calls += batch
-            before, joules = joules, read()
-            elapsed = perf_counter() - begin
-            if joules != before and elapsed >= SETTLE_SECONDS:
-                readings.append(Reading(elapsed, joules, calls))
-        return spans(readings, elapsed * batch / calls)
+        calls += batch
+        before, joules = joules, consumed() or 0.0
+        elapsed = perf_counter() - begin
+        if joules != before and elapsed >= SETTLE_SECONDS:
+            readings.append(Reading(elapsed, joules, calls))
+    return spans(readings, elapsed * batch / calls)

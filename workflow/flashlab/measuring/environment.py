@@ -1,4 +1,4 @@
-"""The environment of a measurement: versions, device state, and signs that it was disturbed."""
+"""The environment of a measurement: device state, and signs that it was disturbed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import psutil
 import torch
 
 from flashlab import machine
+from flashlab.measuring.clocks import gpu_uuid
 from flashlab.measuring.protocols import Timing
 from flashlab.statistics import MARGIN, visible_states
 
@@ -27,44 +28,36 @@ _HARMLESS_CLOCK_REASONS = 0x1 | 0x2
 """NVML's GpuIdle and ApplicationsClocksSetting."""
 
 
-def gpu_uuid() -> str:
-    """The UUID of the GPU that this process computes on, as NVML writes it."""
-    uuid = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
-    return f"GPU-{uuid}"
-
-
-def gpu_state() -> dict[str, Any]:
-    """Clocks (MHz), temperature (°C), power limit (W), clock reasons, other processes' count."""
-    with machine.nvml() as pynvml:
-        handle = pynvml.nvmlDeviceGetHandleByUUID(gpu_uuid())
-        processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-        return {
-            "sm_clock_MHz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
-            "memory_clock_MHz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM),
-            "temperature_C": pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
-            "power_limit_W": pynvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
-            "clock_reasons": pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle),
-            # Counted only: in a container their ids are the host's.
-            "other_processes": max(0, len(processes) - 1),
-        }
-
-
 def gpu_states(device: str) -> list[dict[str, Any]]:
-    """The state of the GPU that this process computes on, as a list; empty on the CPU."""
-    return [gpu_state()] if device == "cuda" else []
+    """The state of the GPU that this process computes on, as a list; empty on the CPU.
+
+    Clocks (MHz), temperature (°C), power limit (W), clock reasons, other processes' count.
+    """
+    if device == "cpu":
+        return []
+    nvml = machine.nvml()
+    handle = nvml.nvmlDeviceGetHandleByUUID(gpu_uuid())
+    state = {
+        "sm_clock_MHz": nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+        "memory_clock_MHz": nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
+        "temperature_C": nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+        "power_limit_W": nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
+        "clock_reasons": nvml.nvmlDeviceGetCurrentClocksEventReasons(handle),
+        # Counted only: in a container their ids are the host's.
+        "other_processes": max(0, len(nvml.nvmlDeviceGetComputeRunningProcesses(handle)) - 1),
+    }
+    return [state]
 
 
 def environment(device: str) -> dict[str, Any]:
-    """The machine and the software of this process, for the record."""
-    on_gpu = device == "cuda"
-    name = torch.cuda.get_device_name() if on_gpu else machine.device_name("cpu")
+    """What this process alone can tell for the record (`machine.surroundings` has the rest)."""
+    states = gpu_states(device)
     return {
-        **machine.surroundings(name, gpu_uuid() if on_gpu else None),
         "threads": torch.get_num_threads(),
         "malloc": {name: os.environ[name] for name in sorted(os.environ) if name in MALLOC},
         "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version() if on_gpu else None,
-        **({"gpu": gpu_state()} if on_gpu else {}),
+        "cudnn": torch.backends.cudnn.version() if states else None,
+        **({"gpu": states[0]} if states else {}),
     }
 
 
@@ -95,53 +88,43 @@ def sample_warnings(name: str, samples: Sequence[float]) -> list[dict[str, Any]]
     Drift is the change of the median from the first third of the samples to the last. Both count
     beyond the margin.
     """
-    values = np.asarray(samples)
-    third = len(values) // 3
+    values, third = np.asarray(samples), len(samples) // 3
     if third < 3:
         return []
-    warnings: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     drift = float(np.median(values[-third:]) / np.median(values[:third])) - 1
     if abs(drift) > MARGIN:
-        warnings.append({"code": "drift", "metric": name, "share": round(drift, 4)})
-    states = visible_states(samples)
-    if states:
-        apart = states[1] / states[0] - 1
-        warnings.append({"code": "states", "metric": name, "share": round(apart, 4)})
+        found.append({"code": "drift", "share": round(drift, 4)})
+    if states := visible_states(samples):
+        found.append({"code": "states", "share": round(states[1] / states[0] - 1, 4)})
     low, high = np.quantile(values, [0.25, 0.75])
     reach = 1.5 * (high - low)
     outside = int(np.sum((values < low - reach) | (values > high + reach)))
     if outside > OUTLIER_SHARE * len(values):
-        warnings.append(
-            {"code": "outliers", "metric": name, "count": outside, "samples": len(values)}
-        )
-    return warnings
+        found.append({"code": "outliers", "count": outside, "samples": len(values)})
+    return [{"metric": name, **warning} for warning in found]
 
 
 def timing_warnings(timings: Mapping[str, Timing]) -> list[dict[str, Any]]:
     """Warnings about timed metrics: their samples', and an interval that was not reached."""
+    short = [name for name, timing in timings.items() if timing.stopped == "time"]
     return [
         *(w for name, timing in timings.items() for w in sample_warnings(name, timing.samples)),
-        *(
-            {"code": "interval_not_reached", "metric": name}
-            for name, timing in timings.items()
-            if timing.stopped == "time"
-        ),
+        *({"code": "interval_not_reached", "metric": name} for name in short),
     ]
 
 
-def state_warnings(
-    foreign_share: float, gpu_states: Sequence[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def state_warnings(foreign_share: float, states: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Warnings that the machine's state gives: load from elsewhere, throttling, a shared GPU."""
     warnings: list[dict[str, Any]] = []
     if foreign_share > FOREIGN_LOAD:
         warnings.append({"code": "cpu_load", "share": round(foreign_share, 3)})
     reasons = 0
-    for state in gpu_states:
+    for state in states:
         reasons |= state["clock_reasons"] & ~_HARMLESS_CLOCK_REASONS
     if reasons:
         warnings.append({"code": "throttled", "reasons": reasons})
-    others = max((state["other_processes"] for state in gpu_states), default=0)
+    others = max((state["other_processes"] for state in states), default=0)
     if others:
         warnings.append({"code": "shared_device", "processes": others})
     return warnings

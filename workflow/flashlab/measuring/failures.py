@@ -11,12 +11,10 @@ import torch
 
 _NO_KERNEL = ("No available kernel", "No viable backend")
 _ALLOCATION_FAILURES = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
+_OF_SYSTEM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENFILE)
 
 _MACHINE_FAILURES = (
-    *map(
-        os.strerror,
-        (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ENFILE),
-    ),
+    *map(os.strerror, _OF_SYSTEM),
     # Messages of the CUDA runtime, NVML and PyTorch about a GPU or a driver that is gone.
     *("device lost", "GPU is lost", "fallen off the bus", "CUDA error: unknown error"),
     *("No CUDA GPUs are available", "no CUDA-capable device", "busy or unavailable"),
@@ -49,12 +47,11 @@ def describe_failure(error: BaseException, reasons: Sequence[str]) -> tuple[str,
     text = str(error) or type(error).__name__
     if any(part in text for part in _NO_KERNEL):
         return "unsupported", "; ".join([text, *reasons])
-    if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
-        return "oom", text
     if isinstance(error, IncorrectError):
         return "incorrect", text
     if isinstance(error, NotImplementedError):
         return "unsupported", text
-    if isinstance(error, RuntimeError) and any(part in text for part in _ALLOCATION_FAILURES):
+    failed = isinstance(error, RuntimeError) and any(part in text for part in _ALLOCATION_FAILURES)
+    if failed or isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
         return "oom", text
     return "error", f"{type(error).__name__}: {text}"

@@ -34,18 +34,49 @@ _usage = resource.getrusage
 _fused = torch.nn.functional.scaled_dot_product_attention
 
 
-def _release_cuda() -> None:
-    """Free the memory that earlier work left: tensors, cuBLAS workspaces, the allocator's cache."""
+def peak_memory(both_passes: Callable[[], object], device: str) -> int:
+    """Peak bytes that the allocator held at once while `both_passes` ran.
+
+    `both_passes` makes its own inputs, so the peak counts from before they exist. It runs twice:
+    the first time sets up what is compiled, and what it leaves allocated counts. On CUDA the peak
+    is the allocator's own maximum; on the CPU the running sum of the allocator's events, which is
+    the same in every run.
+
+    Raises:
+        IncorrectError: a process on a CPU has grown by more than the allocator can account for.
+    """
+    gc.collect()
+    return (_on_gpu if device == "cuda" else _on_cpu)(both_passes)
+
+
+def _on_gpu(both_passes: Callable[[], object]) -> int:
+    held = torch.cuda.memory_allocated()
+    both_passes()
     gc.collect()
     torch._C._cuda_clearCublasWorkspaces()
     torch.cuda.empty_cache()
-    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    both_passes()
+    return torch.cuda.max_memory_allocated() - held
 
 
-def _give_back(size: int) -> None:
-    """Have freed memory of this size and beyond given back to the system, where that is glibc's."""
-    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
-        libc.mallopt(M_MMAP_THRESHOLD, size)
+def _on_cpu(both_passes: Callable[[], object]) -> int:
+    _load_libraries()
+    _give_back(GIVEN_BACK)
+    before, was_compiled = _most_held(), COMPILER in sys.modules
+    try:
+        peak = _allocated(both_passes)
+        grown = _most_held() - before
+    finally:
+        _give_back(KEPT)
+    unknown = UNKNOWN_BYTES + UNKNOWN_A_THREAD * torch.get_num_threads() + UNKNOWN_SHARE * peak
+    has_compiled = COMPILER in sys.modules and not was_compiled  # which takes memory of its own
+    if grown > peak + unknown and sys.platform == "linux" and not has_compiled:
+        raise IncorrectError(
+            f"takes {grown / MIB:.0f} MiB, of which PyTorch's allocator knows {peak / MIB:.0f}; "
+            "allocate with PyTorch, or its memory cannot be compared"
+        )
+    return peak
 
 
 def _load_libraries() -> None:
@@ -59,66 +90,30 @@ def _load_libraries() -> None:
     _fused(x, x, x).sum().backward()
 
 
-def _grown() -> int:
+def _give_back(size: int) -> None:
+    """Have freed memory of this size and beyond given back to the system, where that is glibc's."""
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        libc.mallopt(M_MMAP_THRESHOLD, size)
+
+
+def _most_held() -> int:
     """The most bytes that this process has held so far."""
     return _usage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def peak_memory(both_passes: Callable[[], object], device: str) -> int:
-    """Peak bytes that the allocator held at once while `both_passes` ran.
-
-    `both_passes` makes its own inputs, so the peak counts from before they exist. It runs twice:
-    the first time sets up what is compiled, and what it leaves allocated counts. On CUDA the peak
-    is the allocator's own maximum; on the CPU the running sum of the allocator's events, which is
-    the same in every run.
-
-    Raises:
-        IncorrectError: the process has grown by more than the allocator can account for.
-    """
-    if device == "cuda":
-        _release_cuda()
-        held = torch.cuda.memory_allocated()
-        both_passes()
-        _release_cuda()
-        torch.cuda.reset_peak_memory_stats()
-        both_passes()
-        torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated() - held
-    _load_libraries()
-    gc.collect()
-    _give_back(GIVEN_BACK)
-    before, was_compiled = _grown(), COMPILER in sys.modules
-    try:
-        peak = allocated_on_cpu(both_passes, both_passes)
-        grown = _grown() - before
-    finally:
-        _give_back(KEPT)
-    unknown = UNKNOWN_BYTES + UNKNOWN_A_THREAD * torch.get_num_threads() + UNKNOWN_SHARE * peak
-    has_compiled = COMPILER in sys.modules and not was_compiled  # which takes memory of its own
-    if grown > peak + unknown and sys.platform == "linux" and not has_compiled:
-        raise IncorrectError(
-            f"takes {grown / MIB:.0f} MiB, of which PyTorch's allocator knows {peak / MIB:.0f}; "
-            "allocate with PyTorch, or its memory cannot be compared"
-        )
-    return peak
-
-
-def allocated_on_cpu(first: Callable[[], object], then: Callable[[], object]) -> int:
-    """The most bytes held at once in the second of two calls, by the allocator's own events.
-
-    What the first one leaves allocated counts.
-    """
+def _allocated(both_passes: Callable[[], object]) -> int:
+    """The most bytes held at once in the second of two calls, by the allocator's own events."""
     profile(use_kineto=True, profile_memory=True).__enter__()
     try:
-        first()
+        both_passes()
         with record_function(AGAIN):
-            then()
+            both_passes()
     finally:
-        found = _disable_profiler().events()
-    (again,) = (event.start_ns() for event in found if event.name() == AGAIN)
-    held = peak = 0
-    events = (event for event in found if event.name() == "[memory]")
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        held += event.nbytes()  # type: ignore[attr-defined]
-        peak = max(peak, held) if event.start_ns() >= again else peak
+        found = sorted(_disable_profiler().events(), key=lambda event: event.start_ns())
+    held, peak, again = 0, 0, False
+    for event in found:
+        again |= event.name() == AGAIN
+        if event.name() == "[memory]":
+            held += event.nbytes()  # type: ignore[attr-defined]
+            peak = max(peak, held) if again else peak
     return peak

@@ -33,25 +33,10 @@ _PRODUCT = re.compile(r"::_?(addmm|baddbmm|bmm|mm|addmv|mv|dot|mkldnn_linear|lin
 _SOFTMAX = re.compile("softmax")
 _FUSED = re.compile("attention")
 
-IDLE = frozenset(
-    f"aten::{name}"
-    for name in (
-        *("as_strided", "view", "_unsafe_view", "_reshape_alias", "reshape", "transpose", "t"),
-        *("permute", "unbind", "select", "slice", "narrow", "squeeze", "unsqueeze", "expand"),
-        *("expand_as", "detach", "alias", "split", "chunk", "resolve_conj", "resolve_neg"),
-        *(
-            "contiguous",
-            "to",
-            "dropout",
-            "view_as",
-            "flatten",
-            "lift_fresh",
-            "set_",
-            "resize_",
-            "empty",
-        ),
-        *("empty_like", "empty_strided", "new_empty", "new_empty_strided", "is_same_size"),
-    )
+IDLE = re.compile(
+    r"aten::(_?reshape(_alias)?|as_strided|(_unsafe_)?view(_as)?|transpose|t|permute|unbind|select|"
+    r"slice|narrow|(un)?squeeze|expand(_as)?|detach|alias|split|chunk|resolve_(conj|neg)|to|set_|"
+    r"contiguous|dropout|flatten|lift_fresh|resize_|(new_)?empty(_like|_strided)?|is_same_size)"
 )
 """Operators that compute nothing themselves: views, allocations, and no-ops."""
 
@@ -86,6 +71,10 @@ class Call:
             yield from call.within()
 
 
+Computing = list[tuple[str, Call]]
+"""Operators that compute, each with its class."""
+
+
 def _class_of(call: Call) -> str | None:
     """The class of an operator that counts for all within it; None if those count instead."""
     if _PRODUCT.search(call.name):
@@ -96,9 +85,8 @@ def _class_of(call: Call) -> str | None:
     if _FUSED.search(call.name):
         apart = any(_PRODUCT.search(name) or _SOFTMAX.search(name) for name in inside)
         return None if apart else FUSED
-    if call.name not in IDLE and IDLE.issuperset(inside):
-        return ELEMENTWISE
-    return None
+    is_last = not IDLE.fullmatch(call.name) and all(map(IDLE.fullmatch, inside))
+    return ELEMENTWISE if is_last else None
 
 
 def computing(call: Call) -> Iterator[tuple[str, Call]]:
@@ -115,13 +103,12 @@ def computing(call: Call) -> Iterator[tuple[str, Call]]:
             yield from computing(inner)
 
 
-def typical(calls: Sequence[list[tuple[str, Call]]]) -> list[tuple[str, Call]]:
+def typical(calls: Sequence[Computing]) -> Computing:
     """The operators of several calls, each with the median of its times.
 
     Where the calls do not run the same operators, those of the middle one.
     """
-    names = {tuple(call.name for _, call in computed) for computed in calls}
-    if len(names) > 1:
+    if len({tuple(call.name for _, call in computed) for computed in calls}) > 1:
         return calls[len(calls) // 2]
     return [
         (same[0][0], Call(same[0][1].name, 0, int(median(call.nanoseconds for _, call in same))))
@@ -142,36 +129,32 @@ def nested(events: Iterable[tuple[int, str, int, int]]) -> list[Call]:
     return outermost
 
 
-def _summary(operators: Sequence[tuple[str, Call]], allocated: int) -> dict[str, float]:
+def _summary(operators: Computing, allocated: int) -> dict[str, float]:
     """The counters of a pass, by the names of their quantities (`benchmarks.counters`)."""
-    total = sum(call.nanoseconds for _, call in operators)
-    shares = {
-        f"{name}_share": 100
-        * sum(call.nanoseconds for own, call in operators if own == name)
-        / max(total, 1)
-        for name in CLASSES
-    }
+    spent = dict.fromkeys(CLASSES, 0)
+    for kind, call in operators:
+        spent[kind] += call.nanoseconds
+    total = sum(spent.values())
     return {
         "operators": float(len(operators)),
         "operator_time": total / 1e6,
         "allocated_bytes": float(allocated),
-        **shares,
+        **{f"{kind}_share": 100 * own / max(total, 1) for kind, own in spent.items()},
     }
 
 
-def _details(operators: Sequence[tuple[str, Call]]) -> list[dict[str, Any]]:
+def _details(operators: Computing) -> list[dict[str, Any]]:
     """The operators of a pass by name, the longest first."""
     merged: dict[str, dict[str, Any]] = {}
     for kind, call in operators:
-        entry = merged.setdefault(
-            call.name, {"name": call.name, "class": kind, "calls": 0, "milliseconds": 0.0}
-        )
+        new = {"name": call.name, "class": kind, "calls": 0, "milliseconds": 0.0}
+        entry = merged.setdefault(call.name, new)
         entry["calls"] += 1
         entry["milliseconds"] += call.nanoseconds / 1e6
     return sorted(merged.values(), key=lambda entry: (-entry["milliseconds"], entry["name"]))
 
 
-def _profiled(call: Callable[[], object]) -> tuple[list[tuple[str, Call]], int]:
+def _profiled(call: Callable[[], object]) -> tuple[Computing, int]:
     """The operators of a pass, and the bytes that the allocator handed out in it."""
     call()
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
@@ -179,33 +162,26 @@ def _profiled(call: Callable[[], object]) -> tuple[list[tuple[str, Call]], int]:
             with record_function(MARKER):
                 call()
     events = profiler.profiler.kineto_results.events()
-    ranges = [
+    outermost = nested(
         (e.start_thread_id(), e.name(), e.start_ns(), e.start_ns() + e.duration_ns())
         for e in events
         if e.name() != MEMORY
-    ]
-    outermost = nested(ranges)
-    markers = sorted((c for c in outermost if c.name == MARKER), key=lambda c: c.nanoseconds)
-    # The work of autograd's own threads meanwhile belongs to the call too.
-    besides = [c for c in outermost if c.name != MARKER]
-    calls = [
-        list(computing(Call(MARKER, 0, 0, [*m.calls, *(c for c in besides if m.holds(c.start))])))
-        for m in markers
-    ]
-    middle = markers[len(markers) // 2]
-    allocated = sum(
-        e.nbytes()
-        for e in events
-        if e.name() == MEMORY and e.nbytes() > 0 and middle.holds(e.start_ns())
     )
+    markers = sorted((c for c in outermost if c.name == MARKER), key=lambda c: c.nanoseconds)
+    calls = []
+    for marker in markers:
+        # The work of autograd's own threads meanwhile belongs to the call too.
+        besides = [c for c in outermost if c.name != MARKER and marker.holds(c.start)]
+        calls.append([*computing(Call(MARKER, 0, 0, [*marker.calls, *besides]))])
+    of_middle = [e for e in events if markers[CALLS // 2].holds(e.start_ns())]
+    allocated = sum(max(0, e.nbytes()) for e in of_middle if e.name() == MEMORY)
     return typical(calls), allocated
 
 
 def count(benchmark: ModuleType, kernel: ModuleType, order: Mapping[str, Any]) -> dict[str, Any]:
     """Count each pass of an order's run: its counters, and its operators by name."""
-    counted, operators = {}, {}
-    for name, call in benchmark.passes(kernel, order["run"]):
-        computed, allocated = _profiled(call)
-        counted[name] = _summary(computed, allocated)
-        operators[name] = _details(computed)
-    return {"counted": counted, "details": {"operators": operators}}
+    profiled = {n: _profiled(timed.run) for n, timed in benchmark.passes(kernel, order["run"])}
+    return {
+        "counted": {name: _summary(*found) for name, found in profiled.items()},
+        "details": {"operators": {name: _details(ops) for name, (ops, _) in profiled.items()}},
+    }

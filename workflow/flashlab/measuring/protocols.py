@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 import resource
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter, perf_counter_ns
@@ -37,26 +37,17 @@ BATCH, MAX_BATCH, PERIOD = 8, 32, {"cuda": 4e-2, "cpu": 4e-3}
 """Mean and most calls of a batch; it ends after so many seconds of a device, too, on average: a
 GPU's clock would rise in more pauses."""
 
-MIN_CALLS = 20
-"""Fewest calls of a pass, whatever the time spent: twice as many as any interval here needs."""
-
-MIN_LONG_CALLS, LONG_CALL_SECONDS = 10, 0.02
-"""Fewest calls of a pass whose calls last longer than that: what an interval needs. Twice as many
-would take seconds on a CPU, where a few such passes are a quarter of a report."""
+MIN_CALLS, MIN_LONG_CALLS, LONG_CALL_SECONDS = 20, 10, 0.02
+"""Fewest calls of a pass, whatever the time spent, twice as many as any interval needs; and of one
+whose calls last longer than that: twice as many would take seconds on a CPU."""
 
 ENOUGH_CALLS = 500
-"""Before so many calls a pass does not stop early, however narrow its interval is.
-
-Fewer calls cannot show a dependence that lasts for a hundred of them: a state of the clock that
-lasts for 100 calls on average is taken for the only one in 82% of passes of 20 calls, in 14% of
-passes of 200, and in 1% of passes of 500.
-"""
+"""Before so many calls a pass does not stop early: a state of the clock that lasts for 100 calls on
+average is taken for the only one in 82% of passes of 20 calls, 14% of 200, and 1% of 500."""
 
 GROWTH = 1.1
-"""Factor by which the samples grow between two looks at the interval.
-
-To look more often takes time from the calls, and stops more often by chance.
-"""
+"""Factor by which the samples grow between two looks at the interval: more looks take time from the
+calls, and stop more often by chance."""
 
 HEAD_START, LONG_HEAD_START, MAX_HEAD_START = 8, 32, 512
 """Fewest flushes queued before a batch, those before one of a long pass, which takes longer to be
@@ -84,9 +75,9 @@ SURE_CALLS = 100
 LONG_PASS_SECONDS = 1e-3
 """Seconds from which on a pass may meet the power limit, so that its clock is left to settle."""
 
-WINDOW_SECONDS, AGREEING_WINDOWS, SETTLED, MAX_SETTLE_SECONDS = 0.05, 3, 0.01, 0.6
-"""The clock has settled once the medians of so many windows (s) agree within a share; a pass waits
-for that no longer than the last number of seconds."""
+WINDOW_SECONDS, AGREEING_WINDOWS, SETTLED, MAX_SETTLE_SECONDS = 0.03, 3, 0.01, 0.6
+"""The clock has settled once the medians of so many windows (s) agree within a share; at most so
+many seconds are waited for that."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +85,7 @@ class Timing:
     """One pass as timed: its time in seconds, every sample, and why sampling stopped.
 
     `clocks` is the state of the GPU meanwhile (`measuring.clocks`), `faults` the page faults on a
-    CPU (`Faults`); None where they are not known.
+    CPU (`Sampler.faults`); None where they are not known.
     """
 
     seconds: float
@@ -105,12 +96,9 @@ class Timing:
 
     def to_json(self) -> dict[str, Any]:
         """The timing as a metric of a record, in ms."""
-        return {
-            "unit": "ms",
-            "value": self.seconds * 1e3,
-            "samples": [seconds * 1e3 for seconds in self.samples],
-            "stopped": self.stopped,
-        }
+        samples = [seconds * 1e3 for seconds in self.samples]
+        value = self.seconds * 1e3
+        return {"unit": "ms", "value": value, "samples": samples, "stopped": self.stopped}
 
 
 @dataclass
@@ -119,19 +107,18 @@ class Pass:
 
     `run` runs it once, without synchronisation of its own, and gives its result; `before` prepares
     a call outside the clock. `renew` puts other inputs into the storage that it reads, where it is
-    told so numbers never seen. `check` raises IncorrectError for a result that is wrong. `calls` is
-    how often it has run here, and `seconds` how long a call took to warm up.
+    told so numbers never seen. `check` raises IncorrectError for a result that is wrong. It warms
+    up for `warm_up_seconds` at least. `calls` is how often it has run here, and `seconds` how long
+    a call took to warm up.
     """
 
     run: Callable[[], Any]
     before: Callable[[], Any] = lambda: None
     renew: Callable[[bool], Any] = lambda _: None
     check: Callable[[Any], Any] = lambda _: None
+    warm_up_seconds: float = WARM_UP_SECONDS
     calls: int = 0
     seconds: float = 0.0
-
-    def __call__(self) -> Any:
-        return self.run()
 
 
 @contextmanager
@@ -150,50 +137,40 @@ def synchronize(device: str) -> None:
         _wait_for_device()
 
 
-def _flush_buffer() -> torch.Tensor:
-    """A buffer of twice the L2 cache; overwriting it leaves nothing of the inputs in the cache."""
-    size = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
-    return torch.empty(2 * size, dtype=torch.int8, device="cuda")
-
-
-class Faults:
-    """Page faults of timed calls: their number a call, and the kernel's share of the CPU time."""
-
-    def __init__(self) -> None:
-        self._spent, self._calls = [0.0, 0.0, 0.0], 0
-
-    @contextmanager
-    def counted(self) -> Iterator[None]:
-        """Count those of a call."""
-        before = _usage(resource.RUSAGE_SELF)
-        yield
-        now, self._calls = _usage(resource.RUSAGE_SELF), self._calls + 1
-        for i, name in enumerate(("ru_minflt", "ru_stime", "ru_utime")):
-            self._spent[i] += getattr(now, name) - getattr(before, name)
-
-    def seen(self) -> dict[str, float]:
-        """``per_call``, and ``system_share`` between 0 and 1 of the time of all threads."""
-        faults, system, user = self._spent
-        share = system / (system + user) if system + user else 0.0
-        return {"per_call": round(faults / max(self._calls, 1), 1), "system_share": round(share, 3)}
-
-
-class _Sampler:
+class Sampler:
     """Times batches of calls, each on other inputs, and compares the last result of each.
 
-    `besides` is the seconds that calls were prepared for.
+    On a GPU each call is launched before the GPU comes to it: its sample would otherwise hold the
+    wait for the launch. So each batch waits behind as many flushes as keep the GPU busy meanwhile;
+    where it waited, it is timed again behind twice as many. `besides` is the seconds that calls
+    were prepared for.
     """
 
-    device = "cpu"
-
-    def __init__(self, timed: Pass) -> None:
-        self.timed, self.besides = timed, 0.0
-        self.faults: Faults | None = None
+    def __init__(self, timed: Pass, device: str) -> None:
+        self.timed, self.besides, self._device = timed, 0.0, device
         self._chance = random.Random()  # a kernel may seed the module's
+        self._spent = [0.0, 0.0, 0.0]
+        if device == "cuda":
+            at = torch.cuda.get_device_properties(torch.cuda.current_device())
+            # Twice the L2 cache: to overwrite it leaves nothing of the inputs there.
+            self._flush = torch.empty(2 * at.L2_cache_size, dtype=torch.int8, device="cuda")
+            is_long = timed.seconds >= LONG_PASS_SECONDS
+            self._head_start = LONG_HEAD_START if is_long else HEAD_START
+
+    def __call__(self, is_new: bool = False) -> list[float]:
+        """Seconds of each call of a batch; on numbers never seen of one, which is not compared."""
+        with right_before(self.timed.calls):
+            self.timed.renew(is_new)
+            batch = self._cuda_batch if self._device == "cuda" else self._cpu_batch
+            samples, last = batch(1 if is_new else self._length())
+            if not is_new:
+                self.timed.check(last)
+        self.timed.calls += len(samples)
+        return samples
 
     def _length(self) -> int:
         """Calls of a batch: without memory, so that any call may be the last."""
-        share = max(1 / BATCH, self.timed.seconds / PERIOD[self.device])
+        share = max(1 / BATCH, self.timed.seconds / PERIOD[self._device])
         length = 1
         while length < MAX_BATCH and self._chance.random() > share:
             length += 1
@@ -204,40 +181,8 @@ class _Sampler:
         self.timed.before()
         self.besides += perf_counter() - begin
 
-    def _batch(self, length: int) -> tuple[list[float], Any]:
-        """Seconds of each of so many calls, and the result of the last."""
-        raise NotImplementedError
-
-    def __call__(self, is_new: bool = False) -> list[float]:
-        """One batch; on numbers never seen a single call, which is not compared."""
-        with right_before(self.timed.calls):
-            self.timed.renew(is_new)
-            samples, last = self._batch(1 if is_new else self._length())
-            if not is_new:
-                self.timed.check(last)
-        self.timed.calls += len(samples)
-        return samples
-
-
-class _CudaSampler(_Sampler):
-    """Times batches of calls on the GPU, each call launched before the GPU comes to it.
-
-    Where a call runs shorter than it takes to launch, its sample would otherwise hold the GPU's
-    wait for the launch. So each batch waits behind as many flushes as keep the GPU busy while the
-    CPU launches it; where it waited, it is timed again behind twice as many.
-    """
-
-    device = "cuda"
-
-    def __init__(self, timed: Pass) -> None:
-        super().__init__(timed)
-        self._stream = _current_stream()
-        self._flush = _flush_buffer()
-        is_long = timed.seconds >= LONG_PASS_SECONDS
-        self._head_start = LONG_HEAD_START if is_long else HEAD_START
-
-    def _batch(self, length: int) -> tuple[list[float], Any]:
-        run, stream = self.timed.run, self._stream
+    def _cuda_batch(self, length: int) -> tuple[list[float], Any]:
+        stream = _current_stream()
         while True:
             events = [(Event(enable_timing=True), Event(enable_timing=True)) for _ in range(length)]
             waited, last = False, None
@@ -248,7 +193,7 @@ class _CudaSampler(_Sampler):
                 self._prepare()
                 self._flush.zero_()
                 _record(start, stream)
-                last = run()
+                last = self.timed.run()
                 waited |= _query(start)
                 _record(end, stream)
             _wait_for_device()
@@ -256,26 +201,27 @@ class _CudaSampler(_Sampler):
                 return [_elapsed_ms(start, end) / 1e3 for start, end in events], last
             self._head_start *= 2
 
-
-class _CpuSampler(_Sampler):
-    """Times batches of calls by the clock."""
-
-    def __init__(self, timed: Pass) -> None:
-        super().__init__(timed)
-        self.faults = Faults()
-
-    def _batch(self, length: int) -> tuple[list[float], Any]:
-        assert self.faults is not None
-        run, samples = self.timed.run, []
+    def _cpu_batch(self, length: int) -> tuple[list[float], Any]:
+        run, samples, result = self.timed.run, list[float](), None
         for left in reversed(range(length)):
             self._prepare()
-            with self.faults.counted():
-                start = perf_counter_ns()
-                result = run()
-                if left:
-                    result = None  # as it is timed: to free a result takes time too
-                samples.append((perf_counter_ns() - start) / 1e9)
+            before, start = _usage(resource.RUSAGE_SELF), perf_counter_ns()
+            result = run()
+            if left:
+                result = None  # as it is timed: to free a result takes time too
+            samples.append((perf_counter_ns() - start) / 1e9)
+            now = _usage(resource.RUSAGE_SELF)
+            for i, name in enumerate(("ru_minflt", "ru_stime", "ru_utime")):
+                self._spent[i] += getattr(now, name) - getattr(before, name)
         return samples, result
+
+    def faults(self, calls: int) -> dict[str, float] | None:
+        """Page faults ``per_call`` of so many, the kernel's ``system_share`` of all CPU time."""
+        faults, system, user = self._spent
+        if self._device == "cuda":
+            return None
+        share = system / (system + user) if system + user else 0.0
+        return {"per_call": round(faults / calls, 1), "system_share": round(share, 3)}
 
 
 def _wait_twice() -> float:
@@ -286,18 +232,23 @@ def _wait_twice() -> float:
     return perf_counter() - begin
 
 
-def _cuda_call(timed: Pass, is_new: bool) -> tuple[float, float]:
+def _call(timed: Pass, device: str, is_new: bool) -> tuple[float, float]:
     """Seconds of one call, on other inputs or the same, and of the second wait (`_wait_twice`).
 
-    The current stream is held up until the call is launched, after other inputs once more: to
-    launch these takes time too, by which a call on them would seem to take longer.
+    A GPU's stream is held up until the call is launched, after other inputs once more: to launch
+    these takes time too, by which a call on them would seem to take longer.
     """
-    start, end = Event(enable_timing=True), Event(enable_timing=True)
+    hold = _spin if device == "cuda" else lambda _: None
     if is_new:
-        _spin(HELD_CYCLES)
+        hold(HELD_CYCLES)
         timed.renew(True)
     timed.before()
-    _spin(HELD_CYCLES)
+    hold(HELD_CYCLES)
+    if device == "cpu":
+        begin = perf_counter()
+        timed.run()
+        return perf_counter() - begin, 0.0
+    start, end = Event(enable_timing=True), Event(enable_timing=True)
     _record(start)
     timed.run()
     _record(end)
@@ -305,25 +256,12 @@ def _cuda_call(timed: Pass, is_new: bool) -> tuple[float, float]:
     return _elapsed_ms(start, end) / 1e3, wait
 
 
-def _cpu_call(timed: Pass, is_new: bool) -> tuple[float, float]:
-    """Seconds of one call, on other inputs or the same, and no second wait."""
-    if is_new:
-        timed.renew(True)
-    timed.before()
-    begin = perf_counter()
-    timed.run()
-    return perf_counter() - begin, 0.0
-
-
-def _doubt(seconds: Sequence[float], waits: Sequence[float], idle: float) -> str | None:
+def _doubt(seconds: list[float], late: float) -> str | None:
     """The reason to take a pass for incorrect, by its calls' times; None if there is none.
 
-    Args:
-        seconds: of each call; those with an even index had new inputs, the others the same again.
-        waits: of each call, the seconds from the end of its stream to the end of the device.
-        idle: the same wait of an idle device.
+    Those with an even index had new inputs, the others the same again; the device was `late` by so
+    many seconds after their stream.
     """
-    late = statistics.median(waits) - idle
     if late > LATE_SECONDS + LATE * statistics.median(seconds):
         return (
             f"works on after the current stream has finished, for {late * 1e3:.3g} ms: let the "
@@ -338,7 +276,7 @@ def _doubt(seconds: Sequence[float], waits: Sequence[float], idle: float) -> str
     return None
 
 
-def warm_up(timed: Pass, device: str, least_seconds: float = WARM_UP_SECONDS) -> float:
+def warm_up(timed: Pass, device: str) -> float:
     """Call a pass until its first calls' set-up is done, on new inputs every other time.
 
     Returns the seconds that the calls took without the first, which may compile.
@@ -347,17 +285,17 @@ def warm_up(timed: Pass, device: str, least_seconds: float = WARM_UP_SECONDS) ->
         IncorrectError: the device works on after the current stream has finished, or calls on new
             inputs take so much longer that answers must have been kept.
     """
-    on_gpu, least_calls = device == "cuda", WARM_UP_CALLS[device]
-    idle = statistics.median(_wait_twice() for _ in range(least_calls)) if on_gpu else 0.0
-    seconds: list[float] = []
-    waits: list[float] = []
+    least_calls = WARM_UP_CALLS[device]
+    seconds, waits = list[float](), list[float]()
+    is_cuda = device == "cuda"
+    idle = statistics.median(_wait_twice() for _ in range(least_calls)) if is_cuda else 0.0
     begin, doubt = perf_counter(), None
-    while doubt or len(waits) < least_calls or perf_counter() - begin < least_seconds:
-        spent, wait = (_cuda_call if on_gpu else _cpu_call)(timed, len(waits) % 2 == 0)
+    while doubt or len(waits) < least_calls or perf_counter() - begin < timed.warm_up_seconds:
+        spent, wait = _call(timed, device, len(waits) % 2 == 0)
         seconds.append(spent)
         waits.append(wait)
         if least_calls <= len(waits) <= SURE_CALLS:
-            doubt = _doubt(seconds, waits, idle)
+            doubt = _doubt(seconds, statistics.median(waits) - idle)
         if doubt and len(waits) >= SURE_CALLS:
             raise IncorrectError(doubt)
     timed.calls += len(waits)
@@ -380,12 +318,7 @@ def check_held(timed: Pass, device: str) -> None:
     timed.check(result)
 
 
-def sampler(timed: Pass, device: str) -> _Sampler:
-    """A function that times a batch of calls of a pass, each alone: in seconds, in their order."""
-    return (_CudaSampler if device == "cuda" else _CpuSampler)(timed)
-
-
-def refuse_kept(sample: _Sampler, usual: float) -> None:
+def refuse_kept(sample: Sampler, usual: float) -> None:
     """IncorrectError where calls on numbers never seen take longer than `usual`, in seconds.
 
     A busy machine disturbs a few: the fastest decides.
@@ -406,41 +339,33 @@ def settle(sample: Callable[[], list[float]], warmed_seconds: float) -> None:
     A long pass of matrix products meets the power limit, and the clock falls within some tenths of
     a second. It has settled where the last windows agree. It has run for so many seconds already.
     """
-    windows: list[float] = []
+    medians: list[float] = []
     end = perf_counter() + MAX_SETTLE_SECONDS - warmed_seconds
-    while perf_counter() < end:
+    while (start := perf_counter()) < end:
         window: list[float] = []
-        start = perf_counter()
         while perf_counter() - start < WINDOW_SECONDS:
             window += sample()
             if window[0] < LONG_PASS_SECONDS:
                 return
-        windows = [*windows, statistics.median(window)][-AGREEING_WINDOWS:]
-        if len(windows) == AGREEING_WINDOWS and max(windows) <= (1 + SETTLED) * min(windows):
+        medians.append(statistics.median(window))
+        last = medians[-AGREEING_WINDOWS:]
+        if len(last) == AGREEING_WINDOWS and max(last) <= (1 + SETTLED) * min(last):
             return
 
 
 def sampled(timed: Pass, protocol: Mapping[str, Any], device: str, settled: bool = True) -> Timing:
     """Time a pass by the `sampled` protocol, and check results of it meanwhile.
 
-    Args:
-        timed: the pass.
-        protocol: ``relative_interval``, the half-width of the median's 95% interval to reach as a
-            share of it, and ``max_seconds``, after which to stop in any case.
-        device: ``cuda`` (CUDA events, L2 flushed before each call, every call launched before the
-            GPU comes to it) or ``cpu`` (perf_counter_ns).
-        settled: whether a long pass is timed only after the GPU's clock has settled.
+    The protocol's ``relative_interval`` is the half-width of the median's 95% interval to reach as
+    a share of it, ``max_seconds`` after which to stop in any case, and the device ``cuda`` (CUDA
+    events, L2 flushed before each call) or ``cpu`` (perf_counter_ns). A long pass is timed only
+    after a GPU's clock has `settled`. Of the median there are at least `MIN_CALLS` samples whatever
+    the time spent, or `MIN_LONG_CALLS` of long calls.
 
-    Returns:
-        The median, with at least `MIN_CALLS` samples whatever the time spent, or `MIN_LONG_CALLS`
-        of a pass whose calls are long. It stopped at the ``interval`` where that was reached, by
-        the end of the time at the latest.
-
-    Raises:
-        IncorrectError: as `warm_up` and `refuse_kept`, or a result is wrong.
+    IncorrectError as of `warm_up` and `refuse_kept`, or where a result is wrong.
     """
     warmed_seconds = warm_up(timed, device)
-    sample = sampler(timed, device)
+    sample = Sampler(timed, device)
     if device == "cuda" and settled:
         settle(sample, warmed_seconds)
     with timed_section(is_filled=device == "cpu") as (samples, besides):
@@ -453,15 +378,10 @@ def sampled(timed: Pass, protocol: Mapping[str, Any], device: str, settled: bool
 
 
 def _sample(
-    sample: _Sampler,
-    protocol: Mapping[str, Any],
-    device: str,
-    samples: list[float],
+    sample: Sampler, protocol: Mapping[str, Any], device: str, samples: list[float]
 ) -> Timing:
     """Fill a list with samples until their interval is narrow enough, or the time is spent."""
-    watch = clocks.Watch(device)
-    next_look: float = ENOUGH_CALLS
-    begin = perf_counter()
+    watch, next_look, begin = clocks.Watch(device), float(ENOUGH_CALLS), perf_counter()
     while True:
         samples += sample()
         watch.look()
@@ -475,8 +395,8 @@ def _sample(
         is_reached = interval.relative_half_width <= protocol["relative_interval"]
         if is_spent or is_reached:
             stopped = "interval" if is_reached else "time"
-            faults = sample.faults.seen() if sample.faults else None
-            return Timing(interval.median, tuple(samples), stopped, watch.seen(), faults)
+            known = watch.seen(), sample.faults(len(samples))
+            return Timing(interval.median, tuple(samples), stopped, *known)
         next_look = GROWTH * len(samples)
 
 
@@ -487,8 +407,9 @@ def lab5(timed: Pass, protocol: Mapping[str, Any], device: str) -> Timing:
     device, which work on other streams does not escape. The last result is checked (`sampled`).
     """
     repeats, result = protocol["repeats"], None
+    warm_up_calls = max(2, repeats // 100)
     timed.before()
-    for _ in range(warm_up_calls := max(2, repeats // 100)):
+    for _ in range(warm_up_calls):
         timed.run()
     timed.renew(False)
     timed.before()

@@ -1,6 +1,6 @@
-"""Finds functions that a kernel has replaced: clocks, torch's functions, this package's.
+"""What a measurement relies on, and refusing a kernel that has replaced any of it.
 
-A kernel runs in the process that measures it. It may replace by accident or design what that
+A kernel's file runs in the process that measures it. It may replace by accident or design what that
 process looks up when it is called; so what there was before its import is compared with what there
 is later.
 """
@@ -13,7 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Mapping
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import torch
@@ -27,60 +27,42 @@ MODULES = (
     *(statistics, random, resource, torch.autograd, torch.autograd.graph),
     torch.autograd.profiler,
 )
-"""Modules of whose functions a measurement may rely on any."""
+"""Modules of whose functions and classes a measurement may rely on any."""
 
-Names = Mapping[str, Any]
+BUILT_IN = (time, torch, torch.linalg)
+"""Modules of whose functions only those count that nothing wraps: they are not in Python."""
 
+CLASSES = {
+    f"{module.__name__}.{name}": getattr(module, name)
+    for module, name in ((torch, "Tensor"), (torch.cuda, "Event"), (torch.cuda, "Stream"))
+}
+"""Classes of whose methods, inherited ones included, it may rely on any."""
 
-def _of_class(owner: type) -> Names:
-    """The attributes of a class, inherited ones included."""
-    return {name: value for base in reversed(owner.__mro__) for name, value in vars(base).items()}
-
-
-def _builtins(module: ModuleType) -> Names:
-    """The functions of a module that are not written in Python, which nothing wraps."""
-    return {k: v for k, v in vars(module).items() if isinstance(v, BuiltinFunctionType)}
-
-
-def _functions(module: ModuleType) -> Names:
-    """The functions and classes of a module."""
-    kinds = (FunctionType, BuiltinFunctionType, type)
-    return {name: value for name, value in vars(module).items() if isinstance(value, kinds)}
-
-
-def _ours() -> Names:
-    """The functions and classes, with their methods, of this package's modules."""
-    modules = [m for name, m in sys.modules.items() if name.partition(".")[0] == "flashlab"]
-    attributes: dict[str, Any] = {}
-    for module in modules:
-        for name, value in vars(module).items():
-            if isinstance(value, (FunctionType, BuiltinFunctionType, type)):
-                attributes[f"{module.__name__}.{name}"] = value
-            if isinstance(value, type) and value.__module__ == module.__name__:
-                attributes |= {f"{module.__name__}.{name}.{k}": v for k, v in vars(value).items()}
-    return attributes
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, type)
 
 
 def relied_on() -> dict[str, Any]:
     """The functions, classes and modes that measurements rely on, by name, as they are now."""
-    modules = {f"{module.__name__}.": _functions(module) for module in MODULES}
-    parts: dict[str, Names] = {
-        **modules,
-        "time.": _builtins(time),
-        "torch.": _builtins(torch),
-        "torch.linalg.": _builtins(torch.linalg),
-        "torch.cuda.": {name: getattr(torch.cuda, name) for name in CUDA},
-        "torch.Tensor.": _of_class(torch.Tensor),
-        "torch.cuda.Event.": _of_class(torch.cuda.Event),
-        "torch.cuda.Stream.": _of_class(torch.cuda.Stream),
-        "": _ours(),
-    }
+    ours = [m for name, m in [*sys.modules.items()] if name.partition(".")[0] == "flashlab"]
+    own = {c for module in ours for c in vars(module).values() if isinstance(c, type)}
+    held: list[tuple[str, Mapping[str, Any], Any]] = [
+        *((module.__name__, vars(module), _FUNCTIONS) for module in (*MODULES, *ours)),
+        *((module.__name__, vars(module), BuiltinFunctionType) for module in BUILT_IN),
+        ("torch.cuda", {name: getattr(torch.cuda, name) for name in CUDA}, object),
+        *((f"{c.__module__}.{c.__name__}", vars(c), object) for c in own if "flashlab" in str(c)),
+        *((name, vars(base), object) for name, c in CLASSES.items() for base in c.__mro__[::-1]),
+    ]
     modes = {
         "torch's function modes": torch._C._len_torch_function_stack(),
         "torch's dispatch modes": torch._C._len_torch_dispatch_stack(),
         "torch's number of threads": torch.get_num_threads(),
     }
-    return modes | {prefix + k: v for prefix, names in parts.items() for k, v in names.items()}
+    return modes | {
+        f"{owner}.{name}": value
+        for owner, names, kinds in held
+        for name, value in [*names.items()]
+        if isinstance(value, kinds)
+    }
 
 
 def refuse_replaced(before: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from flashlab.calls.watching import (
 from flashlab.files import write_json
 from flashlab.forks import Child, Server, signal_name, start
 from flashlab.measuring.devices import claimed
-from flashlab.measuring.supervised import Section, refused
+from flashlab.measuring.supervised import Section, refused, refused_for
 from flashlab.plan import identity
 from flashlab.plan.planning import PlanError
 from flashlab.records import (
@@ -137,34 +137,25 @@ def start_measuring(
 
     Args:
         server: what forks it; a new interpreter without one.
-        order: what to measure, and the modules that are worth importing ahead of it.
+        order: what to measure, with the modules that are worth importing ahead of it; one whose
+            kernels are `counted` runs under Nsight Compute, profiled whole and without a channel.
         variables: environment variables that confine the process to its device.
-        answer: file that the process writes its answer to.
+        answer: file that the process writes its answer to; Nsight Compute's table lies beside it.
         errors: file that its output is appended to.
+
+    NsightError where Nsight Compute is asked for and not on PATH.
     """
     environment = {**job_environment(), **variables}
+    if "counted" in order:
+        if shutil.which(nsight.PROGRAM) is None:
+            raise nsight.NsightError(f"Nsight Compute ({nsight.PROGRAM}) is not on PATH")
+        program = [sys.executable, "-m", "flashlab.measuring.counters", json.dumps(order)]
+        log = str(answer.with_suffix(".csv"))
+        command = nsight.command(log, [*program, str(answer)], order["counted"])
+        return start("", (), environment, errors, command=command)
     modules = [*filter(None, [order.get("measure")]), *order.get("preloads", ())]
     arguments = [order, str(answer)]
     return start(f"{MEASURING}:answer", arguments, environment, errors, server, modules)
-
-
-def _start_counting(
-    order: Mapping[str, Any], variables: Mapping[str, str], answer: Path, errors: Path
-) -> Child:
-    """Start running an order's passes under Nsight Compute, which writes to `_counters_log`.
-
-    NsightError where it is not on PATH. A program is profiled whole, and has no channel.
-    """
-    if shutil.which(nsight.PROGRAM) is None:
-        raise nsight.NsightError(f"Nsight Compute ({nsight.PROGRAM}) is not on PATH")
-    program = [sys.executable, "-m", "flashlab.measuring.counters", json.dumps(order), str(answer)]
-    command = nsight.command(str(_counters_log(answer)), program, order["counted"])
-    return start("", (), {**job_environment(), **variables}, errors, command=command)
-
-
-def _counters_log(answer: Path) -> Path:
-    """The path of Nsight Compute's table for the process that answers to `answer`."""
-    return answer.with_suffix(".csv")
 
 
 # Waiting for it
@@ -244,21 +235,15 @@ def _follow(
 def _run_child(
     order: Mapping[str, Any], variables: Mapping[str, str], timeout_s: float
 ) -> dict[str, Any]:
-    """Run the measuring process to its end, its time-out, or the workflow's death.
-
-    One whose kernels are `counted` runs under Nsight Compute.
-    """
+    """Run the measuring process to its end, its time-out, or the workflow's death."""
     workflow = workflow_process()
     before = count_oom_kills()
     with tempfile.TemporaryDirectory(prefix="flashlab-") as folder:
         answer, errors = Path(folder, "answer.json"), Path(folder, "errors")
         errors.touch()
         try:
-            if "counted" in order:
-                started = _start_counting(order, variables, answer, errors)
-            else:
-                server = server_of(workflow.pid if workflow else None)
-                started = start_measuring(server, order, variables, answer, errors)
+            server = server_of(workflow.pid if workflow else None)
+            started = start_measuring(server, order, variables, answer, errors)
             returncode, sections = _follow(started, workflow, timeout_s)
         finally:
             sys.stderr.write(errors.read_text(errors="replace"))
@@ -268,37 +253,12 @@ def _run_child(
             reply: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
             reply["environment"]["started_warm"] = started.is_warm
             if reply.get("status") == "ok":
-                reply |= refused(sections) or _refused_for(started.left)
+                reply |= refused(sections) or refused_for(started.left)
         else:
             reply = ended_without_answer(returncode, count_oom_kills() - before, errors)
-        if (log := _counters_log(answer)).exists():
+        if (log := answer.with_suffix(".csv")).exists():
             reply["counters_log"] = log.read_text(encoding="utf-8", errors="replace")
         return reply
-
-
-def _refused_for(left: Sequence[str]) -> dict[str, Any]:
-    """Status, message and no metrics, where a run has left processes running; else nothing."""
-    if not left:
-        return {}
-    message = f"leaves processes running, which were ended: {', '.join(sorted(set(left)))}"
-    return {"status": "incorrect", "message": message, "metrics": {}}
-
-
-def _count_kernels(
-    order: Mapping[str, Any], variables: Mapping[str, str], timeout_s: float
-) -> dict[str, Any]:
-    """Nsight Compute's counters of a run's passes; a status and a message where there are none."""
-    try:
-        reply = _run_child(order, variables, timeout_s)
-        log = reply.get("counters_log", "")
-        nsight.check_permission(log)
-        if reply["status"] != "ok":
-            return reply
-        passes = nsight.split_passes(nsight.read_kernels(log, order["counted"]), reply["passes"])
-    except nsight.NsightError as error:
-        return {"status": "error", "message": str(error)}
-    counted = {name: nsight.of_pass(kernels) for name, kernels in passes.items()}
-    return {**reply, "counted": counted, "details": nsight.details(passes)}
 
 
 def _count(
@@ -309,13 +269,22 @@ def _count(
     timeout_s: float,
 ) -> dict[str, Any]:
     """The counters of a run's passes as metrics; a status and a message where there are none."""
-    if device == "cpu":
-        reply = _run_child({**order, "part": OPERATORS}, variables, timeout_s)
-    else:
-        counted = sorted({metric.quantity.name for metric in benchmark.all_counters(device)})
-        reply = _count_kernels({**order, "counted": counted}, variables, timeout_s)
-    if reply["status"] != "ok":
-        return reply
+    try:
+        if device == "cpu":
+            reply = _run_child({**order, "part": OPERATORS}, variables, timeout_s)
+        else:
+            names = sorted({metric.quantity.name for metric in benchmark.all_counters(device)})
+            reply = _run_child({**order, "counted": names}, variables, timeout_s)
+            nsight.check_permission(reply.get("counters_log", ""))
+        if reply["status"] != "ok":
+            return reply
+        if device != "cpu":
+            kernels = nsight.read_kernels(reply["counters_log"], names)
+            passes = nsight.split_passes(kernels, reply["passes"])
+            counted = {name: nsight.of_pass(kernels) for name, kernels in passes.items()}
+            reply |= {"counted": counted, "details": nsight.details(passes)}
+    except nsight.NsightError as error:
+        return {"status": "error", "message": str(error)}
     metrics = {
         metric.name: {"value": reply["counted"][name][metric.quantity.name]}
         for name, declared in benchmark.counters_on(device).items()
@@ -324,23 +293,24 @@ def _count(
     return {**reply, "metrics": metrics}
 
 
-def _gpu_name(uuid: str) -> str:
-    """The name of a GPU; MeasuringError if the driver does not list it."""
-    names = {gpu.uuid: gpu.name for gpu in machine.gpus()}
+def identified(device: str, variables: Mapping[str, str]) -> dict[str, Any]:
+    """The device of a record's environment: the CPU, or the GPU in CUDA_VISIBLE_DEVICES.
+
+    MeasuringError if the driver does not list that.
+    """
+    if device == "cpu":
+        return {"device_name": machine.device_name("cpu"), "gpu_uuid": None, "driver": None}
+    uuid, names = variables["CUDA_VISIBLE_DEVICES"], {gpu.uuid: gpu.name for gpu in machine.gpus()}
     if uuid not in names:
         raise MeasuringError(
             f"the driver does not list the GPU {uuid} any more; nothing is recorded. Call again "
             "once nvidia-smi shows it"
         )
-    return names[uuid]
+    return {"device_name": names[uuid], "gpu_uuid": uuid, "driver": machine.driver_version()}
 
 
-def _surroundings(device: str, variables: Mapping[str, str]) -> dict[str, Any]:
-    """The environment of a run on the CPU, or on the GPU in CUDA_VISIBLE_DEVICES."""
-    if device == "cpu":
-        return machine.surroundings(machine.device_name("cpu"), None)
-    uuid = variables["CUDA_VISIBLE_DEVICES"]
-    return machine.surroundings(_gpu_name(uuid), uuid)
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def measure_run(
@@ -364,26 +334,26 @@ def measure_run(
         MeasuringError: the machine kept it from being measured; nothing is written.
         OSError: the record cannot be written; nothing half written is left.
     """
-    form = implementation.form(benchmark, protocol["name"])
     order = {
-        "run": {**run.to_row(), "inputs": form},
+        "run": {**run.to_row(), "inputs": implementation.form(benchmark, protocol["name"])},
         "protocol": dict(protocol),
         "measure": benchmark.measure,
         "kernel": str(implementation.path),
         "preloads": implementation.preloads,
     }
+    surroundings = machine.surroundings()  # while another run has the device
     with claimed(run.device, card) as confined:
         variables = {**benchmark.variables.get(run.device, {}), **confined}
         # Read before the run, since a GPU that crashed may no longer tell its name.
-        known = _surroundings(run.device, variables)
-        started = datetime.now(UTC).isoformat(timespec="seconds")
+        known = identified(run.device, variables) | surroundings
+        started, order["surroundings"] = _now(), known
         if protocol["name"] == COUNTERS:
             reply = _count(benchmark, run.device, order, variables, protocol["timeout_s"])
         else:
             reply = _run_child(order, variables, protocol["timeout_s"])
-        if run.device == "cuda" and reply["status"] == "error":
-            _gpu_name(variables["CUDA_VISIBLE_DEVICES"])  # one that is lost has made the error
-        ended = datetime.now(UTC).isoformat(timespec="seconds")
+        if reply["status"] == "error":
+            identified(run.device, variables)  # a GPU that is lost has made the error
+        ended = _now()
     record = Record(
         benchmark=benchmark.name,
         run=run,
@@ -459,8 +429,9 @@ def measure_ceilings(device: str, device_name: str | None, output: Path) -> None
     require_torch()
     _refuse_other_device(device_name, device)
     with claimed(device) as variables:
-        started = datetime.now(UTC).isoformat(timespec="seconds")
-        reply = _run_child({"ceilings": device}, variables, CEILINGS_TIMEOUT_SECONDS)
+        started, known = _now(), identified(device, variables) | machine.surroundings()
+        order = {"ceilings": device, "surroundings": known}
+        reply = _run_child(order, variables, CEILINGS_TIMEOUT_SECONDS)
     if "message" in reply:
         raise MeasuringError(f"the ceilings could not be measured: {reply['message']}")
     write_json(output, {"version": 1, "device": device, **reply, "started": started})

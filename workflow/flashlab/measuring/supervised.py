@@ -20,6 +20,9 @@ message that a section has ended arrives late."""
 LEAST = 0.25
 """The smallest share of a section that its samples fill where the calls follow one another."""
 
+supervisor: socket.socket | None = None
+"""The channel on which this process tells of its timed sections, once it has one."""
+
 
 class Section(NamedTuple):
     """A timed section: its seconds, those of the samples within, and whether those fill it."""
@@ -48,18 +51,17 @@ def refused(sections: Iterable[Section]) -> dict[str, Any]:
     return {}
 
 
-_supervisor: socket.socket | None = None
-
-
-def connect(channel: socket.socket | None) -> None:
-    """Tell the supervisor, by this channel, of the timed sections of this process from now on."""
-    global _supervisor
-    _supervisor = channel
+def refused_for(left: Sequence[str]) -> dict[str, Any]:
+    """The same where a run has left processes of these names running."""
+    if not left:
+        return {}
+    message = f"leaves processes running, which were ended: {', '.join(sorted({*left}))}"
+    return {"status": "incorrect", "message": message, "metrics": {}}
 
 
 def _tell(**what: Any) -> None:
-    if _supervisor is not None:
-        _supervisor.sendall(json.dumps(what).encode() + b"\n")
+    if supervisor is not None:
+        supervisor.sendall(json.dumps(what).encode() + b"\n")
 
 
 @contextmanager
@@ -68,8 +70,7 @@ def timed_section(is_filled: bool) -> Iterator[tuple[list[float], list[float]]]:
 
     They fill it where calls are timed by the clock, one after the other.
     """
-    samples: list[float] = []
-    besides: list[float] = []
+    samples, besides = list[float](), list[float]()
     _tell()
     yield samples, besides
     _tell(samples=sum(samples) + sum(besides), is_filled=is_filled)

@@ -7,10 +7,8 @@ implementations are measured in turns, each in a warm process of its own.
 from __future__ import annotations
 
 import json
-import socket
 import statistics
-from collections.abc import Iterator
-from time import perf_counter
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -19,11 +17,10 @@ import torch
 from flashlab.measuring import environment
 from flashlab.measuring.protocols import (
     Pass,
+    Sampler,
     check_held,
     refuse_kept,
     right_before,
-    sampler,
-    synchronize,
     warm_up,
 )
 
@@ -37,13 +34,9 @@ class _Turns:
     def __init__(self, timed: Pass, device: str) -> None:
         """Warm up, and set the number of calls of a batch."""
         warm_up(timed, device)
-        begin = perf_counter()
-        timed.run()
-        synchronize(device)
-        seconds = max(perf_counter() - begin, 1e-7)
-        self._calls = max(1, round(BATCH_SECONDS / seconds))
+        self._calls = round(BATCH_SECONDS / max(timed.seconds, 1e-7))
         self._timed, self._device = timed, device
-        self._sample, self._samples = sampler(timed, device), list[float]()
+        self._sample, self._samples = Sampler(timed, device), list[float]()
 
     def batch(self) -> dict[str, Any]:
         """The times of a turn's calls, and what they were prepared for, in seconds."""
@@ -62,7 +55,7 @@ class _Turns:
         return self._timed.calls
 
 
-def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> dict[str, Any]:
+def count(benchmark: ModuleType, kernel: ModuleType, order: Mapping[str, Any]) -> dict[str, Any]:
     """Follow the commands that arrive on the order's channel until ``end``, or until it closes.
 
     Commands and replies are JSON, one a line; an empty reply says that the kernel is imported and
@@ -73,36 +66,31 @@ def count(benchmark: ModuleType, kernel: ModuleType, order: dict[str, Any]) -> d
     that pass; ``check`` checks the last one's, and fresh inputs. The answer holds what `prepare`
     gave and the warnings that the state of the device gives.
     """
-    run = order["run"]
-    device = run["device"]
-    prepared: dict[str, Any] = {}
+    run, channel = order["run"], order["channel"]
+    device, commands = run["device"], channel.makefile("r", encoding="utf-8")
     torch.empty(1, device=device)  # sets up the device, while the other processes do so too
     states = environment.gpu_states(device)
     passes: Iterator[tuple[str, Pass]] = iter(())
-    turns: _Turns | None = None
-    calls = 0
-    channel: socket.socket = order["channel"]
-    commands = channel.makefile("r", encoding="utf-8")
-    reply: dict[str, Any] = {}
+    prepared, reply = dict[str, Any](), dict[str, Any]()
+    turns, calls = None, 0
     while True:
         channel.sendall(json.dumps(reply).encode() + b"\n")
-        command = json.loads(commands.readline() or '{"do": "end"}')
-        reply = {}
+        command, reply = json.loads(commands.readline() or '{"do": "end"}'), {}
+        if command["do"] in ("pass", "check") and turns:
+            calls += turns.end()
+            turns = None  # with the tensors of its pass
         match command["do"]:
             case "prepare":
                 reply = prepared = benchmark.prepare(kernel, run)
             case "passes":
                 passes = benchmark.passes(kernel, run)
             case "pass":
-                calls += turns.end() if turns else 0
-                turns = None  # with the tensors of its pass
                 name = command["name"]
                 turns = _Turns(next(p for reached, p in passes if reached == name), device)
             case "batch" if turns:
                 reply = turns.batch()
-            case "check" if turns:
-                calls += turns.end()
-                turns, passes = None, iter(())
+            case "check":
+                passes = iter(())
                 reply = benchmark.check_again(kernel, run, calls)
             case "end":
                 break

@@ -31,10 +31,6 @@ PREPARED = 2
 """Inputs that calls are compared on, of which one has a whole head's reference."""
 
 
-PREPARED = 2
-"""Inputs that calls are compared on, of which one has a whole head's reference."""
-
-
 def peak_memory(kernel: ModuleType, run: Mapping[str, Any]) -> int:
     """Peak bytes of both passes, inputs included; as `memory.peak_memory`."""
     shape, form = Shape.of(run), run.get("inputs")
@@ -150,7 +146,8 @@ def passes(kernel: ModuleType, run: Mapping[str, Any]) -> Iterator[tuple[str, Pa
     forward = _Forward(kernel, run)
     yield "forward_time", Pass(forward.run, renew=forward.renew, check=forward.check)
     backward = _Backward(forward)
-    yield "backward_time", Pass(backward.run, backward.before, backward.renew, backward.check)
+    # The machine is warm by then.
+    yield "backward_time", Pass(backward.run, backward.before, backward.renew, backward.check, 0)
 
 
 def prepare(kernel: ModuleType, run: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,23 +175,17 @@ def check_again(kernel: ModuleType, run: Mapping[str, Any], calls: int) -> dict[
 
 
 def measure_energy(kernel: ModuleType, run: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """The energy of both passes as metrics of a record; none where the device does not tell.
+    """Energies of both passes as metrics, and their resolutions; none where no device tells.
 
-    Each pass runs for so many seconds. A metric's ``resolution`` is in the details of a record.
+    Each pass runs for so many seconds.
     """
-    energies = {
-        name.replace("_time", "_energy"): energy.measure_energy(call, seconds)
-        for name, call in passes(kernel, run)
-    }
-    known = {name: measured for name, measured in energies.items() if measured is not None}
-    if len(known) < len(energies):
-        return {}
-    return {
-        "metrics": {name: measured.to_json() for name, measured in known.items()},
-        "details": {
-            "energy_resolution": {name: measured.resolution for name, measured in known.items()}
-        },
-    }
+    metrics, resolutions = {}, {}
+    for timed_as, timed in passes(kernel, run):
+        measured, name = energy.measure_energy(timed, seconds), timed_as.replace("time", "energy")
+        if measured is None:
+            return {"metrics": {}, "details": {}}
+        metrics[name], resolutions[name] = measured.to_json(), measured.resolution
+    return {"metrics": metrics, "details": {"energy_resolution": resolutions}}
 
 
 def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, Any]) -> Any:
@@ -217,24 +208,15 @@ def measure(kernel: ModuleType, run: Mapping[str, Any], protocol: Mapping[str, A
     again = check_again(kernel, run, calls)
     # After all that is timed, which it would heat the device for.
     seconds = protocol.get("energy_seconds")
-    energy = measure_energy(kernel, run, seconds) if seconds else {}
+    used = measure_energy(kernel, run, seconds) if seconds else {"metrics": {}, "details": {}}
     clocks = {name: timing.clocks for name, timing in timings.items() if timing.clocks}
     faults = {name: timing.faults for name, timing in timings.items() if timing.faults}
-    details = {
-        **energy.get("details", {}),
-        **({"clocks": clocks} if clocks else {}),
-        **({"page_faults": faults} if faults else {}),
-    }
+    details = {"clocks": clocks, "page_faults": faults, **used["details"]}
+    times = {name: timing.to_json() for name, timing in timings.items()}
+    warnings = environment.timing_warnings(timings)
     return {
-        **({"details": details} if details else {}),
-        "metrics": {
-            **{name: timing.to_json() for name, timing in timings.items()},
-            **prepared["metrics"],
-            **energy.get("metrics", {}),
-        },
+        "details": {name: found for name, found in details.items() if found} or None,
+        "metrics": {**times, **prepared["metrics"], **used["metrics"]},
         "gate": {**prepared["gate"], **again},
-        "warnings": [
-            *environment.timing_warnings(timings),
-            *environment.state_warnings(load.foreign_share(), states),
-        ],
+        "warnings": warnings + environment.state_warnings(load.foreign_share(), states),
     }

@@ -74,9 +74,9 @@ def _process_mib(device: str) -> float | None:
     """
     if device == "cpu":
         return None
-    with machine.nvml() as pynvml:
-        handle = pynvml.nvmlDeviceGetHandleByUUID(environment.gpu_uuid())
-        processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    nvml = machine.nvml()
+    handle = nvml.nvmlDeviceGetHandleByUUID(clocks.gpu_uuid())
+    processes = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
     mine = [process for process in processes if process.pid == os.getpid()] or processes
     if len(mine) != 1 or mine[0].usedGpuMemory is None:
         return None

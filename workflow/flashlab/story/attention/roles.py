@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import pandas as pd
 
 from flashlab import statistics
-from flashlab.analysis.frames import Dataset, Sweep, number, word
+from flashlab.analysis.frames import Dataset, Sweep, number, run_keys_of, word
 from flashlab.story.observation import clause
 
 PASSES = {"forward": "forward_time", "backward": "backward_time"}
@@ -45,6 +46,7 @@ def stored(s: Sweep) -> list[str]:
     return [name for name in s.names if stores_scores(s.data, name)]
 
 
+@lru_cache(maxsize=64)
 def subjects(s: Sweep) -> list[str]:
     """What is told beside the baseline, without packed twins."""
     others = [n for n in s.names if n != s.data.baseline and not is_packed(s.data, n)]
@@ -53,11 +55,13 @@ def subjects(s: Sweep) -> list[str]:
     return others
 
 
-def group(s: Sweep, names: Iterable[str]) -> dict[str, Any]:
-    """The clause that names one, or says how many of which kind there are."""
+def group(s: Sweep, names: Iterable[str], short: bool = False) -> dict[str, Any]:
+    """The clause that names one, or says how many of which kind there are; in short, of all."""
     names = list(names)
     fused = not any(stores_scores(s.data, name) for name in names)
     says = "who_one" if len(names) == 1 else "who_fused" if fused else "who_others"
+    if short and says == "who_fused" and names == subjects(s):
+        says = "who_all"
     return clause(says, names=names, count=len(names))
 
 
@@ -75,12 +79,12 @@ def span(numbers: Iterable[float]) -> list[float]:
 # Odd runs
 
 
+@lru_cache(maxsize=64)
 def odd_of(s: Sweep) -> dict[str, list[int]]:
     """The values at which a run of an implementation dips, by name."""
-    odd = s.runs[s.runs.odd.astype(bool)].index
     found: dict[str, list[int]] = {}
-    for _, name, at in sorted(odd):
-        found.setdefault(str(name), []).append(int(at))
+    for _, name, at in run_keys_of(s.runs[s.runs.odd.astype(bool)]):
+        found.setdefault(name, []).append(at)
     return {name: sorted({*values}) for name, values in found.items()}
 
 
@@ -96,16 +100,27 @@ def even(speeds: pd.DataFrame) -> pd.DataFrame:
 
 
 def ends(s: Sweep, names: Iterable[str], metric: str = TOTAL, variant: str = "") -> list[int]:
-    """The first and the last value at which all of these have a metric, none of them odd.
+    """The first and the last value at which all of these have a metric, in time none of them odd.
 
     Odd ones count where fewer than two others are left; empty where fewer than two have it.
     """
-    names = list(names)
+    return _ends(s, tuple(names), metric, variant)
+
+
+@lru_cache(maxsize=1024)
+def _ends(s: Sweep, of: tuple[str, ...], metric: str, variant: str) -> list[int]:
+    names = [*of]
     known = [int(at) for at in s.medians(metric, variant)[names].dropna().index]
-    odd = odd_of(s)
+    odd = {} if metric == MEMORY else odd_of(s)
     usual = [at for at in known if not any(at in odd.get(name, ()) for name in names)]
     chosen = usual if len(usual) > 1 else known
     return [chosen[0], chosen[-1]] if len(chosen) > 1 else []
+
+
+def head_dims(s: Sweep) -> dict[int, int]:
+    """The head dimension d by value of the sweep."""
+    pairs = s.runs.reset_index()[["at", "head_dim"]].drop_duplicates("at")
+    return {int(at): int(d) for at, d in pairs.to_numpy()}
 
 
 # How a lead changes
@@ -134,6 +149,21 @@ def change(speeds: pd.DataFrame) -> str:
     if apart:
         return "grows" if low[-1] > high[0] else "shrinks"
     return "open"
+
+
+def towards(speeds: pd.DataFrame) -> str | None:
+    """Where a lead goes from the first value to the last: ``grows``, ``shrinks``, ``keeps``.
+
+    None where it is not shown.
+    """
+    found = change(speeds)
+    if found in ("constant", "hardly"):
+        return "keeps"
+    known = speeds.dropna(subset=["low", "high"])
+    if len(known) < 2:
+        return None
+    first, last = known.iloc[0], known.iloc[-1]
+    return "grows" if last.low > first.high else "shrinks" if first.low > last.high else None
 
 
 def leaders(s: Sweep, variant: str = "") -> dict[int, str]:

@@ -2,22 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 
 from flashlab.analysis.frames import Dataset, Sweep
-from flashlab.story.attention import time
+from flashlab.story.attention import causes, keys, lesson, mask, memory, overall, roles, time
 from flashlab.story.observation import Observation
 
-SWEEP: tuple[Callable[[Sweep], Observation | None], ...] = (time.time, time.leaders)
-"""The kinds of sentences of an experiment's paragraph."""
+Kind = Callable[[Sweep], Observation | None]
+
+SWEEP: tuple[Kind, ...] = (
+    *(time.time, time.leaders, causes.filled, causes.score_line, causes.bound),
+    *(causes.faults, causes.operators, memory.memory, causes.heads, causes.small_heads),
+    *(lesson.missing, lesson.take, lesson.odd),
+)
+MASK: tuple[Kind, ...] = (
+    *(mask.mask_time, mask.mask_why, mask.mask_memory, mask.mask_take, lesson.missing, lesson.odd),
+)
+SHARED: tuple[Kind, ...] = (keys.shared, lesson.missing, lesson.odd)
+PACKED: tuple[Kind, ...] = (time.time, keys.packed, lesson.missing, lesson.odd)
+"""The kinds of sentences of a paragraph, in their order, by the kind of experiment."""
+
+LINES = ("take", "mask_take")
+"""The kinds that are an experiment's line on page one, too."""
 
 
 def observations(data: Dataset) -> list[Observation]:
     """All that a report says of a dataset, in its order."""
-    return [*_sections(data)]
+    front = (overall.answer(data), overall.decides(data))
+    sections = [o for s in data.sweeps for kind in kinds(s) if (o := kind(s)) is not None]
+    return [
+        *(each for each in front if each is not None),
+        *(replace(each, place="line") for each in sections if each.name in LINES),
+        *lesson.all_missing(data),
+        *lesson.all_odd(data),
+        *sections,
+        *overall.conclusion(data),
+    ]
 
 
-def _sections(data: Dataset) -> Iterator[Observation]:
-    for sweep in data.sweeps:
-        found = (kind(sweep) for kind in SWEEP)
-        yield from (each for each in found if each is not None)
+def kinds(s: Sweep) -> tuple[Kind, ...]:
+    """The kinds of sentences of an experiment's paragraph."""
+    if s.is_switch:
+        return MASK
+    if s.symbol == roles.SHARED:
+        return SHARED
+    twins = any(roles.is_packed(s.data, name) for name in s.names)
+    return PACKED if twins and not roles.has_baseline(s) else SWEEP

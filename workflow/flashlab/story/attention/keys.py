@@ -1,0 +1,76 @@
+"""Heads that share keys and values, and q, k and v in one tensor or apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from flashlab.analysis.frames import Sweep, number
+from flashlab.story.attention import roles
+from flashlab.story.attention.roles import MEMORY, PASSES, TOTAL
+from flashlab.story.observation import Observation, clause
+
+
+def shared(s: Sweep) -> Observation | None:
+    """With the fewest heads of keys and values against the most: memory, and who gains or loses."""
+    names = roles.subjects(s)
+    at = roles.ends(s, names, MEMORY) if names else []
+    if s.symbol != roles.SHARED or not at or s.is_switch:
+        return None
+    few, many = at
+    table, base = s.medians(MEMORY), s.data.baseline
+    left = {n: number(table, few, n) / number(table, many, n) for n in [*names, base] if n in table}
+    kept = left.get(base, float("nan"))
+    facts: dict[str, Any] = {
+        **{"few": few, "many": many, "memory": roles.span(left[n] for n in names)},
+        **{"least": min(names, key=lambda n: left[n]) if len(names) > 1 else None},
+        "base": clause("shared_base", name=base, x=kept) if kept == kept else None,
+        "passes": [_of_pass(s, key, many) for key in PASSES],
+    }
+    facts["named"] = clause("shared_least", name=facts["least"]) if facts["least"] else None
+    of = {
+        verdict: {c["name"] for each in facts["passes"] for c in each[verdict]}
+        for verdict in roles.DECIDED
+    }
+    gain = facts["gain"] = [n for n in names if n in of["faster"] - of["slower"]]
+    rows = s.data.rows(
+        *(s.grown(m, n).reindex([many]).dropna() for m in PASSES.values() for n in names)
+    )
+    evidence = [*s.rows(MEMORY, [n for n in left], at), *rows]
+    return Observation("shared", s.name, facts, evidence, "some" if gain else "memory")
+
+
+def _of_pass(s: Sweep, key: str, many: int) -> dict[str, Any]:
+    """The clause on a pass: the speed of the fewest heads over the most, who gains, who loses."""
+    odd = roles.odd_of(s)
+    rows = {n: s.grown(PASSES[key], n) for n in roles.subjects(s) if n not in odd}
+    # The sweep begins with the fewest: what is shown is the speed of the most over the fewest.
+    known = {n: 1 / number(each, many, "x") for n, each in rows.items() if many in each.index}
+    verdicts = {n: str(rows[n].at[many, "verdict"]) for n in known}
+    of = {
+        turned: [clause("one_speed", name=n, x=known[n]) for n in known if verdicts[n] == verdict]
+        for turned, verdict in (("faster", "slower"), ("slower", "faster"))
+    }
+    says = "pass_same" if not of["faster"] and not of["slower"] else "pass_changes"
+    changes = [clause(f"pass_{verdict}", of=each) for verdict, each in of.items() if each]
+    x = roles.span(known.values()) if known else [1.0, 1.0]
+    return clause(says if known else "pass_unknown", kind=clause(key), x=x, parts=changes, **of)
+
+
+def packed(s: Sweep) -> Observation | None:
+    """Twins that differ in the form of q, k and v: the speed of one over the other."""
+    twins = {n: str(s.data.declared[n]["packed_of"]) for n in s.names if roles.is_packed(s.data, n)}
+    found = {n: roles.even(s.speed(TOTAL, n, of)) for n, of in twins.items() if of in s.names}
+    speeds = {n: each for n, each in found.items() if len(each)}
+    if not speeds:
+        return None
+    every = pd.concat([*speeds.values()])
+    apart = [n for n, each in speeds.items() if each.verdict.isin(roles.DECIDED).any()]
+    told = [
+        clause("twin", name=n, x=roles.span(speeds[n].x[speeds[n].verdict.isin(roles.DECIDED)]))
+        for n in apart
+    ]
+    facts = {"x": roles.span(every.x), "of": told}
+    variant = "except" if apart else "same" if (every.verdict == "equal").all() else "undecided"
+    return Observation("packed", s.name, facts, s.data.rows(*speeds.values()), variant)

@@ -1,0 +1,184 @@
+"""What a parameter decides and what to use: an experiment's last sentence, its line.
+
+With the notices on runs without numbers and on odd ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from flashlab.analysis.frames import Dataset, Sweep, number, run_keys_of
+from flashlab.story.attention import roles
+from flashlab.story.attention.causes import head_sizes
+from flashlab.story.attention.roles import MEMORY, TOTAL, share
+from flashlab.story.attention.time import lead_clause
+from flashlab.story.observation import Observation, clause
+
+SAVES = 0.9
+"""Up to which share of the baseline's memory one saves memory."""
+
+STILL = ("constant", "hardly")
+
+
+def take(s: Sweep) -> Observation | None:
+    """By how the lead of the one, or of the leader, changes along the sweep, and by the memory."""
+    name = roles.leader(s)
+    led = lead_clause(s, name) if name and roles.has_baseline(s) and not s.is_switch else None
+    if name is None or led is None or s.symbol == roles.SHARED:
+        return None
+    at = roles.ends(s, [name, s.data.baseline], MEMORY)
+    shares = [share(s, name, end) for end in at] or [1.0, 1.0]
+    facts: dict[str, Any] = {**led[0], "saves": None, "good": None, "against": None}
+    if shares[1] < SAVES:
+        facts["saves"] = clause("saves", new=name)
+    variant = _variant(s, led[0]["says"], facts, shares)
+    return Observation("take", s.name, facts, s.data.rows(led[1]), variant) if variant else None
+
+
+def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) -> str | None:
+    """Which sentence; it may add clauses to the facts."""
+    if says == "lead_undecided" and facts["pooled"]:
+        return str(facts["pooled"]["says"])
+    fixed = {"lead_turns": "choose", "lead_undecided": "even", "lead_equal": "even"}
+    fixed |= {"lead_slower": "stay", "lead_slower_at": "stay"}
+    if says in fixed or says.startswith("lead_single"):
+        return fixed.get(says)
+    speeds = roles.even(s.speed(TOTAL, facts["new"]))
+    found = roles.change(speeds)
+    ends_shrink = number(speeds, speeds.index[0], "low") > number(speeds, speeds.index[-1], "high")
+    if s.symbol == "E" and roles.stores_scores(s.data, s.data.baseline) and ends_shrink:
+        return "catch_up"
+    if found in ("peaks", "dips"):
+        return "peaks"
+    if found in ("unknown", "open"):
+        return "open"
+    if found in STILL:
+        return {"N": "fits", "B": "batch"}.get(s.symbol, "still")
+    opposite = {"grows": "shrinks", "shrinks": "grows"}[found]
+    against = [
+        n for n in roles.subjects(s) if roles.change(roles.even(s.speed(TOTAL, n))) == opposite
+    ]
+    facts["against"] = clause("against", names=against) if against else None
+    kind = s.symbol if s.symbol in "NBHE" else "other"
+    facts["sweep"] = clause(f"{'more' if found == 'grows' else 'less'}_{kind}", p=s.symbol)
+    if s.symbol == "H" and found == "grows" and (sizes := head_sizes(s)) and sizes["good"]:
+        facts["good"] = clause("good_heads", d=sizes["good"])
+    if s.symbol == "N":
+        falls = shares[1] < SAVES * shares[0]
+        facts["saves"] = clause("saves_more") if falls and found == "grows" else None
+    return {"N": f"{found}_length"}.get(s.symbol, found)
+
+
+# Notices
+
+
+def missing(s: Sweep) -> Observation | None:
+    """The runs of an experiment that have no numbers: whose, why and where."""
+    found = _gone([s])
+    return Observation("missing", s.name, {"of": found}, _failed_rows([s])) if found else None
+
+
+def all_missing(data: Dataset) -> list[Observation]:
+    """The same of the dataset, a sentence an implementation and reason, for page one."""
+    return [
+        Observation(
+            "missing", None, {"of": [each]}, _failed_rows(data.sweeps, each["name"]), place="notice"
+        )
+        for each in _gone(data.sweeps)
+    ]
+
+
+def _gone(sweeps: Iterable[Sweep]) -> list[dict[str, Any]]:
+    """Clauses by implementation and status; a packed twin that fails with the other is left out."""
+    found: dict[tuple[str, str], dict[tuple[str, str], set[int]]] = {}
+    for s in sweeps:
+        gone = dict(zip(run_keys_of(s.failed), map(str, s.failed.status), strict=True))
+        masks = {*s.variants, *(v for v, _, _ in gone)}
+        for (variant, name, at), status in gone.items():
+            twin = s.data.declared[name].get("packed_of")
+            if twin and gone.get((variant, twin, at)) == status:
+                continue
+            alone = len(masks) > 1 and not all((v, name, at) in gone for v in masks)
+            mask = ("with" if "true" in variant else "without") if alone else "any"
+            places = found.setdefault((name, status), {})
+            places.setdefault((s.symbol, mask), set()).add(at)
+    known = {"incorrect", "oom", "unsupported", "error", "implausible"}
+    return [
+        clause(
+            f"gone_{status if status in known else 'other'}",
+            name=name,
+            at=[clause(f"where_{mask}", p=p, at=sorted(at)) for (p, mask), at in places.items()],
+        )
+        for (name, status), places in found.items()
+    ]
+
+
+def _failed_rows(sweeps: Iterable[Sweep], name: str = "") -> list[dict[str, Any]]:
+    """The rows of runs.csv behind a notice."""
+    return [
+        {"table": "runs.csv", "experiment": s.name, "variant": v, "implementation": n}
+        | {s.data.swept[s.name]: at, "status": status}
+        for s in sweeps
+        for (v, n, at), status in zip(run_keys_of(s.failed), s.failed.status, strict=True)
+        if not name or n == name
+    ]
+
+
+def odd(s: Sweep) -> Observation | None:
+    """Odd runs of an experiment: left out of what is said of time, where two others are left."""
+    found = roles.odd_of(s)
+    if not found:
+        return None
+    of = [
+        clause("odd_at", name=n, places=[clause("where_any", p=s.symbol, at=at)])
+        for n, at in found.items()
+    ]
+    rest = "left" if _is_left_out(s) else "kept"
+    if all(_is_alike(s, name, at) for name, at in found.items()):
+        rest = "alike"
+    return Observation("odd", s.name, {"of": of, "rest": clause(f"odd_{rest}")}, _odd_rows([s]))
+
+
+def all_odd(data: Dataset) -> list[Observation]:
+    """The same of the dataset, each run once, with all experiments that have it."""
+    runs: dict[tuple[str, str], dict[str, set[int]]] = {}
+    for s in data.sweeps:
+        dips = s.runs[s.runs.odd.astype(bool)]
+        for (_, name, at), record in zip(run_keys_of(dips), dips.record, strict=True):
+            places = runs.setdefault((name, str(record)), {})
+            places.setdefault(s.symbol, set()).add(at)
+    if not runs:
+        return []
+    of = [
+        clause(
+            "odd_at",
+            name=name,
+            places=[clause("where_any", p=p, at=sorted(at)) for p, at in places.items()],
+        )
+        for (name, _), places in runs.items()
+    ]
+    having = [s for s in data.sweeps if roles.odd_of(s)]
+    rest = "left" if all(map(_is_left_out, having)) else "kept"
+    facts = {"of": of, "rest": clause(f"odd_{rest}")}
+    return [Observation("odd", None, facts, _odd_rows(having), place="notice")]
+
+
+def _is_left_out(s: Sweep) -> bool:
+    """True if two values without an odd run are left, for every implementation."""
+    odd_values = {*roles.odd_at(s)}
+    return all(
+        len({*s.medians(TOTAL, v)[n].dropna().index} - odd_values) > 1
+        for v in s.variants
+        for n in s.names
+    )
+
+
+def _is_alike(s: Sweep, name: str, at: list[int]) -> bool:
+    """True if the forward of all the sweep runs at the rate of an odd one, to 15%."""
+    rate = s.medians("forward_rate")[name].dropna()
+    return bool(len(rate) > 1 and (abs(rate / number(rate, at[0]) - 1) < 0.15).all())
+
+
+def _odd_rows(sweeps: Iterable[Sweep]) -> list[dict[str, Any]]:
+    return [r for s in sweeps for n, at in roles.odd_of(s).items() for r in s.rows(TOTAL, [n], at)]

@@ -1,0 +1,190 @@
+"""What the causal mask does: to the times of each, why, and to the lead.
+
+Speeds are those with the mask over those without, at the first and the last value of the sweep.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flashlab.analysis.frames import Sweep, number, word
+from flashlab.story.attention import roles
+from flashlab.story.attention.causes import counted, kernels
+from flashlab.story.attention.roles import MEMORY, PASSES, TOTAL
+from flashlab.story.observation import Observation, clause
+
+OFF, ON = "causal=false", "causal=true"
+
+EXPLAINS = (0.7, 1.4)
+"""Between which shares of what a pass takes longer the element-wise work is about as much."""
+
+
+def mask_ends(s: Sweep) -> list[int]:
+    """The first and the last value with times under both masks, none of them odd."""
+    found = [roles.ends(s, [name], TOTAL, v) for name in s.names for v in (OFF, ON)]
+    known = [each for each in found if each]
+    return [min(a for a, _ in known), max(b for _, b in known)] if known else []
+
+
+def mask_time(s: Sweep) -> Observation | None:
+    """What the mask does to the total times, at both ends; who gains, and who becomes slower."""
+    at, new = mask_ends(s), roles.subjects(s)
+    if not at:
+        return None
+    first, last = at
+    odd = roles.odd_of(s)
+    rows = {n: s.switched(TOTAL, n) for n in s.names if not {*at} & {*odd.get(n, ())}}
+    verdicts = {n: [word(each, end, "verdict") for end in at] for n, each in rows.items()}
+    gain = [n for n in new if n in rows and verdicts[n][1] == "faster"]
+    old = [n for n in s.names if n not in new and not roles.is_packed(s.data, n)]
+    slow = [n for n in old if n in rows and verdicts[n][1] == "slower"]
+    evidence = s.data.rows(*(rows[n].reindex([*{*at} & {*rows[n].index}]) for n in rows))
+    facts: dict[str, Any] = {"p": s.symbol, "first": first, "last": last}
+    if not gain and not slow:
+        return Observation("mask_time", s.name, facts, evidence, "none")
+    clauses = []
+    if gain:
+        early = [n for n in gain if verdicts[n][0] == "faster"]
+        says = "early_all" if early == gain else "early_some" if early else "early_none"
+        x = roles.span(number(rows[n], last, "x") for n in gain)
+        who = roles.group(s, gain)
+        if len(gain) < len([n for n in new if n in rows]):
+            who = clause("who_names", names=gain)
+        early_x = roles.span(number(rows[n], first, "x") for n in early) if early else None
+        begins = clause(says, names=early, at=first, x=early_x)
+        clauses.append(clause("mask_gain", p=s.symbol, at=last, who=who, x=x, early=begins))
+    if slow:
+        x = roles.span(number(rows[n], last, "x") for n in slow)
+        same = all(
+            word(s.switched(PASSES["backward"], n), e, "verdict") == "equal"
+            for n in slow
+            for e in at
+        )
+        where = clause("in_forward") if same else None
+        clauses.append(clause("mask_slow", names=slow, at=last, x=x, where=where))
+    return Observation("mask_time", s.name, {**facts, "parts": clauses}, evidence, "parts")
+
+
+def mask_why(s: Sweep) -> Observation | None:
+    """The baseline multiplies all of N × N still and adds kernels; the others skip masked tiles."""
+    base, at = s.data.baseline, mask_ends(s)
+    if base not in s.names or not at:
+        return None
+    last = at[1]
+    off, on = (kernels(s, base, last, PASSES["forward"], v) for v in (OFF, ON))
+    if off.empty or on.empty:
+        return _operators_why(s, base, last)
+    work = {
+        name: (each.ms * each.tensor)[each.kind == "product"].sum()
+        for name, each in (("off", off), ("on", on))
+    }
+    more = on.groupby("kind").ms.sum().sub(off.groupby("kind").ms.sum(), fill_value=0)
+    masking = float(more.drop(["product", "softmax"], errors="ignore").sum())
+    if len(on) <= len(off) or not work["off"] or more.sum() <= 0 or masking <= 0:
+        return None
+    facts = {
+        **{"p": s.symbol, "at": last, "base": base, "product": float(work["on"] / work["off"])},
+        **{"added": len(on) - len(off), "more": float(more.sum()), "masking": masking},
+        "skipped": _skipped(s, at),
+    }
+    counters = ("forward_matrix_activity", "forward_busy_time", "forward_kernels")
+    rows = [r for c in counters for v in (OFF, ON) for r in s.rows(c, s.names, at, v)]
+    return Observation("mask_why", s.name, facts, rows, "kernels")
+
+
+def _skipped(s: Sweep, at: list[int]) -> dict[str, Any] | None:
+    """What is left of the Tensor Core work of the subjects, where it falls by a tenth or more."""
+    names = [n for n in roles.subjects(s) if n in counted(s, "forward_busy_time", ON)]
+
+    def left(name: str, end: int) -> float:
+        activity, busy = (
+            [number(s.medians(f"forward_{c}", v), end, name) for v in (ON, OFF)]
+            for c in ("matrix_activity", "busy_time")
+        )
+        return activity[0] * busy[0] / (activity[1] * busy[1])
+
+    work = {end: {n: left(n, end) for n in names} for end in at}
+    told = [n for n in names if work[at[1]][n] < 0.9]
+    if not told:
+        return None
+    late = roles.span(work[at[1]][n] for n in told)
+    facts: dict[str, Any] = {
+        "who": roles.group(s, told, short=True),
+        "at": at[1],
+        "x": late,
+        "p": s.symbol,
+    }
+    early = [work[at[0]][n] for n in told if not np.isnan(work[at[0]][n])]
+    begins = None
+    if early and min(early) > 0.9:
+        begins = clause("skip_not", at=at[0])
+    elif early and max(early) > late[1]:
+        begins = clause("skip_few", at=at[0], x=roles.span(early))
+    return clause("skipped", **facts, early=begins)
+
+
+def _operators_why(s: Sweep, base: str, last: int) -> Observation | None:
+    """On a CPU: the operators that the mask adds to the baseline's forward, and their share."""
+    count = [number(s.medians("forward_operators", v), last, base) for v in (OFF, ON)]
+    elementwise = number(s.medians("forward_elementwise_share", ON), last, base) / 100
+    off, on = (number(s.medians(PASSES["forward"], v), last, base) for v in (OFF, ON))
+    if not count[1] > count[0] or np.isnan(elementwise):
+        return None
+    longer = on - off
+    explains = longer > 0 and EXPLAINS[0] < elementwise * on / longer < EXPLAINS[1]
+    facts = {"p": s.symbol, "at": last, "base": base, "added": int(count[1] - count[0])}
+    facts |= {"share": elementwise, "explains": clause("as_much") if explains else None}
+    metrics = ("forward_operators", "forward_elementwise_share")
+    rows = [r for m in metrics for v in (OFF, ON) for r in s.rows(m, [base], [last], v)]
+    return Observation("mask_why", s.name, facts, rows, "operators")
+
+
+def widened(s: Sweep) -> dict[str, list[float]]:
+    """The lead over the baseline without and with the mask at the last value, where it is wider.
+
+    Of the subjects whose intervals exclude each other, by name.
+    """
+    at, found = mask_ends(s), {}
+    if not at or not roles.has_baseline(s):
+        return {}
+    odd = roles.odd_of(s)
+    for name in roles.subjects(s):
+        if at[1] in odd.get(name, ()) or at[1] in odd.get(s.data.baseline, ()):
+            continue
+        off, on = (s.speed(TOTAL, name, variant=v) for v in (OFF, ON))
+        if number(on, at[1], "low") > number(off, at[1], "high"):
+            found[name] = [number(each, at[1], "x") for each in (off, on)]
+    return found
+
+
+def mask_take(s: Sweep) -> Observation | None:
+    """That the mask widens the lead, by the ends of the last value."""
+    found = widened(s)
+    if not found:
+        return None
+    at = mask_ends(s)[1]
+    every = [*found] == roles.subjects(s)
+    who = (
+        roles.group(s, found, short=True)
+        if every or len(found) == 1
+        else clause("who_names", names=[*found])
+    )
+    facts = {
+        **{"p": s.symbol, "at": at, "base": s.data.baseline, "who": who},
+        **{key: roles.span(x[i] for x in found.values()) for i, key in enumerate(("off", "on"))},
+    }
+    rows = s.data.rows(*(s.speed(TOTAL, n, variant=v).loc[[at]] for n in found for v in (OFF, ON)))
+    return Observation("mask_take", s.name, facts, rows)
+
+
+def mask_memory(s: Sweep) -> Observation | None:
+    """That the mask leaves all peaks as they are."""
+    off, on = (s.medians(MEMORY, v) for v in (OFF, ON))
+    alike = off.shape == on.shape and np.allclose(off, on, rtol=1e-3, equal_nan=True)
+    if off.empty or not alike:
+        return None
+    at = off.index[[-1]]
+    rows = [r for v in (OFF, ON) for r in s.rows(MEMORY, s.names, at, v)]
+    return Observation("mask_memory", s.name, {}, rows)

@@ -1,0 +1,142 @@
+"""Peak memory: how it grows, what share of the baseline's is needed, and what does not fit.
+
+Where the exact model gives what was measured to the byte, its parts say what is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from flashlab.analysis.frames import Sweep, number
+from flashlab.devices import find_device, known_devices
+from flashlab.runs import Run
+from flashlab.story.attention import roles
+from flashlab.story.attention.roles import MEMORY, share
+from flashlab.story.observation import Observation, clause
+
+LARGEST = 2**24
+"""The longest sequence at which the memory model is asked."""
+
+NEARLY = 1.1
+"""Within what factor a growth is nearly proportional, or two additions are nearly the same."""
+
+
+def parts(s: Sweep, name: str, at: int, length: int | None = None) -> Mapping[str, float] | None:
+    """The exact model of a run's peak memory in MiB, by part; at another length if one is given.
+
+    None where it does not give what was measured. A GPU that is not known, as in an imported
+    folder, has the workspaces of one that is.
+    """
+    metric, run = s.data.benchmark.metric(MEMORY), s.run(name, at)
+    if metric.account is None or run is None:
+        return None
+    run = {**run, "implementation": name}
+    given = Run.of(s.data.benchmark, run)
+    longer = Run.of(s.data.benchmark, {**run, "seq_len": length or run["seq_len"]})
+    own = str(run["device_name"])
+    measured = number(s.medians(MEMORY), at, name)
+    for device in [own] if find_device(own) else [each.name for each in known_devices()]:
+        found = metric.account.parts(given, str(run["provider"]), device)
+        if found and math.isclose(sum(found.values()), measured, rel_tol=1e-9):
+            return metric.account.parts(longer, str(run["provider"]), device)
+    return None
+
+
+def limit(s: Sweep) -> dict[str, Any] | None:
+    """By the exact model: the first doubled length at which the baseline does not fit the device.
+
+    GiB that it and the subjects would need there.
+    """
+    base, names = s.data.baseline, roles.subjects(s)
+    at = roles.ends(s, [base], MEMORY)
+    metric = s.data.benchmark.metric(MEMORY)
+    if s.symbol != "N" or not at or metric.account is None or s.runs.batch_size.nunique() > 1:
+        return None
+    run = s.run(base, at[1]) or {}
+    capacity, length = metric.account.capacity(str(run["device_name"])), 2 * at[1]
+
+    def needed(name: str) -> float:
+        found = parts(s, name, at[1], length)
+        return sum(found.values()) if found else math.nan
+
+    if capacity is None or math.isnan(needed(base)):
+        return None
+    while needed(base) <= capacity and length < LARGEST:
+        length *= 2
+    rest = [x / 1024 for x in map(needed, names) if not math.isnan(x)]
+    if not rest or needed(base) <= capacity:
+        return None
+    facts = {"at": length, "needs": needed(base) / 1024, "rest": roles.span(rest)}
+    told = [name for name in names if not math.isnan(needed(name))]
+    return {**facts, "has": capacity / 1024, "who": roles.group(s, told, short=True)}
+
+
+def memory(s: Sweep) -> Observation | None:
+    """The peak memory of the baseline and the subjects along a sweep."""
+    base, at = (
+        s.data.baseline,
+        roles.ends(s, [s.data.baseline], MEMORY) if roles.has_baseline(s) else [],
+    )
+    table = s.medians(MEMORY)
+    names = [n for n in roles.subjects(s) if at and table[n].reindex(at).notna().all()]
+    if not names or s.is_switch:
+        return None
+    first, last = at
+    grown = {n: number(table, last, n) / number(table, first, n) for n in [base, *names]}
+    facts = {
+        **{
+            "p": s.symbol,
+            "first": first,
+            "last": last,
+            "base": base,
+            "who": roles.group(s, names, short=True),
+        },
+        **{"grown": grown[base], "others": roles.span(grown[n] for n in names)},
+        **{"shares": [roles.span(share(s, n, end) for n in names) for end in at]},
+    }
+    variant, more = _variant(s, names, at, grown)
+    evidence = s.rows(MEMORY, [base, *names], at)
+    return Observation("memory", s.name, {**facts, **more}, evidence, variant)
+
+
+def _variant(
+    s: Sweep, names: list[str], at: list[int], grown: Mapping[str, float]
+) -> tuple[str, dict[str, Any]]:
+    """Which sentence, and what else it prints."""
+    (first, last), base, table = at, s.data.baseline, s.medians(MEMORY)
+    model = parts(s, base, last)
+    scores = model.get("scores") if model else None
+    if s.symbol == "N" and scores:
+        run = s.run(base, last) or {}
+        tensor = 2 * run["batch_size"] * run["num_heads"] * run["seq_len"] ** 2 / 2**20
+        told = {"tensors": round(scores / tensor), "held": scores / number(table, last, base)}
+        found = limit(s)
+        return ("limit", {**told, "limit": found}) if found else ("scores", told)
+    if s.symbol == "B" and all(abs(x * first / last - 1) < NEARLY - 1 for x in grown.values()):
+        times = 1 / max(share(s, name, last) for name in names)
+        if times > NEARLY:
+            return "batch", {"times": times}
+    added = {n: number(table, last, n) - number(table, first, n) for n in [base, *names]}
+    if s.symbol == "H" and _adds(s):
+        most = max(grown[name] for name in names) - 1
+        others = clause("adds_little", who=roles.group(s, names, short=True))
+        if most >= 0.02:
+            others = clause("adds_most", who=roles.group(s, names, short=True), x=most)
+        each = added[base] / (last - first)
+        return ("heads_scores" if scores else "heads"), {"each": each, "rest": others}
+    ratios = [added[name] / added[base] for name in names if added[base] > 0]
+    if s.symbol == "E" and ratios and all(1 / NEARLY < x < NEARLY for x in ratios):
+        return "alike", {}
+    return "grown", {}
+
+
+def _adds(s: Sweep) -> bool:
+    """True if each unit of the sweep adds the same to the baseline's peak, not nothing."""
+    sizes = s.medians(MEMORY)[s.data.baseline].dropna()
+    steps = [
+        (number(sizes, b) - number(sizes, a)) / (b - a)
+        for a, b in zip(map(int, sizes.index), map(int, sizes.index[1:]), strict=False)
+    ]
+    return bool(steps) and min(steps) > 0 and max(steps) - min(steps) <= 1e-6 * max(steps)
