@@ -1,0 +1,131 @@
+"""The tables of a ladder: its steps, their counters, growing problems, and other cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from markupsafe import Markup
+
+from flashlab.analysis.frames import Dataset
+from flashlab.numbers import percent, ratio, scaled, three, two
+from flashlab.report.document import Row, Table, Words, says
+from flashlab.report.tables import Numbers
+from flashlab.story.ladder import COUNTED, HOST, KERNEL, MOVED, PROCESS, UNITS, Ladder, ladder_of
+from flashlab.story.speeds import EQUAL, UNDECIDED, Speed
+
+SIGNS = {EQUAL: "≈ ", UNDECIDED: "? "}
+"""What stands before a speed that is not decided; one that is decided is bold."""
+
+MISSING = "×"
+
+
+def ladder_tables(data: Dataset, _: Numbers) -> dict[str | None, Sequence[Table]]:
+    """The tables of page one and of each experiment; none of a simulator, which has no times."""
+    d = None if data.device in data.benchmark.simulated else ladder_of(data)
+    if d is None:
+        return {}
+    of = {d.name: counters_table(d)}
+    made = {"size": sizes_table, "cases": cases_table}
+    of |= {d.others[kind]: table(d) for kind, table in made.items() if kind in d.others}
+    return {None: [steps_table(d)], **{name: [table] if table else [] for name, table in of.items()}}
+
+
+def speed_cell(speed: Speed | None) -> Words:
+    """A speed with the sign of its verdict; nothing where there is none."""
+    if speed is None:
+        return ""
+    sign, text = SIGNS.get(speed.verdict, ""), ratio(speed.x)
+    return f"{sign}{text}" if sign else Markup("<b>{}</b>").format(text)
+
+
+def _time(times: Mapping[str, float], name: str, unit: float = 1.0) -> str:
+    return three(times[name] / unit) if name in times else MISSING
+
+
+def _far(speed: Speed | None) -> str:
+    return "" if speed is None else ratio(speed.x) if speed.x < 10 else three(speed.x)
+
+
+def steps_table(d: Ladder) -> Table:
+    """Each step's times by three clocks, and its speed over the step before and over the first."""
+    places = d.places()
+    clocks = {metric: d.values(metric) for metric in (HOST, PROCESS)}
+    rows = []
+    for number, name in enumerate(d.planned()):
+        over = d.speed(name, d.names[0]) if name in d.names else None
+        cells: list[Words] = [str(number), name, d.data.declared[name]["label"]]
+        cells += [_time(d.values(KERNEL, at), name) for at in places]
+        cells += [speed_cell(d.gains.get(name)), _far(over)]
+        cells += [_time(clocks[HOST], name), _time(clocks[PROCESS], name, 1e3)]
+        rows.append(Row(cells, "marked" if name == d.best else ""))
+    columns: list[Words] = ["", says("column.step"), says("column.idea")]
+    columns += [d.place(d.name, at) for at in places]
+    columns += [says("column.before"), says("column.first"), "ms", "s"]
+    groups: list[tuple[Words, int]] = [("", 3), (says("column.kernel.ms"), len(places))]
+    groups += [(says("column.speed", at=d.place(d.name, d.at)), 2)]
+    groups += [(says("column.clock.host"), 1), (says("column.clock.process"), 1)]
+    legend = [says("caption.steps.table")]
+    return Table(columns, rows, groups, text=3, legend=legend, kind="steps")
+
+
+def counters_table(d: Ladder) -> Table | None:
+    """The counts of each counted step, what they fell by, and each unit's share of its limit."""
+    if d.counters.empty:
+        return None
+
+    def counted(name: str, counter: str) -> Words:
+        value, by = float(d.counters[counter][name]), float(d.falls[counter][name])
+        moved = f"÷{two(by)}" if by >= MOVED else f"×{two(1 / by)}" if by <= 1 / MOVED else ""
+        text = scaled(value) if value == value else "–"
+        return Markup("{} <small>{}</small>").format(text, moved) if moved else text
+
+    def share(name: str, unit: str) -> Words:
+        value = float(d.counters[unit][name])
+        text = f"{100 * value:.0f}" if value == value else "–"
+        return Markup("<b>{}</b>").format(text) if d.units.get(name) == unit else text
+
+    rows = []
+    for name in map(str, d.counters.index):
+        occupancy = percent(d.counters.occupancy[name] / 100).removesuffix("%")
+        counts = [counted(name, each) for each in COUNTED]
+        rows.append(Row([name, *counts, occupancy, *(share(name, unit) for unit in UNITS)]))
+    columns: list[Words] = [says("column.step")]
+    columns += [says(f"column.counted.{each}") for each in COUNTED]
+    columns += [says("column.occupancy"), *(says(f"column.unit.{unit}") for unit in UNITS)]
+    groups: list[tuple[Words, int]] = [("", 1), (says("column.counts"), len(COUNTED)), ("%", 1)]
+    groups.append((says("column.shares"), len(UNITS)))
+    legend = [says("caption.counters", at=d.place(d.name, d.at))]
+    return Table(columns, rows, groups, legend=legend)
+
+
+def sizes_table(d: Ladder) -> Table | None:
+    """The kernels' times of growing problems, and the last step's speed over the one before."""
+    experiment = d.others["size"]
+    times = {at: d.values(KERNEL, at, experiment) for at in d.places(experiment)}
+    names = [n for n in d.planned(experiment) if any(n in of for of in times.values())]
+    rows = [Row([n, *(_time(of, n) for of in times.values())]) for n in names]
+    if len(names) > 1:
+        last, over = names[-1], names[-2]
+        speeds = [d.speed(last, over, at=at, experiment=experiment) for at in times]
+        rows.append(Row([f"{last} / {over}", *map(speed_cell, speeds)], "marked"))
+    symbol = d.data.benchmark.parameter(d.data.swept[experiment]).symbol
+    columns: list[Words] = [f"{symbol} =", *map(str, times)]
+    return Table(columns, rows, legend=[says("caption.sizes")]) if rows else None
+
+
+def cases_table(d: Ladder) -> Table | None:
+    """The kernels' times of other cases, and beside each the time with its copies."""
+    experiment = d.others["cases"]
+    both = {
+        at: [d.values(metric, at, experiment) for metric in (KERNEL, HOST)]
+        for at in d.places(experiment)
+    }
+    rows = []
+    for name in d.planned(experiment):
+        cells: list[Words] = [name]
+        for kernels, hosts in both.values():
+            own, copied = _time(kernels, name), _time(hosts, name)
+            cells.append(Markup("{} <small>{}</small>").format(own, copied))
+        rows.append(Row(cells))
+    columns: list[Words] = [says("column.step"), *(d.place(experiment, at) for at in both)]
+    return Table(columns, rows, legend=[says("caption.cases")]) if both else None
