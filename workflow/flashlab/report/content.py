@@ -40,7 +40,7 @@ from flashlab.report.document import (
     says,
 )
 from flashlab.report.remarks import rendered
-from flashlab.report.tables import Numbers, front_table, headline_table, table_of
+from flashlab.report.tables import WIDE, Numbers, front_table, headline_table, table_of
 from flashlab.story.observation import Observation, read_observations
 from flashlab.story.words import REFERS, Texts, paragraphs, sentence
 from flashlab.telling.glyphs import legible
@@ -202,12 +202,13 @@ class _Composer:
             told = says("section.no_numbers", count=len(s.plan["runs"]))
         tables = [*map(self._numbered, self.tables[s.name])]
         blocks = [*chapter(told, tables, [*self._figures(s)]), *self._remarks(s.name)]
+        kind = " ".join(["begin"] * (number == 1) + ["wide"] * (len(s.names) >= WIDE))
         return Section(
             f"experiment-{s.name}",
             blocks,
             says("experiment", number=number, title=title),
             self._setting(s),
-            " ".join([*["begin"] * (number == 1), *["wide"] * any("wide" in t.kind for t in tables)]),
+            kind,
         )
 
     def _title(self, s: Sweep) -> Text:
@@ -219,10 +220,11 @@ class _Composer:
     def _setting(self, s: Sweep) -> Markup:
         """What is fixed, what varies along with the sweep, and the variants."""
         benchmark = self.data.benchmark
-        runs = pd.DataFrame([benchmark.all_parameters(run) for run in s.plan["runs"]])
+        complete = [benchmark.all_parameters(run) for run in s.plan["runs"]]
+        runs = pd.DataFrame(complete)
         sizes: dict[bool, list[str]] = {True: [], False: []}
         variants: list[Markup] = []
-        for parameter in benchmark.stated(runs.to_dict("records")):
+        for parameter in benchmark.stated(complete):
             values = list(dict.fromkeys(runs[parameter.name]))
             if parameter.is_variant and parameter.words:
                 words = [parameter.words[value] for value in sorted(values)]
@@ -312,8 +314,8 @@ class _Composer:
         """The tables of page one: at the headline's setting, and of all experiments."""
         if own := self.own_tables.get(None):
             return [*own]
-        made = (headline_table(self.data, self.run_numbers), front_table(self.data))
-        return [table for table in made if table]
+        made = [headline_table(self.data, self.run_numbers), front_table(self.data)]
+        return [table for table in (made[::-1] if self.is_of_many else made) if table]
 
     def _front(self) -> Iterator[Section]:
         tables = [self._numbered(table) for table in self.front_tables]
@@ -328,15 +330,15 @@ class _Composer:
         if not self.is_of_many:
             yield Section("key", [*blocks, *tables, *lines, *across])
             return
-        yield Section("key", [*blocks, *tables[1:], *lines])
+        yield Section("key", [*blocks, *tables[:1], *lines])
         title = says("section.overview")
-        yield Section("overview", [*tables[:1], *maps(self.data), *across], title, "", "begin")
+        yield Section("overview", [*tables[1:], *maps(self.data), *across], title, "", "begin")
 
     def _lines(self) -> Lines:
         """A line an experiment."""
         lines = []
         for s in self.experiments:
-            text = self._in_each(lambda texts, s=s: texts.lines.get(s.name, ""))
+            text = {e: of.lines.get(s.name, "") for e, of in self.told.items()}
             if not any(text.values()):
                 continue
             figure = next(

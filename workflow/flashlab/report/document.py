@@ -44,7 +44,8 @@ def says(key: str, benchmark: Benchmark | None = None, **values: object) -> Text
 
 def in_both(text: Text) -> Markup:
     """A text in every language, the same once."""
-    spans = {text[each]: Markup('<span lang="{}">{}</span>').format(TAGS[each], text[each]) for each in LANGUAGES}
+    span = Markup('<span lang="{}">{}</span>')
+    spans = {text[each]: span.format(TAGS[each], text[each]) for each in LANGUAGES}
     return Markup(" ").join(spans.values())
 
 
@@ -231,7 +232,8 @@ def chapter(told: Text, tables: Sequence[Table], figures: Sequence[Figure]) -> l
     wide = [figure for figure in figures if not figure.is_half]
     narrow = [figure for figure in figures if figure.is_half]
     is_beside = len(narrow) % 2 == 1 and any(told.values())
-    blocks: list[Block] = [Prose(told, only="first" if is_beside else "")] if any(told.values()) else []
+    prose = Prose(told, only="first" if is_beside else "")
+    blocks: list[Block] = [prose] if any(told.values()) else []
     blocks += tables
     blocks += [Figures([figure]) for figure in wide]
     pairs = [narrow[at : at + 2] for at in range(0, len(narrow), 2)]

@@ -27,7 +27,10 @@ def ladder_tables(data: Dataset, _: Numbers) -> dict[str | None, Sequence[Table]
     of = {d.name: counters_table(d)}
     made = {"size": sizes_table, "cases": cases_table}
     of |= {d.others[kind]: table(d) for kind, table in made.items() if kind in d.others}
-    return {None: [steps_table(d)], **{name: [table] if table else [] for name, table in of.items()}}
+    return {
+        None: [steps_table(d)],
+        **{name: [table] if table else [] for name, table in of.items()},
+    }
 
 
 def speed_cell(speed: Speed | None) -> Words:

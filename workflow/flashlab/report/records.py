@@ -138,7 +138,13 @@ def implementations_table(data: Dataset, records: pd.DataFrame) -> Table:
         }
         errors = [_largest(ok, compared) for compared in gated]
         outcome = f"{ok.run.nunique()} / {mine.run.nunique()}"
-        cells = [name, label_of, ", ".join(distinct(mine, "provider")) or "–", outcome, *errors]
+        cells: list[Words] = [
+            name,
+            label_of,
+            ", ".join(distinct(mine, "provider")) or "–",
+            outcome,
+            *errors,
+        ]
         rows.append(Row(cells))
     columns: list[Words] = [head(key) for key in ("implementation", "what", "provider", "ok")]
     columns += [says("table.error", compared=text) for text in gated.values()]
@@ -146,7 +152,7 @@ def implementations_table(data: Dataset, records: pd.DataFrame) -> Table:
 
 
 def _largest(ok: pd.DataFrame, compared: str) -> str:
-    """The largest relative error of an implementation's records, beside that of the plain formula."""
+    """The largest relative error of records, and in brackets that of the plain formula."""
     found = []
     for kind in ("errors", "plain_errors"):
         known = [(gate or {}).get(kind, {}).get(compared) for gate in ok.gate]
@@ -230,7 +236,12 @@ def failures_table(data: Dataset, records: pd.DataFrame) -> Table | None:
         said: Words = shown(message, f"{place}: message") or "–"
         if first != number and message:
             said = says("table.as", number=first)
-        cells = [Cell(str(number), number), described(data, run), _status(run), said]
+        cells: list[Words | Cell] = [
+            Cell(str(number), number),
+            described(data, run),
+            _status(run),
+            said,
+        ]
         rows.append(Row(cells))
     columns = [head(key) for key in ("run", "setting", "status", "message")]
     return Table(columns, rows, text=4, kind="failures") if rows else None
@@ -262,7 +273,13 @@ def runs_table(data: Dataset, records: pd.DataFrame) -> Table:
         }
         files = [(str(n), file) for n, file in enumerate(own.record, start=1)]
         status: Words = "" if run["status"] == "ok" else _status(run)
-        cells = [str(number), described(data, run), status, warned, Cell("", None, files)]
+        cells: list[Words | Cell] = [
+            str(number),
+            described(data, run),
+            status,
+            warned,
+            Cell("", None, files),
+        ]
         rows.append(Row(cells, id=f"run-{number}"))
     columns = [head(key) for key in ("run", "setting", "status", "warning", "records")]
     return Table(columns, rows, text=5, kind="runs")
@@ -300,14 +317,15 @@ def _processes(data: Dataset, records: pd.DataFrame) -> Iterator[Text]:
         key = "method.files" if is_imported(records) else "method.processes.single"
         yield says(key, assumed=assumed)
         return
-    sampled = [metric.name for metric in chosen_metrics(data.benchmark)]
+    sampled = {metric.name for metric in chosen_metrics(data.benchmark)}
     tables = [pd.read_csv(data.folder / "tables" / n / "metrics.csv") for n in data.plans]
-    known = pd.concat(tables, ignore_index=True).query("metric in @sampled").dropna(subset=["deviation"])
+    every = pd.concat(tables, ignore_index=True)
+    known = every[every.metric.isin(sampled)].dropna(subset=["deviation"])
     numbers = "–".join(dict.fromkeys(map(str, (counts.min(), counts.max()))))
     if known.empty:
         yield says("method.processes.means", number=numbers)
         return
-    largest = known.loc[known.deviation.idxmax()]
+    largest = known.sort_values("deviation", kind="stable").iloc[-1]
     yield says(
         "method.processes",
         number=numbers,

@@ -40,6 +40,9 @@ SIGNS = {"grows": "↗", "shrinks": "↘", "hardly": "=", "constant": "=", "peak
 FAILED = {"oom": "OOM", "incorrect": "✗", IMPLAUSIBLE: "!", "unsupported": "–"}
 """What stands in place of a value, by the status of its run; ``×`` for any other."""
 
+LEAD = Markup(" <span class='lead'>{}</span>")
+"""A speed beside what it is of."""
+
 OPERATORS = ("product", "softmax", "elementwise")
 """The classes of operators whose shares of the forward are counted on a CPU."""
 
@@ -65,7 +68,8 @@ def speed(row: Any) -> Markup:
         return Markup("")
     text = f"{times((row.x, row.low, row.high))}×"
     if row.verdict in ("faster", "slower"):
-        return Markup("<b class='{}'>{}</b>").format("up" if row.verdict == "faster" else "down", text)
+        way = "up" if row.verdict == "faster" else "down"
+        return Markup("<b class='{}'>{}</b>").format(way, text)
     return Markup(text if row.verdict == "equal" else f"{text}?")
 
 
@@ -103,7 +107,7 @@ def mark(data: Dataset, name: str) -> Markup:
     return Markup("{}{}").format(name, own)
 
 
-def head(key: str, unit: str = "", **values: object) -> Markup:
+def head(key: str, unit: str = "", **values: Any) -> Markup:
     """A heading in both languages, with its unit."""
     unit_of = Markup(" <span class='unit'>({})</span>").format(unit) if unit else ""
     return Markup("{}{}").format(in_both(says(f"table.{key}", **values)), unit_of)
@@ -207,8 +211,8 @@ def _total(
     """A total time with the speed over the baseline; the status where there is none."""
     row = at(leads, value) if leads is not None else None
     text = value_of(s, TOTAL, name, value) or status_of(s, name, value)
-    odd = Markup("<sup>!</sup>") if number(s.medians(TOTAL), value, name) and _is_odd(s, name, value) else ""
-    lead = Markup(" <span class='lead'>{}</span>").format(speed(row)) if row is not None else ""
+    odd = Markup("<sup>!</sup>" if _is_odd(s, name, value) else "")
+    lead = LEAD.format(speed(row)) if row is not None else ""
     return Cell(Markup("{}{}{}").format(text, odd, lead), numbers.at(s, name, value))
 
 
@@ -217,17 +221,17 @@ def _is_odd(s: Sweep, name: str, value: int) -> bool:
     return key in s.runs.index and bool(s.runs.loc[[key]].odd.iloc[0])
 
 
-def _grown(
-    total: pd.Series[float], first: int, last: int, leads: pd.DataFrame | None
-) -> str:
+def _grown(total: pd.Series[float], first: int, last: int, leads: pd.DataFrame | None) -> str:
     """The factor by which a total grows, and how its lead changes."""
     sign = SIGNS.get(change(leads[~leads.odd.astype(bool)]), "?") if leads is not None else ""
     return f"{growth(number(total, first), number(total, last))} {sign}".strip()
 
 
 def _share(memory: pd.DataFrame, name: str, base: str, value: int) -> str:
-    share = number(memory, value, name) / number(memory, value, base) if base in memory else math.nan
-    return "" if name == base or math.isnan(share) else percent(share).removesuffix("%")
+    if name == base or base not in memory:
+        return ""
+    share = number(memory, value, name) / number(memory, value, base)
+    return "" if math.isnan(share) else percent(share).removesuffix("%")
 
 
 def _add_shared(s: Sweep, found: _Columns, values: Sequence[int]) -> None:
@@ -407,7 +411,7 @@ def _sweep_row(s: Sweep, name: str) -> Row | None:
         speed(at(leads, first)), speed(at(leads, last)), SIGNS.get(change(usual), "?")
     )
     shares = [_share(memory, name, base, v) for v in (first, last)]
-    cells = [
+    cells: list[Words | Cell] = [
         _title_cell(s),
         f"{s.symbol} = {first} → {last}",
         growth(work[first], work[last]),
@@ -428,7 +432,7 @@ def _mask_row(s: Sweep, name: str) -> Row | None:
     masked = {n: at(s.switched(TOTAL, n), last) for n in (base, name)}
     known = [row for row in leads if row is not None]
     sign = SIGNS.get(change(pd.DataFrame(known)), "?") if len(known) > 1 else ""
-    cells = [
+    cells: list[Words | Cell] = [
         _title_cell(s),
         f"{s.symbol} = {last}",
         "×0.5",
@@ -457,13 +461,14 @@ def headline_table(data: Dataset, numbers: Numbers) -> Table | None:
         cells: list[Words | Cell] = [mark(data, name)]
         for metric in shown:
             lead = Markup("")
-            if name != data.baseline and not metric.derived or metric in benchmark.totals:
+            if (name != data.baseline and not metric.derived) or metric in benchmark.totals:
                 row = at(summary.speed(metric.name, name), value)
-                lead = Markup(" <span class='lead'>{}</span>").format(speed(row)) if row is not None else lead
+                lead = LEAD.format(speed(row)) if row is not None else lead
             text = value_of(summary, metric.name, name, value)
             cells.append(Cell(Markup("{}{}").format(text, lead), numbers.at(summary, name, value)))
         rows.append(Row(cells, "base" if name == data.baseline else ""))
-    run = summary.runs.iloc[0]
-    stated = benchmark.stated([run.to_dict()])
+    run = benchmark.all_parameters(summary.plan["runs"][0])
+    stated = benchmark.stated([run])
     legend = [", ".join(f"{p.symbol} = {run[p.name]}" for p in stated if not p.is_variant)]
-    return Table(["", *map(titled, shown)], rows, legend=legend, kind=f"headline {kind_of(summary)}")
+    kind = f"headline {kind_of(summary)}"
+    return Table(["", *map(titled, shown)], rows, legend=legend, kind=kind)
