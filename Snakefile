@@ -21,15 +21,12 @@ min_version("9.27")
 report: "report/captions/workflow.rst"
 
 
-include: "workflow/config.smk"
+include: "workflow/rules/plan.smk"
 
 
 # `--sdm apptainer` runs the rules in this image; docs/clusters.md says how to build it. The path is
 # relative because Snakemake refuses every call if it has a space, as a user's folders may have.
 container: os.path.relpath(ROOT / "envs" / "flashlab.sif")
-
-
-include: "workflow/common.smk"
 
 
 rule report_target:
@@ -39,7 +36,6 @@ rule report_target:
 
 
 include: "workflow/rules/records.smk"
-include: "workflow/rules/counters.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/observations.smk"
 include: "workflow/rules/figures.smk"

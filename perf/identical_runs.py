@@ -23,8 +23,8 @@ from flashlab.analysis.ratios import ratio
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
-from flashlab.calls.watching import WORKFLOW_PID
 from flashlab.measuring.supervise import measure_run
+from flashlab.plan.watching import WORKFLOW_PID
 from flashlab.records import Record, read_record
 from flashlab.runs import Run
 from flashlab.statistics import estimate_median

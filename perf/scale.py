@@ -21,12 +21,12 @@ from pathlib import Path
 
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.calls.call import PlanFiles
-from flashlab.calls.digests import write_digests
-from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import read_layer
 from flashlab.figures.stage import draw_figures, draw_overview
+from flashlab.plan.digests import write_digests
+from flashlab.plan.make import make
 from flashlab.plan.plan_files import experiment_file
+from flashlab.plan.value import Plan, write_views
 from flashlab.records import Measurement, Record, write_record
 from flashlab.report.render import FIGURES, write_page, write_report
 from flashlab.runs import Run
@@ -60,7 +60,7 @@ def write_config(runs: int) -> None:
     Path("config/config.yaml").write_text(json.dumps({**config, "experiments": experiments}))
 
 
-def write_records(planned: Prepared) -> None:
+def write_records(planned: Plan) -> None:
     """The planned records, of times that grow as attention's do, by a fake measurement."""
     for name, order in planned.orders.items():
         run = Run.of(ATTENTION, order["run"])
@@ -80,7 +80,7 @@ def write_records(planned: Prepared) -> None:
             sources={"process": order["process"]},
             started="2026-01-02T03:04:05+00:00",
         )
-        write_record(Path(planned.home, "records", name), record)
+        write_record(Path(name), record)
 
 
 def cost_of(work: Callable[[], object]) -> Cost:
@@ -111,14 +111,14 @@ def costs_of(runs: int) -> Iterator[tuple[str, Cost]]:
     config = read_layer(Path("config/config.yaml"))
     dry = [sys.executable, "-m", "snakemake", "records", "--dry-run", "--quiet", "all"]
     yield "dry run, nothing measured", cost_of(lambda: os.execv(sys.executable, dry))
-    planned = prepare(config)
-    PlanFiles(in_place=True).write(planned.documents)
+    planned = make(config)
+    write_views(planned.views)
     write_records(planned)
-    yield "plan, all records read", cost_of(lambda: prepare(config))
+    yield "plan, all records read", cost_of(lambda: make(config))
     home = Path(planned.home)
     for path in sorted(home.joinpath("records").iterdir()):
         write_digests(path)
-    yield "plan, all records known by their digests", cost_of(lambda: prepare(config))
+    yield "plan, all records known by their digests", cost_of(lambda: make(config))
     tables, plans = home / "tables", [experiment_file(home, name) for name in planned.experiments]
     resolved, languages = home / "plan" / "config.json", home / "plan" / "languages.json"
     figures = home / FIGURES

@@ -30,9 +30,9 @@ from waiting import wait_until
 from flashlab.analysis.experiment import OF_DATASET
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.calls.digests import LIST
 from flashlab.cli import ALLOCATIONS
 from flashlab.machine import cpu_count
+from flashlab.plan.digests import LIST
 from flashlab.records import Record
 from flashlab.runs import Run
 

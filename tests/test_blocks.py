@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from planted.records import record_of
 
-from flashlab.benchmarks.attention.declaration import attention_run
+from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.plan.blocks import blocks_of, broken_blocks, cards_of
-from flashlab.plan.planning import PlannedRun, with_replicates
+from flashlab.plan.datasets import Entry
+from flashlab.plan.runs import Namer, Planned, blocks_of, broken_blocks, orders_of
 from flashlab.records import write_record
-from flashlab.runs import Run
 
 NAMES = ("Flash2", "Pytorch", "SdpaMath", "Flex")
 RUNS = [
@@ -22,14 +21,16 @@ RUNS = [
 ]
 
 
-def planned(folder: Path = Path(), processes: int = 2) -> dict[Run, PlannedRun]:
-    return {
-        run: with_replicates(
-            PlannedRun(run, folder / f"{run.slug}-{process}.json", process=process)
-            for process in range(processes)
-        )
-        for run in RUNS
-    }
+def planned(folder: Path = Path(), processes: int = 2) -> Planned:
+    return Planned(
+        {
+            run: [
+                Entry(run, {}, folder / f"{run.slug}-{process}.json", None, process)
+                for process in range(processes)
+            ]
+            for run in RUNS
+        }
+    )
 
 
 def test_a_block_holds_every_implementation_of_a_shape_in_the_processes_of_one_number() -> None:
@@ -42,7 +43,7 @@ def test_a_block_holds_every_implementation_of_a_shape_in_the_processes_of_one_n
     processes = [block[0].process for block in blocks]
     assert processes == sorted(processes), "the first processes of all runs come first"
     assert len({block[0].run.implementation for block in blocks}) > 1
-    backwards = blocks_of(dict(reversed(there.items())))
+    backwards = blocks_of(Planned(dict(reversed(there.processes.items()))))
     paths, again = (
         {tuple(entry.path for entry in block) for block in each} for each in (blocks, backwards)
     )
@@ -50,23 +51,19 @@ def test_a_block_holds_every_implementation_of_a_shape_in_the_processes_of_one_n
 
 
 @pytest.mark.parametrize("cards", [1, 2, 3, 4])
-def test_cards_have_as_many_blocks_each(cards: int) -> None:
-    blocks = blocks_of(planned(processes=4))
-    counts = [[n % cards for n in cards_of(blocks)].count(card) for card in range(cards)]
+def test_cards_have_as_many_blocks_each_and_not_all_of_one_shape(cards: int) -> None:
+    orders = orders_of(planned(processes=4), Namer(ATTENTION, {}, Path(), "H200"))
+    firsts = [order for order in orders.values() if order["run"]["implementation"] == NAMES[0]]
+    counts = [[o["card"] % cards for o in firsts].count(card) for card in range(cards)]
     assert max(counts) - min(counts) <= 1
+    long_ones = {o["card"] % cards for o in firsts if o["run"]["seq_len"] == 512}
+    assert len(long_ones) == 1 or cards > 1
 
 
-def test_alternating_masks_do_not_go_to_one_card() -> None:
-    """The shapes of an experiment alternate between short and long."""
-    numbers = cards_of(range(38 * 3))
-    long_ones = [number % 2 for number in numbers[::2]]
-    assert 0.3 < sum(long_ones) / len(long_ones) < 0.7
-
-
-def written(folder: Path) -> dict[Run, PlannedRun]:
+def written(folder: Path) -> Planned:
     """A record for each planned run, all of one card and moment."""
     plan = planned(folder)
-    for entry in (entry for every in plan.values() for entry in every.processes):
+    for entry in plan.entries:
         write_record(entry.path, record_of(entry.run))
     return plan
 
@@ -76,7 +73,7 @@ def test_a_kernel_that_was_measured_apart_is_measured_again_with_its_peers(
     tmp_path: Path, what: str
 ) -> None:
     plan = written(tmp_path)
-    entry = plan[RUNS[0]]
+    entry = plan.processes[RUNS[0]][0]
     record = record_of(entry.run)
     if what == "missing":
         entry.path.unlink()
@@ -84,10 +81,9 @@ def test_a_kernel_that_was_measured_apart_is_measured_again_with_its_peers(
         write_record(entry.path, replace(record, environment={"gpu_uuid": "GPU-other"}))
     else:
         write_record(entry.path, replace(record, started="2026-12-24T00:00:00+00:00"))
-    again = broken_blocks(blocks_of(plan))
-    assert {each.run["seq_len"] for each in again} == {128}
-    assert {each.process for each in again} == {0}
-    assert len(again) == len(NAMES)
+    again = {*broken_blocks(blocks_of(plan))}
+    firsts = [e for e in plan.entries if (e.run["seq_len"], e.process) == (128, 0)]
+    assert again == {entry.path.as_posix() for entry in firsts} and len(again) == len(NAMES)
 
 
 @pytest.mark.parametrize(("minutes", "measured_again"), [(1, 0), (9, len(NAMES))])
@@ -95,7 +91,7 @@ def test_a_block_that_was_cut_off_is_completed_while_it_is_young(
     tmp_path: Path, minutes: int, measured_again: int
 ) -> None:
     plan = planned(tmp_path, processes=1)
-    begun = plan[RUNS[0]]
+    begun = plan.processes[RUNS[0]][0]
     started = (datetime.now(UTC) - timedelta(minutes=minutes)).isoformat()
     write_record(begun.path, replace(record_of(begun.run), started=started))
     assert len(broken_blocks(blocks_of(plan))) == measured_again

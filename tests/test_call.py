@@ -1,19 +1,19 @@
-"""The place of a call's plan, and the modification times of its files."""
+"""What a call writes: its plan and the views, each with the time of what it holds."""
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from flashlab.calls import call
-from flashlab.calls.call import PlanFiles
-from flashlab.calls.digests import CHANGED, write_digests
-from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer
+from flashlab.plan import call
+from flashlab.plan.call import CallError
+from flashlab.plan.digests import CHANGED, write_digests
+from flashlab.plan.value import Plan, read_plan, write_views
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 NAME = "results/local/plan/config.json"
@@ -25,10 +25,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def prepared() -> Prepared:
-    config = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
-    return prepare(Layer(str(CONFIG), {**config, "device": "cpu", "again": ["Flash2"]}))
+def begin(*arguments: str, dry: bool = False, **keys: Any) -> tuple[Plan, Path]:
+    base = Layer("config.yaml", yaml.safe_load(CONFIG.read_text(encoding="utf-8")))
+    own = [Layer("--config", {"device": "cpu", **keys})]
+    return call.begin(base, own, ["--cores", "1", *arguments], dry=dry)
 
 
 def age(path: Path) -> int:
@@ -36,38 +36,54 @@ def age(path: Path) -> int:
     return path.stat().st_mtime_ns
 
 
-def test_elsewhere_a_file_has_the_age_of_the_one_that_it_equals() -> None:
-    PlanFiles(in_place=True).write({NAME: {"a": 1}})
-    before = age(Path(NAME))
-    elsewhere = PlanFiles(in_place=False)
-    elsewhere.write({NAME: {"a": 1}, "new.json": {}})
-    assert (elsewhere.root / NAME).stat().st_mtime_ns == before
-    elsewhere.write({NAME: {"a": 2}})
-    assert (elsewhere.root / NAME).stat().st_mtime_ns > before
+def test_elsewhere_a_file_has_the_age_of_the_one_that_it_equals(tmp_path: Path) -> None:
+    write_views({NAME: {"a": 1}})
+    before, elsewhere = age(Path(NAME)), tmp_path / "elsewhere"
+    write_views({NAME: {"a": 1}})
+    write_views({NAME: {"a": 1}, "new.json": {}}, elsewhere)
+    assert (elsewhere / NAME).stat().st_mtime_ns == before
+    write_views({NAME: {"a": 2}}, elsewhere)
+    assert (elsewhere / NAME).stat().st_mtime_ns > before
     assert Path(NAME).stat().st_mtime_ns == before
     assert not Path("new.json").exists()
 
 
-def test_a_job_reads_what_its_call_prepared(prepared: Prepared) -> None:
-    call.keep_call(prepared)
-    read = call.read_call()
-    assert list(read.orders) == list(prepared.orders)
-    assert read.records["causal"] == list(prepared.records["causal"])
-    assert read.remade == prepared.remade
+def test_a_job_reads_what_its_call_has_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call, "hold_folder", lambda: 0)
+    plan, _ = begin(again=["Flash2"])
+    read = read_plan()
+    assert list(read.orders) == list(plan.orders)
+    assert read.experiments["causal"] == list(plan.experiments["causal"])
+    assert read.redo == plan.redo
 
 
 @pytest.mark.parametrize(("dry", "said"), [(True, "To be made again: "), (False, "Made again: ")])
-def test_a_dry_run_says_what_is_to_be_made_again(
-    capsys: pytest.CaptureFixture[str], dry: bool, said: str
+def test_a_call_says_what_was_changed_by_hand_and_a_dry_run_changes_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, dry: bool, said: str
 ) -> None:
+    monkeypatch.setattr(call, "hold_folder", lambda: 0)
     observations = Path("results", "local", "observations.json")
     observations.parent.mkdir(parents=True)
     observations.write_text("[]")
     write_digests(observations)
     observations.write_text("[")
-    base = Layer("config.yaml", yaml.safe_load(CONFIG.read_text(encoding="utf-8")))
-    begun = call.begin(base, [Layer("--config", {"device": "cpu"})], ["--cores", "1"], dry=dry)
-    begun.claim.release()
+    before = {*Path().rglob("*")}
+    plan, _ = begin(dry=dry)
     assert f"{said}{observations} {CHANGED}\n" in capsys.readouterr().err
-    remade = json.loads((begun.files.root / "results/local/plan/remade.json").read_text())
-    assert remade["files"][observations.as_posix()] == CHANGED
+    assert plan.redo[observations.as_posix()] == CHANGED
+    assert ({*Path().rglob("*")} == before) == dry
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("./report/compare.html", r"compare=\[NAME,NAME\]"),
+        ("report/grades.csv", "submissions=DIR"),
+        ("verify", "pdf=PATH"),
+        ("freeze", "name=NAME"),
+    ],
+)
+def test_a_target_without_what_it_needs_is_refused_with_an_example(target: str, said: str) -> None:
+    with pytest.raises(CallError, match=said):
+        begin(target, dry=True)
+    begin("--config", "pdf=report/compare.html", dry=True)

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 from planted.calls import another_call
 
-from flashlab.calls import exclusive
-from flashlab.calls.cleaning import clean
-from flashlab.calls.exclusive import BusyError
 from flashlab.cli import main
+from flashlab.plan.call import CallError
+from flashlab.plan.cleaning import clean
 
 WRITTEN = [
     "Snakefile",
@@ -18,7 +17,10 @@ WRITTEN = [
     "remarks/seq_len.en.md",
     "report/captions/report.rst",
 ]
-MEASURED = ["results/local/records/a.json", "results/local/logs/measure/a.log"]
+MEASURED = [
+    *("results/local/records/a.json", "results/local/replaced/a.json"),
+    "results/local/logs/measure/a.log",
+]
 CHEAP = [
     "results/local/tables/seq_len/runs.csv",
     "results/local/logs/report.log",
@@ -33,7 +35,7 @@ CHEAP = [
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(exclusive, "WAIT_SECONDS", 0.1)
+    monkeypatch.chdir(tmp_path)
     for name in [*WRITTEN, *MEASURED, *CHEAP]:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,13 +45,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def there(folder: Path) -> set[str]:
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    return names - {".snakemake/flashlab.lock"}
+    return names - {"results/call.json"}
 
 
-def test_nothing_is_deleted_without_yes(folder: Path) -> None:
-    lines = clean(folder, yes=False, records=False)
+Output = pytest.CaptureFixture[str]
+
+
+def test_nothing_is_deleted_without_yes(folder: Path, capsys: Output) -> None:
+    clean(yes=False, records=False)
     assert there(folder) == {*WRITTEN, *MEASURED, *CHEAP}
-    assert lines == [
+    assert capsys.readouterr().out.splitlines() == [
         "Can be deleted:",
         "      1.0 MiB  results/h200",
         "      1.0 MiB  results/imported",
@@ -60,6 +65,7 @@ def test_nothing_is_deleted_without_yes(folder: Path) -> None:
         "      8.0 MiB  in all",
         "Kept, because measuring again takes time:",
         "      1.0 MiB  results/local/records",
+        "      1.0 MiB  results/local/replaced",
         "      1.0 MiB  results/local/logs/measure",
         "",
         "./run clean --yes            deletes what ./run report makes again",
@@ -67,16 +73,19 @@ def test_nothing_is_deleted_without_yes(folder: Path) -> None:
     ]
 
 
-def test_yes_keeps_the_measured_records_and_all_that_people_wrote(folder: Path) -> None:
-    lines = clean(folder, yes=True, records=False)
+def test_yes_keeps_measured_records_and_all_that_people_wrote(folder: Path, capsys: Output) -> None:
+    clean(yes=True, records=False)
     assert there(folder) == {*WRITTEN, *MEASURED}
+    lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Deleted:" and "      1.0 MiB  results/local/records" in lines
 
 
-def test_the_records_go_where_they_are_asked_for(folder: Path) -> None:
-    clean(folder, yes=True, records=True)
+def test_the_records_go_where_they_are_asked_for(folder: Path, capsys: Output) -> None:
+    clean(yes=True, records=True)
     assert there(folder) == set(WRITTEN)
-    assert clean(folder, yes=True, records=True) == ["There is nothing to delete."]
+    capsys.readouterr()
+    clean(yes=True, records=True)
+    assert capsys.readouterr().out == "There is nothing to delete.\n"
 
 
 def test_what_a_link_leads_to_stays(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -84,17 +93,17 @@ def test_what_a_link_leads_to_stays(folder: Path, tmp_path_factory: pytest.TempP
     elsewhere.joinpath("mine").touch()
     folder.joinpath("results", "linked").symlink_to(elsewhere)
     folder.joinpath("results", "local", "tables", "linked").symlink_to(elsewhere)
-    clean(folder, yes=True, records=True)
+    clean(yes=True, records=True)
     assert elsewhere.joinpath("mine").exists()
     assert not folder.joinpath("results", "linked").is_symlink()
 
 
 def test_nothing_is_deleted_under_a_call_that_works_in_the_folder(folder: Path) -> None:
     with (
-        another_call(folder / ".snakemake"),
-        pytest.raises(BusyError, match="nothing was changed"),
+        another_call(),
+        pytest.raises(CallError, match="nothing was changed"),
     ):
-        clean(folder, yes=True, records=True)
+        clean(yes=True, records=True)
     assert there(folder) == {*WRITTEN, *MEASURED, *CHEAP}
 
 

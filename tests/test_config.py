@@ -28,7 +28,7 @@ from flashlab.config import (
 from flashlab.config.layers import BUILT_IN, named_benchmark, parse_yaml
 from flashlab.config.model import Configuration
 from flashlab.files import canonical
-from flashlab.plan import planning as plan
+from flashlab.plan.experiments import experiments_of, protocol_of, runs_of
 
 IMPLEMENTATIONS = ("Pytorch", "Flash2", "FlashLab")
 FILE = BUILT_IN / "config" / "config.yaml"
@@ -402,7 +402,6 @@ def test_a_wild_value_is_refused_in_words_or_can_be_planned(path: Any, value: An
         assert path[0] in named or named == ["baseline"], error
         return
     for device in ("cuda", "cpu"):
-        for planned in plan.experiments(usable, ATTENTION, device):
-            for run in planned.runs("float16", device):
-                assert costs.flops(Shape.of(run))["forward"] > 0
-                canonical({"run": run.to_json(), "protocol": plan.protocol_of(usable, device)})
+        for run in runs_of(experiments_of(usable, ATTENTION, ("float16", device))):
+            assert costs.flops(Shape.of(run))["forward"] > 0
+            canonical({"run": run.to_json(), "protocol": protocol_of(usable, device)})

@@ -10,16 +10,17 @@ import pytest
 import yaml
 
 from flashlab import machine, nsight
-from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer
 from flashlab.files import write_json
-from flashlab.plan.planning import PlanError
+from flashlab.plan.datasets import DatasetError
+from flashlab.plan.make import make
+from flashlab.plan.value import Plan
 from flashlab.records import COUNTERS
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 KEPT = Path("results/local/plan/counters.json")
 
-Call = Callable[..., Prepared]
+Call = Callable[..., Plan]
 
 
 @pytest.fixture
@@ -28,19 +29,19 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     monkeypatch.chdir(tmp_path)
     config = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
 
-    def make(ncu: str | None = "2025.3", device: str = "cuda", **keys: Any) -> Prepared:
+    def planned(ncu: str | None = "2025.3", device: str = "cuda", **keys: Any) -> Plan:
         monkeypatch.setattr(nsight, "version", lambda: ncu)
         monkeypatch.setattr(machine, "detect_device", lambda _: device)
         monkeypatch.setattr(machine, "device_name", lambda _: "H200")
-        prepared = prepare(Layer(str(CONFIG), {**config, **keys}))
-        if KEPT.as_posix() in prepared.documents:
-            write_json(KEPT, prepared.documents[KEPT.as_posix()])
-        return prepared
+        plan = make(Layer(str(CONFIG), {**config, **keys}))
+        if KEPT.as_posix() in plan.views:
+            write_json(KEPT, plan.views[KEPT.as_posix()])
+        return plan
 
-    return make
+    return planned
 
 
-def counted(prepared: Prepared) -> set[str]:
+def counted(prepared: Plan) -> set[str]:
     return {Path(path).name for path in prepared.counters}
 
 
@@ -51,7 +52,7 @@ def test_auto_reads_counters_where_nsight_compute_is(call: Call) -> None:
     assert call(ncu=None).counters == []
     prepared = call()
     assert prepared.counters
-    assert counted(prepared) <= prepared.orders.keys()
+    assert {*prepared.counters} <= prepared.orders.keys()
     assert all(Path(path).name.startswith(f"{COUNTERS}-") for path in prepared.counters)
 
 
@@ -59,10 +60,10 @@ def test_auto_reads_counters_where_nsight_compute_is(call: Call) -> None:
 def test_on_a_cpu_operators_are_counted_without_anything_installed(call: Call, wanted: Any) -> None:
     prepared = call(ncu=None, device="cpu", counters=wanted)
     assert prepared.counters
-    protocols = [prepared.orders[name]["protocol"] for name in counted(prepared)]
+    protocols = [prepared.orders[name]["protocol"] for name in prepared.counters]
     assert all(protocol["profiler"] == "torch.profiler" for protocol in protocols)
     assert counted(prepared) == counted(call(ncu="2099.1", device="cpu"))
-    assert KEPT.as_posix() not in prepared.documents
+    assert KEPT.as_posix() not in prepared.views
 
 
 @pytest.mark.parametrize("no", ["no", False])
@@ -73,7 +74,7 @@ def test_no_reads_none(call: Call, no: Any) -> None:
 def test_yes_is_refused_where_they_cannot_be_read(call: Call) -> None:
     assert call(counters="yes").counters
     KEPT.unlink()
-    with pytest.raises(PlanError, match=r"counters: yes needs .* but ncu is not on PATH"):
+    with pytest.raises(DatasetError, match=r"counters: yes needs .* but ncu is not on PATH"):
         call(counters="yes", ncu=None)
 
 
@@ -99,8 +100,8 @@ def test_the_ends_of_each_sweep_are_counted(call: Call) -> None:
 
 def test_a_tables_records_include_the_counters_of_its_runs(call: Call) -> None:
     prepared = call()
-    for name, paths in prepared.records.items():
-        entries = prepared.documents[f"results/local/plan/records/{name}.json"]["records"]
+    for name, paths in prepared.experiments.items():
+        entries = prepared.views[f"results/local/plan/records/{name}.json"]["records"]
         planned = [entry["counters"]["path"] for entry in entries if "counters" in entry]
         assert set(planned) <= set(paths) & set(prepared.counters)
         assert planned or name == "summary"

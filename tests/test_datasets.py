@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,34 +11,50 @@ import pytest
 from planted.records import counters_of, record_of
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
+from flashlab.files import canonical
 from flashlab.plan.datasets import (
     DatasetError,
     dataset_folder,
-    freeze,
-    freeze_counters,
     read_dataset,
     read_recorded,
-    refuse_overlap,
 )
-from flashlab.records import RecordError, read_record
+from flashlab.plan.freezing import keep, keep_counters
+from flashlab.plan.value import Plan
+from flashlab.records import RecordError, read_record, write_record
 from flashlab.runs import Run
 
-Build = Callable[..., dict[str, Any]]
 Frozen = Callable[..., Path]
 Added = Callable[..., int]
 
 
+def plan_of(folder: Path, records: Sequence[Any], counters: Sequence[Any] = ()) -> Plan:
+    """The plan of these records, which are written."""
+    orders, counted = dict[str, dict[str, Any]](), list[str]()
+    for record in (*records, *counters):
+        digest = hashlib.sha256(canonical(record.to_json()).encode()).hexdigest()[:12]
+        path = folder / "records" / f"{record.run.slug}-{digest}.json"
+        write_record(path, record)
+        orders[path.as_posix()] = {"run": record.run.to_json()}
+        counted += [path.as_posix()] * record.has_counters
+    (folder / "top.json").write_text("{}")
+    config = {
+        **{"name": "mine", "freeze_anyway": True, "anonymous": False, "alone": False},
+        **{"measure": {"protocol": "sampled"}, "device": "auto"},
+        **{"baseline": "Pytorch", "summary": {}, "experiments": []},
+    }
+    return Plan(
+        **{"benchmark": "attention", "report": "lab5", "dataset": "local", "home": ""},
+        **{"device": "cpu", "device_name": "", "config": config, "counters": counted},
+        **{"orders": orders, "ceilings": str(folder / "top.json")},
+    )
+
+
 @pytest.fixture
-def frozen(tmp_path: Path, planned: Build) -> Callable[..., Path]:
+def frozen(tmp_path: Path) -> Callable[..., Path]:
     """Plans some records and freezes them as data/mine."""
 
     def build(*records: Any, data: str = "data", counters: Sequence[Any] = ()) -> Path:
-        plan, config, ceilings = (tmp_path / f"{name}.json" for name in ("plan", "config", "top"))
-        plan.write_text(json.dumps(planned(records, counters=counters)))
-        ceilings.write_text("{}")
-        kept = {"baseline": "Pytorch", "summary": {}, "experiments": [], "device": "auto"}
-        config.write_text(json.dumps({"measure": {"protocol": "sampled"}, **kept}))
-        return freeze("mine", config, [plan, plan], ceilings, tmp_path / data)
+        return keep(plan_of(tmp_path, records, counters), tmp_path / data)
 
     return build
 
@@ -71,8 +88,6 @@ def test_a_dataset_is_never_overwritten(frozen: Frozen, run: Run) -> None:
     with pytest.raises(DatasetError, match=r"exists already.* cpu float32 runs"):
         frozen(record_of(replace(run, dtype="float16", device="cuda")))
     assert contents(folder) == before
-    refuse_overlap(folder, [(run, "lab5")])
-    refuse_overlap(folder.parent / "new", [(run, "sampled")])
 
 
 def test_a_dataset_takes_the_records_of_a_further_protocol(frozen: Frozen, run: Run) -> None:
@@ -88,13 +103,11 @@ def test_a_dataset_takes_the_records_of_a_further_protocol(frozen: Frozen, run: 
 
 
 @pytest.fixture
-def add_counters(tmp_path: Path, planned: Build) -> Callable[..., int]:
+def add_counters(tmp_path: Path) -> Callable[..., int]:
     """Adds the planned counters of these records to data/mine."""
 
     def add(records: list[Any], counters: list[Any]) -> int:
-        plan = tmp_path / "counted.json"
-        plan.write_text(json.dumps(planned(records, counters=counters)))
-        return freeze_counters("mine", [plan, plan], tmp_path / "data")
+        return keep_counters(plan_of(tmp_path, records, counters), tmp_path / "data")
 
     return add
 
@@ -137,14 +150,11 @@ def test_counters_of_another_device_are_refused(
     assert contents(folder) == before
 
 
-def test_a_missing_record_freezes_nothing(frozen: Frozen, run: Run, tmp_path: Path) -> None:
-    frozen(record_of(run), data="elsewhere")
+def test_a_missing_record_freezes_nothing(run: Run, tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, [record_of(run)])
     next((tmp_path / "records").glob("*.json")).unlink()
     with pytest.raises(RecordError, match="Flash2"):
-        freeze(
-            "mine", tmp_path / "config.json", [tmp_path / "plan.json"], tmp_path / "top.json",
-            tmp_path / "data",
-        )  # fmt: skip
+        keep(plan, tmp_path / "data")
     assert not (tmp_path / "data").exists()
 
 

@@ -10,9 +10,10 @@ import pytest
 import yaml
 
 from flashlab import machine, nsight
-from flashlab.calls.prepare import Prepared, prepare
 from flashlab.cli import main
 from flashlab.config import Layer
+from flashlab.plan.make import make
+from flashlab.plan.value import Plan
 
 ROOT = Path(__file__).parents[1]
 H200 = machine.Gpu("GPU-1", "NVIDIA H200")
@@ -34,10 +35,10 @@ def put_in(patch: pytest.MonkeyPatch, gpu: machine.Gpu, driver: str = "580.1") -
     patch.setattr(machine, "driver_version", lambda: driver)
 
 
-def plan(**own: Any) -> Prepared:
+def plan(**own: Any) -> Plan:
     config = yaml.safe_load((ROOT / "tests" / "tiny.yaml").read_text(encoding="utf-8"))
     del config["device"]
-    return prepare(Layer("config/config.yaml", config), [Layer("--config", own)])
+    return make(Layer("config/config.yaml", config), [Layer("--config", own)])
 
 
 def test_a_plan_made_elsewhere_names_every_record_as_the_machine_itself_does_whatever_its_driver(
@@ -83,6 +84,7 @@ def test_a_job_on_another_device_names_both_and_writes_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, order = next(iter(plan(device_name="NVIDIA H200").orders.items()))
+    name = Path(name).name
     put_in(monkeypatch, A100)
     assert main(["measure", "--order", json.dumps(order), "--output", name]) == 1
     message = capsys.readouterr().err

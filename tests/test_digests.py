@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from flashlab.calls.digests import (
+from flashlab.files import sha256_of, write_json
+from flashlab.plan.digests import (
     LIST,
     ChangedError,
     read_digests,
     refuse_changed,
     write_digests,
 )
-from flashlab.files import sha256_of, write_json
 
 
 def written(path: Path, text: str) -> Path:

@@ -16,7 +16,6 @@ import psutil
 import pytest
 from waiting import PATIENCE, wait_until
 
-from flashlab.calls.watching import WORKFLOW_PID
 from flashlab.forks import (
     Child,
     Server,
@@ -27,6 +26,7 @@ from flashlab.forks import (
     signal_name,
     start,
 )
+from flashlab.plan.watching import WORKFLOW_PID
 
 FUNCTIONS = """
 import os, signal, subprocess, sys, time
@@ -245,7 +245,7 @@ def test_what_holds_the_gpus_ends_with_the_server_however_that_ends(
 
 
 JOB = (
-    "import sys, time; from flashlab.calls.watching import end_with_workflow\n"
+    "import sys, time; from flashlab.plan.watching import end_with_workflow\n"
     "end_with_workflow(); print('at work', flush=True); time.sleep(float(sys.argv[1]))"
 )
 

@@ -36,7 +36,7 @@ def _loaded(root: Path, module: str) -> list[str]:
     ("module", "large", "most"),
     [
         ("flashlab.__main__", set(), 170),
-        ("flashlab.calls.prepare", {"pydantic"}, 345),  # every call of Snakemake
+        ("flashlab.plan.call", {"pydantic"}, 345),  # every call of Snakemake
         ("flashlab.measuring.supervise", set(), 300),
         ("flashlab.analysis.tables", {"numpy", "scipy"}, 510),
         ("flashlab.story.stage", {"numpy", "pandas", "scipy"}, 900),

@@ -15,9 +15,9 @@ from typing import Any
 import psutil
 from waiting import wait_until
 
-from flashlab.calls.digests import write_digests
 from flashlab.files import write_json
 from flashlab.plan.datasets import read_dataset
+from flashlab.plan.digests import write_digests
 from flashlab.records import read_record
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from flashlab.calls.digests import write_digests
+from flashlab.plan.digests import write_digests
 
 Jobs = set[str]
 

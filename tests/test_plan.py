@@ -12,9 +12,10 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import implementations_of
 from flashlab.config import Layer, resolve_config
-from flashlab.plan import planning as plan
-from flashlab.plan.datasets import Dataset, Entry
-from flashlab.plan.documents import stage_documents, style_numbers
+from flashlab.plan.datasets import Dataset, DatasetError, Entry
+from flashlab.plan.experiments import Experiment, experiments_of, protocol_of, runs_of
+from flashlab.plan.runs import Namer, Planned, plan_local, plan_recorded
+from flashlab.plan.views import style_numbers, views_of
 from flashlab.runs import Run
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
@@ -33,8 +34,7 @@ def resolved(**changes: Any) -> dict[str, Any]:
 
 
 def test_the_default_configuration_is_the_labs_list_on_cuda() -> None:
-    experiments = plan.experiments(resolved(), ATTENTION, "cuda")
-    runs = {run for experiment in experiments for run in experiment.runs("float16", "cuda")}
+    runs = {*runs_of(experiments_of(resolved(), ATTENTION, ("float16", "cuda")))}
     expected = {Shape(16, n, 32, 2048, c) for n in (128, 256, 512, 1024) for c in (False, True)}
     expected |= {Shape(b, 512, 32, 2048, True) for b in (8, 16, 32, 64)}
     expected |= {Shape(32, 512, h, 2048, True) for h in (8, 16, 32, 64)}
@@ -57,42 +57,49 @@ def test_lists_beside_the_sweep_go_with_it_and_sizes_of_heads_follow(
     block: dict[str, Any], expected: list[tuple[int, int, int]]
 ) -> None:
     block = {"batch_size": 8, "seq_len": 64, "causal": False, **block}
-    (_, experiment, *_) = plan.experiments(
-        resolved(sweep="head_dim", cuda=block, cpu=block), ATTENTION, "cpu"
-    )
+    config = resolved(sweep="head_dim", cuda=block, cpu=block)
+    (_, experiment, *_) = experiments_of(config, ATTENTION, ("float32", "cpu"))
     assert experiment.sweep == "head_dim"
-    assert [Shape.of(problem) for problem in experiment.problems] == [
+    assert [Shape.of(run) for run in experiment.runs[::2]] == [
         Shape(8, *sizes, False) for sizes in expected
     ]
 
 
+NAMER = Namer(ATTENTION, KERNELS, Path("records"), "a CPU")
+
+
+def planned_in(config: dict[str, Any]) -> Planned:
+    experiments = experiments_of(config, ATTENTION, ("float32", "cpu"))
+    return plan_local(experiments, config, protocol_of(config, "cpu"), None, NAMER)
+
+
 def test_further_processes_of_a_run_have_records_of_their_own() -> None:
-    run = replace(RUN, device="cpu")
-
-    def planned(count: int) -> plan.PlannedRun:
-        entries = plan.plan_local(ATTENTION, [run], PROTOCOL, KERNELS, Path("r"), lambda _: count)
-        return entries[run]
-
-    three = planned(3)
-    assert [part.process for part in three.processes] == [0, 1, 2]
-    assert len(set(plan.record_files([three]))) == 3
-    assert "-cpu-process2-" in three.replicates[1].path.name
+    three = planned_in({**resolved(), "replicates": {"cuda": 9, "cpu": 3}})
+    for run, entries in three.processes.items():
+        assert [entry.process for entry in entries] == [0, 1, 2]
+        assert "-cpu-process2-" in entries[2].path.name
+        assert [NAMER.order(entry)["process"] for entry in entries] == [0, 1, 2]
+        assert len({*three.files_of([run])}) == 3
     for count in (1, 2, 5):  # how many there are decides no name
-        both = zip(planned(count).processes, three.processes, strict=False)
-        assert all(one.path == other.path for one, other in both)
-    orders = [plan.measuring_order(ATTENTION, part, PROTOCOL) for part in three.processes]
-    assert [order["process"] for order in orders] == [0, 1, 2]
+        found = planned_in({**resolved(), "replicates": count}).processes
+        assert all(found[run][:3] == entries[:count] for run, entries in three.processes.items())
+
+
+def test_an_experiment_asks_for_more_processes_of_some_of_its_implementations() -> None:
+    config = {**resolved(replicates={"Flash2": 3}), "replicates": 2}
+    counts = {run: len(entries) for run, entries in planned_in(config).processes.items()}
+    more = {run for run, count in counts.items() if count == 3}
+    assert {*counts.values()} == {2, 3}
+    assert {run.implementation for run in more} == {"Flash2"}
+    assert {run["seq_len"] for run in more} == {*config["experiments"][0]["cpu"]["seq_len"]}
 
 
 # What decides nothing
 
 
 def test_titles_figures_and_languages_decide_no_name() -> None:
-    def names(config: dict[str, Any]) -> dict[Run, str]:
-        runs = plan.experiments(config, ATTENTION, "cpu")[1].runs("float32", "cpu")
-        protocol = plan.protocol_of(config, "cpu")
-        planned = plan.plan_local(ATTENTION, runs, protocol, KERNELS, Path("records"))
-        return {run: entry.path.name for run, entry in planned.items()}
+    def names(config: dict[str, Any]) -> set[str]:
+        return {entry.path.name for entry in planned_in(config).entries}
 
     other = resolved(title={"zh_TW": "別的", "en": "Other"}, figures=["rate"], name="other")
     other["languages"], other["baseline"] = ["en"], "Flash2"
@@ -102,28 +109,33 @@ def test_titles_figures_and_languages_decide_no_name() -> None:
 
 def test_the_protocol_holds_only_what_it_depends_on() -> None:
     config = copy.deepcopy(resolved())
-    assert plan.protocol_of(config, "cuda") == PROTOCOL
-    assert plan.protocol_of(config, "cpu") == {**PROTOCOL, "max_seconds": 0.2}
+    assert protocol_of(config, "cuda") == PROTOCOL
+    assert protocol_of(config, "cpu") == {**PROTOCOL, "max_seconds": 0.2}
     config["measure"]["sampled"]["max_seconds"] = 2
-    assert plan.protocol_of(config, "cpu") == {**PROTOCOL, "max_seconds": 2}
+    assert protocol_of(config, "cpu") == {**PROTOCOL, "max_seconds": 2}
     config["measure"]["sampled"]["energy_seconds"] = 1  # which only a GPU tells
-    assert plan.protocol_of(config, "cpu") == {**PROTOCOL, "max_seconds": 2}
-    assert plan.protocol_of(config, "cuda")["energy_seconds"] == 1
+    assert protocol_of(config, "cpu") == {**PROTOCOL, "max_seconds": 2}
+    assert protocol_of(config, "cuda")["energy_seconds"] == 1
     config["measure"]["protocol"] = "lab5"
-    assert plan.protocol_of(config, "cpu") == {"name": "lab5", "repeats": 30, "timeout_s": 300}
+    assert protocol_of(config, "cpu") == {"name": "lab5", "repeats": 30, "timeout_s": 300}
 
 
 # Recorded datasets
 
 
+def recorded(runs: list[Run], *entries: Entry, imported: bool = True) -> Planned:
+    """Runs as they are looked up in a dataset; files that are not there count as imported ones."""
+    dataset = Dataset("x", "cuda", "float16", "sampled", {}, None, entries)
+    asked = Experiment("seq_len", ("Flash2",), tuple(runs))
+    return plan_recorded([asked], "sampled", dataset, imported=imported)
+
+
 def test_a_recorded_dataset_is_looked_up_by_run_and_lists_what_it_lacks() -> None:
     other = replace(RUN, implementation="Other")
     entry = Entry(RUN, {"name": "sampled"}, Path("data/x/records/r.json"), "abc")
-    dataset = Dataset("x", "cuda", "float16", "sampled", {}, None, (entry,))
-    found = plan.plan_recorded([RUN, RUN], "sampled", dataset, "x")
-    assert found == {RUN: plan.PlannedRun(RUN, entry.path, "abc")}
-    with pytest.raises(plan.PlanError) as caught:
-        plan.plan_recorded([RUN, other], "sampled", dataset, "x")
+    assert recorded([RUN, RUN], entry).processes == {RUN: [entry]}
+    with pytest.raises(DatasetError) as caught:
+        recorded([RUN, other], entry)
     assert "lacks 1 of the 2 runs" in str(caught.value)
     assert str(other) in str(caught.value) and str(RUN) not in str(caught.value)
 
@@ -134,19 +146,17 @@ def test_a_recorded_run_has_all_of_its_processes_in_their_order() -> None:
         for process in (2, 0, 1)
         for name in ("sampled", "lab5")
     ]
-    dataset = Dataset("x", "cuda", "float16", "sampled", {}, None, tuple(entries))
-    found = plan.plan_recorded([RUN], "sampled", dataset, "x")[RUN]
-    assert [part.sha256 for part in found.processes] == ["sampled0", "sampled1", "sampled2"]
+    found = recorded([RUN], *entries).processes[RUN]
+    assert [entry.sha256 for entry in found] == ["sampled0", "sampled1", "sampled2"]
 
 
 def test_records_of_a_dataset_that_are_gone_are_listed(tmp_path: Path) -> None:
-    there = tmp_path / "there.json"
+    there, gone = tmp_path / "there.json", tmp_path / "gone.json"
     there.touch()
-    gone = tmp_path / "gone.json"
-    runs = {RUN: plan.PlannedRun(RUN, there), replace(RUN, dtype="bfloat16"): None}
-    planned = {run: entry or plan.PlannedRun(run, gone) for run, entry in runs.items()}
-    with pytest.raises(plan.PlanError, match="lacks 1 of its records") as caught:
-        plan.check_recorded(planned.values(), "x")
+    files = {RUN: there, replace(RUN, dtype="bfloat16"): gone}
+    entries = [Entry(run, {"name": "sampled"}, path, "") for run, path in files.items()]
+    with pytest.raises(DatasetError, match="lacks 1 of its records") as caught:
+        recorded([*files], *entries, imported=False)
     assert str(gone) in str(caught.value) and str(there) not in str(caught.value)
 
 
@@ -160,11 +170,10 @@ def test_an_implementation_looks_the_same_in_every_report() -> None:
 
 
 def test_the_order_of_implementations_changes_the_figures_and_not_the_tables() -> None:
-    kind, documents = ("float32", "cpu"), []
+    views = []
     for config in (resolved(), resolved(implementations=["Flash2", "Pytorch"])):
-        experiment = plan.experiments(config, ATTENTION, "cpu")[1]
-        protocol, runs = plan.protocol_of(config, "cpu"), experiment.runs(*kind)
-        files = plan.plan_local(ATTENTION, runs, protocol, KERNELS, Path("records"))
-        documents.append(stage_documents([(experiment, files)], KERNELS, config, kind, Path()))
-    differing = {path for path, document in documents[0].items() if documents[1][path] != document}
-    assert differing == {Path(f"plan/{of}/seq_len.json") for of in ("experiments", "sweeps")}
+        experiments = experiments_of(config, ATTENTION, ("float32", "cpu"))[1:2]
+        planned = planned_in(config)
+        views.append(views_of(ATTENTION, KERNELS, config, Path(), experiments, planned))
+    differing = {path for path, view in views[0].items() if views[1][path] != view}
+    assert differing == {f"plan/{of}/seq_len.json" for of in ("experiments", "sweeps")}

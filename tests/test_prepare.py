@@ -14,10 +14,12 @@ import yaml
 from planted.course import result_of, write_results
 
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.calls.digests import CHANGED, write_digests
-from flashlab.calls.prepare import Prepared, prepare
-from flashlab.calls.recording import check_freezable
 from flashlab.config import ConfigError, Layer, read_layer
+from flashlab.plan.datasets import DatasetError
+from flashlab.plan.digests import CHANGED, write_digests
+from flashlab.plan.freezing import check_freezable
+from flashlab.plan.make import make
+from flashlab.plan.value import Plan
 
 CONFIG = Path(__file__).parents[1] / "config" / "config.yaml"
 
@@ -29,18 +31,16 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return {**loaded, "device": "cpu"}
 
 
-def prepared_from(config: dict[str, Any], overrides: dict[str, Any] | None = None) -> Prepared:
+def prepared_from(config: dict[str, Any], overrides: dict[str, Any] | None = None) -> Plan:
     """A call with this configuration file and these keys on the command line."""
-    return prepare(Layer(str(CONFIG), config), [Layer("--config", overrides or {})])
+    return make(Layer(str(CONFIG), config), [Layer("--config", overrides or {})])
 
 
 def test_the_lab_on_a_cpu_is_32_runs_each_with_three_records(config: dict[str, Any]) -> None:
     prepared = prepared_from(config)
-    timed = prepared.orders.keys() - {Path(path).name for path in prepared.counters}
+    timed = prepared.orders.keys() - {*prepared.counters}
     assert (len(timed), len(prepared.counters)) == (3 * 32, 20)
-    assert {Path(p).name for paths in prepared.records.values() for p in paths} == set(
-        prepared.orders
-    )
+    assert {*prepared.records} == prepared.orders.keys()
 
 
 def test_a_preview_is_a_part_of_what_the_whole_measures(config: dict[str, Any]) -> None:
@@ -57,15 +57,15 @@ def test_a_preview_is_a_part_of_what_the_whole_measures(config: dict[str, Any]) 
 
 
 def test_a_preview_cannot_be_frozen(config: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="quick: a preview cannot be frozen"):
+    with pytest.raises(DatasetError, match="quick: a preview cannot be frozen"):
         check_freezable(prepared_from(config, {"quick": True}), "mine")
 
 
 def changed_documents(config: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> set[str]:
     """The plan's files that a change of the configuration changes, adds or removes."""
-    before = prepared_from(config).documents
+    before = prepared_from(config).views
     change(config)
-    after = prepared_from(config).documents
+    after = prepared_from(config).views
     differing = {name for name in before.keys() | after if before.get(name) != after.get(name)}
     return {name.removeprefix("results/local/plan/") for name in differing}
 
@@ -74,9 +74,9 @@ def test_a_damaged_report_is_made_again_wherever_it_is(config: dict[str, Any]) -
     Path("report").mkdir()
     published = Path("report/lab5.pdf")
     published.write_bytes(b"%PDF-1.7\n%%EOF\n")
-    assert "report/lab5.pdf" not in prepared_from(config).remade
+    assert "report/lab5.pdf" not in prepared_from(config).redo
     published.write_bytes(b"%PDF-1.7\n")
-    assert prepared_from(config).remade["report/lab5.pdf"] == "is cut off"
+    assert prepared_from(config).redo["report/lab5.pdf"] == "is cut off"
 
 
 def test_ceilings_that_were_changed_are_measured_again_those_that_were_copied_alone_are_not(
@@ -85,10 +85,10 @@ def test_ceilings_that_were_changed_are_measured_again_those_that_were_copied_al
     ceilings = Path(str(prepared_from(config).ceilings))
     ceilings.parent.mkdir(parents=True)
     ceilings.write_text("{}")
-    assert ceilings.as_posix() not in prepared_from(config).remade
+    assert ceilings.as_posix() not in prepared_from(config).redo
     write_digests(ceilings)
     ceilings.write_text("[]")
-    assert prepared_from(config).remade[ceilings.as_posix()] == CHANGED
+    assert prepared_from(config).redo[ceilings.as_posix()] == CHANGED
 
 
 def test_measuring_all_again_is_no_part_of_the_report_and_takes_in_the_ceilings(
@@ -96,7 +96,7 @@ def test_measuring_all_again_is_no_part_of_the_report_and_takes_in_the_ceilings(
 ) -> None:
     assert changed_documents(config, lambda config: config.update(again="all")) == set()
     again = prepared_from(config)
-    assert again.ceilings and Path(again.ceilings).as_posix() in again.remade
+    assert again.ceilings and Path(again.ceilings).as_posix() in again.redo
 
 
 def test_the_number_of_processes_decides_what_the_tables_are_made_of_and_nothing_else(
@@ -119,7 +119,7 @@ def test_a_datasets_experiments_can_be_taken_by_name_with_fewer_implementations(
     config: dict[str, Any],
 ) -> None:
     def planned(**overrides: Any) -> dict[str, int]:
-        records = prepared_from(config, {"dataset": "h200", **overrides}).records
+        records = prepared_from(config, {"dataset": "h200", **overrides}).experiments
         return {
             name: sum(not Path(path).name.startswith("counters-") for path in paths)
             for name, paths in records.items()
@@ -142,7 +142,7 @@ def test_the_recorded_dataset_holds_the_experiments_of_its_configuration_file(
 ) -> None:
     recorded = prepared_from(config, {"dataset": "h200"})
     file = read_layer(CONFIG.parent / "record" / "attention.yaml")
-    asked_for = prepare(Layer(str(CONFIG), config), [file])
+    asked_for = make(Layer(str(CONFIG), config), [file])
 
     def on_gpu(block: dict[str, Any]) -> dict[str, Any]:
         """A block without what a dataset may have less of: other devices' sizes, and counters."""
@@ -214,8 +214,8 @@ def test_the_experiments_of_an_imported_folder_follow_from_its_files(
     }
     write_results(Path("mine"), runs, "")
     prepared = prepared_from(config, {"import": "mine"})
-    assert prepared.experiments == ("summary", "batch_size", "num_heads", "others-1")
-    assert len({path for paths in prepared.records.values() for path in paths}) == 12
-    assert len(prepared.records["others-1"]) == 2 and prepared.notices == []
+    assert [*prepared.experiments] == ["summary", "batch_size", "num_heads", "others-1"]
+    assert len(prepared.records) == len(prepared.imports) == 12
+    assert len(prepared.experiments["others-1"]) == 2 and prepared.notices == []
     names = [experiment["name"] for experiment in prepared.config["experiments"]]
     assert names == ["seq_len", "causal", "batch_size", "num_heads", "emb_dim"]

@@ -11,55 +11,61 @@ from planted.records import record_of
 
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.calls import remaking
-from flashlab.calls.digests import CHANGED, MISSING, read_digests, write_digests
-from flashlab.calls.remaking import (
-    REPORT_ENDS,
-    damaged_outputs,
-    record_damage,
-    report_damage,
-    runs_asked_for,
-)
 from flashlab.config import ConfigError
+from flashlab.plan import state
+from flashlab.plan.datasets import Entry
+from flashlab.plan.digests import CHANGED, LIST, MISSING, write_digests
+from flashlab.plan.runs import Planned
+from flashlab.plan.state import asked_again, damaged_outputs, damaged_reports, put_aside
 from flashlab.records import Record, time_out_message, write_record
 from flashlab.runs import Run
 
-NO_DIGESTS: dict[Path, str] = {}
+
+def damage(path: Path, run: Run | None, timeout_s: float = 300) -> str | None:
+    """The reason to measure a run again whose record is in the folder ``records``."""
+    return state.damaged_records({path: run}, path.parents[1], timeout_s).get(path.as_posix())
 
 
-def test_an_output_is_as_it_was_made_or_changed(tmp_path: Path) -> None:
-    path = tmp_path / "observations.json"
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "records").mkdir()
+    return tmp_path / "records" / "record.json"
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "which"),
+    [
+        ("observations.json", "observations.json", ""),
+        ("tables/causal/runs.csv", "tables/causal/runs.csv", ""),
+        ("figures/causal/time.svg", "figures", "time.svg "),
+    ],
+)
+def test_an_output_is_as_it_was_made_or_changed(
+    tmp_path: Path, name: str, output: str, which: str
+) -> None:
+    def damaged() -> dict[str, str]:
+        return damaged_outputs(tmp_path, {"causal"})
+
+    path, made = tmp_path / name, (tmp_path / output).as_posix()
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"run,time\n1,2\n")
-    assert damaged_outputs(tmp_path) == {}
-    write_digests(path)
-    assert damaged_outputs(tmp_path) == {}
+    assert damaged() == {}
+    write_digests(tmp_path / name.partition("/")[0])
+    assert damaged() == {}
     for changed in (b"run,time\n", b"run,ti", b"\0" * 13, b""):
         path.write_bytes(changed)
-        assert damaged_outputs(tmp_path) == {path: CHANGED}
+        assert damaged() == {made: f"{which}{CHANGED}"}
     path.unlink()
-    assert damaged_outputs(tmp_path) == {path: MISSING}
+    assert damaged() == {made: f"{which}{MISSING}"}
 
 
-def test_a_folder_is_as_whole_as_its_files(tmp_path: Path) -> None:
-    folder = tmp_path / "figures"
-    folder.mkdir()
-    for name in ("memory.svg", "time.svg"):
-        folder.joinpath(name).write_bytes(b"<svg></svg>\n")
-    write_digests(folder)
-    assert damaged_outputs(tmp_path) == {}
-    folder.joinpath("time.svg").write_bytes(b"<svg>")
-    assert damaged_outputs(tmp_path) == {folder: f"time.svg {CHANGED}"}
-    folder.joinpath("memory.svg").unlink()
-    folder.joinpath("time.svg").write_bytes(b"<svg></svg>\n")
-    assert damaged_outputs(tmp_path) == {folder: f"memory.svg {MISSING}"}
-
-
-def test_a_file_that_no_stage_makes_any_more_is_not_missed(tmp_path: Path) -> None:
-    path = tmp_path / "analysis.json"
-    path.write_text("{}")
-    write_digests(path)
+def test_a_table_of_an_experiment_that_is_gone_is_not_missed(tmp_path: Path) -> None:
+    path = tmp_path / "tables" / "causal" / "runs.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text("run\n")
+    write_digests(tmp_path / "tables")
     path.unlink()
-    assert damaged_outputs(tmp_path) == {}
+    assert damaged_outputs(tmp_path, {"seq_len"}) == {}
 
 
 @pytest.mark.parametrize(
@@ -71,83 +77,98 @@ def test_a_file_that_no_stage_makes_any_more_is_not_missed(tmp_path: Path) -> No
     ],
 )
 def test_a_report_is_whole_or_cut_off_whatever_was_noted_in_it(
-    tmp_path: Path, kind: str, content: bytes
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, content: bytes
 ) -> None:
-    path, end = tmp_path / f"lab5.{kind}", REPORT_ENDS[kind]
-    assert report_damage(path, end) == MISSING
-    path.write_bytes(content)
-    assert report_damage(path, end) is None
+    monkeypatch.chdir(tmp_path)
+    Path("report").mkdir()
+    home, name = Path("home"), f"lab5.{kind}"
+    home.mkdir()
+    assert damaged_reports(home, "lab5") == {}  # nobody has asked for one
+    Path("report", name).write_bytes(content)
+    assert damaged_reports(home, "lab5") == {f"home/{name}": MISSING}
+    (home / name).write_bytes(content)
+    assert damaged_reports(home, "lab5") == {}
     for damaged in (content[: len(content) // 2], b"\0" * len(content), b""):
-        path.write_bytes(damaged)
-        assert report_damage(path, end) == "is cut off"
+        Path("report", name).write_bytes(damaged)
+        assert damaged_reports(home, "lab5") == {f"report/{name}": "is cut off"}
 
 
-def test_a_record_is_missing_damaged_or_another_runs(tmp_path: Path, run: Run) -> None:
-    path = tmp_path / "record.json"
-    assert record_damage(path, run, 300, NO_DIGESTS) == MISSING
+def test_a_record_is_missing_damaged_or_another_runs(path: Path, run: Run) -> None:
+    assert damage(path, run) == MISSING
     write_record(path, record_of(run))
-    assert record_damage(path, run, 300, NO_DIGESTS) is None
+    assert damage(path, run) is None
     path.write_bytes(path.read_bytes()[:-20])
-    assert "not JSON" in str(record_damage(path, run, 300, NO_DIGESTS))
+    assert "not JSON" in str(damage(path, run))
     write_record(path, record_of(attention_run("Other", Shape.of(run), run.dtype, run.device)))
-    assert "was asked for" in str(record_damage(path, run, 300, NO_DIGESTS))
+    assert "was asked for" in str(damage(path, run))
 
 
 def test_a_record_that_was_changed_by_hand_is_noticed_where_it_has_a_digest(
-    tmp_path: Path, run: Run
+    path: Path, run: Run
 ) -> None:
-    path = tmp_path / "record.json"
     write_record(path, record_of(run))
     write_digests(path)
-    digests = read_digests(tmp_path)
-    assert record_damage(path, run, 300, digests) is None
+    assert damage(path, run) is None
     times = path.stat()
     write_record(path, record_of(run, forward=[0.0001] * 12, backward=[0.00025] * 12))
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert record_damage(path, run, 300, digests) == CHANGED
-    assert record_damage(path, run, 300, NO_DIGESTS) is None
+    assert damage(path, run) == damage(path, None) == CHANGED
+    path.with_name(LIST).unlink()
+    assert damage(path, run) is damage(path, None) is None
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_a_run_that_ran_out_of_time_is_measured_again_with_more_time_only(
-    tmp_path: Path, run: Run, is_listed: bool
+    path: Path, run: Run, is_listed: bool
 ) -> None:
-    path, protocol = tmp_path / "record.json", {"name": "sampled", "timeout_s": 2.5}
+    protocol = {"name": "sampled", "timeout_s": 2.5}
 
-    def damage(record: Record, timeout_s: float) -> str | None:
+    def ended(record: Record, timeout_s: float) -> str | None:
         write_record(path, record)
-        write_digests(path)
-        return record_damage(path, run, timeout_s, read_digests(tmp_path) if is_listed else {})
+        write_digests(path) if is_listed else None
+        return damage(path, run, timeout_s)
 
-    ended = record_of(run, "error", protocol=protocol, message=time_out_message(2.5))
-    assert "ran out of time after 2.5 s" in str(damage(ended, 3))
-    assert damage(ended, 2.5) is None
-    assert damage(ended, 1) is None
+    late = record_of(run, "error", protocol=protocol, message=time_out_message(2.5))
+    assert "ran out of time after 2.5 s" in str(ended(late, 3))
+    assert ended(late, 2.5) is None
+    assert ended(late, 1) is None
     # Another error is not one of time, and a result not one at all.
-    assert damage(record_of(run, "error", protocol=protocol), 3) is None
-    assert damage(record_of(run, protocol=protocol), 3) is None
+    assert ended(record_of(run, "error", protocol=protocol), 3) is None
+    assert ended(record_of(run, protocol=protocol), 3) is None
 
 
 def test_a_record_that_is_as_it_was_made_is_not_parsed(
-    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+    path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "record.json"
     write_record(path, record_of(run))
     write_digests(path)
-    monkeypatch.setattr(remaking, "read_record", None)  # reading it would be an error
-    assert record_damage(path, run, 300, read_digests(tmp_path)) is None
+    monkeypatch.setattr(state, "read_record", None)  # reading it would be an error
+    assert damage(path, run) is None
+
+
+def test_what_is_measured_again_is_kept_until_there_is_a_new_record(path: Path, run: Run) -> None:
+    home, kept = path.parents[1], path.parents[1] / "replaced" / path.name
+    write_record(path, record_of(run))
+    put_aside(home, [path.as_posix(), (home / "figures").as_posix()])
+    assert kept.exists() and not path.exists()
+    put_aside(home, [path.as_posix()])  # after a call that was killed
+    assert kept.exists()
+    write_record(path, record_of(run))
+    put_aside(home, [])
+    assert path.exists() and not kept.exists()
 
 
 @pytest.fixture
-def planned(run: Run) -> dict[Path, Run]:
+def planned(run: Run) -> Planned:
     runs = [run, attention_run("Pytorch", Shape.of(run), run.dtype, run.device)]
-    return {Path(f"results/local/records/{r.slug}-0123456789ab.json"): r for r in runs}
+    folder = Path("results/local/records")
+    return Planned({r: [Entry(r, {}, folder / f"{r.slug}-0123456789ab.json", None)] for r in runs})
 
 
 @pytest.mark.parametrize(
     ("again", "names"),
     [
-        ("all", ["flash2", "pytorch"]),
+        ("all", ["flash2", "pytorch", "ceilings"]),
         ("Flash2", ["flash2"]),
         (["flash2 n64", "Pytorch"], ["flash2", "pytorch"]),
         (["pytorch-b2-n64-h4-e64-full-float32-cpu-0123456789ab"], ["pytorch"]),
@@ -155,15 +176,15 @@ def planned(run: Run) -> dict[Path, Run]:
     ],
 )
 def test_runs_are_asked_for_by_parts_of_their_names(
-    planned: dict[Path, Run], again: Any, names: list[str]
+    planned: Planned, again: Any, names: list[str]
 ) -> None:
-    found = runs_asked_for(again, planned)
-    assert [path.name.split("-")[0] for path in found] == names
+    found = asked_again(again, planned, Path("ceilings-cpu.json"))
+    assert [Path(file).name.split("-")[0] for file in found] == names
 
 
 @pytest.mark.parametrize("again", ["Flash", "n6", "", ["Flash2", "causal"]])
 def test_a_name_that_no_run_has_is_an_error_that_says_what_there_is(
-    planned: dict[Path, Run], again: Any
+    planned: Planned, again: Any
 ) -> None:
     with pytest.raises(ConfigError, match=r"again: no planned run .*\(Flash2, Pytorch\)"):
-        runs_asked_for(again, planned)
+        asked_again(again, planned, Path())

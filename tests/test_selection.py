@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from flashlab.benchmarks import registry
-from flashlab.calls.selection import asked_benchmark, names_a_target, refuse_unknown_report
 from flashlab.config import ConfigError, Layer
+from flashlab.plan.call import asked_benchmark, refuse_unknown_reports
 
 
 @pytest.fixture(autouse=True)
@@ -46,27 +46,15 @@ def test_a_call_is_about_the_benchmark_whose_files_it_names(
 
 def test_a_report_that_there_is_not_is_named_with_those_that_there_are() -> None:
     with pytest.raises(ConfigError) as caught:
-        refuse_unknown_report(["--cores", "1", "report/lab6.pdf"])
+        refuse_unknown_reports(["--cores", "1", "report/lab6.pdf"])
     assert "there is no report lab6 (did you mean lab5?); there are lab5" in str(caught.value)
-    refuse_unknown_report(["report/lab5.html", "./report/compare.pdf", "report/grades.pdf"])
-    refuse_unknown_report(["--report", "report/provenance.html", "mine/report/lab6.pdf"])
+    refuse_unknown_reports(["report/lab5.html", "./report/compare.pdf", "report/grades.pdf"])
+    refuse_unknown_reports(["--report", "report/provenance.html", "mine/report/lab6.pdf"])
 
 
-def test_a_target_is_told_from_the_value_of_an_option() -> None:
-    comparison = ("report/compare.pdf", "report/compare.html")
-    assert names_a_target(["--cores", "1", "./report/compare.html"], *comparison)
-    assert not names_a_target(
-        ["report/lab5.pdf", "--config", "pdf=report/compare.pdf"], *comparison
-    )
-
-
-def test_a_call_makes_the_files_of_one_benchmark() -> None:
-    with pytest.raises(
-        ConfigError, match=r"of 2; make a call for each: snakemake .*/lab5\.pdf && "
-    ):
+def test_a_call_is_about_one_benchmark() -> None:
+    both = r"lab5\.pdf is of attention and report/sorts\.pdf is of sorting; make a call for each"
+    with pytest.raises(ConfigError, match=both):
         asked_benchmark(["report/lab5.pdf", "report/sorts.pdf"], layers())
-
-
-def test_a_report_of_another_benchmark_than_the_configured_one_is_refused() -> None:
-    with pytest.raises(ConfigError, match="asks for benchmark: attention; leave out one"):
+    with pytest.raises(ConfigError, match="the call's configuration is of attention"):
         asked_benchmark(["report/sorts.pdf"], layers(benchmark="attention"))

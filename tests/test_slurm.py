@@ -24,7 +24,7 @@ from conftest import HELD
 from programs import lacking, reason
 from waiting import wait_until
 
-from flashlab.calls.watching import has_ended
+from flashlab.plan.watching import has_ended
 
 ROOT = Path(__file__).parents[1]
 PLUGIN = "snakemake_executor_plugin_slurm"
@@ -173,7 +173,7 @@ class Lab:
         steady = str(self.cluster.folder / "steady")
         search = [str(self.project.folder / "workflow"), plugins, steady]
         call: subprocess.Popen[str] = self.project.start(
-            *("--profile", "profiles/slurm", *arguments, "--group-components", "measuring=2"),
+            *("--profile", "profiles/slurm", *arguments),
             *("--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "1"),
             *("--slurm-keep-successful-logs", "--latency-wait", "10"),
             *("--configfile", "tests/tiny.yaml", "--config"),

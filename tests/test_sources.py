@@ -29,7 +29,7 @@ def test_stories_do_not_stand_on_figures() -> None:
     [*STAGES, "analysis.verdict_changes"],
 )
 def test_no_stage_after_the_records_depends_on_what_decides_their_names(stage: str) -> None:
-    plan = {f"flashlab.plan.{name}" for name in ("planning", "identity", "datasets", "prepare")}
+    plan = {f"flashlab.plan.{name}" for name in ("make", "runs", "identity", "datasets")}
     deciding = plan | {"flashlab.machine", "flashlab.config", "flashlab.config.check"}
     assert names(f"flashlab.{stage}").isdisjoint(deciding)
 

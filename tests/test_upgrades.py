@@ -10,9 +10,9 @@ from planted.records import record_of
 from flashlab import machine
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.benchmarks.implementations import Implementation, read_implementation
+from flashlab.benchmarks.implementations import read_implementation
 from flashlab.plan import identity
-from flashlab.plan.planning import plan_local
+from flashlab.plan.runs import Namer
 from flashlab.plan.upgrades import upgrade_notices
 from flashlab.records import write_record
 
@@ -28,29 +28,29 @@ RUNS = [
 PROTOCOL = {"name": "sampled", "relative_interval": 0.01, "max_seconds": 0.5, "timeout_s": 300}
 
 
-def kernel(folder: Path, source: str = KERNEL) -> dict[str, Implementation]:
+def namer(folder: Path, source: str = KERNEL) -> Namer:
     (folder / "mine.py").write_text(source)
-    return {"Mine": read_implementation(folder / "mine.py")}
+    mine = {"Mine": read_implementation(folder / "mine.py")}
+    return Namer(ATTENTION, mine, folder / "records", machine.device_name("cpu"))
 
 
 def measured(folder: Path) -> None:
     """Records of both runs as they are measured now."""
-    mine = kernel(folder)
-    for run, entry in plan_local(ATTENTION, RUNS, PROTOCOL, mine, folder / "records").items():
-        now = identity.identity(ATTENTION, run, PROTOCOL, mine["Mine"])
+    named = namer(folder)
+    for run in RUNS:
+        now = named.identity_of(run, PROTOCOL, 0)
         record = record_of(
             run,
             protocol=PROTOCOL,
-            sources=identity.sources(now, mine["Mine"]),
+            sources=identity.sources(now, named.implementations["Mine"]),
             environment={"device_name": machine.device_name("cpu")},
         )
-        write_record(entry.path, record)
+        write_record(named.entry(run, PROTOCOL).path, record)
 
 
 def notices(folder: Path, source: str = KERNEL, **protocol: object) -> list[str]:
-    mine, by = kernel(folder, source), PROTOCOL | protocol
-    planned = plan_local(ATTENTION, RUNS, by, mine, folder / "records")
-    return upgrade_notices(ATTENTION, planned, by, mine, machine.device_name("cpu"))
+    named = namer(folder, source)
+    return upgrade_notices([named.entry(run, PROTOCOL | protocol) for run in RUNS], named)
 
 
 EDITED = KERNEL.replace("...", "return qkv")

@@ -16,9 +16,9 @@ import psutil
 import pytest
 from waiting import wait_until
 
-from flashlab.calls.watching import has_ended
 from flashlab.checking import cases, command
 from flashlab.cli import main
+from flashlab.plan.watching import has_ended
 
 KERNEL = """
 import ctypes, os, sys, time

@@ -26,7 +26,6 @@ from flashlab.analysis.experiment import IMPLAUSIBLE
 from flashlab.benchmarks.attention.declaration import attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
-from flashlab.calls.watching import has_ended
 from flashlab.checking.shapes import ShapeError
 from flashlab.cli import main
 from flashlab.compare import bench as bench_module
@@ -37,6 +36,7 @@ from flashlab.compare.targets import SavedError, Target, opened_targets, shapes_
 from flashlab.files import read_json
 from flashlab.measuring import supervise
 from flashlab.plan.identity import MEASURING_PROCESS, measuring_digest
+from flashlab.plan.watching import has_ended
 from flashlab.records import Record, RecordError, parse_record, read_record
 
 KERNEL = """

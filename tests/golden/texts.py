@@ -30,10 +30,11 @@ from planted.results import PlantedReport
 from flashlab.analysis.comparison_rows import Comparison, read_comparisons
 from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS
 from flashlab.analysis.stage import make_tables
-from flashlab.calls.prepare import Prepared, prepare
 from flashlab.config import Layer, read_layer
 from flashlab.files import read_json, write_json
+from flashlab.plan.make import make
 from flashlab.plan.plan_files import experiment_file, records_file
+from flashlab.plan.value import Plan
 from flashlab.remarks import read_remarks
 from flashlab.report.content import compose
 from flashlab.report.document import FigureEntry, Report
@@ -90,11 +91,11 @@ class Recorded:
 
     def make(self) -> Made:
         """The report by the stages from the records on, without its pages."""
-        with self._prepared() as (_, home, ceilings):
+        with self._plan() as (_, home, ceilings):
             return _made(_composed(home, ceilings), home)
 
     @contextmanager
-    def _prepared(self) -> Iterator[tuple[Prepared, Path, Path | None]]:
+    def _plan(self) -> Iterator[tuple[Plan, Path, Path | None]]:
         """A folder of its own with the results up to the observations, and the ceilings."""
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
             if self.data.is_dir():
@@ -103,10 +104,10 @@ class Recorded:
                 shutil.unpack_archive(self.data, "data", filter="data")
             if self.remark:
                 Path("remark.md").write_text(self.remark, encoding="utf-8")
-            prepared = prepare(*self._layers())
-            _write_results(prepared, self.drawn)
-            ceilings = Path(prepared.ceilings) if prepared.ceilings else None
-            yield prepared, Path(prepared.home), ceilings
+            plan = make(*self._layers())
+            _write_results(plan, self.drawn)
+            ceilings = Path(plan.ceilings) if plan.ceilings else None
+            yield plan, Path(plan.home), ceilings
 
     def _layers(self) -> tuple[Layer, list[Layer]]:
         own = [read_layer(ROOT / "config" / file) for file in self.own]
@@ -166,15 +167,15 @@ def _without_kernels_of_today(document: Any) -> Any:
     return {**document, "sources": {name: {} for name in document["sources"]}}
 
 
-def _write_results(prepared: Prepared, drawn: Sequence[str]) -> None:
+def _write_results(plan: Plan, drawn: Sequence[str]) -> None:
     """Run the stages from the records to the observations, in the working directory."""
-    home = Path(prepared.home)
-    for name, document in prepared.documents.items():
+    home = Path(plan.home)
+    for name, document in plan.views.items():
         is_of_records = Path(name).parent == records_file(home, "x").parent
         write_json(Path(name), _without_kernels_of_today(document) if is_of_records else document)
-    ceilings = Path(prepared.ceilings) if prepared.ceilings else None
+    ceilings = Path(plan.ceilings) if plan.ceilings else None
     make_tables(home, ceilings, home / "tables")
-    plans = [experiment_file(home, experiment) for experiment in prepared.experiments]
+    plans = [experiment_file(home, experiment) for experiment in plan.experiments]
     observe(plans, home / "tables", ceilings, home / OBSERVATIONS)
     write_json(home / "overview" / "drawn.json", list(drawn))
 

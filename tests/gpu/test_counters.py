@@ -12,7 +12,7 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.measuring.supervise import measure_run
-from flashlab.plan.planning import counters_protocol
+from flashlab.plan.runs import counting_protocol
 from flashlab.records import Record
 
 NCU = nsight.version()
@@ -28,7 +28,9 @@ pytestmark = [
 def count(implementation: str, shape: Shape, folder: Path) -> dict[str, float]:
     run = attention_run(implementation, shape, "float16", "cuda")
     kernel = find_implementations()[implementation]
-    protocol = counters_protocol(ATTENTION, str(NCU), 300)
+    config = {"measure": {"timeout_s": 300}, "counters": "yes"}
+    protocol = counting_protocol(ATTENTION, "cuda", config, Path())
+    assert protocol
     record: Record = measure_run(ATTENTION, run, protocol, kernel, {}, folder / "counters.json")
     assert (record.status, record.message) == ("ok", None)
     assert record.details is not None

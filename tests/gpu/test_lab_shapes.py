@@ -21,10 +21,10 @@ from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
-from flashlab.calls.watching import WORKFLOW_PID
 from flashlab.devices import find_device
 from flashlab.measuring.protocols import Pass, sampled
 from flashlab.measuring.supervise import job_environment, measure_run
+from flashlab.plan.watching import WORKFLOW_PID
 from flashlab.records import Record
 
 pytestmark = [

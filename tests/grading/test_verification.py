@@ -32,7 +32,7 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import find_implementations
 from flashlab.config import Layer, reported_config, resolve_config
 from flashlab.files import json_text
-from flashlab.plan import planning as plan
+from flashlab.plan.experiments import experiments_of, protocol_of
 from flashlab.report import attached
 from flashlab.report.attachments import manifest_of
 from flashlab.report.rebuild import rebuild
@@ -73,8 +73,8 @@ def small_config() -> dict[str, Any]:
 def measured(factor: float = 1.0, spread: float = 0.02) -> dict[str, Any]:
     """The documents of its records, by file name; `factor` and `spread` of Flash2 at N 64."""
     config, chance, found = small_config(), random.Random(4), dict[str, Any]()
-    for experiment in plan.experiments(config, ATTENTION, "cpu"):
-        for run, process in itertools.product(experiment.runs("float32", "cpu"), range(3)):
+    for experiment in experiments_of(config, ATTENTION, ("float32", "cpu")):
+        for run, process in itertools.product(experiment.runs, range(3)):
             level = 1e-5 * Shape.of(run).seq_len * (3 if run.implementation == "Pytorch" else 1)
             is_altered = run.slug.startswith("flash2-b1-n64")
             forward = (factor, spread) if is_altered else (1, 0.02)
@@ -82,7 +82,7 @@ def measured(factor: float = 1.0, spread: float = 0.02) -> dict[str, Any]:
                 name: [times * level * chance.lognormvariate(0, width) for _ in range(15)]
                 for name, (times, width) in {"forward": forward, "backward": (2.5, 0.02)}.items()
             }
-            record = record_of(run, protocol=plan.protocol_of(config, "cpu"), **samples)
+            record = record_of(run, protocol=protocol_of(config, "cpu"), **samples)
             record = replace(record, sources={"process": process})
             found.setdefault(f"{run.slug}-{process}123456789ab.json", record.to_json())
     return found

@@ -18,8 +18,8 @@ from flashlab import machine
 from flashlab.benchmarks.attention import measure
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab.calls.watching import has_ended
 from flashlab.measuring import counters, supervise
+from flashlab.plan.watching import has_ended
 from flashlab.records import COUNTERS, Record
 
 RUN = attention_run("Mine", Shape(2, 37, 2, 16, True), "float16", "cuda")

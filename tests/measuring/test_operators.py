@@ -9,8 +9,7 @@ from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import Implementation, find_implementations
 from flashlab.measuring.operators import Call, computing, nested, typical
-from flashlab.plan.planning import operators_protocol
-from flashlab.records import Record
+from flashlab.records import COUNTERS, Record
 from flashlab.sources import sources_of
 
 SHAPE = Shape(1, 128, 2, 64, True)
@@ -80,7 +79,7 @@ def counted(in_workflow: None, measure: Measured) -> Measured:
 
     def count(kernel: str | Implementation, name: str = "Mine") -> Record:
         run = attention_run(name, SHAPE, "float32", "cpu")
-        return measure(kernel, run, **operators_protocol(120))
+        return measure(kernel, run, name=COUNTERS, profiler="torch.profiler", timeout_s=120)
 
     return count
 

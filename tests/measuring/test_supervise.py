@@ -13,10 +13,10 @@ from waiting import Clock
 
 from flashlab import machine
 from flashlab.benchmarks.attention import costs
-from flashlab.calls.watching import WORKFLOW_PID, WorkflowGoneError
 from flashlab.measuring import supervise
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.supervise import MeasuringError
+from flashlab.plan.watching import WORKFLOW_PID, WorkflowGoneError
 from flashlab.records import Record
 
 PYTHON = sys.executable

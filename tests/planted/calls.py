@@ -7,14 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from flashlab.sources import PACKAGE
 
-CLAIM = """
-import sys; from pathlib import Path; from flashlab.calls.exclusive import FolderClaim
-claim = FolderClaim(Path(sys.argv[1])); claim.take()
-print(claim.held, flush=True); sys.stdin.read()
+HOLD = """
+import sys; from flashlab.plan.call import hold_folder
+hold_folder(); print(True, flush=True); sys.stdin.read()
 """
 
 
@@ -34,10 +32,10 @@ def another_process(code: str, *arguments: str) -> Iterator[subprocess.Popen[byt
 
 
 @contextmanager
-def another_call(snakemake: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A living process that holds the claim on a folder, by its `.snakemake`, as long as this."""
-    with another_process(CLAIM, str(snakemake)) as process:
+def another_call() -> Iterator[subprocess.Popen[bytes]]:
+    """A living process that holds the working directory as long as this."""
+    with another_process(HOLD) as process:
         assert process.stdin and process.stdout and process.stdout.readline() == b"True\n"
         yield process
         process.stdin.close()
-        process.wait()  # which gives up the claim
+        process.wait()  # which lets go of it

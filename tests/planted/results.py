@@ -15,9 +15,11 @@ from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import BENCHMARKS
 from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import read_json, write_json
-from flashlab.plan import planning as plan
-from flashlab.plan.documents import experiment_document, records_document
-from flashlab.plan.plan_files import experiment_file, records_file, sweep_file, titles_file
+from flashlab.plan.datasets import Entry
+from flashlab.plan.experiments import experiments_of, runs_of
+from flashlab.plan.plan_files import experiment_file, sweep_file
+from flashlab.plan.runs import Planned
+from flashlab.plan.views import views_of
 from flashlab.records import Record, write_record
 from flashlab.report.content import compose
 from flashlab.report.document import Report
@@ -67,38 +69,37 @@ class PlantedReport:
 
     def tabulate(self, folder: Path) -> list[Path]:
         """Write the plan, the records and the tables into a folder; the experiments' plans."""
-        experiments = plan.experiments(self.config, self.benchmark, self.kind[1])
+        config = {"anonymous": False, **self.config}
+        experiments = experiments_of(config, self.benchmark, self.kind)
         kernels = self.implementations or implementations_of(self.benchmark)
-        planned = {}
-        for run in {run for experiment in experiments for run in experiment.runs(*self.kind)}:
-            planned[run] = self._record(run, folder / "records")
-        write_json(folder / "plan" / "experiments.json", [each.name for each in experiments])
+        records, counters = folder / "records", dict[Run, Entry]()
+        planned = {run: self._record(run, records) for run in runs_of(experiments)}
+        for run in planned:
+            if (counted := self.counters(run)) is not None:
+                path = records / f"counters-{run.slug}.json"
+                write_record(path, counted)
+                counters[run] = Entry(run, {}, path, None)
+        views = views_of(
+            self.benchmark, kernels, config, folder, experiments, Planned(planned, counters)
+        )
+        for name, view in views.items():
+            write_json(Path(name), view)
         write_json(folder / "plan" / "config.json", self.config)
-        write_json(titles_file(folder), {each.name: each.title for each in experiments})
-        write_json(folder / "plan" / "languages.json", self.config["languages"])
-        plans = []
-        for each in experiments:
-            plans.append(experiment_file(folder, each.name))
-            write_json(plans[-1], experiment_document(each, kernels, self.config, *self.kind))
-            records = records_file(folder, each.name)
-            write_json(records, records_document(each, planned, kernels, *self.kind))
-            write_json(sweep_file(folder, each.name), read_json(plans[-1]))
+        plans = [experiment_file(folder, each.name) for each in experiments]
+        for plan in plans:
+            write_json(sweep_file(folder, plan.stem), read_json(plan))
         make_tables(folder, None, folder / "tables")
         return plans
 
-    def _record(self, run: Run, records: Path) -> plan.PlannedRun:
+    def _record(self, run: Run, records: Path) -> list[Entry]:
         planned = []
         for process in range(self.processes):
             path = records / f"{run.slug}{f'-process{process}' * bool(process)}.json"
             record = self.record(run)
             sources = {**record.sources, "process": process} if process else record.sources
             write_record(path, replace(record, sources=sources))
-            planned.append(plan.PlannedRun(run, path, process=process))
-        counted = None
-        if (counters := self.counters(run)) is not None:
-            counted = plan.PlannedRun(run, records / f"counters-{run.slug}.json")
-            write_record(counted.path, counters)
-        return replace(plan.with_replicates(planned), counters=counted)
+            planned.append(Entry(run, {}, path, None, process))
+        return planned
 
     def compose(self, home: Path) -> Report:
         """The report as data."""

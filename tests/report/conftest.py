@@ -15,9 +15,9 @@ import pytest
 from flashlab.analysis.experiment import TABLES, run_keys
 from flashlab.analysis.stage import make_tables
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.calls.digests import LIST
 from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import read_json, write_json
+from flashlab.plan.digests import LIST
 from flashlab.plan.plan_files import (
     experiment_file,
     process_files,

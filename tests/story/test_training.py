@@ -15,7 +15,7 @@ from story.planting import tables_of_report
 from story.reading import told as told_of
 
 from flashlab.benchmarks.training.declaration import TRAINING
-from flashlab.plan.planning import PlannedRun
+from flashlab.plan.datasets import Entry
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run
 from flashlab.story import training
@@ -50,7 +50,7 @@ class Processes(PlantedReport):
 
     several: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
-    def _record(self, run: Run, records: Path) -> PlannedRun:
+    def _record(self, run: Run, records: Path) -> list[Entry]:
         processes = self.several.get(run.implementation, 1)
         return PlantedReport._record(
             dataclasses.replace(self, processes=processes, several={}), run, records

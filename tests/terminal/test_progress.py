@@ -15,8 +15,10 @@ import pytest
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.implementations import implementations_of
-from flashlab.plan.documents import stage_documents
-from flashlab.plan.planning import PlannedExperiment, PlannedRun
+from flashlab.plan.datasets import Entry
+from flashlab.plan.experiments import Experiment
+from flashlab.plan.runs import Planned
+from flashlab.plan.views import views_of
 from flashlab.records import Measurement, write_record
 from flashlab.runs import Run
 from flashlab.terminal.progress import (
@@ -51,8 +53,8 @@ class Lab:
         self.planned = [{"run": run.to_json(), "path": self.path(run)} for run in RUNS]
         home = f"results/{dataset}"
         records = {"benchmark": "attention", "records": self.planned}
-        documents = {f"{home}/plan/records/summary.json": records}
-        self.prepared = replace(UNPLANNED, dataset=dataset, home=home, documents=documents)
+        views = {f"{home}/plan/records/summary.json": records}
+        self.prepared = replace(UNPLANNED, dataset=dataset, home=home, views=views)
 
     def is_claimed(self, device: str) -> bool:
         return device in self.claimed
@@ -102,32 +104,19 @@ def text(lines: Sequence[str]) -> str:
 def test_after_a_minute_a_call_says_what_is_known_by_then(lab: Lab) -> None:
     """Pytorch takes 1 + 2 ms and Flash2 half of that, at N 128; of N 1024 one run is there."""
     names = ("Pytorch", "Flash2")
-    problems = tuple(dict(run.parameters) for run in RUNS[::2])
+    title = {"en": "Sequence length"}
     experiments = [
-        PlannedExperiment(ATTENTION, "summary", names, problems[:1]),
-        PlannedExperiment(
-            ATTENTION, "seq_len", names, problems, {"en": "Sequence length"}, sweep="seq_len"
-        ),
+        Experiment("summary", names, tuple(RUNS[:2])),
+        Experiment("seq_len", names, tuple(RUNS), title, sweep="seq_len"),
     ]
-    planned = {run: PlannedRun(run, Path(lab.path(run))) for run in RUNS}
+    planned = Planned({run: [Entry(run, {}, Path(lab.path(run)), None)] for run in RUNS})
     config = {
         **{"languages": ["en"], "anonymous": False, "baseline": "Pytorch", "counted": []},
         **{"summary": {"implementations": names}, "experiments": []},
     }
-    documents = stage_documents(
-        [(experiment, planned) for experiment in experiments],
-        implementations_of(ATTENTION),
-        config,
-        ("float32", "cpu"),
-        Path("results", "local"),
-    )
-    lab.prepared = replace(
-        lab.prepared,
-        documents={
-            **lab.prepared.documents,
-            **{path.as_posix(): document for path, document in documents.items()},
-        },
-    )
+    kernels, home = implementations_of(ATTENTION), Path("results", "local")
+    views = views_of(ATTENTION, kernels, config, home, experiments, planned)
+    lab.prepared = replace(lab.prepared, views={**lab.prepared.views, **views})
     call = lab.call(measure=4)
 
     def metrics(factor: float) -> dict[str, Measurement]:

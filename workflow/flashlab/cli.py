@@ -14,19 +14,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flashlab.calls.digests import refuse_changed, write_digests
-from flashlab.calls.watching import end_with_workflow
 from flashlab.checking.shapes import FORM
+from flashlab.plan.digests import refuse_changed, write_digests
+from flashlab.plan.watching import end_with_workflow
 from flashlab.usage import UsageError, new_file, seconds, share
 
 COMMANDS = {
     "measure": "flashlab.measuring.supervise:measure --order --output",
     "ceilings": "flashlab.measuring.supervise:measure_ceilings --device --device-name --output",
     "import": "flashlab.lab5.importing:import_record --entry --output",
-    "freeze": "flashlab.plan.freezing:freeze_records "
-    "--name --config --ceilings --data --anyway records",
-    "freeze-counters": "flashlab.plan.freezing:freeze_counters --name --data records",
-    "clean": "flashlab.calls.cleaning:print_clean --yes --records",
+    "freeze": "flashlab.plan.freezing:freeze",
+    "freeze-counters": "flashlab.plan.freezing:freeze_counters",
+    "clean": "flashlab.plan.cleaning:clean --yes --records",
     "tables": "flashlab.analysis.stage:make_tables --results --ceilings --output",
     "observations": "flashlab.story.stage:observe sweeps --tables --ceilings --output",
     "verdicts": "flashlab.analysis.verdict_changes:print_changes --results",
@@ -126,7 +125,6 @@ SIDE = (
 )
 
 FLAGS = {
-    "--anyway": "also what leaves doubts",
     "--counters": "count each pass too, as the command profile does",
     "--fail-fast": "end at the first case that fails",
     "--records": "the measured records, too",
@@ -143,7 +141,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--comparisons": "comparisons.csv",
     "--config": "the resolved configuration",
     "--cores": {"type": int, "default": 1, "help": "how many processes draw"},
-    "--data": "folder of the datasets",
     "--device": {"choices": ("cuda", "cpu"), "required": True},
     "--device-name": {"help": "the device that they were planned for"},
     "--dtype": dict(
@@ -168,7 +165,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "--margin": dict(
         type=share, default=0.05, help="difference up to which two times are equal (5%%)"
     ),
-    "--name": {"required": True, "help": "the dataset's name"},
     "--order": "what to grade, JSON",
     "--output": "file or folder to write",
     "--pass": dict(SEVERAL, choices=("forward", "backward"), help="measure this pass and not both"),
@@ -210,12 +206,10 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "one": {"metavar": "ONE", "help": f"the reference, before: {SIDE}"},
     "other": {"metavar": "OTHER", "help": "what is judged against it, after: likewise"},
     "output": {"type": Path, "metavar": "OUT.bin", "help": "the output to write"},
-    "records": {"type": Path, "nargs": "+", "help": "plan/records/*.json"},
     "results": {"type": Path, "help": "folder of the dataset: results/NAME"},
     "sweeps": {"type": Path, "nargs": "+", "help": "plan/sweeps/*.json"},
     # Those of one command
     "measure --order": {"type": json.loads, "required": True, "help": "run and protocol, JSON"},
-    "freeze --ceilings": "the device's ceilings",
     "tables --output": "folder of all tables, with those of the dataset beside it",
     "check --dtype": {
         **{"action": "append", **DTYPES},

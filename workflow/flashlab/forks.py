@@ -35,8 +35,8 @@ from typing import Any
 
 import psutil
 
-from flashlab.calls.watching import POLL_SECONDS, has_ended
 from flashlab.files import socket_address
+from flashlab.plan.watching import POLL_SECONDS, has_ended
 
 START_SECONDS = 120.0
 """Seconds to wait for a server to import its modules before doing without it."""

@@ -26,8 +26,10 @@ from flashlab.lab5.assigning import stated
 from flashlab.lab5.possible import Option
 from flashlab.lab5.results import Result
 from flashlab.lab5.said import described
-from flashlab.plan import planning as plan
-from flashlab.plan.source import planned_device
+from flashlab.plan.experiments import protocol_of
+from flashlab.plan.make import planned_device
+from flashlab.plan.runs import Namer
+from flashlab.plan.value import Plan
 from flashlab.records import Record, read_record
 from flashlab.runs import Run
 from flashlab_grading.model import (
@@ -121,16 +123,17 @@ def _sample(config: Mapping[str, Any], here: str) -> list[Option]:
     return chosen
 
 
-def order_grading(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
+def order_grading(plan: Plan, root: Path) -> dict[str, Any]:
     """Write the order for ``submissions=DIR`` or ``pdf=PATH`` below `root`, with what it measures.
 
     Returns it, empty for a call that grades nothing. Its `kind` says which of the two is graded;
-    `orders` are the orders to measure by record file name, `measured` each run and its record's
-    path. How many runs will be measured is printed.
+    `orders` are the orders to measure by the record's path, `measured` each run and that path. How
+    many runs will be measured is printed.
 
     ConfigError if the folder or file does not exist or cannot be read, or if ``reproduce`` is given
     without submissions, with a recorded dataset, or for results of other devices than this.
     """
+    config = plan.config
     if reason := _refusal(config):
         raise ConfigError(f"--config: {reason}")
     kind = next((kind for kind in ("submissions", "pdf") if kind in config), "")
@@ -140,12 +143,12 @@ def order_grading(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
     device, here = planned_device(config)
     dtype = ATTENTION.dtypes[device] if config["dtype"] == "auto" else config["dtype"]
     # The course's own protocol, because its results are what is compared.
-    protocol = plan.protocol_of({"measure": {**config["measure"], "protocol": "lab5"}}, device)
+    protocol = protocol_of({"measure": {**config["measure"], "protocol": "lab5"}}, device)
     chosen = _sample(config, here) if "reproduce" in config else []
     runs = [attention_run(implementation, shape, dtype, device) for implementation, shape in chosen]
-    known = find_implementations()
-    entries = plan.plan_local(ATTENTION, runs, protocol, known, RECORDS).items()
-    missing = sum(not entry.path.exists() for _, entry in entries)
+    namer = Namer(ATTENTION, find_implementations(), RECORDS, here)
+    entries = [namer.entry(run, protocol) for run in runs]
+    missing = sum(not entry.path.exists() for entry in entries)
     if runs:
         said = f"reproduce: {len(runs)} runs, {missing} of them still to be measured"
         print(said, file=sys.stderr)
@@ -157,10 +160,8 @@ def order_grading(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "seed": config["grading"]["seed"],
         "languages": config["languages"],
         "here": here,
-        "orders": {
-            e.path.name: plan.measuring_order(ATTENTION, e, protocol, here) for _, e in entries
-        },
-        "measured": [{"run": r.to_json(), "path": e.path.as_posix()} for r, e in entries],
+        "orders": {entry.path.as_posix(): namer.order(entry) for entry in entries},
+        "measured": [{"run": e.run.to_json(), "path": e.path.as_posix()} for e in entries],
     }
     write_json(root / ORDER, document)
     return document

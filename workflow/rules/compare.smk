@@ -1,12 +1,30 @@
 # records of two sides -> comparison: its table, its sentences, and a PDF and a page of them.
 
+from flashlab.compare.sides import comparison_plan
+from flashlab.files import read_json
+from flashlab.plan.value import write_views
 
-include: "../comparing.smk"
+COMPARED = "results/compare/plan.json"
+
+if workflow.is_main_process and "compare" in PLAN.config:
+    try:
+        write_views({COMPARED: comparison_plan(PLAN)}, FOLDER)
+    except call.ERRORS as error:
+        raise WorkflowError(str(error)) from None
+
+
+def compared_records(wildcards):
+    """The records of both sides, and their ceilings."""
+    if "compare" not in PLAN.config:
+        return []
+    sides = read_json(FOLDER / COMPARED)["sides"]
+    files = {path for side in sides for path in (*side["files"], side["ceilings"])}
+    return sorted(files - {None})
 
 
 rule comparison:
     input:
-        plan=comparison_plan,
+        plan=str(FOLDER / COMPARED),
         records=compared_records,
         sources=sources("flashlab.compare.comparison"),
     output:
@@ -14,8 +32,6 @@ rule comparison:
     log:
         "results/compare/logs/comparison.log",
     localrule: True
-    conda:
-        CONDA
     message:
         "Comparing two sets of records"
     shell:
@@ -32,8 +48,6 @@ rule comparison_figures:
     log:
         "results/compare/logs/figures.log",
     localrule: True
-    conda:
-        CONDA
     message:
         "Drawing the comparison"
     shell:
@@ -41,57 +55,37 @@ rule comparison_figures:
         "--output {output:q} > {log:q} 2>&1"
 
 
-COMPARISON_INPUTS = {
-    "comparison": "results/compare/comparison.json",
-    "figures": "results/compare/figures",
-    "sources": sources("flashlab.compare.report"),
-    "templates": [
-        str(ROOT.joinpath("templates", name))
-        for name in (
-            "compare.html.j2",
-            "report.css",
-            "compare.css",
-            "compare-screen.css",
-        )
-    ],
-    "labels": labels("compare"),
-    "stories": sorted(map(str, ROOT.glob("templates/sentences/*.j2"))),
-    "fonts": FONTS,
-}
-
-
 rule comparison_pdf:
     input:
-        **COMPARISON_INPUTS,
+        comparison="results/compare/comparison.json",
+        figures="results/compare/figures",
+        sources=sources("flashlab.compare.report"),
+        templates=templates("compare*.*", "report.css", "sentences/*.j2"),
+        labels=labels("compare"),
+        fonts=FONTS,
     output:
         "results/compare/compare.pdf",
     log:
         "results/compare/logs/pdf.log",
     localrule: True
-    conda:
-        CONDA
+    params:
+        command="comparison-pdf",
     message:
         "Rendering the comparison"
     shell:
-        "python -m flashlab comparison-pdf --comparison {input.comparison:q} "
+        "python -m flashlab {params.command} --comparison {input.comparison:q} "
         "--figures {input.figures:q} --output {output:q} > {log:q} 2>&1"
 
 
-rule comparison_page:
-    input:
-        **COMPARISON_INPUTS,
+use rule comparison_pdf as comparison_page with:
     output:
         "results/compare/compare.html",
     log:
         "results/compare/logs/page.log",
-    localrule: True
-    conda:
-        CONDA
+    params:
+        command="comparison-page",
     message:
         "Rendering the comparison as an HTML page"
-    shell:
-        "python -m flashlab comparison-page --comparison {input.comparison:q} "
-        "--figures {input.figures:q} --output {output:q} > {log:q} 2>&1"
 
 
 rule publish_comparison:
@@ -104,8 +98,6 @@ rule publish_comparison:
     wildcard_constraints:
         kind="pdf|html",
     localrule: True
-    conda:
-        CONDA
     message:
         "Writing report/compare.{wildcards.kind}"
     shell:

@@ -3,15 +3,14 @@
 
 rule figures:
     input:
-        experiments=f"{PLAN}/experiments.json",
+        experiments=f"{VIEWS}/experiments.json",
         plans=PLANS,
-        languages=f"{PLAN}/languages.json",
+        languages=f"{VIEWS}/languages.json",
         tables=TABLES,
-        ceilings=PREPARED.ceilings or [],
+        ceilings=PLAN.ceilings or [],
         sources=sources("flashlab.figures.stage"),
         labels=labels("figures"),
         fonts=FONTS,
-        remade=remade(f"{HOME}/figures"),
     output:
         report(
             directory(f"{HOME}/figures"),
@@ -24,8 +23,6 @@ rule figures:
     log:
         f"{HOME}/logs/figures.log",
     localrule: True
-    conda:
-        CONDA
     threads: workflow.cores
     params:
         tables=lambda wildcards, input: str(Path(input.tables[0]).parents[1]),
@@ -40,14 +37,13 @@ rule figures:
 
 rule overview:
     input:
-        experiments=f"{PLAN}/experiments.json",
+        experiments=f"{VIEWS}/experiments.json",
         plans=SWEEPS,
         tables=TABLES,
-        languages=f"{PLAN}/languages.json",
+        languages=f"{VIEWS}/languages.json",
         sources=sources("flashlab.figures.stage"),
         labels=labels("figures"),
         fonts=FONTS,
-        remade=remade(f"{HOME}/overview"),
     output:
         report(
             directory(f"{HOME}/overview"),
@@ -59,8 +55,6 @@ rule overview:
     log:
         f"{HOME}/logs/overview.log",
     localrule: True
-    conda:
-        CONDA
     resources:
         mem_mb=MEMORY["report"],
     params:

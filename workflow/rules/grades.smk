@@ -1,20 +1,22 @@
 # submissions -> grades: checked against what is possible, in CSV and as a PDF.
 
+from flashlab_grading.order import ORDER, kept_order, order_grading
 
-include: "../grading.smk"
+try:
+    GRADING = order_grading(PLAN, FOLDER) if workflow.is_main_process else kept_order()
+except call.ERRORS as error:
+    raise WorkflowError(str(error)) from None
+ORDERS.update(GRADING.get("orders", {}))
 
 
 # Submissions are not inputs, because file names may contain anything. The order is written anew at
 # every call, so every call grades afresh.
 rule grades:
     input:
-        order=grading_order,
+        order=str(FOLDER / ORDER),
         measured=[each["path"] for each in GRADING.get("measured", ())],
         sources=sources("flashlab_grading.sheets"),
-        templates=[
-            str(ROOT.joinpath("templates", name))
-            for name in ("grades.html.j2", "grades.css", "report.css")
-        ],
+        templates=templates("grades.html.j2", "grades.css", "report.css"),
         labels=[labels("grades"), labels("course")],
         fonts=FONTS,
     output:
@@ -24,8 +26,6 @@ rule grades:
     log:
         "results/grading/logs/grades.log",
     localrule: True
-    conda:
-        CONDA
     message:
         "Grading the submissions"
     shell:
@@ -35,16 +35,14 @@ rule grades:
 
 rule publish_grades:
     input:
-        "results/grading/grades.csv",
-        "results/grading/grades-summary.csv",
-        "results/grading/grades.pdf",
+        rules.grades.output,
     output:
-        GRADED,
+        "report/grades.csv",
+        "report/grades-summary.csv",
+        "report/grades.pdf",
     log:
         "results/grading/logs/publish_grades.log",
     localrule: True
-    conda:
-        CONDA
     message:
         "Writing report/grades.pdf, report/grades.csv and report/grades-summary.csv"
     shell:
@@ -54,12 +52,10 @@ rule publish_grades:
 # The report may have any name, so it is not an input either: the order names it.
 rule verify:
     input:
-        order=verification_order,
+        order=str(FOLDER / ORDER),
     log:
         "results/grading/logs/verify.log",
     localrule: True
-    conda:
-        CONDA
     message:
         "Checking a report against its own data"
     shell:

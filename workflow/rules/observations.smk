@@ -6,16 +6,13 @@ rule observations:
         plans=SWEEPS,
         tables=TABLES,
         devices=DEVICES,
-        ceilings=PREPARED.ceilings or [],
+        ceilings=PLAN.ceilings or [],
         sources=sources("flashlab.story.stage"),
-        remade=remade(f"{HOME}/{OBSERVATIONS}"),
     output:
         f"{HOME}/{OBSERVATIONS}",
     log:
         f"{HOME}/logs/observations.log",
     localrule: True
-    conda:
-        CONDA
     resources:
         mem_mb=MEMORY["report"],
     params:

@@ -1,25 +1,20 @@
-# records -> tables: tidy CSV of each experiment, and every ratio.
-#
-# Each record is read once, and samples nowhere else. What is made of one experiment alone takes its
-# tables as ancient: this job makes those of all experiments again, mostly as they were.
+# records -> tables: tidy CSV of each experiment, and every ratio. Samples are read nowhere else.
 
 
 rule tables:
     input:
-        experiments=f"{PLAN}/experiments.json",
-        records_plans=expand(f"{PLAN}/records/{{experiment}}.json", experiment=PREPARED.experiments),
+        redone,
+        experiments=f"{VIEWS}/experiments.json",
+        records_plans=expand(f"{VIEWS}/records/{{name}}.json", name=PLAN.experiments),
         plans=SWEEPS,
         records=RECORDS,
-        ceilings=PREPARED.ceilings or [],
+        ceilings=PLAN.ceilings or [],
         sources=sources("flashlab.analysis.stage"),
-        remade=remade(f"{HOME}/tables", *[f"{HOME}/{name}" for name in OF_DATASET]),
     output:
         TABLES,
     log:
         f"{HOME}/logs/tables.log",
     localrule: True
-    conda:
-        CONDA
     resources:
         mem_mb=MEMORY["report"],
     params:

@@ -77,13 +77,13 @@ class LogHandler(LogHandlerBase):
 
     def _lines(self, record: logging.LogRecord) -> list[str]:
         """The lines for an event of Snakemake, or for a message outside these events."""
-        from flashlab.calls import call
+        from flashlab.plan import call
         from flashlab.terminal.progress import Job
 
         told = vars(record)
         match told.get("event"):
             case LogEvent.WORKFLOW_STARTED:
-                self._call.begins(told["cmd"], call.begun.prepared if call.begun else None)
+                self._call.begins(told["cmd"], call.begun)
             case LogEvent.RUN_INFO:
                 self._call.plans(told["stats"])
             case LogEvent.JOB_INFO | LogEvent.JOB_ERROR as event:

@@ -23,7 +23,6 @@ from planted.experiments import call_times
 from flashlab.analysis.pairing import Pairings, Place, Processes, RunEstimate
 from flashlab.analysis.ratios import Ratio, ratio
 from flashlab.analysis.replication import UNREPLICATED, Replicated, combine_processes, interval_of
-from flashlab.calls.replicates import MOST_ADDED
 from flashlab.measuring.protocols import BATCH, ENOUGH_CALLS, GROWTH
 from flashlab.statistics import (
     MARGIN,
@@ -34,6 +33,9 @@ from flashlab.statistics import (
     median_interval,
     visible_states,
 )
+
+MOST_ADDED = 8
+"""Processes of a run from which on nobody adds one for a verdict."""
 
 
 @dataclass

@@ -17,9 +17,16 @@ from flashlab.benchmarks.implementations import find_implementations
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.compare.revisions import RevisionError, find_commit, unpack_folder
+from flashlab.config import ConfigError
 from flashlab.plan.datasets import MANIFEST, dataset_folder, read_dataset, recorded_names
-from flashlab.plan.plan_files import planned_records, process_files, results_of
-from flashlab.plan.source import BUNDLED, DATA, LOCAL
+from flashlab.plan.make import BUNDLED, DATA, LOCAL
+from flashlab.plan.plan_files import (
+    planned_documents,
+    planned_records,
+    process_files,
+    results_of,
+)
+from flashlab.plan.value import Plan
 from flashlab.records import Record, RecordError, read_record
 from flashlab.runs import Run
 
@@ -157,6 +164,28 @@ def _revision_side(name: str, commit: str, results: Path, benchmark: Benchmark) 
             f"them: git worktree add ../{commit[:12]} {commit[:12]}, call snakemake --cores 1 "
             f"records there, and compare the folder ../{commit[:12]}/{results}"
         ) from None
+
+
+def comparison_plan(plan: Plan) -> dict[str, Any]:
+    """The sides that the configuration's ``compare`` names; this call plans the records of `local`.
+
+    ConfigError for a side that is none, and where a dataset is to be reported besides.
+    """
+    if plan.dataset != LOCAL:
+        raise ConfigError("--config: compare: it names both sides; leave out dataset= and import=")
+    benchmark = find_benchmark(plan.benchmark)
+    planned = planned_documents(plan.views)
+    ceilings = plan.ceilings and Path(plan.ceilings)
+    try:
+        sides = [
+            planned_side(name, benchmark, planned, ceilings or None)
+            if name == LOCAL
+            else find_side(name, benchmark)
+            for name in plan.config["compare"]
+        ]
+    except (RecordError, SideError) as error:
+        raise ConfigError(str(error)) from None
+    return {"sides": [side.to_json() for side in sides], "languages": plan.config["languages"]}
 
 
 def find_side(name: str, benchmark: Benchmark) -> Side:

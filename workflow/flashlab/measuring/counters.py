@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from flashlab.calls.watching import end_with_workflow
 from flashlab.measuring import child
+from flashlab.plan.watching import end_with_workflow
 
 
 def count(benchmark: ModuleType, kernel: ModuleType, order: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def is_claimed(device: str) -> bool:
 def claimed(device: str, card: int | None = None) -> Iterator[dict[str, str]]:
     """Claim the CPU, or a visible GPU, for the block.
 
-    Of several GPUs it is that of the number `card`, counted round (`plan.blocks`), or whichever is
+    Of several GPUs it is that of the number `card`, counted round (`plan.runs`), or whichever is
     free first.
 
     Yields the environment variables that confine a child process to the claimed device.

@@ -26,18 +26,17 @@ from flashlab import machine, nsight
 from flashlab.benchmarks.implementations import Implementation, implementation_of
 from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
-from flashlab.calls.watching import (
-    POLL_SECONDS,
-    WorkflowGoneError,
-    has_ended,
-    workflow_process,
-)
 from flashlab.files import write_json
 from flashlab.forks import Child, Server, signal_name, start
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.supervised import Section, refused, refused_for
 from flashlab.plan import identity
-from flashlab.plan.planning import PlanError
+from flashlab.plan.watching import (
+    POLL_SECONDS,
+    WorkflowGoneError,
+    has_ended,
+    workflow_process,
+)
 from flashlab.records import (
     COUNTERS,
     Record,
@@ -395,7 +394,7 @@ def measure(order: Mapping[str, Any], output: Path) -> None:
         output: the record, whose name is that of the run and all that decides its numbers.
 
     Raises:
-        PlanError: its code or versions have changed since it was planned.
+        MeasuringError: its code or versions have changed since it was planned.
         MachineError: it was planned for another device.
         ModuleNotFoundError: torch is not installed.
     """
@@ -406,7 +405,7 @@ def measure(order: Mapping[str, Any], output: Path) -> None:
     implementation = implementation_of(benchmark, run.implementation)
     decided_by = identity.identity(benchmark, run, protocol, implementation, order["process"])
     if identity.record_name(run, decided_by) != output.name:
-        raise PlanError(
+        raise MeasuringError(
             f"{output}: the kernel, the measuring code or the environment has changed "
             "since this run was planned; call snakemake again"
         )

@@ -1,59 +1,70 @@
-"""Planned records kept as a recorded dataset: the checks before, the commands, and its archive."""
+"""Planned records kept as a recorded dataset: the doubts before, the commands, and its archive."""
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from flashlab.files import read_json
-from flashlab.plan import datasets
-from flashlab.plan.blocks import REACH, parted_blocks
-from flashlab.plan.datasets import DatasetError, planned_files
+from flashlab import machine
+from flashlab.anonymity import anonymous
+from flashlab.benchmarks.registry import find_benchmark
+from flashlab.files import read_json, sha256_of, write_json
+from flashlab.plan.datasets import (
+    CEILINGS,
+    CONFIG_KEYS,
+    MANIFEST,
+    MANIFEST_VERSION,
+    DatasetError,
+    dataset_folder,
+    read_dataset,
+)
+from flashlab.plan.make import DATA
+from flashlab.plan.runs import REACH, parted_blocks
+from flashlab.plan.value import Plan, read_plan
 from flashlab.records import Record, read_record
+from flashlab.runs import Run
 
 DIGITS = 12
 """Hexadecimal digits of a commit in messages."""
 
+MOST_BYTES = 16 * 2**20
+"""The largest archive: ways to send files from a host often take no more."""
 
-def commit_doubts(environments: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A message if records are of several commits or of uncommitted changes; else none.
+SAME_CODE = ("device_name", "provider")
+"""The fields of the environment in which counters must equal the record of the same run."""
 
-    Where there was no git, an environment says nothing of either.
+# What leaves doubts
+
+
+def _refuse(environments: Iterable[Mapping[str, Any]], records: Iterable[Record] = ()) -> None:
+    """DatasetError for records of several commits, uncommitted changes, or parted blocks.
+
+    Where there was no git, an environment says nothing of the first two.
     """
+    doubts = []
     commits = Counter(
-        ((environment.get("commit") or "no known commit")[:DIGITS], bool(environment.get("dirty")))
-        for environment in environments
+        (e.get("commit") or "no known commit", bool(e.get("dirty"))) for e in environments
     )
-    if len(commits) < 2 and not any(is_changed for _, is_changed in commits):
-        return []
-    listed = ", ".join(
-        f"{count} at {commit}{' with uncommitted changes' if is_changed else ''}"
-        for (commit, is_changed), count in commits.most_common()
-    )
-    return [
-        f"Not all of them are of one commit without changes ({listed}): commit what is changed, "
-        "and measure again with --config again=all."
-    ]
-
-
-def block_doubts(records: Iterable[Record]) -> list[str]:
-    """A message if blocks were measured on several cards, or not within `REACH`; else none."""
-    parted = parted_blocks(record for record in records if not record.has_counters)
-    if not parted:
-        return []
-    first, minutes = parted[0][0], REACH.total_seconds() / 60
-    return [
-        f"In {len(parted)} of their blocks (such as {' '.join(first.run.words)}, process "
-        f"{first.process + 1}) the runs were measured on several cards or more than {minutes:.0f} "
-        "minutes apart: measure these again with --config again=blocks."
-    ]
-
-
-def refuse(doubts: Sequence[str]) -> None:
-    """DatasetError where there are any doubts about records that are to be frozen."""
+    if len(commits) > 1 or any(is_changed for _, is_changed in commits):
+        listed = ", ".join(
+            f"{count} at {commit[:DIGITS]}{' with uncommitted changes' if is_changed else ''}"
+            for (commit, is_changed), count in commits.most_common()
+        )
+        doubts.append(
+            f"Not all of them are of one commit without changes ({listed}): commit what is "
+            "changed, and measure again with --config again=all."
+        )
+    if parted := parted_blocks(record for record in records if not record.has_counters):
+        first, minutes = parted[0][0], REACH.total_seconds() / 60
+        doubts.append(
+            f"In {len(parted)} of their blocks (such as {' '.join(first.run.words)}, process "
+            f"{first.process + 1}) the runs were measured on several cards or more than "
+            f"{minutes:.0f} minutes apart: measure these again with --config again=blocks."
+        )
     if doubts:
         raise DatasetError(
             f"These records are not to be frozen. {' '.join(doubts)} Or keep them as they are "
@@ -61,43 +72,180 @@ def refuse(doubts: Sequence[str]) -> None:
         )
 
 
-def refuse_doubtful(plan_files: Iterable[Path]) -> None:
-    """Refuse to freeze the records that plans name, where anything about them is in doubt.
+def _refuse_overlap(folder: Path, records: Collection[tuple[Run, str]]) -> None:
+    """Refuse to add records, each a run and the name of its protocol, to a dataset that has them.
+
+    DatasetError where it has some of them, or is of another device or dtype.
+    """
+    if not (folder / MANIFEST).exists():
+        return
+    there = read_dataset(folder)
+    held = {(entry.run, entry.protocol["name"]) for entry in there.entries}
+    again = [record for record in records if record in held]
+    if again or any((run.device, run.dtype) != (there.device, there.dtype) for run, _ in records):
+        raise DatasetError(
+            f"{folder} exists already and has "
+            + (f"{len(again)} of these runs" if again else f"{there.device} {there.dtype} runs")
+            + ". Recorded datasets are not overwritten; choose another name, or remove the folder."
+        )
+
+
+def check_freezable(plan: Plan, dataset: str) -> None:
+    """Refuse records that cannot be frozen under this name, before they are measured.
 
     Raises:
-        DatasetError: they are of several commits or changed code, or of parted blocks.
+        DatasetError: it is a preview, the dataset has some of the runs, or the records would be of
+            several commits.
     """
-    files = {path: run for plan in map(read_json, plan_files) for run, path in planned_files(plan)}
-    records = [read_record(path, run) for path, run in files.items()]
-    refuse([*commit_doubts(record.environment for record in records), *block_doubts(records)])
+    if plan.config["quick"]:
+        raise DatasetError("quick: a preview cannot be frozen; leave quick out")
+    benchmark = find_benchmark(plan.benchmark)
+    timed = [o for file, o in plan.orders.items() if file not in plan.counters]
+    runs = [(Run.of(benchmark, order["run"]), order["protocol"]["name"]) for order in timed]
+    _refuse_overlap(dataset_folder(DATA, dataset, benchmark), runs)
+    if plan.config["freeze_anyway"]:
+        return
+    there = [file for file in plan.orders if file not in plan.redo]
+    environments = [read_record(Path(file)).environment for file in there]
+    if len(there) < len(plan.orders):
+        environments.append(machine.commit_here())
+    _refuse(environments)
 
 
-def freeze_records(
-    name: str, config: Path, ceilings: Path, data: Path, anyway: bool, plans: Sequence[Path]
+# The commands of the rules
+
+
+def _copy_json(source: Path, target: Path, is_anonymous: bool) -> None:
+    """Copy a JSON file, without identifying data if `is_anonymous`."""
+    if is_anonymous:
+        write_json(target, anonymous(read_json(source)))
+    else:
+        shutil.copyfile(source, target)
+
+
+def _add(
+    folder: Path, records: Mapping[Path, Record], manifest: Mapping[str, Any], is_anonymous: bool
 ) -> None:
-    """Keep the records that the plans name as a dataset (`datasets.freeze`), and print where.
+    """Copy records into a dataset's folder, and write its manifest with them.
 
-    Raises:
-        DatasetError: they are in doubt, unless they are to be kept `anyway`, or cannot be kept.
+    The manifest comes last: files that it does not name, as after a kill, are not in the dataset.
     """
-    if not anyway:
-        refuse_doubtful(plans)
-    folder = datasets.freeze(name, config, plans, ceilings, data)
+    (folder / "records").mkdir(parents=True, exist_ok=True)
+    entries = []
+    for path, record in sorted(records.items(), key=lambda item: item[0].name):
+        file = f"records/{path.name}"
+        _copy_json(path, folder / file, is_anonymous)
+        entries.append(
+            {
+                "benchmark": record.benchmark,
+                "run": record.run.to_json(),
+                "protocol": dict(record.protocol),
+                **({"process": record.process} if record.process else {}),
+                "file": file,
+                "sha256": sha256_of(folder / file),
+            }
+        )
+    write_json(folder / MANIFEST, {**manifest, "records": [*manifest["records"], *entries]})
+
+
+def _records(plan: Plan, *, counters: bool) -> dict[Path, Run]:
+    """The files of all planned records with their runs, or those of `counters` alone."""
+    benchmark = find_benchmark(plan.benchmark)
+    return {
+        Path(file): Run.of(benchmark, order["run"])
+        for file, order in plan.orders.items()
+        if not counters or file in plan.counters
+    }
+
+
+def freeze() -> None:
+    """Keep the records that the call has planned as a dataset, and print where."""
+    folder = keep(read_plan(), DATA)
     print(f"{folder} now holds these records; render it with --config dataset={folder.name}")
 
 
-def freeze_counters(name: str, data: Path, plans: Sequence[Path]) -> None:
-    """Add counters to a dataset (`datasets.freeze_counters`), and print how many."""
-    count = datasets.freeze_counters(name, plans, data)
-    print(f"{data / name} now holds {count} more records of counters")
+def freeze_counters() -> None:
+    """Add the counters that the call has planned to a dataset, and print how many."""
+    plan = read_plan()
+    count = keep_counters(plan, DATA)
+    print(f"{DATA / plan.config['name']} now holds {count} more records of counters")
 
 
-MOST_BYTES = 16 * 2**20
-"""The largest archive: ways to send files from a host often take no more."""
+def keep(plan: Plan, data: Path) -> Path:
+    """Keep the planned records as the dataset that the configuration names; its folder.
+
+    Its manifest also keeps the experiments that they were measured for, which a report of the
+    dataset shows, and whether each was measured `alone` on its host. Records under a further
+    protocol can be added to an existing dataset; its records are never overwritten.
+
+    Raises:
+        DatasetError: they are in doubt, unless they are to be kept anyway, are of several devices
+            or dtypes, or the dataset has some of these runs already. It is left as it was.
+    """
+    config, benchmark = plan.config, find_benchmark(plan.benchmark)
+    folder = dataset_folder(data, config["name"], benchmark)
+    files = _records(plan, counters=False)
+    records = {path: read_record(path, run) for path, run in files.items()}
+    if not config["freeze_anyway"]:
+        _refuse((record.environment for record in records.values()), records.values())
+    kinds = {(record.run.device, record.run.dtype) for record in records.values()}
+    if len(kinds) != 1:
+        named = " and ".join(f"{dtype} on {device}" for device, dtype in sorted(kinds))
+        raise DatasetError(
+            f"the records to freeze must be of one device and one dtype; found {named or 'none'}"
+        )
+    ((device, dtype),) = kinds
+    if (folder / MANIFEST).exists():
+        _refuse_overlap(folder, [(r.run, r.protocol["name"]) for r in records.values()])
+        manifest = read_json(folder / MANIFEST)
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        _copy_json(Path(str(plan.ceilings)), folder / CEILINGS, config["anonymous"])
+        manifest = {
+            "version": MANIFEST_VERSION,
+            "name": config["name"],
+            "device": device,
+            "dtype": dtype,
+            "protocol": config["measure"]["protocol"],
+            **({"alone": True} if config["alone"] else {}),
+            "config": {key: config[key] for key in CONFIG_KEYS},
+            "ceilings": {"file": CEILINGS, "sha256": sha256_of(folder / CEILINGS)},
+            "records": [],
+        }
+    _add(folder, records, manifest, config["anonymous"])
+    return folder
 
 
-def packed_file(data: Path, name: str) -> Path:
-    return data / f"{name}.tar.xz"
+def keep_counters(plan: Plan, data: Path) -> int:
+    """Add the planned counters to the dataset that the configuration names; how many are added.
+
+    Left out are counters of runs that the dataset lacks, those that it has, those that failed and
+    those not read yet.
+
+    DatasetError if there is no such dataset, or the counters are of another device or of another
+    provider's code; the dataset is left as it was.
+    """
+    folder = dataset_folder(data, plan.config["name"], find_benchmark(plan.benchmark))
+    there = read_dataset(folder)
+    known = {e.run: e.path for e in there.entries if not e.has_counters and not e.process}
+    counted: dict[Path, Record] = {}
+    for path, run in _records(plan, counters=True).items():
+        if run not in known or not path.is_file() or there.find_counters(run):
+            continue
+        record = read_record(path, run)
+        if not record.has_counters or record.status != "ok":
+            continue
+        recorded = read_record(known[run], run).environment
+        for key in SAME_CODE:
+            if record.environment.get(key) != recorded.get(key):
+                raise DatasetError(
+                    f"{path}: the counters of {run} have the {key} "
+                    f"{record.environment.get(key)}, but {folder} recorded it with "
+                    f"{recorded.get(key)}; read them in the same environment"
+                )
+        counted[path] = record
+    _add(folder, counted, read_json(folder / MANIFEST), plan.config["anonymous"])
+    return len(counted)
 
 
 def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -112,7 +260,7 @@ def pack(data: Path, name: str) -> Path:
     Raises:
         DatasetError: it would be larger than `MOST_BYTES`; nothing is written.
     """
-    target, part = packed_file(data, name), data / f".{name}.tar.xz.part"
+    target, part = data / f"{name}.tar.xz", data / f".{name}.tar.xz.part"
     with tarfile.open(part, "w:xz") as packed:
         packed.add(data / name, f"data/{name}", filter=_without_owner)
     size = part.stat().st_size

@@ -1,6 +1,6 @@
 """The paths of the plan's files, and readers of them for the later stages.
 
-The stages after the records import this module rather than `flashlab.plan.planning`, which depends
+The stages after the records import this module rather than `flashlab.plan.make`, which depends
 on the machine, the kernels and the recorded datasets: an edit to those reruns no stage.
 """
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from flashlab.benchmarks.implementations import Implementation
-from flashlab.benchmarks.model import Benchmark
-from flashlab.plan.identity import DIGITS, deciding, identity
-from flashlab.plan.planning import PlannedRun
+from flashlab.plan.datasets import Entry
+from flashlab.plan.identity import DIGITS, deciding
+from flashlab.plan.runs import Namer
 
 
 def _older(folder: Path) -> dict[str, Path]:
@@ -40,26 +39,19 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]
             yield f"{package} ({version or 'missing'}, was {was})"
 
 
-def upgrade_notices(
-    benchmark: Benchmark,
-    planned: Mapping[Any, PlannedRun],
-    protocol: Mapping[str, Any],
-    implementations: Mapping[str, Implementation],
-    device_name: str,
-) -> list[str]:
+def upgrade_notices(planned: Iterable[Entry], namer: Namer) -> list[str]:
     """One line, where runs were measured before: how many, and all that has changed since."""
-    every = [entry for run in planned.values() for entry in run.processes]
-    missing = [entry for entry in every if not entry.path.exists()]
-    older = {folder: _older(folder) for folder in {entry.path.parent for entry in missing}}
+    missing = [entry for entry in planned if not entry.path.exists()]
+    older = _older(namer.folder) if missing else {}
     count, changes = 0, dict[str, None]()
     for entry in missing:
-        path = older[entry.path.parent].get(entry.path.stem.rpartition("-")[0])
+        path = older.get(entry.path.stem.rpartition("-")[0])
         try:
             before = json.loads(path.read_bytes())["record"] if path else None
-            if before is None or before["protocol"]["name"] != protocol["name"]:
+            if before is None or before["protocol"]["name"] != entry.protocol["name"]:
                 continue
-            given = benchmark, entry.run, protocol, implementations[entry.run.implementation]
-            changes |= dict.fromkeys(_changes(before, identity(*given, entry.process, device_name)))
+            now = namer.identity_of(entry.run, entry.protocol, entry.process)
+            changes |= dict.fromkeys(_changes(before, now))
             count += 1
         except (OSError, ValueError, KeyError, TypeError):  # damaged: reported elsewhere
             continue

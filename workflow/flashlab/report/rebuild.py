@@ -16,11 +16,12 @@ from flashlab.benchmarks.implementations import implementations_of
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.figures.stage import draw_figures, draw_overview
 from flashlab.files import write_json
-from flashlab.plan import planning as plan
-from flashlab.plan.datasets import dataset_folder
-from flashlab.plan.documents import stage_documents
+from flashlab.plan.datasets import DatasetError, Entry, dataset_folder
+from flashlab.plan.experiments import Experiment, experiments_of, of_held, runs_of
+from flashlab.plan.make import LOCAL
 from flashlab.plan.plan_files import experiment_file, results_of
-from flashlab.plan.source import LOCAL
+from flashlab.plan.runs import Planned
+from flashlab.plan.views import views_of
 from flashlab.records import COUNTERS, RecordError, parse_record
 from flashlab.report.attached import (
     CEILINGS,
@@ -43,49 +44,44 @@ from flashlab.story.stage import observe
 LANGUAGES = Path("plan", "languages.json")
 
 
-Attached = Mapping[tuple[Run, str], plan.PlannedRun]
-"""The attached records, by run and protocol, each with those of the run's other processes."""
+Attached = Mapping[tuple[Run, str], list[Entry]]
+"""The attached records of each run's processes, by run and protocol."""
 
 
 def _write_records(records: Mapping[str, Any], folder: Path) -> Attached:
-    attached: dict[tuple[Run, str], dict[int, plan.PlannedRun]] = {}
+    attached: dict[tuple[Run, str], list[Entry]] = {}
     for name, document in records.items():
         try:
             record = parse_record(document, name)
         except RecordError as error:
             raise AttachmentError(str(error)) from error
-        process = record.process
-        processes = attached.setdefault((record.run, str(record.protocol["name"])), {})
-        if process in processes:
+        protocol = dict(record.protocol)
+        processes = attached.setdefault((record.run, str(protocol["name"])), [])
+        if any(entry.process == record.process for entry in processes):
             raise AttachmentError(f"{name}: {record.run} is attached twice")
         write_json(folder / name, document)
-        processes[process] = plan.PlannedRun(record.run, folder / name, process=process)
-    return {key: plan.with_replicates(found.values()) for key, found in attached.items()}
+        processes.append(Entry(record.run, protocol, folder / name, None, record.process))
+    for processes in attached.values():
+        processes.sort(key=lambda entry: entry.process)
+    return attached
 
 
-def _planned(
-    experiments: Sequence[plan.PlannedExperiment],
-    attached: Attached,
-    kind: tuple[str, str],
-    protocol: str,
-) -> dict[Run, plan.PlannedRun]:
-    """The record of each run of the experiments, by this protocol where it is attached by it.
+def _planned(experiments: Sequence[Experiment], attached: Attached, protocol: str) -> Planned:
+    """The records of each run of the experiments, by this protocol where it is attached by it.
 
     Its counters come with it.
     """
     planned, counters = {}, {}
-    for run in {run for experiment in experiments for run in experiment.runs(*kind)}:
-        by_protocol = {name: entry for (of, name), entry in attached.items() if of == run}
+    for run in runs_of(experiments):
+        by_protocol = {name: entries for (of, name), entries in attached.items() if of == run}
         if own := by_protocol.pop(COUNTERS, None):
-            counters[run] = own
+            counters[run] = own[0]
         if by_protocol:
             planned[run] = by_protocol.get(protocol) or next(iter(by_protocol.values()))
-    return plan.with_counters(planned, counters)
+    return Planned(planned, counters)
 
 
-def _write_plans(
-    config: Mapping[str, Any], attached: Attached, results: Path
-) -> list[plan.PlannedExperiment]:
+def _write_plans(config: Mapping[str, Any], attached: Attached, results: Path) -> list[Experiment]:
     benchmark = find_benchmark(config["benchmark"])
     implementations = implementations_of(benchmark)
     if unknown := sorted({run.implementation for run, _ in attached} - implementations.keys()):
@@ -99,31 +95,28 @@ def _write_plans(
             "the records must be of one device and one number format; found "
             + (" and ".join(f"{dtype} on {device}" for dtype, device in sorted(kinds)) or "none")
         )
-    (kind,) = kinds
-    experiments = plan.experiments(config, benchmark, kind[1])
+    experiments = experiments_of(config, benchmark, *kinds)
     if "import" in config:
-        experiments = plan.of_held(experiments, {run for run, _ in attached}, kind)
-    planned = _planned(experiments, attached, kind, config["measure"]["protocol"])
-    planning = [(experiment, planned) for experiment in experiments]
-    wanted = {run for experiment in experiments for run in experiment.runs(*kind)}
-    used = {path for _, entries in planning for path in plan.record_files(entries.values())}
-    parts = [part for entry in attached.values() for part in entry.processes]
-    extra = {part.run for part in parts if part.path not in used}
-    if differing := (wanted - planned.keys()) | extra:
+        try:
+            experiments = of_held(experiments, {run for run, _ in attached}, benchmark)
+        except DatasetError as error:
+            raise AttachmentError(str(error)) from error
+    planned = _planned(experiments, attached, config["measure"]["protocol"])
+    used = {entry.path for entry in planned.entries}
+    extra = {e.run for entries in attached.values() for e in entries if e.path not in used}
+    if differing := ({*runs_of(experiments)} - planned.processes.keys()) | extra:
         lacking = ", ".join(map(str, sorted(differing)[:3]))
         raise AttachmentError(
             f"the attached records are not the runs that {CONFIG} asks for; they differ in "
             f"{lacking}"
         )
-    documents = stage_documents(planning, implementations, config, kind, results)
-    for path, document in documents.items():
-        write_json(path, document)
+    views = views_of(benchmark, implementations, config, results, experiments, planned)
+    for path, view in views.items():
+        write_json(Path(path), view)
     return experiments
 
 
-def _run_stages(
-    experiments: Sequence[plan.PlannedExperiment], results: Path, ceilings: Path | None
-) -> None:
+def _run_stages(experiments: Sequence[Experiment], results: Path, ceilings: Path | None) -> None:
     """Run the stages from records to figures across experiments, as the rules do."""
     plans = [experiment_file(results, experiment.name) for experiment in experiments]
     tables, languages = results / "tables", results / LANGUAGES

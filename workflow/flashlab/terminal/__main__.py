@@ -18,8 +18,8 @@ try:
 
     from snakemake import cli
 
-    from flashlab.calls.watching import WorkflowGoneError, end_with_workflow
     from flashlab.config import ConfigError, parse_override, read_layer
+    from flashlab.plan.watching import WorkflowGoneError, end_with_workflow
 except KeyboardInterrupt:
     sys.exit(130)
 
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     """Call Snakemake; its exit status, 130 where it is interrupted from the keyboard."""
     said = io.StringIO()
     try:
-        end_with_workflow()  # of a `flashlab.terminal.record` that has started this
+        end_with_workflow()  # of a `flashlab.plan.recording` that has started this
         try:
             with redirect_stderr(said):
                 parser, options = cli.parse_args(for_snakemake(arguments))

@@ -20,11 +20,11 @@ from typing import NamedTuple
 
 from flashlab.analysis.verdict_changes import CHANGED
 from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
-from flashlab.calls.prepare import Prepared
 from flashlab.checking.shapes import is_shape
 from flashlab.plan.datasets import dataset_folder
+from flashlab.plan.make import DATA, LOCAL
 from flashlab.plan.plan_files import planned_documents, process_files, results_of
-from flashlab.plan.source import DATA, LOCAL
+from flashlab.plan.value import Plan
 from flashlab.records import Record
 from flashlab.runs import Run
 from flashlab.telling.glyphs import cut
@@ -74,8 +74,8 @@ MEASURED_WIDTH, TAIL_LINES = 11, 12
 LONGEST_LINE = 300
 """Characters of a record's message that a line shows; the record has all of it."""
 
-UNPLANNED = Prepared(LOCAL, f"results/{LOCAL}", DEFAULT.report, "cpu", "", "", {}, {})
-"""The preparation of a call that has no plan, or none yet."""
+UNPLANNED = Plan(DEFAULT.name, DEFAULT.report, LOCAL, f"results/{LOCAL}", "cpu", "", {})
+"""The plan of a call that has none, or none yet."""
 
 
 class Job(NamedTuple):
@@ -168,10 +168,10 @@ class CallProgress:
 
     # Events
 
-    def begins(self, command: str, prepared: Prepared | None) -> None:
-        """Note that Snakemake starts; `command` is its command line, `prepared` the call's plan."""
+    def begins(self, command: str, plan: Plan | None) -> None:
+        """Note that Snakemake starts; `command` is its command line, `plan` the call's plan."""
         self.began, self._since = True, self.clock()
-        self._command, self._plan = command.split(), prepared or UNPLANNED
+        self._command, self._plan = command.split(), plan or UNPLANNED
         self._is_local = self._plan.dataset == LOCAL
         self._benchmark = next(b for b in BENCHMARKS.values() if b.report == self._plan.report)
         self._report = f"report/{self._plan.report}.pdf"
@@ -179,7 +179,7 @@ class CallProgress:
         self._report_call = f"./run report{name}"
         self._planned = {
             file["path"]: Run.of(self._benchmark, entry["run"])
-            for entry in planned_documents(self._plan.documents)
+            for entry in planned_documents(self._plan.views)
             for file in process_files(entry)
         }
         names, processes = aligned(self._planned.values()), Counter[Run]()
@@ -297,7 +297,7 @@ class CallProgress:
         if self._told_ratios or not is_late or len(self._measured_at) >= self._total:
             return []
         self._told_ratios = True
-        return first_ratios(self.root, self._plan.documents, self._benchmark, self._planned)
+        return first_ratios(self.root, self._plan.views, self._benchmark, self._planned)
 
     def _log(self, *logs: str | Path) -> list[str]:
         """The lines of logs that are not blank."""

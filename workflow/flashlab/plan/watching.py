@@ -1,14 +1,12 @@
 """Ties jobs to their Snakemake call: a job ends when the call does, however that ends.
 
 Otherwise a job of a killed call would continue, and could overwrite the next call's newer output.
-On a cluster's node an executor plugin starts a call for a group of jobs, and that one starts
-another for each job of the group: all of them belong to the outermost, and share its server.
+On a cluster's node an executor plugin starts a call for each job, to which the job belongs.
 """
 
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import time
 
@@ -65,30 +63,3 @@ def end_with_workflow() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-SLURM_JOB = "SLURM_JOB_ID"
-ALLOCATION = "FLASHLAB_ALLOCATION"
-"""Environment variable that says where the process of `WORKFLOW_PID` runs: a host and a Slurm job.
-A node's job inherits both variables from the host that submitted it, where they mean another
-process."""
-
-
-def _is_running(pid: str) -> bool:
-    try:
-        return not has_ended(psutil.Process(int(pid)))
-    except (ValueError, psutil.NoSuchProcess):
-        return False
-
-
-def own_jobs(is_main: bool) -> bool:
-    """Make this Snakemake call the owner of its jobs; True if it leads an allocation.
-
-    Inside another call's allocation its jobs belong to that one, and nothing is changed.
-    """
-    allocation = f"{socket.gethostname()}/{os.environ.get(SLURM_JOB, '')}"
-    is_inner = os.environ.get(ALLOCATION) == allocation and not is_main
-    if is_inner and _is_running(os.environ.get(WORKFLOW_PID, "")):
-        return False
-    os.environ.update({WORKFLOW_PID: str(os.getpid()), ALLOCATION: allocation})
-    return SLURM_JOB in os.environ

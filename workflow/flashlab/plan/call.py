@@ -1,0 +1,232 @@
+"""One Snakemake call: the benchmark it is about, its hold on the folder, and its plan."""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from flashlab.benchmarks.implementations import ImplementationError
+from flashlab.benchmarks.registry import BENCHMARKS, DEFAULT
+from flashlab.config import (
+    ConfigError,
+    Layer,
+    config_file,
+    named_benchmark,
+    override_layer,
+    read_layer,
+)
+from flashlab.config.messages import nearest
+from flashlab.files import open_atomically, read_json, write_json
+from flashlab.lab5.importing import OpenRunsError
+from flashlab.lab5.results import FolderError
+from flashlab.machine import MachineError
+from flashlab.plan import state
+from flashlab.plan.datasets import DatasetError
+from flashlab.plan.make import make
+from flashlab.plan.value import Plan, write_views
+
+
+class CallError(Exception):
+    """A call that is refused: one message with the remedy."""
+
+
+ERRORS = (CallError, ConfigError, DatasetError, FolderError, ImplementationError, MachineError)
+"""What a call can be refused for, each with one message for the user."""
+
+HOLDER = Path("results", "call.json")
+"""Host and process of the last call that held the folder."""
+
+LOOKS = {
+    *("--lint", "--summary", "-S", "--detailed-summary", "-D", "--report", "--dag", "--d3dag"),
+    *("--rulegraph", "--filegraph", "--list-rules", "-l", "--list-target-rules", "--lt"),
+}
+"""Snakemake's options by which it reads the rules and runs no job."""
+
+OTHER_REPORTS = ("compare", "grades")
+"""The reports that belong to no single benchmark."""
+
+NEEDED = {
+    **dict.fromkeys(("report/compare.pdf", "report/compare.html"), "compare"),
+    **dict.fromkeys((f"report/grades{end}" for end in (".pdf", ".csv")), "submissions"),
+    **{"report/grades-summary.csv": "submissions", "verify": "pdf"},
+    **dict.fromkeys(("freeze", "freeze_counters"), "name"),
+}
+"""The key of the configuration without which a target cannot be made."""
+
+EXAMPLES = {
+    "compare": "say what to compare: snakemake report/compare.pdf --config compare=[NAME,NAME]",
+    "submissions": "say what to grade: snakemake report/grades.pdf --config submissions=DIR",
+    "pdf": "say which report: snakemake verify --config pdf=PATH",
+    "name": "say under which name: snakemake freeze --config name=NAME",
+}
+
+_FILE = re.compile(r"(?:report/([^/]+)\.(?:pdf|html)|results/([^/]+)/.+)")
+
+
+def refuse_unknown_reports(arguments: Sequence[str]) -> None:
+    """ConfigError for a target in ``report/`` that no rule makes, with the reports there are."""
+    known = [*(benchmark.report for benchmark in BENCHMARKS.values()), *OTHER_REPORTS]
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        file = _FILE.fullmatch(argument.removeprefix("./"))
+        # `--report FILE` is Snakemake's own.
+        if file and file[1] and file[1] not in known and not before.startswith("--report"):
+            raise ConfigError(
+                f"{argument}: there is no report {file[1]}{nearest(file[1], known)}; "
+                f"there are {', '.join(known)}"
+            )
+
+
+def _benchmark_of(target: str) -> str | None:
+    """The benchmark whose file a target is, in ``report/`` or ``results/``; None for others."""
+    if not (file := _FILE.fullmatch(target.removeprefix("./"))):
+        return None
+    if file[1]:
+        return next((name for name, b in BENCHMARKS.items() if b.report == file[1]), None)
+    own = (name for name in BENCHMARKS if file[2].endswith(f"-{name}"))
+    return next(own, None if file[2] in ("grading", "compare") else DEFAULT.name)
+
+
+def asked_benchmark(arguments: Sequence[str], own: Sequence[Layer]) -> str | None:
+    """The benchmark that a call names, by its targets or in its own layers; None for neither.
+
+    ConfigError for two of them.
+    """
+    asked: dict[str, str] = {}
+    for argument in arguments:
+        if name := _benchmark_of(argument):
+            asked.setdefault(name, argument)
+    if any({"benchmark", *BENCHMARKS} & layer.keys.keys() for layer in own):
+        asked.setdefault(named_benchmark(own), "the call's configuration")
+    if len(asked) > 1:
+        whose = " and ".join(f"{argument} is of {name}" for name, argument in asked.items())
+        raise ConfigError(
+            f"One call makes the files of one benchmark, but {whose}; make a call for each, or "
+            "leave one of them out"
+        )
+    return next(iter(asked), None)
+
+
+def layers_of(
+    arguments: Sequence[str], files: Iterable[Path], overrides: Iterable[str]
+) -> tuple[Layer, list[Layer]]:
+    """The configuration of the benchmark that a call is about, and the call's own layers.
+
+    Snakemake reads these too, but does not say where in a file a mistake is, and takes the numbers
+    in the nested values of ``--config`` for text.
+    """
+    refuse_unknown_reports(arguments)
+    own = [*map(read_layer, files), override_layer(overrides)]
+    asked = asked_benchmark(arguments, own)
+    file = config_file(asked or DEFAULT.name)
+    if not file.exists() and len(own) == 1:
+        raise ConfigError(f"{file}: is not in {Path.cwd()}; each directory needs its own config/")
+    base = read_layer(file) if file.exists() else Layer(str(file), {})
+    return (replace(base, keys={**base.keys, "benchmark": asked}) if asked else base), own
+
+
+def hold_folder() -> int:
+    """Hold the folder's results until this process ends, or the file that is returned is closed.
+
+    Snakemake's own lock, a file that a killed call leaves behind, is cleared where that call was of
+    this host and its process is gone. It is what guards the folder against calls on other hosts.
+
+    Raises:
+        CallError: another call works in the folder, or results cannot be written in it.
+    """
+
+    def busy(remedy: str) -> CallError:
+        which = f"process {before.get('process')} on the host {before.get('host')}"
+        return CallError(
+            f"Another snakemake call ({which}) is working in this folder, so nothing was changed. "
+            f"Wait for that one to end{remedy}; then call again."
+        )
+
+    before, folder = dict[str, Any](), -1
+    try:
+        HOLDER.parent.mkdir(exist_ok=True)
+        folder = os.open(HOLDER.parent, os.O_RDONLY)
+        with suppress(OSError, ValueError):
+            before = dict(read_json(HOLDER))
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_gone = True
+        except BlockingIOError:
+            raise busy("") from None
+        except OSError:  # the filesystem has no such locks
+            is_gone = not psutil.pid_exists(before.get("process", 0))
+        locks, here = Path(".snakemake", "locks"), socket.gethostname()
+        if any(locks.glob("*")):
+            if not is_gone or before.get("host", here) != here:
+                raise busy(f", or if it was killed, remove {locks.absolute()}")
+            shutil.rmtree(locks)
+        write_json(HOLDER, {"host": here, "process": os.getpid()})
+        return folder
+    except (CallError, OSError) as error:
+        if folder >= 0:
+            os.close(folder)
+        if isinstance(error, CallError):
+            raise
+        raise CallError(
+            f"Results cannot be written in {Path.cwd()} ({error.filename}: {error.strerror}); "
+            "make the call in a folder of your own, such as a clone."
+        ) from None
+
+
+begun: Plan | None = None
+"""The plan of the call that this process has begun."""
+
+
+def begin(
+    base: Layer, own: Sequence[Layer], arguments: Sequence[str], *, dry: bool
+) -> tuple[Plan, Path]:
+    """The plan of a call, and the folder with its views.
+
+    It is written, and what is to be measured again put aside, unless no job is to run: a dry run
+    must not touch what the rules compare, so that its views are in a temporary folder.
+
+    Raises:
+        ERRORS: the call is refused; nothing was changed.
+    """
+    global begun
+    dry |= not LOOKS.isdisjoint(argument.partition("=")[0] for argument in arguments)
+    if not dry:
+        hold_folder()
+    try:
+        plan, folder = make(base, own), Path()
+    except OpenRunsError as question:
+        if question.table is not None and not dry:
+            with open_atomically(question.path) as file:
+                file.write(question.table)
+        raise
+    for argument in arguments:
+        key = NEEDED.get(argument.removeprefix("./"))
+        if key and key not in plan.config:
+            # Snakemake takes files that exist for sources, and would make nothing.
+            raise CallError(f"{argument}: {EXAMPLES[key]}")
+    if dry:
+        folder = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        write_views(plan.views, folder)
+    else:
+        state.put_aside(Path(plan.home), plan.redo)
+        plan.write()
+    for notice in plan.notices:
+        print(f"Imported: {notice}", file=sys.stderr)
+    surprising = [f"{path} {why}" for path, why in plan.redo.items() if why not in state.USUAL]
+    for notice in [*plan.upgrades, *surprising]:
+        print(f"{'To be made' if dry else 'Made'} again: {notice}", file=sys.stderr)
+    begun = plan
+    return plan, folder

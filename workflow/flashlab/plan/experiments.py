@@ -1,0 +1,160 @@
+"""The experiments of a resolved configuration, and their runs on one kind of device."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from flashlab.benchmarks.model import Benchmark, Value
+from flashlab.plan.datasets import DatasetError
+from flashlab.plan.plan_files import OTHERS_PREFIX, SUMMARY
+from flashlab.runs import Run
+
+Kind = tuple[str, str]
+"""The dtype and the kind of device of all runs of a plan."""
+
+ENERGY = "energy_seconds"
+"""Setting of how long each pass runs on a GPU for its energy; 0 for not at all."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A sweep of one parameter; without one, the headline, or an imported setting beside sweeps.
+
+    Its `counted` runs are those whose counters are read; `replicates` are the processes of each run
+    of an implementation that has more here than elsewhere.
+    """
+
+    name: str
+    implementations: tuple[str, ...]
+    runs: tuple[Run, ...]
+    title: Mapping[str, str] = field(default_factory=dict)
+    sweep: str = ""
+    figures: tuple[Mapping[str, Any], ...] = ()
+    counted: tuple[Run, ...] = ()
+    replicates: Mapping[str, int] = field(default_factory=dict)
+
+
+def on_device(value: Any, device: str) -> Any:
+    """A key's value on ``cuda`` or ``cpu``, where it is one value for both or a mapping."""
+    return value[device] if isinstance(value, Mapping) and device in value else value
+
+
+def protocol_of(config: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """The measuring protocol of a resolved configuration on a kind of device, with its settings."""
+    measure = config["measure"]
+    settings = {key: on_device(v, device) for key, v in measure[measure["protocol"]].items()}
+    if device == "cpu" or not settings.get(ENERGY):  # a protocol without it is that of before
+        settings.pop(ENERGY, None)
+    return {"name": measure["protocol"], **settings, "timeout_s": measure["timeout_s"]}
+
+
+def _figures(experiment: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    figures = []
+    for group in ("figures", "supplement"):
+        for entry in experiment[group]:
+            given = {"metric": entry} if isinstance(entry, str) else entry
+            chosen = given.get("implementations", [])
+            figures.append(
+                {
+                    "id": "-".join([given["metric"], *map(str.lower, chosen)]),
+                    "quantity": given["metric"],
+                    "implementations": list(chosen or experiment["implementations"]),
+                    "supplement": group == "supplement",
+                }
+            )
+    return tuple(figures)
+
+
+def _ends(problems: Iterable[Mapping[str, Any]], benchmark: Benchmark) -> list[Mapping[str, Any]]:
+    """The first and the last problem of each variant."""
+    along: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for problem in problems:
+        along.setdefault(tuple(problem[v.name] for v in benchmark.variants), []).append(problem)
+    return [each[at] for each in along.values() for at in sorted({0, len(each) - 1})]
+
+
+def experiments_of(config: Mapping[str, Any], benchmark: Benchmark, kind: Kind) -> list[Experiment]:
+    """The experiments, the headline first."""
+    dtype, device = kind
+
+    def runs(problems: Iterable[Mapping[str, Any]], names: Collection[str]) -> tuple[Run, ...]:
+        common = {"dtype": dtype, "device": device}
+        return tuple(
+            Run.of(benchmark, {"implementation": name, **problem, **common})
+            for problem in problems
+            for name in names
+        )
+
+    summary = config["summary"]
+    names = tuple(summary["implementations"])
+    found = [Experiment(SUMMARY, names, runs([benchmark.complete(summary[device])], names))]
+    for each in config["experiments"]:
+        problems = [benchmark.complete(p) for p in benchmark.combinations(each[device])]
+        names = tuple(each["implementations"])
+        counted = [n for n in names if n in config["counted"] and each.get("counted", True)]
+        found.append(
+            Experiment(
+                name=each["name"],
+                implementations=names,
+                runs=runs(problems, names),
+                title=each["title"],
+                sweep=each["sweep"],
+                figures=_figures(each),
+                counted=runs(_ends(problems, benchmark), counted),
+                replicates=each.get("replicates", {}),
+            )
+        )
+    return found
+
+
+def _of_held(each: Experiment, held: Collection[Run], benchmark: Benchmark) -> Experiment | None:
+    """The experiment with those of its runs that are held; None where these do not vary enough.
+
+    That is, not at all, or they leave out a variant that it is about.
+    """
+    runs = tuple(run for run in each.runs if run in held)
+    settings, asked = ({tuple(run.values()) for run in some} for some in (runs, each.runs))
+    if len(settings) < min(2, len(asked)) or not runs:
+        return None
+    for variant in (parameter.name for parameter in benchmark.variants):
+        if {run[variant] for run in runs} != {run[variant] for run in each.runs}:
+            return None
+    names = {run.implementation for run in runs}
+    figures = (
+        {**figure, "implementations": [n for n in figure["implementations"] if n in names]}
+        for figure in each.figures
+        if names & {*figure["implementations"]}
+    )
+    kept = tuple(name for name in each.implementations if name in names)
+    return replace(each, runs=runs, implementations=kept, figures=tuple(figures))
+
+
+def of_held(
+    experiments: Iterable[Experiment], held: Collection[Run], benchmark: Benchmark
+) -> list[Experiment]:
+    """The experiments of an imported folder, each with the runs that the folder has.
+
+    Each setting that is in none of them follows as one like the headline, so that what is said of
+    the whole dataset is said of every run. DatasetError where the experiments have no run.
+    """
+    kept = [kept for each in experiments if (kept := _of_held(each, held, benchmark))]
+    if not any(experiment.sweep for experiment in kept):
+        raise DatasetError(
+            "the imported folder has none of the runs that the configuration asks for; leave its "
+            "experiments and summary out, and they follow from the files"
+        )
+    shown = {run for experiment in kept for run in experiment.runs}
+    rest: dict[tuple[Value, ...], list[Run]] = {}
+    for run in sorted({*held} - shown):
+        rest.setdefault(tuple(run.values()), []).append(run)
+    return kept + [
+        Experiment(f"{OTHERS_PREFIX}{n}", tuple(run.implementation for run in runs), tuple(runs))
+        for n, runs in enumerate(rest.values(), start=1)
+    ]
+
+
+def runs_of(experiments: Iterable[Experiment]) -> Sequence[Run]:
+    """The runs of all experiments, each once."""
+    return [*dict.fromkeys(run for experiment in experiments for run in experiment.runs)]

@@ -1,0 +1,266 @@
+"""From the configuration to the plan of a call. Nothing is written here."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from flashlab import machine
+from flashlab.anonymity import anonymous_text
+from flashlab.benchmarks.attention.shape import Shape
+from flashlab.benchmarks.implementations import implementations_of
+from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.registry import DEFAULT, find_benchmark
+from flashlab.config import ConfigError, Layer, named_benchmark, reported_config, resolve_config
+from flashlab.lab5.experiments import experiments_of as experiments_from
+from flashlab.lab5.importing import import_plan
+from flashlab.plan import datasets, identity, state
+from flashlab.plan.datasets import Dataset, Entry, run_of
+from flashlab.plan.experiments import experiments_of, of_held, protocol_of
+from flashlab.plan.plan_files import results_of
+from flashlab.plan.runs import Namer, counting_protocol, orders_of, plan_local, plan_recorded
+from flashlab.plan.upgrades import upgrade_notices
+from flashlab.plan.value import Plan
+from flashlab.plan.views import as_recorded, shown_file, views_of
+from flashlab.runs import Run
+
+DATA = Path("data")
+BUNDLED = Path(__file__).parents[3] / "data"
+"""The recorded datasets of the project, also where the pipeline runs in a folder of its own."""
+
+LOCAL = "local"
+
+Imports = dict[str, dict[str, Any]]
+"""The files of an imported folder to convert, by the path of the record."""
+
+
+def make(base: Layer, own: Sequence[Layer] = ()) -> Plan:
+    """The plan of a call.
+
+    Args:
+        base: the configuration file of the benchmark's report (`config.config_file`), or the
+            configuration that another workflow gives this one as its module.
+        own: the layers of this call itself: its ``--configfile`` files and ``--config``, in order.
+            They are merged into the experiments of a recorded dataset, which replace `base`'s.
+
+    Raises:
+        ConfigError, ImplementationError, MachineError, DatasetError, FolderError: each with one
+            message: what is wrong, where, and what to do.
+    """
+    layers = [base, *own]
+    benchmark = find_benchmark(named_benchmark(layers))
+    implementations = implementations_of(benchmark)
+    recorded, imports, notices = _recorded(layers, benchmark, implementations)
+    if recorded:  # its experiments take the place of those of the configuration at the base
+        kept = {key: value for key, value in base.keys.items() if key not in datasets.CONFIG_KEYS}
+        of_dataset = Layer(f"dataset {recorded.name}", recorded.config)
+        layers = [replace(base, keys=kept), of_dataset, *own]
+    layers, not_taken = _with_settings_file(layers, benchmark)
+    config = resolve_config(layers, implementations)
+    dataset = recorded.name if recorded else LOCAL
+    home = results_of(dataset, benchmark)
+    if recorded:
+        kind, device_name = (recorded.dtype, recorded.device), ""
+    else:
+        device, device_name = planned_device(config)
+        auto = config["dtype"] == "auto"
+        kind = (benchmark.dtypes[device] if auto else config["dtype"], device)
+    protocol = protocol_of(config, kind[1])
+    experiments = experiments_of(config, benchmark, kind)
+    if recorded and imports:
+        experiments = of_held(experiments, {entry.run for entry in recorded.entries}, benchmark)
+    orders, upgrades, reported = {}, list[str](), config
+    kept_views: dict[str, Any] = {}
+    namer = Namer(benchmark, implementations, home / "records", device_name)
+    if recorded:
+        by = protocol["name"]
+        planned = plan_recorded(experiments, by, recorded, imported=bool(imports))
+        ceilings, reported = recorded.ceilings, as_recorded(config, recorded)
+    else:
+        counters_file = home / "plan" / "counters.json"
+        counting = counting_protocol(benchmark, kind[1], config, counters_file)
+        planned = plan_local(experiments, config, protocol, counting, namer)
+        ceilings = namer.folder / identity.ceilings_name(kind[1], device_name)
+        orders = orders_of(planned, namer)
+        timed = (entry for parts in planned.processes.values() for entry in parts)
+        upgrades = upgrade_notices(timed, namer)
+        if counting and "ncu" in counting:
+            kept_views[counters_file.as_posix()] = {"version": counting["ncu"]}
+    again = config["again"]
+    made: dict[Path, Run | None] = {}  # here, by jobs
+    if imports or not recorded:
+        made = {entry.path: entry.run for entry in planned.entries}
+    if ceilings and not recorded:
+        made[ceilings] = None
+    redo = state.damaged_records(made, home, config["measure"]["timeout_s"])
+    if again and recorded:
+        raise ConfigError(
+            "--config: again: nothing is measured here: the records are recorded ones"
+        )
+    if again and ceilings:
+        redo |= dict.fromkeys(state.asked_again(again, planned, ceilings), state.ASKED)
+    redo |= state.damaged_outputs(home, {each.name for each in experiments})
+    redo |= state.damaged_reports(home, benchmark.report)
+    shown = {**reported_config(reported), "dataset": dataset}
+    if config["anonymous"] and "import" in shown:
+        shown["import"] = anonymous_text(shown["import"])
+    return Plan(
+        benchmark=benchmark.name,
+        report=benchmark.report,
+        dataset=dataset,
+        home=home.as_posix(),
+        device=kind[1],
+        device_name=device_name,
+        config=config,
+        experiments={each.name: planned.files_of(each.runs) for each in experiments},
+        counters=[entry.path.as_posix() for entry in planned.counters.values()],
+        ceilings=ceilings.as_posix() if ceilings else None,
+        orders=orders,
+        imports=imports,
+        remarks=_remark_files(config),
+        redo=redo,
+        notices=[*notices, *not_taken],
+        upgrades=upgrades,
+        views={
+            (home / "plan" / "config.json").as_posix(): shown,
+            **views_of(benchmark, implementations, reported, home, experiments, planned),
+            shown_file(benchmark.report): {"dataset": dataset},
+            **kept_views,
+        },
+    )
+
+
+def planned_device(config: Mapping[str, Any]) -> tuple[str, str]:
+    """The kind and the name of the device that jobs will meet: the configuration's, or this one's.
+
+    Raises:
+        MachineError: ``cuda`` is wanted here and cannot be had.
+    """
+    wanted, name = config["device"], config.get("device_name")
+    if name is None:
+        device = machine.detect_device(wanted)
+        return device, machine.device_name(device)
+    return (machine.kind_of(name) if wanted == "auto" else wanted), name
+
+
+def _remark_files(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The files of the remarks and their images; ConfigError where one cannot be shown."""
+    if not config["remarks"]:
+        return ()
+    try:
+        from flashlab.remarks import RemarkError, remark_files
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"config: remarks: reading them needs {error.name}, which is not installed beside "
+            "Snakemake; pip install markdown-it-py pillow there, or leave the remarks out"
+        ) from error
+    try:
+        return remark_files(config)
+    except RemarkError as error:
+        raise ConfigError(str(error)) from None
+
+
+# Datasets and files that the configuration names
+
+
+def _last(layers: Sequence[Layer], key: str) -> Any:
+    """The value of a key in the last layer that has it; None without one."""
+    return next((layer.keys[key] for layer in reversed(layers) if key in layer.keys), None)
+
+
+def _recorded(
+    layers: Sequence[Layer], benchmark: Benchmark, known: Collection[str]
+) -> tuple[Dataset | None, Imports, list[str]]:
+    """The dataset whose records there are, of an imported folder with what to convert and say.
+
+    None where they are measured here.
+    """
+    name = _last(layers, "dataset")
+    if any("import" in layer.keys for layer in layers):
+        if benchmark != DEFAULT:
+            raise ConfigError(
+                f"--config: import: takes results of the course's script, which measures "
+                f"{DEFAULT.name}; leave it out, or leave out benchmark={benchmark.name}"
+            )
+        return _imported(layers, known)
+    if not isinstance(name, str) or name == LOCAL or not datasets.NAME.fullmatch(name):
+        return None, {}, []
+    here, bundled = (datasets.dataset_folder(data, name, benchmark) for data in (DATA, BUNDLED))
+    is_bundled = bundled.is_dir() and not here.is_dir()
+    data = Path(os.path.relpath(BUNDLED)) if is_bundled else DATA
+    return datasets.read_recorded(data, name, benchmark), {}, []
+
+
+def _name_of(folder: Path, given: str | None) -> str:
+    """The name of an imported dataset: the given one, or one like the folder's.
+
+    ConfigError where the given one is taken.
+    """
+
+    def is_taken(name: str) -> bool:
+        return name == LOCAL or any((data / name).exists() for data in (DATA, BUNDLED))
+
+    if given is not None:
+        if is_taken(given):
+            raise ConfigError(
+                f"--config: import: the name {given} is taken; give another one with name=NAME"
+            )
+        return given
+    name = re.sub("[^A-Za-z0-9_-]+", "-", folder.resolve().name).strip("-_") or "imported"
+    return f"{name}-imported" if is_taken(name) else name
+
+
+def _imported(
+    layers: Sequence[Layer], known: Collection[str]
+) -> tuple[Dataset, Imports, list[str]]:
+    """The folder that ``import`` names, planned; FolderError as of `importing.import_plan`."""
+    folder = Path(str(_last(layers, "import")))
+    given, device = _last(layers, "name"), _last(layers, "device_name")
+    name = _name_of(folder, given if isinstance(given, str) else None)
+    orders, notices = import_plan(folder, known, device if isinstance(device, str) else None)
+    home = results_of(name, DEFAULT)
+    entries = tuple(
+        Entry(run_of(order), order["protocol"], home / order["record"], None, order["process"])
+        for order in orders
+    )
+    measured: dict[Shape, set[str]] = {}
+    for entry in entries:
+        measured.setdefault(Shape.of(entry.run), set()).add(entry.run.implementation)
+    protocols = Counter(str(entry.protocol["name"]) for entry in entries)
+    run = entries[0].run
+    dataset = Dataset(
+        name=name,
+        device=run.device,
+        dtype=run.dtype,
+        protocol=protocols.most_common(1)[0][0],
+        config=experiments_from(measured, run.device),
+        ceilings=None,
+        entries=entries,
+    )
+    imports = {e.path.as_posix(): order for e, order in zip(entries, orders, strict=True)}
+    return dataset, imports, notices
+
+
+def _with_settings_file(layers: list[Layer], benchmark: Benchmark) -> tuple[list[Layer], list[str]]:
+    """The layers with the one that the file of the last ``hyper_param`` makes, before the last.
+
+    Beside them lines about what is not taken of that file.
+    """
+    file = _last(layers, "hyper_param")
+    if file is None:
+        return layers, []
+    if benchmark.settings_file is None:
+        raise ConfigError(f"config: hyper_param: {benchmark.name} has no such file; leave it out")
+    items = _last(layers, "experiments")
+    items = items if isinstance(items, list) else []
+    names = [item if isinstance(item, str) else item.get("name", item.get("use")) for item in items]
+    try:
+        keys, notices = benchmark.settings_file(Path(str(file)), names)
+    except ValueError as error:
+        raise ConfigError(f"config: hyper_param: {error}") from error
+    return [*layers[:-1], Layer(str(file), keys), layers[-1]], notices

@@ -1,0 +1,131 @@
+"""The planned files that a call makes again although no modification time asks for it.
+
+They are missing or not as their job made them (`made.sha256`), ended by a shorter time limit, or to
+be measured `again`. What is measured again stays in ``replaced/`` until there are new records.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from flashlab.config import ConfigError
+from flashlab.plan.digests import CHANGED, MISSING, damage, read_digests
+from flashlab.plan.runs import Planned, blocks_of, broken_blocks
+from flashlab.records import TIMED_OUT, RecordError, read_record, time_out_message
+from flashlab.runs import Run
+
+ASKED = "is to be measured again"
+USUAL = (MISSING, ASKED)
+"""The reasons that nobody need be told."""
+
+DRAWN = ("figures", "overview")
+"""The folders of figures, each of which is one output."""
+
+REPORT_ENDS = {"pdf": b"%%EOF", "html": b"</html>"}
+"""The last bytes of a complete report. A reader may have added notes, so no digest is compared."""
+
+
+def damaged_outputs(home: Path, experiments: Collection[str]) -> dict[str, str]:
+    """The outputs of the stages after the records that are not as they were made."""
+    digests, reasons = read_digests(home), {}
+    for path in digests:
+        folder, name, *_ = [*path.relative_to(home).parts, ""]
+        if folder == "tables" and name not in experiments:
+            continue
+        if (reason := damage(path, digests)) and folder in DRAWN:
+            reasons[(home / folder).as_posix()] = f"{path.name} {reason}"
+        elif reason:
+            reasons[path.as_posix()] = reason
+    return reasons
+
+
+def damaged_reports(home: Path, report: str) -> dict[str, str]:
+    """The reports in ``report/``, and where they were rendered, that are not complete."""
+    reasons = {}
+    for kind, end in REPORT_ENDS.items():
+        published = Path("report", f"{report}.{kind}")
+        # One that was never asked for is not missing.
+        for path in (home / published.name, published) if published.exists() else ():
+            if not path.is_file():
+                reasons[path.as_posix()] = MISSING
+            elif not path.read_bytes().rstrip().endswith(end):
+                reasons[path.as_posix()] = "is cut off"
+    return reasons
+
+
+def damaged_records(
+    files: Mapping[Path, Run | None], home: Path, timeout_s: float
+) -> dict[str, str]:
+    """The local records, and ceilings without a run, that are to be measured (again)."""
+    digests = read_digests(home / "records")
+    reasons = {
+        path: _damage(path, run, timeout_s, digests.get(path)) for path, run in files.items()
+    }
+    return {path.as_posix(): reason for path, reason in reasons.items() if reason}
+
+
+def _damage(path: Path, run: Run | None, timeout_s: float, known: str | None) -> str | None:
+    """The reason to measure a run again; None where its record stands.
+
+    A record of unknown origin, such as one that was copied alone, need only be the run's. One that
+    is as it was made is not parsed, so that checking 10,000 records takes seconds, unless its run
+    may have been ended by a time limit below `timeout_s`.
+    """
+    try:
+        content = path.read_bytes()
+        if known and known != hashlib.sha256(content).hexdigest():
+            return CHANGED
+        if run is None or (known and TIMED_OUT.encode() not in content):
+            return None
+        record = read_record(path, run)
+    except FileNotFoundError:
+        return MISSING
+    except (OSError, RecordError) as error:
+        return f"cannot be used ({error})"
+    allowed = record.protocol.get("timeout_s")
+    if allowed is None or record.message != time_out_message(allowed) or allowed >= timeout_s:
+        return None
+    return f"ran out of time after {allowed:g} s, and {timeout_s:g} s are allowed now"
+
+
+def asked_again(again: str | Sequence[str], planned: Planned, ceilings: Path) -> list[str]:
+    """The files to measure again: ``all``, ``blocks``, or by words of runs' names.
+
+    A run is meant where all parts of one of the words, which spaces or hyphens divide, are parts of
+    its name (``Flash2``, ``flash2 n1024 causal``).
+
+    Raises:
+        ConfigError: a word that no planned run has in its name.
+    """
+    runs = {entry.path.as_posix(): entry.run for entry in planned.entries}
+    if again == "all":
+        return [*runs, ceilings.as_posix()]
+    if again == "blocks":
+        return broken_blocks(blocks_of(planned))
+    files: dict[str, None] = {}
+    for word in [again] if isinstance(again, str) else again:
+        wanted = set(word.lower().replace("-", " ").split())
+        meant = [file for file in runs if wanted and wanted <= {*Path(file).stem.split("-")}]
+        if not meant:
+            some = ", ".join(dict.fromkeys(run.implementation for run in runs.values()))
+            raise ConfigError(
+                f"--config: again: no planned run is called {word!r}; give `all`, `blocks`, an "
+                f"implementation ({some}), or parts of a run's name, such as "
+                f"{next(iter(runs.values())).slug}"
+            )
+        files |= dict.fromkeys(meant)
+    return list(files)
+
+
+def put_aside(home: Path, redo: Iterable[str]) -> None:
+    """Move the records that are to be measured again to ``replaced/``, until there are new ones."""
+    records, replaced = home / "records", home / "replaced"
+    for path in map(Path, redo):
+        if path.parent == records and path.exists():
+            replaced.mkdir(exist_ok=True)
+            path.replace(replaced / path.name)
+    for kept in replaced.glob("*.json"):
+        if (records / kept.name).exists():
+            kept.unlink()

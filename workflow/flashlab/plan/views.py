@@ -1,0 +1,159 @@
+"""What single stages read of the plan: a file each, so that a change reruns the stages it touches.
+
+The stages after the records read these files (`flashlab.plan.plan_files`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flashlab.benchmarks.implementations import Implementation
+from flashlab.benchmarks.model import Benchmark
+from flashlab.benchmarks.registry import DEFAULT
+from flashlab.plan.datasets import Dataset, Entry
+from flashlab.plan.experiments import Experiment
+from flashlab.plan.plan_files import (
+    SUMMARY,
+    experiment_file,
+    records_file,
+    sweep_file,
+    titles_file,
+)
+from flashlab.plan.runs import Planned
+from flashlab.runs import Run
+
+FIXED_STYLES = (
+    *("Pytorch", "Flash2", "SdpaMath", "SdpaEfficient"),
+    *("SdpaCudnn", "Flex", "Flash4", "FlashLab", "Flash3"),
+)
+"""The implementations that have the same colour and marker in every report, by their number."""
+
+
+def shown_file(report: str) -> str:
+    """The file naming the dataset of a report in ``report/``; `report` is the report's stem."""
+    return f"report/{'' if report == DEFAULT.report else f'{report}-'}dataset.json"
+
+
+def as_recorded(config: Mapping[str, Any], dataset: Dataset) -> dict[str, Any]:
+    """The configuration with the settings by which the dataset's records were measured."""
+    measure = config["measure"]
+    by_name = {entry.protocol["name"]: entry.protocol for entry in dataset.entries}
+    chosen = measure["protocol"] if measure["protocol"] in by_name else dataset.protocol
+    stated = by_name.get(chosen, {})
+    settings = {key: stated.get(key, value) for key, value in measure[chosen].items()}
+    timeout_s = stated.get("timeout_s", measure["timeout_s"])
+    changed = {"protocol": chosen, chosen: settings, "timeout_s": timeout_s}
+    return {**config, "measure": {**measure, **changed}}
+
+
+def views_of(
+    benchmark: Benchmark,
+    implementations: Mapping[str, Implementation],
+    config: Mapping[str, Any],
+    home: Path,
+    experiments: Sequence[Experiment],
+    planned: Planned,
+) -> dict[str, Any]:
+    """What the stages between the records and the report read, by path."""
+    views: dict[Path, Any] = {
+        home / "plan" / "languages.json": config["languages"],
+        home / "plan" / "experiments.json": [each.name for each in experiments],
+        titles_file(home): {each.name: each.title for each in experiments},
+    }
+    for each in experiments:
+        view = _experiment(each, benchmark, implementations, config)
+        views[experiment_file(home, each.name)] = view
+        views[sweep_file(home, each.name)] = {k: v for k, v in view.items() if k != "figures"}
+        # Sorted, so that the tables do not depend on the order in which an experiment lists parts.
+        views[records_file(home, each.name)] = {
+            "benchmark": benchmark.name,
+            # Compared with the digests in records: has a kernel changed since?
+            "sources": {
+                name: {"digest": implementations[name].digest}
+                for name in sorted(each.implementations)
+            },
+            "records": [_records(run, planned) for run in _by_parameters(each.runs)],
+            **({"anonymous": True} if config["anonymous"] else {}),
+        }
+    return {path.as_posix(): view for path, view in views.items()}
+
+
+def _by_parameters(runs: Iterable[Run]) -> list[Run]:
+    """Runs in the tables' order, which puts those that are compared next to one another."""
+    return sorted(runs, key=lambda run: (tuple(run.values()), run.implementation))
+
+
+def _records(run: Run, planned: Planned) -> dict[str, Any]:
+    def file(entry: Entry) -> dict[str, Any]:
+        return {"path": entry.path.as_posix(), "sha256": entry.sha256}
+
+    first, *others = planned.processes[run]
+    counters = planned.counters.get(run)
+    return {
+        "run": run.to_json(),
+        **file(first),
+        **({"replicates": [*map(file, others)]} if others else {}),
+        **({"counters": file(counters)} if counters else {}),
+    }
+
+
+def _experiment(
+    experiment: Experiment,
+    benchmark: Benchmark,
+    implementations: Mapping[str, Implementation],
+    config: Mapping[str, Any],
+) -> dict[str, Any]:
+    """An experiment's plan for the later stages.
+
+    ``style`` numbers an implementation's colour and marker. ``emphasised`` are the implementations
+    that a figure with many lines draws in colour: the baseline, those of the headline, and those
+    whose counters explain their times.
+    """
+    # The headline's own order does not count: exchanging two of its columns redraws nothing.
+    headline = config["summary"]["implementations"]
+    shown = [name for block in config["experiments"] for name in block["implementations"]]
+    order = list(dict.fromkeys([*shown, *sorted(headline), *experiment.implementations]))
+    styles, names = style_numbers(order), list(experiment.implementations)
+    if experiment.name == SUMMARY:
+        names.sort(key=order.index)
+    emphasised = {config["baseline"], *headline, *config["counted"]}
+    return {
+        "benchmark": benchmark.name,
+        "name": experiment.name,
+        "sweep": experiment.sweep,
+        "baseline": config["baseline"],
+        "emphasised": [name for name in names if name in emphasised],
+        "implementations": [
+            {
+                "name": name,
+                "style": styles[name],
+                "label": implementations[name].label_on(experiment.runs[0].device),
+                **_declared(implementations[name]),
+            }
+            for name in names
+        ],
+        "runs": [run.to_row() for run in _by_parameters(experiment.runs)],
+        "figures": [*experiment.figures],
+    }
+
+
+def style_numbers(names: Iterable[str]) -> dict[str, int]:
+    """The number of each implementation's colour and marker: the fixed one, or the next free."""
+    fixed, names = {name: i for i, name in enumerate(FIXED_STYLES)}, [*names]
+    taken = {fixed[name] for name in names if name in fixed}
+    free = (number for number in itertools.count() if number not in taken)
+    return {name: fixed[name] if name in fixed else next(free) for name in names}
+
+
+def _declared(one: Implementation) -> dict[str, Any]:
+    """What stages know of an implementation: its step or twin, and what groups it."""
+    step = {} if one.idea is None else {"previous": one.previous, "idea": one.idea}
+    return {
+        **(step if one.packed_of is None else {"packed_of": one.packed_of}),
+        **({"takes": dict(one.takes)} if one.takes else {}),
+        **({"stores_scores": True} if one.stores_scores else {}),
+        **({"tuned_on": list(one.tuned_on)} if one.tuned_on else {}),
+    }

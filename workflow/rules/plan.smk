@@ -1,0 +1,134 @@
+# The plan of the call (`flashlab.plan`), which the rules read, and inputs that several of them share.
+
+import atexit
+import gc
+import json
+import math
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+gc.freeze()  # no collection need go through what Snakemake has imported
+atexit.register(gc.freeze)  # at its end, Python otherwise takes 0.3 s to free what ends with it
+
+# This file's folder is beside the package, also where the pipeline is a module of another workflow.
+WORKFLOW = Path(str(workflow.current_basedir)).parent
+ROOT = WORKFLOW.parent
+if str(WORKFLOW) not in sys.path:
+    sys.path.insert(0, str(WORKFLOW))
+
+from flashlab.analysis.experiment import COMPARISONS, OBSERVATIONS, OF_DATASET, table_names
+from flashlab.benchmarks.registry import DEFAULT, find_benchmark
+from flashlab.config import Layer, config_file
+from flashlab.plan import call
+from flashlab.plan.make import DATA, LOCAL
+from flashlab.plan.value import read_plan
+from flashlab.plan.views import shown_file
+from flashlab.plan.watching import WORKFLOW_PID
+from flashlab.sources import sources_of
+
+if {"{", "}"} & set(str(ROOT)):
+    raise WorkflowError(
+        f"Snakemake takes braces in a path for a wildcard; rename this folder: {ROOT}"
+    )
+
+# Jobs run the package of this folder with the Python that runs Snakemake, and end with this call.
+search_path = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+os.environ.update({"PATH": os.pathsep.join(search_path), WORKFLOW_PID: str(os.getpid())})
+import_path = os.pathsep.join(filter(None, [str(WORKFLOW), os.environ.get("PYTHONPATH")]))
+shell.prefix(f"export PYTHONPATH={shlex.quote(import_path)}; ")
+
+BEGAN = time.time()
+if not workflow.is_main_process:
+    PLAN, FOLDER = read_plan(), Path()
+else:
+    try:
+        if workflow.modifier.skip_configfile:  # a module's configuration is what it is given
+            files = dict.fromkeys(map(str, (*workflow.configfiles, *workflow.overwrite_configfiles)))
+            layers = Layer(", ".join(files) or "the module's config", config), []
+        else:
+            layers = call.layers_of(
+                sys.argv[1:],
+                map(Path, workflow.overwrite_configfiles),
+                workflow.config_settings.config_args or (),
+            )
+        PLAN, FOLDER = call.begin(*layers, sys.argv[1:], dry=workflow.output_settings.dryrun)
+    except call.ERRORS as error:
+        raise WorkflowError(str(error)) from None
+
+
+configfile: str(config_file(PLAN.benchmark))
+
+
+HOME, REPORT = PLAN.home, PLAN.report
+VIEWS = str(FOLDER / HOME / "plan")
+PLANS = expand(f"{VIEWS}/experiments/{{name}}.json", name=PLAN.experiments)
+SWEEPS = expand(f"{VIEWS}/sweeps/{{name}}.json", name=PLAN.experiments)
+RECORDS = PLAN.records
+TABLES = expand(
+    f"{HOME}/tables/{{name}}/{{table}}.csv",
+    name=PLAN.experiments,
+    table=table_names(find_benchmark(PLAN.benchmark)),
+) + [f"{HOME}/{name}" for name in OF_DATASET]
+CEILINGS = f"--ceilings {shlex.quote(PLAN.ceilings)}" if PLAN.ceilings else ""
+FONTS = sorted(map(str, ROOT.glob("templates/fonts/*.ttf")))
+DEVICES = str(ROOT / "data" / "devices.csv")
+
+# What a cluster is asked for: the minutes of a measuring job, its time limit and one to start, and
+# the MB of memory of one that measures and of one that reads all runs for the report.
+RUNTIME = math.ceil(PLAN.config["measure"]["timeout_s"] / 60) + 1
+MEMORY = PLAN.config["memory_mb"]
+
+
+onstart:
+    if workflow.is_main_process and workflow.local_exec:
+        # The limit's timer runs for a second from the last job on, and Snakemake waits for it.
+        workflow.scheduler.job_rate_limiter = None
+
+
+onerror:
+    # With FlashLab's own logger, its summary says so.
+    if "flashlab" not in workflow.output_settings.log_handler_settings:
+        for report in sorted(Path("report").glob("*.pdf")):
+            if report.stat().st_mtime < BEGAN:
+                print(f"{report} is still the one from before this call.", file=sys.stderr)
+
+
+onsuccess:
+    # FlashLab's own logger says so itself: in the reports' logs are characters without a glyph.
+    if "flashlab" not in workflow.output_settings.log_handler_settings:
+        logs = [Path(HOME, "logs", f"{name}.log") for name in ("report", "page")]
+        made = [log for log in logs if log.is_file() and log.stat().st_mtime >= BEGAN]
+        lines = [line for log in made for line in log.read_text(encoding="utf-8").splitlines()]
+        for line in dict.fromkeys(lines):
+            if line.startswith("warning: "):
+                print(line, file=sys.stderr)
+
+
+def redone(wildcards):
+    """An input function without inputs, by which the plan's `redo` is made again.
+
+    It is as if `--forcerun` named those files, except that none becomes a target. Jobs take it as
+    input whose outputs depend on nothing else.
+    """
+    workflow.dag.forcefiles.update(PLAN.redo)
+    return []
+
+
+def sources(module):
+    """An input function: the package's files that a stage depends on, found where it is planned."""
+    return lambda wildcards: [str(path) for path in sources_of(module)]
+
+
+def templates(*patterns):
+    """The files of templates/ of these patterns."""
+    return sorted(str(path) for each in patterns for path in ROOT.glob(f"templates/{each}"))
+
+
+def labels(domain):
+    """The file of a domain's texts, in both languages."""
+    return str(ROOT / "templates" / "labels" / f"{domain}.toml")
