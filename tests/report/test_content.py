@@ -108,7 +108,9 @@ def test_of_many_there_is_a_map_without_our_own_kernel_and_one_with_it(results: 
             entry |= {"tuned_on": ["CPU"]} if entry["name"] == "Flash4" else {}
         plan.write_text(json.dumps(document))
     results.observe()
-    maps = [each for each in parts(section(results.compose(), "overview"), Table) if each.kind == "map"]
+    maps = [
+        each for each in parts(section(results.compose(), "overview"), Table) if each.kind == "map"
+    ]
     assert len(maps) == 4
     named = [" ".join(" ".join(cells(row)) for row in each.rows) for each in maps]
     assert not any("Flash4" in each for each in named[:2])
@@ -126,7 +128,9 @@ def test_records_that_differ_in_what_should_agree_are_told_and_counted(brief: An
     brief.change_runs("seq_len", {"torch": "9.9.9"}, first=2)
     report = brief.compose()
     assert any("differ in what should agree" in said(notice) for _, notice in report.notices)
-    facts = [cells(row) for each in parts(section(report, "environment"), Table) for row in each.rows]
+    facts = [
+        cells(row) for each in parts(section(report, "environment"), Table) for row in each.rows
+    ]
     assert any(row[0].startswith("torch") and "9.9.9 (2)" in row[1] for row in facts)
 
 

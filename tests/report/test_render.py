@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import chdir, nullcontext
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ import pikepdf
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 import pytest
-import weasyprint
 from conftest import elsewhere
 from pdf import depths, is_cut_off
 from report.conftest import Results
@@ -176,10 +175,6 @@ def test_no_text_is_cut_off_at_a_side_or_smaller_than_six_points(finished: Any) 
             if not letter.isspace() and pdfium_c.FPDFText_GetMatrix(text, i, ctypes.byref(matrix)):
                 size = pdfium_c.FPDFText_GetFontSize(text, i) * math.hypot(matrix.c, matrix.d)
                 assert size >= 5.95, letter
-
-
-
-
 
 
 # The languages

@@ -3,7 +3,8 @@
 Every figure has its source in the same row. Rates are of dense products, without sparsity, at the
 stated boost clock; float16 is accumulated in float32. Where several cards share one name, as the
 RTX 3080 with 10 and with 12 GB do, the row describes the fastest, so that no true result looks
-impossible.
+impossible. What a multiprocessor does in a cycle: operations on ``float32_lanes``, ``shared_bytes``
+of its shared memory, and ``issued`` instructions of warps.
 
 A GPU's two cuBLAS workspaces are held by PyTorch: one for the handle of the thread that runs the
 forward pass, one for that of the thread on which autograd runs the backward pass.
@@ -35,6 +36,8 @@ class Device:
         memory_gb: size of the memory in GB as the vendor states it.
         compute_capability: CUDA's, such as ``8.6``.
         cublas_workspaces: bytes of PyTorch's two cuBLAS workspaces; None where not established.
+        shared_rate: bytes a second between all multiprocessors and their shared memories.
+        issue_rate: instructions of warps a second that all multiprocessors can issue.
         source: where rates, bandwidth and memory size are stated.
     """
 
@@ -45,6 +48,8 @@ class Device:
     memory_gb: float
     compute_capability: str
     cublas_workspaces: int | None
+    shared_rate: float
+    issue_rate: float
     source: str
 
 
@@ -60,10 +65,17 @@ def read_devices(path: Path = DEVICES_CSV) -> tuple[Device, ...]:
                 memory_gb=float(row["memory_GB"]),
                 compute_capability=row["compute_capability"],
                 cublas_workspaces=int(row["cublas_workspaces_bytes"] or 0) or None,
+                shared_rate=_cycles(row) * int(row["shared_bytes"]),
+                issue_rate=_cycles(row) * int(row["issued"]),
                 source=row["source"],
             )
             for row in csv.DictReader(file)
         )
+
+
+def _cycles(row: Mapping[str, str]) -> float:
+    """The cycles a second of all multiprocessors: a lane ends two operations in each."""
+    return float(row["float32_TFLOPs"]) * 1e12 / 2 / int(row["float32_lanes"])
 
 
 @cache

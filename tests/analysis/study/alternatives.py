@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from analysis.study.truth import MARGIN, PLAIN, STORED, Judged, Judges, is_verdict
+from analysis.study.steps import verdicts
+from analysis.study.truth import MARGIN, STORED, Judged, Judges, is_verdict
 from planted import training as planted
 from planted.records import plain_record
 from planted.results import PlantedReport
-from story.planting import tables_of_report
+from story.planting import dataset_of_report
 
 from flashlab.analysis.comparison_rows import ALTERNATIVES, IMPLEMENTATIONS
+from flashlab.analysis.frames import Dataset
 from flashlab.benchmarks.training.declaration import TRAINING
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run
-from flashlab.story.tables import Tables
 
 TIME, NAIVE = "iteration_time", "Pytorch"
 BETWEEN, CALLS = 0.003, 60
@@ -81,13 +82,13 @@ class Alternatives:
             protocol={"name": "training"},
         )
 
-    def tables(self, folder: Path) -> Tables:
+    def tables(self, folder: Path) -> Dataset:
         """The tables of a report on it."""
         report = PlantedReport(
             *(TRAINING, planted.REPORT.config, planted.REPORT.kind, self._record),
             processes=self._processes,
         )
-        return tables_of_report(report, folder)
+        return dataset_of_report(report, folder)
 
     @property
     def is_replicated(self) -> bool:
@@ -110,64 +111,30 @@ class Alternatives:
         return None
 
 
-def _answer_use(facts: Facts, truth: Alternatives) -> Iterator[Judged]:
-    for name in facts["names"]:
+def _answer(facts: Facts, truth: Alternatives) -> Iterator[Judged]:
+    for name in facts.get("names", ()):
         yield truth.speed((name, facts["compiled"]), (NAIVE, False)) <= MARGIN, None
+    if facts.get("which") in ("fastest", "equal"):
+        best = facts["lowest"], facts["compiled"]
+        verdict = {"fastest": "slower", "equal": "equal"}[facts["which"]]
+        for name in {*facts["names"]} - {facts["lowest"]}:
+            yield not is_verdict(verdict, truth.speed((name, facts["compiled"]), best)), None
+    if alone := facts.get("alone"):
+        x = truth.speed((NAIVE, True), (alone["fused"], False))
+        yield not is_verdict(alone["verdict"], x), None
 
 
-def _answer_which(facts: Facts, truth: Alternatives) -> Iterator[Judged]:
-    first = facts["lowest"][0]
-    best = first["name"], first["compiled"]
-    slower = sum(truth.speed(each, best) < 1 for each in truth.times)
-    yield facts["out"] > slower, None
-    if facts["verdict"] == "one":
-        yield any(truth.speed(each, best) > 1 for each in truth.times), None
-    if facts["verdict"] == "level":
-        for each in facts["lowest"]:
-            x = truth.speed((each["name"], each["compiled"]), best)
-            yield not is_verdict("equal", x), None
-
-
-def _answer_cost(facts: Facts, truth: Alternatives) -> Iterator[Judged]:
-    for each in facts["slower"]:
-        name = each["name"]
-        yield not is_verdict("slower", truth.speed((name, True), (name, False))), None
-    for each in facts["avoid"]:
-        yield not is_verdict("slower", truth.speed((each["name"], False), (NAIVE, False))), None
-
-
-def _effect(facts: Facts, speeds: Mapping[str, float], is_close: bool) -> Iterator[Judged]:
-    told = {name: verdict for verdict, found in facts["by"].items() for name in found["names"]}
-    for name, verdict in told.items():
-        x = speeds[name]
-        missed = verdict == "undecided" if is_close and max(x, 1 / x) >= PLAIN else None
-        yield not is_verdict(verdict, x), missed
-
-
-def _effect_attention(facts: Facts, truth: Alternatives) -> Iterator[Judged]:
+def _attention(facts: Facts, truth: Alternatives) -> Iterator[Judged]:
     speeds = {n: truth.speed((n, False), (NAIVE, False)) for n, on in truth.times if not on}
-    yield from _effect(facts, speeds, truth.is_replicated)
+    yield from verdicts(facts, speeds, truth.is_replicated)
 
 
-def _effect_compile(facts: Facts, truth: Alternatives) -> Iterator[Judged]:
+def _compiling(facts: Facts, truth: Alternatives) -> Iterator[Judged]:
     speeds = {n: truth.speed((n, True), (n, False)) for n, on in truth.times if on}
-    yield from _effect(facts, speeds, truth.is_replicated)
-
-
-def _naive_compiled(facts: Facts, truth: Alternatives) -> Iterator[Judged]:
-    x = truth.speed((facts["naive"], True), (facts["fused"], False))
-    yield not is_verdict(facts["verdict"], x), None
-
-
-def _section_surprise(facts: Facts, truth: Alternatives) -> Iterator[Judged]:
-    if facts["least"] and facts["least"]["verdict"] == "slower":
-        least = facts["least"]["name"], facts["least"]["compiled"]
-        yield truth.times[least] <= min(truth.times.values()), None
+    yield from verdicts(facts, speeds, truth.is_replicated)
 
 
 JUDGES_OF_ALTERNATIVES: Judges = {
-    **{"answer_use": _answer_use, "answer_which": _answer_which, "answer_cost": _answer_cost},
-    **{"effect_attention": _effect_attention, "effect_compile": _effect_compile},
-    **{"naive_compiled": _naive_compiled, "section_surprise": _section_surprise},
+    **{"answer": _answer, "attention": _attention, "compiling": _compiling},
 }
 """Of a training. Other observations quote measured or exact values."""

@@ -19,14 +19,15 @@ from analysis.study.many import JUDGES_OF_MANY
 from analysis.study.planted import PLANTS, Planted, nine, three, write_dataset
 from analysis.study.steps import JUDGES_OF_STEPS, Steps
 from analysis.study.truth import JUDGES_OF_TWO, Judges, Truth, judge_row
+from flashlab.story.tables import Tables
 from planted.experiments import Planter
 from story.attention.planting import declared
 from story.reading import tables_of
 
 from flashlab.analysis.comparison_rows import FIRST, PREVIOUS
+from flashlab.analysis.frames import Dataset
 from flashlab.story import attention, ladder, training
 from flashlab.story.observation import Observation
-from flashlab.story.tables import Tables
 
 Plant = Callable[[np.random.Generator, Path], "Case"]
 """Draws a dataset and writes it into a folder."""
@@ -102,7 +103,7 @@ class Case:
 
     kind: str
     identical: bool
-    tables: Tables
+    tables: Tables | Dataset
     told: Sequence[Observation]
     truth: Truth | Steps | Alternatives
     judges: Judges

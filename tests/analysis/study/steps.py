@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,30 +14,30 @@ from analysis.study.truth import MARGIN, PLAIN, Judged, Judges, is_verdict
 from planted import ladder as planted
 from planted.records import plain_record
 from planted.results import PlantedReport
-from story.planting import tables_of_report
+from story.planting import dataset_of_report
 
 from flashlab.analysis.comparison_rows import IMPLEMENTATIONS
+from flashlab.analysis.frames import Dataset
 from flashlab.benchmarks.ladder.cases import CASES as SIZES
 from flashlab.benchmarks.ladder.costs import flops
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.records import Measurement, Record
 from flashlab.runs import Run
-from flashlab.story.ladder import MUCH
-from flashlab.story.tables import Tables
+from flashlab.story.speeds import OPEN, VERDICTS
 
 STEPS = ("GlobalMemory", "SharedTiles", "Padded", "Coalesced", "Registers", "Unrolled")
 GROWING = ("GlobalMemory", "SharedTiles", "Padded", "Unrolled")
 CASES = ("Padded", "Coalesced", "Registers", "Unrolled")
 KERNEL, HOST, WHOLE = "kernel_time", "host_time", "process_time"
 PROCESSES, BETWEEN, CALLS = 3, 0.002, 60
-HEADLINE = 28
+HEADLINE, LENGTHS = 28, (1024, 4096, 16384)
 
 Facts = Mapping[str, Any]
 
 
 def _config() -> dict[str, Any]:
     steps, size = ({**each, "figures": []} for each in planted.CONFIG["experiments"])
-    lengths = {"batch_size": 4, "seq_len": [1024, 4096, 16384], "head_dim": 64}
+    lengths = {"batch_size": 4, "seq_len": [*LENGTHS], "head_dim": 64}
     cases = {"name": "cases", "cuda": {"case": [1, 22]}, "implementations": [*CASES]}
     experiments = [
         {**steps, "implementations": [*STEPS]},
@@ -92,11 +93,11 @@ class Steps:
         environment = planted.ENVIRONMENT
         return plain_record(run, LADDER.name, metrics=metrics, environment=environment)
 
-    def tables(self, folder: Path) -> Tables:
+    def tables(self, folder: Path) -> Dataset:
         """The tables of a report on it."""
         kind = ("float32", "cuda")
         report = PlantedReport(LADDER, _config(), kind, self._record, processes=PROCESSES)
-        return tables_of_report(report, folder)
+        return dataset_of_report(report, folder)
 
     def time(self, name: str, clock: str, sizes: tuple[int, ...] | int) -> float:
         """A true time, by the sizes of the problem or by its case."""
@@ -120,95 +121,70 @@ class Steps:
         return self.time(name, clock, (batches, length, dim)) / self.time(name, clock, before)
 
 
-def _answer_kernel(facts: Facts, truth: Steps) -> Iterator[Judged]:
-    best, first = facts["best"]["name"], facts["first"]["name"]
-    yield truth.speed(best, first, KERNEL, HEADLINE) <= MARGIN, None
-    yield min(truth.speed(best, n, KERNEL, HEADLINE) for n in STEPS) < 1 / MARGIN, None
-
-
-def _answer_things(facts: Facts, truth: Steps) -> Iterator[Judged]:
-    for name in (part["name"] for thing in facts["things"] for part in thing["parts"]):
-        yield truth.speed(name, _before(name), KERNEL, HEADLINE) <= MARGIN, None
+def verdicts(told: Facts, speeds: Mapping[Any, float], find: bool = False) -> Iterator[Judged]:
+    """Names or values by the verdict on their speeds; of plain differences it has to be found."""
+    for verdict in VERDICTS:
+        for key in told[verdict]:
+            x = speeds[key]
+            missed = verdict in OPEN if find and max(x, 1 / x) >= PLAIN else None
+            yield not is_verdict(verdict, x), missed
 
 
 def _before(name: str) -> str:
     return STEPS[STEPS.index(name) - 1]
 
 
-def _answer_process(facts: Facts, truth: Steps) -> Iterator[Judged]:
-    best, first = facts["best"]["name"], facts["first"]["name"]
-    if best != first:
-        x = truth.speed(best, first, WHOLE, HEADLINE)
-        missed = facts["verdict"] != "faster" if x >= PLAIN else None
-        yield not is_verdict(facts["verdict"], x), missed
-    for name in facts["equal"]:
-        yield not is_verdict("equal", truth.speed(name, best, WHOLE, HEADLINE)), None
-    for name in (step["name"] for step in facts["slower"]):
-        yield not is_verdict("slower", truth.speed(name, best, WHOLE, HEADLINE)), None
+def _answer(facts: Facts, truth: Steps) -> Iterator[Judged]:
+    best, first = facts["best"], facts["first"]
+    if "x" in facts:
+        yield truth.speed(best, first, KERNEL, HEADLINE) <= MARGIN, None
+    yield min(truth.speed(best, n, KERNEL, HEADLINE) for n in STEPS) < 1 / MARGIN, None
 
 
-def _answer_use(facts: Facts, truth: Steps) -> Iterator[Judged]:
-    run = facts["run"]["name"]
-    yield truth.speed(run, facts["first"]["name"], HOST, HEADLINE) <= MARGIN, None
+def _pays(facts: Facts, truth: Steps) -> Iterator[Judged]:
+    speeds = {n: truth.speed(n, _before(n), KERNEL, HEADLINE) for n in STEPS[1:]}
+    yield from verdicts(facts, speeds, find=True)
+    for name in facts["copied"]:
+        yield truth.speed(name, _before(name), HOST, HEADLINE) <= MARGIN, None
 
 
-def _ladder_time(facts: Facts, truth: Steps) -> Iterator[Judged]:
-    told = {name: verdict for verdict, names in facts["by"].items() for name in names}
-    for name, verdict in told.items():
-        x = truth.speed(name, _before(name), KERNEL, HEADLINE)
-        missed = verdict not in ("faster", "slower") if max(x, 1 / x) >= PLAIN else None
-        yield not is_verdict(verdict, x), missed
+def _clock(facts: Facts, truth: Steps) -> Iterator[Judged]:
+    if facts["host"]:
+        yield truth.speed(facts["best"], STEPS[0], HOST, HEADLINE) <= MARGIN, None
+    speeds = {n: truth.speed(n, STEPS[0], WHOLE, HEADLINE) for n in STEPS[1:]}
+    yield from verdicts(facts["process"], speeds)
 
 
-def _ladder_growth(facts: Facts, truth: Steps) -> Iterator[Judged]:
-    if facts["below"]:
-        for name in GROWING:
-            ends = (truth.time(name, KERNEL, (4, facts[end], 64)) for end in ("first", "last"))
-            first, last = ends
-            yield MUCH * last / first >= facts["operations"], None
-
-
-def _ladder_rates(facts: Facts, truth: Steps) -> Iterator[Judged]:
+def _size(facts: Facts, truth: Steps) -> Iterator[Judged]:
     def rate(name: str, length: int) -> float:
         return length**2 / truth.time(name, KERNEL, (4, length, 64))
 
-    lengths = [1024, 4096, 16384]
-    for name, since in ((each["name"], each["since"]) for each in facts["steady"]):
-        for n in lengths[lengths.index(since) : -1]:
-            after = lengths[lengths.index(n) + 1]
-            yield not is_verdict("equal", rate(name, after) / rate(name, n)), None
+    if facts["steady"]:
+        name, since = facts["steady"]
+        for one, after in itertools.pairwise(LENGTHS[LENGTHS.index(since) :]):
+            yield not is_verdict("equal", rate(name, after) / rate(name, one)), None
+        yield truth.speed(facts["best"], name, KERNEL, (4, LENGTHS[-1], 64)) <= MARGIN, None
     if facts["rises"]:
-        yield rate(facts["best"], 16384) <= MARGIN * rate(facts["best"], 4096), None
+        best = facts["best"]
+        yield rate(best, LENGTHS[-1]) <= MARGIN * rate(best, LENGTHS[-2]), None
+    split, over = facts["split"], GROWING[-2]
+    speeds = {n: truth.speed(split, over, KERNEL, (4, n, 64)) for n in LENGTHS}
+    yield from verdicts(facts, speeds)
 
 
-def _ladder_split(facts: Facts, truth: Steps) -> Iterator[Judged]:
-    for verdict, found in facts["by"].items():
-        for length in found["at"]:
-            x = truth.speed(facts["name"], facts["before"], KERNEL, (4, length, 64))
-            yield not is_verdict(verdict, x), None
-
-
-def _ladder_streams(facts: Facts, truth: Steps) -> Iterator[Judged]:
-    name, before = facts["name"], _before(facts["name"])
-    for key, verdict in (("pays", "faster"), ("costs", "slower")):
-        if facts[key]:
-            at = facts[key]["case"]["at"]
-            yield not is_verdict(verdict, truth.speed(name, before, HOST, at)), None
-            if facts["same"]:
-                yield not is_verdict("equal", truth.speed(name, before, KERNEL, at)), None
-
-
-def _ladder_copies(facts: Facts, truth: Steps) -> Iterator[Judged]:
-    best, other, at = facts["best"]["name"], facts["other"]["name"], facts["case"]["at"]
-    yield not is_verdict("faster", truth.speed(best, other, KERNEL, at)), None
-    yield not is_verdict(facts["verdict"], truth.speed(best, other, HOST, at)), None
+def _copies(facts: Facts, truth: Steps) -> Iterator[Judged]:
+    if hidden := facts["hidden"]:
+        ends = hidden["best"], hidden["other"]
+        at = int(hidden["case"].removeprefix("t"))
+        yield not is_verdict("faster", truth.speed(*ends, KERNEL, at)), None
+        if hidden["equal"]:
+            yield not is_verdict("equal", truth.speed(*ends, HOST, at)), None
+    if gains := facts["streams"]:
+        name, at = gains["name"], int(gains["case"].removeprefix("t"))
+        yield not is_verdict("faster", truth.speed(name, _before(name), HOST, at)), None
 
 
 JUDGES_OF_STEPS: Judges = {
-    **{"answer_kernel": _answer_kernel, "answer_things": _answer_things},
-    **{"answer_process": _answer_process, "answer_use": _answer_use},
-    **{"ladder_time": _ladder_time, "ladder_growth": _ladder_growth},
-    **{"ladder_rates": _ladder_rates, "ladder_split": _ladder_split},
-    **{"ladder_streams": _ladder_streams, "ladder_copies": _ladder_copies},
+    **{"answer": _answer, "pays": _pays, "clock": _clock, "size": _size, "copies": _copies},
 }
-"""Of a ladder. Other observations quote measured values, counters or a definition."""
+"""Of a ladder. Other observations quote measured values or counters."""

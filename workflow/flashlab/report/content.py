@@ -39,8 +39,10 @@ from flashlab.report.document import (
     in_both,
     says,
 )
+from flashlab.report.ladder import ladder_tables
 from flashlab.report.remarks import rendered
 from flashlab.report.tables import WIDE, Numbers, front_table, headline_table, table_of
+from flashlab.report.training import training_tables
 from flashlab.story.observation import Observation, read_observations
 from flashlab.story.words import REFERS, Texts, paragraphs, sentence
 from flashlab.telling.glyphs import legible
@@ -51,7 +53,10 @@ FEW = 2
 SPEEDS, EFFECTS = "speed", "effects-"
 """The beginnings of the ids of figures across experiments that belong to one of them."""
 
-OWN_TABLES: dict[str, Callable[[Dataset, Numbers], Mapping[str | None, Sequence[Table]]]] = {}
+OWN_TABLES: Mapping[str, Callable[[Dataset, Numbers], Mapping[str | None, Sequence[Table]]]] = {
+    "ladder": ladder_tables,
+    "training": training_tables,
+}
 """The tables of the reports that have their own, by experiment; those of page one by None."""
 
 _logger = logging.getLogger(__name__)

@@ -1,726 +1,490 @@
-"""The story of a ladder of kernels: each step is compared with the step before it.
+"""The story of a ladder of kernels: what each step gains, what limits it, and what copies leave.
 
-Three clocks: the kernel alone, with its copies, and the whole process, which not every run has.
+Three clocks: the kernel alone, with its copies, and the whole process, which not every run has. A
+cause is told where counters of the same kernel bear it: a unit near its limit, a counter that fell.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, cast
 
-from flashlab.analysis.experiment import Row, ladder_of
+import pandas as pd
+
+from flashlab.analysis.comparison_rows import IMPLEMENTATIONS, PREVIOUS
+from flashlab.analysis.frames import Dataset
 from flashlab.benchmarks.ladder.costs import flops
-from flashlab.story import words
-from flashlab.story.doubts import doubtful, room, runs_of, warned_runs
+from flashlab.devices import find_device
+from flashlab.statistics import MARGIN
 from flashlab.story.observation import Observation
-from flashlab.story.tables import (
+from flashlab.story.speeds import (
     EQUAL,
     FASTER,
+    OPEN,
     SLOWER,
-    UNDECIDED,
-    Section,
+    Numbers,
     Speed,
-    Tables,
-    evidence,
-    span,
-    speed_span,
+    by_verdict,
+    records_of,
+    warned,
 )
 
-KERNEL, HOST, WHOLE, RATE = "kernel_time", "host_time", "process_time", "rate"
-START, COMPILATION = "process_start", "process_compilation"
+KERNEL, HOST, PROCESS = "kernel_time", "host_time", "process_time"
 
-FALLING = ("global_load_bytes", "shared_load_bytes", "bank_conflicts", "instructions")
-"""The counters that a step can reduce."""
+LIMIT = 0.6
+"""The share of a unit's limit from which on it is said to limit a kernel."""
 
-MOVED = 1.25
-"""Least factor by which a counter must fall to be named."""
+MOVED, DEEP = 1.25, 4.0
+"""By which factor a counter falls to be named, and to surprise where a kernel gains `SMALL`."""
 
-DEEP, SMALL_GAIN = 4.0, 1.15
-"""A fall of a counter that surprises where the kernel gains less than this."""
+SMALL = 1.15
+ALIKE = 1.5
+"""Within which factor of each other a counter and a time fall, where one follows the other."""
 
-COPIES = 3.0
-"""Least ratio of a step's time with its copies to its kernel's for the copies to count."""
+UNITS = ("dram", "shared", "issue", "fp32", "tensor")
+COUNTED = ("global_load_bytes", "shared_bytes", "bank_conflicts", "instructions")
+FOLLOWED = {"issue": "instructions", "shared": "shared_bytes"}
+"""The counter of the work of a unit, where it has one."""
 
-MUCH = 2.0
-"""The least factor by which rates of small problems are lower for a sentence to say so."""
-
-MANTISSAS = {"fp16": "fp16", "tf32": "tf32"}
+FORMATS = ("fp16", "tf32")
 """The number formats of products that a step's label may name."""
 
 
-# What every observation needs
+class Ladder(Numbers):
+    """A dataset as its steps: of the experiment that climbs them, at its last value."""
+
+    @cached_property
+    def others(self) -> dict[str, str]:
+        """The experiments on growing problems (``size``) and on other ones (``cases``), if any."""
+        found: dict[str, str] = {}
+        for name in self.data.swept:
+            if name != self.name and self.places(name):
+                found.setdefault("cases" if self.is_of_problems(name) else "size", name)
+        return found
+
+    def is_of_problems(self, experiment: str) -> bool:
+        """True if an experiment's values name whole problems, not a size."""
+        return self.data.benchmark.parameter(self.data.swept[experiment]).stands_for is not None
+
+    def speed(
+        self, one: str, over: str, metric: str = KERNEL, at: int | None = None, experiment: str = ""
+    ) -> Speed | None:
+        """The speed of one step over another."""
+        place = self.at if at is None else at
+        key = (experiment or self.name, IMPLEMENTATIONS, "", metric, one, over, place)
+        return self.speeds.get(key)
+
+    def grown(self, experiment: str, name: str, at: int) -> Speed | None:
+        """The speed of a step's kernel at a value over that at the value before."""
+        return self.speeds.get((experiment, PREVIOUS, "", KERNEL, name, name, at))
+
+    def over(self, pairs: Iterable[tuple[str, str]], metric: str = KERNEL) -> dict[str, Speed]:
+        """The speeds of pairs of steps, by the first of each."""
+        found = {one: self.speed(one, over, metric) for one, over in pairs}
+        return {name: speed for name, speed in found.items() if speed is not None}
+
+    @cached_property
+    def kernels(self) -> dict[str, float]:
+        """The kernels' times at the headline's problem, in ms."""
+        return self.values(KERNEL)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The steps that have such a time."""
+        return [*self.kernels]
+
+    @cached_property
+    def gains(self) -> dict[str, Speed]:
+        """Each kernel's speed over that of the step before it."""
+        return self.over((one, before) for before, one in itertools.pairwise(self.names))
+
+    def before(self, name: str) -> str:
+        """The step before one, of those that have a time; of the first it is itself."""
+        return self.names[max(0, self.names.index(name) - 1)]
+
+    @cached_property
+    def best(self) -> str:
+        """The first step whose kernel is as fast as the fastest, within the margin."""
+        fastest = min(self.names, key=lambda name: self.kernels[name])
+        level = by_verdict(self.over((name, fastest) for name in self.names))[EQUAL]
+        return next(name for name in self.names if name == fastest or name in level)
+
+    @cached_property
+    def counters(self) -> pd.DataFrame:
+        """Counters of each counted step, and the share of its limit that each unit reaches.
+
+        Columns: the counters of the benchmark, ``shared_bytes``, `UNITS`; missing where unknown.
+        """
+        columns = {name: self.values(f"kernel_{name}") for name in _NEEDED}
+        table = pd.DataFrame(columns, index=self.names, columns=[*_NEEDED], dtype=float)
+        table["shared_bytes"] = table.shared_load_bytes + table.shared_store_bytes
+        seconds = pd.Series(self.kernels) / 1e3
+        device = find_device(str(self.runs(self.name).device_name.iat[0]))
+        ceilings = self.data.ceilings
+        copy = ceilings.copy.rate if ceilings else math.nan
+        shared, issue = (device.shared_rate, device.issue_rate) if device else (math.nan, math.nan)
+        return table.assign(
+            dram=table.dram_bytes / seconds / copy,
+            shared=table.shared_bytes / seconds / shared,
+            issue=table.instructions / seconds / issue,
+            fp32=table.fp32_activity / 100,
+            tensor=table.matrix_activity / 100,
+        ).dropna(subset="instructions")
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """The unit that is nearest to its limit, of each step where it is at `LIMIT` or above."""
+        shares = self.counters[[*UNITS]].fillna(0.0)
+        near = shares[shares.max(axis=1) >= LIMIT]
+        return {str(name): str(row.idxmax()) for name, row in near.iterrows()}
+
+    @cached_property
+    def falls(self) -> pd.DataFrame:
+        """By which factor each of `COUNTED` falls with a step, since the counted one before."""
+        counted = self.counters[[*COUNTED]]
+        return (counted.shift() / counted).replace([math.inf, 0.0], math.nan)
+
+    def fall(self, name: str) -> tuple[str, float] | None:
+        """The counter that falls most with a step, and by which factor."""
+        fell = {counter: float(self.falls[counter].get(name, math.nan)) for counter in COUNTED}
+        known = {counter: by for counter, by in fell.items() if by == by}
+        most = max(known, key=lambda counter: known[counter], default=None)
+        return (most, known[most]) if most else None
+
+    def runs(self, experiment: str) -> pd.DataFrame:
+        """The runs of an experiment that are ok, with ``implementation`` and ``at``."""
+        return self.data.runs.loc[experiment].reset_index()
+
+    def place(self, experiment: str, at: int) -> str:
+        """A value of a sweep: ``t28`` of a case, else ``N = 1024``."""
+        if self.is_of_problems(experiment):
+            return f"t{at:02d}"
+        return f"{self.data.benchmark.parameter(self.data.swept[experiment]).symbol} = {at}"
 
 
-def ladder_section(tables: Tables) -> Section | None:
-    """The section that climbs the steps; None where no implementation is a step."""
-    found = ladder_of(tables.experiments)
-    return Section(tables, found) if found else None
+_NEEDED = (
+    *("dram_bytes", "global_load_bytes", "shared_load_bytes", "shared_store_bytes"),
+    *("bank_conflicts", "instructions", "occupancy", "fp32_activity", "matrix_activity"),
+)
+_NAMES = [f"kernel_{name}" for name in _NEEDED]
 
 
-def headline(section: Section) -> int:
-    """The case that the steps are compared at: the last one of the section."""
-    return section.experiment.values[-1]
-
-
-def case_of(section: Section, at: int) -> dict[str, Any]:
-    """A value of the sweep with the sizes of its problem, by their symbols."""
-    run = next(r for r in section.experiment.runs if section.experiment.value_of(r) == at)
-    sizes = {
-        parameter.symbol: run[parameter.name]
-        for parameter in section.benchmark.given
-        if not parameter.is_variant and parameter != section.experiment.parameter
-    }
-    return {"p": section.symbol, "at": at, "sizes": sizes}
-
-
-def times_at(
-    section: Section, metric: str, at: int, names: Sequence[str] | None = None
-) -> dict[str, float]:
-    """A metric at a value of every step, or of some implementations, in their order."""
-    names = section.experiment.step_names if names is None else names
-    every = {name: section.medians(metric, name, "") for name in names}
-    return {name: medians[at] for name, medians in every.items() if at in medians}
-
-
-def speed_of(section: Section, metric: str, name: str, over: str, at: int) -> Speed | None:
-    """The speed of one step over another at a value, by a clock."""
-    return section.tables.speed(section.name, "", metric, name, over, at)
-
-
-def gains(section: Section, metric: str, at: int) -> dict[str, Speed]:
-    """The speed of each step over the step before it."""
-    found = {
-        name: speed_of(section, metric, name, before, at)
-        for before, name in section.experiment.steps
-    }
-    return {name: speed for name, speed in found.items() if speed is not None}
-
-
-def number_of(section: Section, name: str) -> int:
-    """The number of a step: that of the baseline is 1."""
-    names = section.experiment.step_names
-    return (
-        names.index(name) - (names.index(section.baseline) if section.baseline in names else 0) + 1
-    )
-
-
-def step_of(section: Section, name: str, **more: Any) -> dict[str, Any]:
-    """A step by its name and number, with what else is said of it."""
-    return {"name": name, "number": number_of(section, name), **more}
-
-
-def label_of(section: Section, name: str) -> dict[str, str]:
-    """The label of a step, in each language."""
-    entries = section.experiment.plan["implementations"]
-    return dict(next(entry["label"] for entry in entries if entry["name"] == name))
-
-
-def stem_of(label: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """A label up to its detail, and the detail: ``Tensor cores``, ``fp16``."""
-    parts = {
-        lang: re.split(r", | \(", text.rstrip(")"), maxsplit=1) for lang, text in label.items()
-    }
-    stems = {lang: each[0] for lang, each in parts.items()}
-    return stems, {lang: each[-1] if len(each) > 1 else "" for lang, each in parts.items()}
-
-
-def fastest_kernel(section: Section, at: int, among: Sequence[str] | None = None) -> str:
-    """The step with the shortest kernel; the first of those that are within the margin of it."""
-    times = times_at(section, KERNEL, at, among)
-    best = min(times, key=lambda name: times[name])
-    for name in times:
-        speed = speed_of(section, KERNEL, name, best, at)
-        if name == best or (speed is not None and speed.verdict == EQUAL):
-            return name
-    return best
-
-
-def counters_at(section: Section, name: str, at: int) -> dict[str, float]:
-    """The counters of a step's kernels at a value; empty where nothing was counted."""
-    run = section.run(name, "", at)
-    return dict(section.experiment.counters_of(run, KERNEL)) if run is not None else {}
+def ladder_of(data: Dataset) -> Ladder | None:
+    """The ladder of a dataset: its first experiment on problems, at the last of two steps."""
+    problems = [n for n, p in data.swept.items() if data.benchmark.parameter(p).stands_for]
+    for name in dict.fromkeys([*problems, *data.swept]):
+        found = Ladder(data, name, 0)
+        for at in reversed(found.places()):
+            if len(found.values(KERNEL, at)) > 1:
+                return Ladder(data, name, at)
+    return None
 
 
 # Page one
 
 
-def things(section: Section, at: int) -> list[dict[str, Any]]:
-    """The kinds of steps that decidedly shorten the kernel, by falling speed-up.
-
-    Neighbouring steps whose labels differ in a detail alone are one kind.
-    """
-    kinds: list[dict[str, Any]] = []
-    for name, speed in gains(section, KERNEL, at).items():
-        stem, detail = stem_of(label_of(section, name))
-        part = {"name": name, "x": speed.x, "detail": detail}
-        if speed.verdict != FASTER:
-            continue
-        if kinds and kinds[-1]["label"] == stem:
-            kinds[-1]["parts"].append(part)
-            kinds[-1]["x"] *= speed.x
-        else:
-            kinds.append({"label": stem, "x": speed.x, "parts": [part]})
-    return sorted(kinds, key=lambda kind: -kind["x"])
+def stem(label: Mapping[str, str]) -> tuple[str, str]:
+    """A step's label without its detail, as a part of a sentence: in Chinese, and in English."""
+    zh, en = (re.split(r", | \(|，", label[language])[0] for language in ("zh_TW", "en"))
+    return zh, en.lower().replace("tensor cores", "Tensor Cores")
 
 
-def answer_kernel(section: Section) -> Observation | None:
-    """The speed of the fastest kernel over that of the first step."""
-    at = headline(section)
-    times = times_at(section, KERNEL, at)
-    if len(times) < 2:
-        return None
-    first, best = next(iter(times)), fastest_kernel(section, at)
-    speed = speed_of(section, KERNEL, best, first, at)
-    if speed is None or speed.verdict != FASTER:
-        return None
-    facts = {
-        "case": case_of(section, at),
-        "first": step_of(section, first, time=times[first]),
-        "best": step_of(section, best, time=times[best]),
-        "x": speed.x,
-    }
-    return Observation("answer_kernel", None, facts, evidence([speed]))
-
-
-def answer_things(section: Section) -> Observation | None:
-    """The three kinds of steps with the greatest speed-ups of the kernel."""
-    whole, at = answer_kernel(section), headline(section)
-    if whole is None:
-        return None
-    most = things(section, at)[:3]
-    if len(most) < 2:
-        return None
-    share = sum(math.log(thing["x"]) for thing in most) / math.log(whole.facts["x"])
-    facts = {"things": most, "most": share > 0.5}
-    return Observation("answer_things", None, facts, evidence(gains(section, KERNEL, at).values()))
-
-
-def _overhead(section: Section, name: str, at: int) -> float | None:
-    """The time in which a process starts and compiles, in ms; None where that is not known."""
-    start, spent = (section.medians(each, name, "").get(at) for each in (START, COMPILATION))
-    return None if start is None else start + (spent or 0.0)
-
-
-def _is_of_overhead(section: Section, slower: Sequence[str], best: str, at: int) -> bool:
-    """True if slower processes lose most of their time to their start and compilation."""
-    times, of_best = times_at(section, WHOLE, at), _overhead(section, best, at)
-    for name in slower:
-        mine = _overhead(section, name, at)
-        if mine is None or of_best is None or 2 * (mine - of_best) <= times[name] - times[best]:
-            return False
-    return bool(slower)
-
-
-def best_process(section: Section, at: int) -> str | None:
-    """The step whose whole process has the shortest median; None where none was timed."""
-    times = times_at(section, WHOLE, at)
-    return min(times, key=lambda name: times[name]) if len(times) > 1 else None
-
-
-def answer_process(section: Section) -> Observation | None:
-    """The best whole process beside the first, and its share of start-up and compilation."""
-    at = headline(section)
-    best, times = best_process(section, at), times_at(section, WHOLE, at)
-    if best is None:
-        return None
-    first = next(iter(times))
-    over = {name: speed_of(section, WHOLE, name, best, at) for name in times if name != best}
-    verdicts = {name: speed.verdict for name, speed in over.items() if speed is not None}
-    later = [name for name in times if number_of(section, name) > number_of(section, best)]
-    kernels = gains(section, KERNEL, at)
-    slower = [
-        step_of(section, name, time=times[name] / 1e3)
-        for name in later
-        if verdicts.get(name) == SLOWER and name in kernels and kernels[name].verdict == FASTER
-    ]
-    shown = [slower[0], *slower[1:][-1:]] if slower else []
-    overhead = _overhead(section, best, at)
-    saved = speed_of(section, WHOLE, best, first, at)
-    facts = {
-        "first": step_of(section, first, time=times[first] / 1e3),
-        "best": step_of(section, best, time=times[best] / 1e3),
-        "verdict": saved.verdict if saved else EQUAL,
-        "equal": [name for name, verdict in verdicts.items() if verdict == EQUAL],
-        "undecided": [name for name, verdict in verdicts.items() if verdict == UNDECIDED],
-        "overhead": None if overhead is None else overhead / times[best],
-        "slower": shown,
-        "by_overhead": _is_of_overhead(section, [step["name"] for step in shown], best, at),
-    }
-    return Observation("answer_process", None, facts, evidence([saved, *over.values()]))
-
-
-def answer_use(section: Section) -> Observation | None:
-    """The step to hand in, and the one to use in a program that keeps running."""
-    at = headline(section)
-    times = times_at(section, HOST, at)
-    if len(times) < 2:
-        return None
-    best, run = min(times, key=lambda name: times[name]), fastest_kernel(section, at)
-    behind = speed_of(section, HOST, run, best, at)
-    if run not in times or (behind is not None and behind.verdict == SLOWER):
-        run = best
-    first = next(iter(times))
-    speed = speed_of(section, HOST, run, first, at)
-    if speed is None or speed.verdict != FASTER:
-        return None
-    process = answer_process(section)
-    gains_process = process is not None and process.facts["verdict"] == FASTER
-    facts = {
-        "hand_in": best_process(section, at) if gains_process else None,
-        "run": step_of(section, run, time=times[run]),
-        "first": step_of(section, first),
-        "x": speed.x,
-        "precision": _precision(section, run, at),
-    }
-    return Observation("answer_use", None, facts, evidence([speed, behind]))
-
-
-def _precision(section: Section, name: str, at: int) -> dict[str, Any] | None:
-    """The number format of a step's products, with its error and the tolerance."""
-    run, label = section.run(name, "", at), label_of(section, name)["en"]
-    number_format = next((form for word, form in MANTISSAS.items() if word in label), None)
-    gate = run["gate"] if run is not None else None
-    if number_format is None or not gate:
-        return None
-    error = max(gate["errors"].values())
-    return {"format": number_format, "error": error, "tolerance": gate["tolerance"]}
-
-
-def footnote_doubts(section: Section) -> Observation | None:
-    """The number of runs with warnings, and of the steps' comparisons that rest on them."""
-    warned, codes = warned_runs(section.tables)
-    if not warned:
-        return None
-    at = headline(section)
-    clocks, rows = {}, list[Speed]()
-    for metric in (KERNEL, HOST):
-        found = [*gains(section, metric, at).values()]
-        touched = [speed for speed in found if doubtful(speed)]
-        told = [speed for speed in touched if speed.is_decided]
-        room_ = min(map(room, told)) if told else None
-        clocks[metric] = {"doubtful": len(touched), "room": room_}
-        rows += touched
-    facts = {"of": runs_of(section.tables), "codes": codes, "clocks": clocks}
-    return Observation("footnote_doubts", None, facts, evidence(rows))
-
-
-# The section that climbs
-
-
-def ladder_time(section: Section) -> Observation | None:
-    """The steps by the verdict on their kernels."""
-    at = headline(section)
-    found = gains(section, KERNEL, at)
-    if not found:
-        return None
-    by = {
-        verdict: [name for name, speed in found.items() if speed.verdict == verdict]
-        for verdict in (FASTER, SLOWER, EQUAL, UNDECIDED)
-    }
-    facts = {"case": case_of(section, at), "of": len(found), "by": by}
-    whole = _from_the_very_first(section, at)
-    facts["whole_way"] = whole[0] if whole else None
-    rows = [*found.values(), *([whole[1]] if whole else [])]
-    return Observation("ladder_time", section.name, facts, evidence(rows))
-
-
-def _from_the_very_first(section: Section, at: int) -> tuple[dict[str, Any], Speed] | None:
-    """A first step that is too slow for the headline's case, against the best where it ended."""
-    first = section.experiment.step_names[0]
-    times = section.medians(KERNEL, first, "")
-    if at in times or not times:
-        return None
-    last = max(times)
-    best = fastest_kernel(section, last)
-    speed = speed_of(section, KERNEL, best, first, last)
-    if speed is None or speed.verdict != FASTER:
-        return None
-    shortest = section.medians(KERNEL, best, "")[last]
-    facts = {"at": last, "first": first, "seconds": times[last] / 1e3, "best": best}
-    return {**facts, "time": shortest, "x": speed.x}, speed
-
-
-def ladder_rate(section: Section) -> Observation | None:
-    """The share of the ceiling of the fastest step, and of the fastest with float32 products."""
-    at, ceilings = headline(section), section.tables.ceilings
-    names = {run["device_name"] for run in section.experiment.runs if run["status"] == "ok"}
-    if ceilings is None or names != {ceilings.device_name}:
-        return None
-    measured = {dtype: each.rate / 1e12 for dtype, each in ceilings.matrix.items()}
-    rates = times_at(section, RATE, at)
-    if not rates or not {"float32", "float16"} <= measured.keys():
-        return None
-    best = fastest_kernel(section, at)
-    dtype = "float32" if rates[best] <= measured["float32"] else "float16"
-    plain = [
-        n for n in rates if _precision(section, n, at) is None and _is_before(section, n, best)
-    ]
-    facts: dict[str, Any] = {
-        "best": _rated(rates, best, dtype, measured),
-        "active": counters_at(section, best, at).get("matrix_activity"),
-        "plain": None,
-    }
-    rows: list[Speed | None] = []
-    if dtype == "float16" and plain:
-        fastest = fastest_kernel(section, at, plain)
-        speed = speed_of(section, KERNEL, best, fastest, at)
-        if speed is not None and speed.verdict == FASTER and rates[fastest] <= measured["float32"]:
-            facts["plain"] = _rated(rates, fastest, "float32", measured)
-            facts["plain"] |= {"left": measured["float32"] / rates[fastest], "x": speed.x}
-            rows.append(speed)
-    return Observation("ladder_rate", section.name, facts, evidence(rows))
-
-
-def ladder_language(section: Section) -> Observation | None:
-    """The step at which the kernels' package, and so their language, changes."""
-    at = headline(section)
-    runs = {name: section.run(name, "", at) for name in times_at(section, KERNEL, at)}
-    packages = {n: run["provider"].split()[0] for n, run in runs.items() if run and run["provider"]}
-    for before, name in section.experiment.steps:
-        ends = [packages.get(each) for each in (before, name)]
-        speed = speed_of(section, KERNEL, name, before, at)
-        if speed is not None and None not in ends and ends[0] != ends[1]:
-            facts = {"name": name, "packages": ends, "x": speed.x}
-            return Observation("ladder_language", section.name, facts, evidence([speed]))
-    return None
-
-
-def _is_before(section: Section, name: str, other: str) -> bool:
-    return number_of(section, name) < number_of(section, other)
-
-
-def _rated(
-    rates: Mapping[str, float], name: str, dtype: str, measured: Mapping[str, float]
-) -> dict[str, Any]:
-    share = rates[name] / measured[dtype]
-    return {
-        **{"name": name, "rate": rates[name]},
-        **{"dtype": dtype, "ceiling": measured[dtype], "share": share},
-    }
-
-
-Fall = dict[str, Any]
-"""A counter that falls with a step: its name, the factor, and its values before and after."""
-
-
-def moved(section: Section, name: str, at: int) -> Fall | None:
-    """The counter that falls by the largest factor with a step; None where none falls.
-
-    The step is compared with the last one before it that was counted.
-    """
-    previous = {each: other for other, each in section.experiment.steps}
-    now, before = counters_at(section, name, at), previous.get(name)
-    while before is not None and not counters_at(section, before, at):
-        before = previous.get(before)
-    if before is None or not now:
-        return None
-    earlier = counters_at(section, before, at)
-    falls = {
-        counter: earlier[counter] / now[counter]
-        for counter in FALLING
-        if now.get(counter) and earlier.get(counter)
-    }
-    if not falls or (factor := max(falls.values())) < MOVED:
-        return None
-    counter = max(falls, key=lambda each: falls[each])
-    ends = {"before": earlier[counter], "after": now[counter]}
-    return {"name": name, "over": before, "counter": counter, "factor": factor, **ends}
-
-
-def _chain(section: Section, names: Sequence[str], at: int) -> list[dict[str, Any]]:
-    """The last of these steps, each of which executes fewer instructions than the one before."""
-    found: list[dict[str, Any]] = []
-    for name in reversed(names):
-        count = counters_at(section, name, at).get("instructions")
-        if count is None or (found and count < MOVED * found[0]["count"]):
-            break
-        found.insert(0, {"name": name, "count": count})
+def _ideas(d: Ladder) -> dict[tuple[str, str], float]:
+    """What each idea gains where it is shown to gain; steps that differ in a detail are one."""
+    found: dict[tuple[str, str], float] = {}
+    for name, speed in d.gains.items():
+        if speed.verdict == FASTER:
+            idea = stem(d.data.declared[name]["label"])
+            found[idea] = found.get(idea, 1.0) * speed.x
     return found
 
 
-def ladder_why(section: Section) -> Observation | None:
-    """The counters that fall most with the steps that shorten the kernel."""
-    at = headline(section)
-    helping = [n for n, s in gains(section, KERNEL, at).items() if s.verdict == FASTER]
-    falls = [fall for name in helping if (fall := moved(section, name, at)) is not None]
-    if not falls:
+def _said(ideas: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    both = [*ideas]
+    return {"zh_TW": [zh for zh, _ in both], "en": [en for _, en in both]}
+
+
+def answer(d: Ladder) -> Observation:
+    """The fastest kernel over the first, and the three ideas that make most of the way."""
+    first, speed = d.names[0], d.speed(d.best, d.names[0])
+    facts: dict[str, Any] = {"case": d.place(d.name, d.at), "first": first, "best": d.best}
+    if speed is None or speed.verdict != FASTER:
+        return d.observe("answer", facts, [speed], "answer", variant="none")
+    ideas = _ideas(d)
+    most = sorted(ideas, key=lambda idea: -ideas[idea])[:3]
+    share = sum(math.log(ideas[idea]) for idea in most) / math.log(speed.x)
+    facts |= {"x": speed.x, "share": share, "ideas": _said(most)}
+    rows = [speed, *(each for each in d.gains.values() if each.verdict == FASTER)]
+    variant = "ideas" if len(most) > 2 else "factor"
+    return d.observe("answer", facts, rows, "answer", variant=variant)
+
+
+def conclusion(d: Ladder) -> Observation:
+    """The ideas that gain most, in the order of the steps, and what to look at before each."""
+    ideas = _ideas(d)
+    most = sorted(ideas, key=lambda idea: -ideas[idea])[:3]
+    hosts, idle = d.values(HOST), _idle(d)
+    facts = {
+        "ideas": _said(idea for idea in ideas if idea in most),
+        "counted": bool(d.units),
+        "idle": idle["name"] if idle and idle["unit"] else None,
+        "copies": bool(hosts.get(d.best, 0.0) > 2 * d.kernels[d.best]),
+    }
+    rows = [speed for speed in d.gains.values() if speed.verdict == FASTER]
+    return d.observe("conclusion", facts, rows, "conclusion", variant="ideas" if most else "none")
+
+
+def pays(d: Ladder) -> Observation | None:
+    """Which steps shorten the kernel, and which of the others show once the copies are timed."""
+    told = by_verdict(d.gains)
+    with_copies = d.over(((name, d.before(name)) for name in told[EQUAL]), HOST)
+    copied = [name for name, speed in with_copies.items() if speed.verdict == FASTER]
+    facts = {"of": len(d.gains), **told, "copied": copied}
+    rows = [*d.gains.values(), *with_copies.values()]
+    return d.observe("pays", facts, rows, "answer") if rows else None
+
+
+def _precision(d: Ladder) -> dict[str, Any] | None:
+    """The number format of the fastest kernel's products, its error, and what is allowed."""
+    label = d.data.declared[d.best]["label"]["en"]
+    form = next((each for each in FORMATS if each in label), None)
+    runs, records = d.runs(d.name), records_of(d.data, d.name)
+    run = runs[(runs.implementation == d.best) & (runs["at"] == d.at)]
+    keys = ["implementation", *(p.name for p in d.data.benchmark.given)]
+    gates = [json.loads(gate) for gate in records.merge(run[keys], on=keys).gate.dropna()]
+    if form is None or not gates:
         return None
-    chain = _chain(section, helping, at)
-    linked = {link["name"] for link in chain[1:]} if len(chain) > 2 else set()
-    speeds = gains(section, KERNEL, at)
-    single = [f for f in falls if f["name"] not in linked and speeds[f["name"]].x >= SMALL_GAIN]
-    facts = {"single": single[:3], "chain": chain if linked else [], "case": case_of(section, at)}
-    return Observation("ladder_why", section.name, facts, _counted(section, facts))
+    error = max(max(gate["errors"].values()) for gate in gates)
+    return {"format": form, "error": error, "tolerance": gates[0]["tolerance"]}
 
 
-def _counted(section: Section, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows of metrics.csv with the counters of the steps that facts name."""
-    named = [f["name"] for key in ("single", "chain") for f in facts[key]]
-    at = {section.experiment.parameter.name: facts["case"]["at"]}
-    return [
-        {"table": "metrics.csv", "experiment": section.name, "implementation": name, **at}
-        for name in dict.fromkeys(named)
-    ]
+def clock(d: Ladder) -> Observation | None:
+    """What the copies leave of the kernel's gain, and the whole process; what to use then."""
+    first, hosts = d.names[0], d.values(HOST)
+    if d.best not in hosts or first not in hosts:
+        return None
+    gain, host = d.speed(d.best, first), d.speed(d.best, first, HOST)
+    start, whole = d.values("process_start"), d.values(PROCESS)
+    processes = d.over(((name, first) for name in whole if name != first), PROCESS)
+    told = by_verdict(processes)
+    slower = [name for name in told[SLOWER] if name in start and first in start]
+    late = [2 * (start[n] - start[first]) > whole[n] - whole[first] for n in slower]
+    spent = d.values("process_compilation")
+    overhead = [(start[n] + spent.get(n, 0.0)) / whole[n] for n in start if n in whole]
+    others = d.over(((n, d.best) for n in hosts if n != d.best), HOST)
+    places = [d.names.index(name) for name in told[SLOWER] if name in d.names]
+    facts = {
+        "gain": gain is not None and gain.verdict == FASTER,
+        "host": host.x if host is not None and host.verdict == FASTER else None,
+        **{"best": d.best, "process": told, "overhead": overhead},
+        "all": len(told[FASTER]) == len(d.names) - 1,
+        "row": 2 < len(places) == len(told[SLOWER]) and places[-1] - places[0] == len(places) - 1,
+        "by_start": bool(slower) and slower == told[SLOWER] and all(late),
+        "level": [name for name, speed in others.items() if speed.verdict in OPEN],
+        "precision": _precision(d),
+    }
+    rows = [gain, host, *processes.values(), *others.values()]
+    return d.observe("clock", facts, rows, "answer")
 
 
-def ladder_surprise(section: Section) -> Observation | None:
-    """A counter that falls far for little; an occupancy that does not tell the fastest."""
-    at, found = headline(section), None
-    for name, speed in gains(section, KERNEL, at).items():
-        fall = moved(section, name, at)
-        is_small = speed.x < SMALL_GAIN and speed.verdict in (FASTER, EQUAL)
-        if fall and fall["factor"] >= DEEP and is_small:
-            found = {**fall, "x": speed.x, "verdict": speed.verdict, "row": speed}
+def notice(d: Ladder) -> Observation | None:
+    """Steps without a time, runs with warnings, and the verdict that would be lost first."""
+    failed: dict[Any, dict[str, Any]] = {}
+    for key, status in d.data.failed.status.items():
+        experiment, _, name, at = cast(tuple[str, str, str, int], key)
+        if experiment in d.data.swept:
+            of = failed.setdefault((name, status), {"name": name, "status": status, "places": []})
+            of["places"] += {d.place(experiment, int(at))} - {*of["places"]}
+    doubts = d.data.comparisons.doubts.fillna("")
+    doubtful = {n: s for n, s in d.gains.items() if doubts.iat[s.row] and s.verdict == FASTER}
+    weakest = min(doubtful, key=lambda name: doubtful[name].low, default=None)
+    facts: dict[str, Any] = {
+        "failed": [*failed.values()],
+        **warned(d.data),
+        "weakest": weakest,
+        "room": doubtful[weakest].low / (1 + MARGIN) if weakest else None,
+    }
+    if not facts["failed"] and not facts["warned"]:
+        return None
+    return d.observe("notice", facts, [doubtful[weakest]] if weakest else [], "notice")
+
+
+# Step by step
+
+
+def limit(d: Ladder) -> Observation | None:
+    """Neighbouring steps with the same unit at its limit, and the counter that fell with them."""
+    groups: list[dict[str, Any]] = []
+    rows: list[Speed | None] = []
+    for unit, part in itertools.groupby(d.counters.index, key=d.units.get):
+        names = [*map(str, part)]
+        if unit is None:
+            continue
+        first, last, fell = names[0], names[-1], d.fall(names[0])
+        gain, over = d.gains.get(first), d.speed(last, first)
+        entered = (
+            gain is not None and gain.verdict == FASTER and fell is not None and fell[1] >= MOVED
+        )
+        shares = [*d.counters[unit][names]]
+        group: dict[str, Any] = {"unit": unit, "names": names, "shares": shares, "entered": None}
+        group |= {"entered": fell[0], "by": fell[1]} if fell and entered else {}
+        chain = None
+        if (counter := FOLLOWED.get(unit)) and len(names) > 2 and over and over.verdict == FASTER:
+            by = float(d.counters[counter][first] / d.counters[counter][last])
+            if by >= MOVED and 1 / ALIKE <= over.x / by <= ALIKE:
+                chain = {"counter": counter, "by": by, "x": over.x}
+        groups.append({**group, "chain": chain})
+        rows += [gain, over if chain else None]
+    if not groups:
+        return None
+    named = itertools.chain.from_iterable(group["names"] for group in groups)
+    return d.observe("limit", {"groups": groups}, rows, measured=d.measured(_NAMES, [*named]))
+
+
+def _idle(d: Ladder) -> dict[str, Any] | None:
+    """The first step whose counter falls far and whose kernel gains little or nothing."""
+    for name, speed in d.gains.items():
+        fell = d.fall(name)
+        if fell and fell[1] >= DEEP and speed.verdict in (FASTER, EQUAL) and speed.x < SMALL:
+            counted = [*d.falls.index]
+            before = d.units.get(counted[counted.index(name) - 1])
+            unit = before if FOLLOWED.get(before or "") != fell[0] else None
+            facts = {"name": name, "counter": fell[0], "by": fell[1], "x": speed.x, "unit": unit}
+            return {**facts, "gains": speed.verdict == FASTER}
+    return None
+
+
+def beside(d: Ladder) -> Observation | None:
+    """A counter that fell far for little time; what is near its limit in the fastest kernel."""
+    counted, idle = d.counters, _idle(d)
+    facts: dict[str, Any] = {"idle": idle, "best": d.best, "slower": 0, "nearest": None}
+    rows: list[Speed | None] = [d.gains[idle["name"]]] if idle else []
+    if d.best in counted.index:
+        own = counted.loc[d.best]
+        over = d.over((n, d.best) for n in map(str, counted.index) if n != d.best)
+        slower = [
+            n for n in by_verdict(over)[SLOWER] if counted.occupancy[n] >= 2 * own["occupancy"]
+        ]
+        shares = pd.Series({u: own[u] for u in UNITS}, dtype=float).dropna()
+        facts |= {"slower": len(slower), "shares": [*(counted.occupancy[slower] / 100)]}
+        facts |= {"occupancy": float(counted.occupancy[d.best]) / 100 if slower else None}
+        if d.best not in d.units and len(shares):
+            facts |= {"nearest": str(shares.idxmax()), "share": float(shares.max())}
+        rows += [over[name] for name in slower]
+    if not (idle or facts["slower"] or facts["nearest"]):
+        return None
+    return d.observe("beside", facts, rows, measured=d.measured(_NAMES, [d.best]))
+
+
+# Growing problems and other cases
+
+
+def size(d: Ladder) -> Observation | None:
+    """How the rates grow with the problem, and where the last step pays."""
+    name = d.others.get("size", "")
+    times = {at: d.values(KERNEL, at, name) for at in d.places(name)} if name else {}
+    places = [*times]
+    steps = [n for n in d.planned(name) if all(n in of for of in times.values())] if places else []
+    if len(places) < 2 or len(steps) < 2:
+        return None
+    runs = d.runs(name).drop_duplicates("at").set_index("at")
+    work = {at: flops({str(k): v for k, v in runs.loc[at].items()}) for at in places}
+    first, before, last = places[0], places[-2], places[-1]
+    more = [work[b] / work[a] for a, b in itertools.pairwise(places)]
+    grown = {n: [d.grown(name, n, at) for at in places[1:]] for n in steps}
+    margin = 1 + MARGIN
+    # By how much a rate rises from each value to the next, at least and at most.
+    rises = {
+        n: [
+            (w * s.low, w * s.high) if s else (0.0, math.inf) for w, s in zip(more, of, strict=True)
+        ]
+        for n, of in grown.items()
+    }
+    full = dict[str, int]()  # since when the rate has stayed within the margin
+    for n, of in rises.items():
+        flat = [*itertools.takewhile(lambda e: e[0] > 1 / margin and e[1] < margin, of[::-1])]
+        full[n] = places[-1 - len(flat)]
+    split, over = steps[-1], steps[-2]
+    best = max(steps[:-1], key=lambda n: 1 / times[last][n])
+    found = {at: d.speed(split, over, at=at, experiment=name) for at in places}
+    pairs = {at: speed for at, speed in found.items() if speed is not None}
+    steady = min((n for n in steps if full[n] < last), key=lambda n: full[n], default=best)
+    slower = d.speed(best, steady, at=last, experiment=name)
+    shares = [d.values("kernel_sm_efficiency", at, name) for at in (first, last)]
+    active = [[of[n] / 100 for n in steps if n in shares[0] and n in shares[1]] for of in shares]
+    is_faster = slower is not None and slower.verdict == FASTER
+    facts = {
+        "p": d.data.benchmark.parameter(d.data.swept[name]).symbol,
+        **{"first": first, "before": before, "last": last, "work": work[last] / work[first]},
+        "times": [times[last][n] / times[first][n] for n in steps],
+        "share": max(times[last][n] / times[first][n] for n in steps) * work[first] / work[last],
+        "active": active if active[0] else None,
+        "steady": [steady, full[steady]] if is_faster else None,
+        **{"best": best, "rises": rises[best][-1][0] > margin, "split": split},
+        **by_verdict(pairs),
+    }
+    rows = [*pairs.values(), *itertools.chain(*grown.values()), slower]
+    return d.observe("size", facts, rows, section=name)
+
+
+def copies(d: Ladder) -> Observation | None:
+    """Among the cases: where a step of the copies pays, where copies hide a faster kernel."""
+    name, told = d.others.get("cases"), pays(d)
+    if name is None or told is None:
+        return None
+    runs = d.runs(name).drop_duplicates("at").set_index("at")
+    sizes = runs[[p.name for p in d.data.benchmark.given]].prod(axis=1)
+    order = [*map(int, sizes.sort_values(ascending=False, kind="stable").index)]
+    best, other = d.best, d.before(d.best)
+    hidden, rows = None, list[Speed | None]()
+    for at in order:
+        kernel, host = (d.speed(best, other, m, at, name) for m in (KERNEL, HOST))
+        times = [d.values(metric, at, name).get(best, 0.0) for metric in (HOST, KERNEL)]
+        if not kernel or not host or not all(times):
+            continue
+        if kernel.verdict == FASTER and host.verdict in OPEN:
+            hidden = {"case": d.place(name, at), "times": times[0] / times[1], "kernel": kernel.x}
+            hidden |= {"best": best, "other": other, "equal": host.verdict == EQUAL}
+            rows += [kernel, host]
             break
-    occupancy = _occupancy(section, at)
-    if found is None and occupancy is None:
-        return None
-    rows = [found.pop("row")] if found else []
-    facts = {"fall": found, "occupancy": occupancy}
-    return Observation("ladder_surprise", section.name, facts, evidence(rows))
+    streams = next(iter(told.facts["copied"]), None)
+    found = {a: d.speed(streams, d.before(streams), HOST, a, name) for a in order if streams}
+    speeds = {at: speed for at, speed in found.items() if speed is not None}
+    won, lost = (by_verdict(speeds)[verdict] for verdict in (FASTER, SLOWER))
+    gains = None
+    if won:
+        most = max(won, key=lambda at: speeds[at].x)
+        gains = {"name": streams, "won": len(won), "of": len(speeds), "case": d.place(name, most)}
+        gains |= {"x": speeds[most].x, "largest": most == order[0], "lost": bool(lost)}
+        gains["small"] = all(order.index(at) > max(map(order.index, won)) for at in lost)
+        rows += speeds.values()
+    facts = {"hidden": hidden, "streams": gains}
+    return d.observe("copies", facts, rows, section=name) if hidden or gains else None
 
 
-def _occupancy(section: Section, at: int) -> dict[str, Any] | None:
-    """That decidedly slower steps have at least twice the occupancy of the fastest one."""
-    if not times_at(section, KERNEL, at):
-        return None
-    best = fastest_kernel(section, at)
-    of_best = counters_at(section, best, at).get("occupancy")
-    slower = []
-    for name in times_at(section, KERNEL, at):
-        speed = speed_of(section, KERNEL, name, best, at) if name != best else None
-        share = counters_at(section, name, at).get("occupancy")
-        if speed and share and of_best and speed.verdict == SLOWER and share >= 2 * of_best:
-            slower.append(share / 100)
-    if not of_best or not slower:
-        return None
-    return {"best": best, "share": of_best / 100, "slower": len(slower), "shares": span(slower)}
-
-
-def ladder_take(section: Section) -> Observation | None:
-    """The order of the three things that gain most."""
-    at = headline(section)
-    order = list(section.experiment.step_names)
-    most = sorted(things(section, at)[:3], key=lambda each: order.index(each["parts"][0]["name"]))
-    if len(most) < 2:
-        return None
-    counted = any(counters_at(section, name, at) for name in order)
-    facts = {"things": [thing["label"] for thing in most], "counted": counted}
-    return Observation("ladder_take", section.name, facts)
-
-
-# Larger problems
-
-
-def varies(section: Section) -> Observation | None:
-    """Which sizes the problems have, and what becomes of the operations."""
-    values = section.experiment.values
-    if len(values) < 2:
-        return None
-    work = _operations(section)
-    given = [p for p in section.benchmark.given if not p.is_variant]
-    fixed = {
-        p.symbol: next(iter(each))
-        for p in given
-        if p != section.experiment.parameter
-        and len(each := {run[p.name] for run in section.experiment.runs}) == 1
-    }
-    facts = {
-        **{"p": section.symbol, "values": values, "factor": values[-1] / values[0]},
-        **{"fixed": fixed, "operations": work[values[-1]] / work[values[0]]},
-    }
-    return Observation("varies", section.name, facts)
-
-
-def _operations(section: Section) -> dict[int, float]:
-    return {section.experiment.value_of(run): flops(run) for run in section.experiment.runs}
-
-
-def ladder_growth(section: Section) -> Observation | None:
-    """The factors by which the kernel times grow along the sweep, beside the operations."""
-    names = section.implementations
-    values = section.values(names, "", KERNEL)
-    if len(values) < 3:
-        return None
-    work, times = _operations(section), {n: section.medians(KERNEL, n, "") for n in names}
-    first, before, last = values[0], values[-2], values[-1]
-    whole = {name: each[last] / each[first] for name, each in times.items()}
-    step = {name: each[last] / each[before] for name, each in times.items()}
-    operations = work[last] / work[first]
-    grown = [section.growth(KERNEL, name, "", last) for name in names]
-    facts = {
-        **{"p": section.symbol, "first": first, "before": before, "last": last},
-        **{"operations": operations, "last_operations": work[last] / work[before]},
-        **{"whole": _extremes(whole), "step": _extremes(step)},
-        "below": all(each and each.low and MUCH / each.low < operations for each in grown),
-    }
-    return Observation("ladder_growth", section.name, facts, evidence(grown))
-
-
-def _extremes(factors: Mapping[str, float]) -> list[dict[str, Any]]:
-    """The least and the greatest factor, each with its implementation."""
-    ends = (choose(factors, key=lambda name: factors[name]) for choose in (min, max))
-    return [{"name": name, "factor": factors[name]} for name in ends]
-
-
-def ladder_rates(section: Section) -> Observation | None:
-    """The first step whose rate is constant from some value on, and the fastest step's rates."""
-    names = section.implementations
-    values = section.values(names, "", RATE)
-    if len(values) < 3:
-        return None
-    rates = {name: section.medians(RATE, name, "") for name in names}
-    best, rows = fastest_kernel(section, values[-1], names), list[Speed | None]()
-    steady = list[dict[str, Any]]()
-    for name in names:
-        since = values[-1]
-        for before, after in reversed([*itertools.pairwise(values)]):
-            low, high = _rate_step(section, name, before, after)
-            if not 1 / words.margins(1) < low <= high < words.margins(1):
-                break
-            since = before
-        if since != values[-1]:
-            steady.append({"name": name, "since": since, "rate": rates[name][values[-1]]})
-            rows += [section.step(KERNEL, name, "", v) for v in values if v > since]
-    facts = {
-        **{"p": section.symbol, "steady": sorted(steady, key=lambda e: e["since"])[:1]},
-        **{"best": best, "rates": [rates[best][v] for v in values]},
-        "rises": _rate_step(section, best, *values[-2:])[0] > words.margins(1),
-    }
-    return Observation("ladder_rates", section.name, facts, evidence(rows))
-
-
-def _rate_step(section: Section, name: str, before: int, after: int) -> tuple[float, float]:
-    """The interval of the factor by which a rate rises in a step; 0 to infinity without one."""
-    step, work = section.step(KERNEL, name, "", after), _operations(section)
-    if step is None or step.low is None or step.high is None:
-        return 0.0, math.inf
-    more = work[after] / work[before]
-    return more * step.low, more * step.high
-
-
-def ladder_split(section: Section) -> Observation | None:
-    """The sizes at which the last step helps, and those at which it does not."""
-    if not section.experiment.steps:
-        return None
-    before, name = section.experiment.steps[-1]
-    speeds = section.speeds(KERNEL, name, "", before)
-    by = {
-        verdict: {
-            "at": [value for value, speed in speeds.items() if speed.verdict == verdict],
-            "x": speed_span(s for s in speeds.values() if s.verdict == verdict),
-        }
-        for verdict in (FASTER, SLOWER, EQUAL, UNDECIDED)
-    }
-    if not by[FASTER]["at"] or not by[EQUAL]["at"]:
-        return None
-    facts = {"p": section.symbol, "name": name, "before": before, "by": by}
-    return Observation("ladder_split", section.name, facts, evidence(speeds.values()))
-
-
-# Other cases
-
-
-def _data(section: Section, at: int) -> int:
-    """The number of elements of each input of a case."""
-    run: Row = next(r for r in section.experiment.runs if section.experiment.value_of(r) == at)
-    return int(run["batch_size"] * run["seq_len"] * run["head_dim"])
-
-
-def ladder_streams(section: Section) -> Observation | None:
-    """A step that changes the copies alone: the largest case it speeds up, the least it slows."""
-    for before, name in section.experiment.steps:
-        kernels = {speed.verdict for speed in section.speeds(KERNEL, name, "", before).values()}
-        hosts = section.speeds(HOST, name, "", before)
-        pays = [at for at, speed in hosts.items() if speed.verdict == FASTER]
-        costs = [at for at, speed in hosts.items() if speed.verdict == SLOWER]
-        if not pays or kernels & {FASTER, SLOWER}:
-            continue
-        most = max(pays, key=lambda at: _data(section, at))
-        least = min(costs, key=lambda at: _data(section, at)) if costs else None
-        facts = {
-            **{"name": name, "label": label_of(section, name), "same": kernels == {EQUAL}},
-            "pays": _copied(section, name, before, most),
-            "costs": None if least is None else _copied(section, name, before, least),
-        }
-        return Observation("ladder_streams", section.name, facts, evidence(hosts.values()))
-    return None
-
-
-def _copied(section: Section, name: str, before: str, at: int) -> dict[str, Any]:
-    times = [section.medians(HOST, each, "")[at] for each in (before, name)]
-    return {"case": case_of(section, at), "times": times}
-
-
-def ladder_copies(section: Section) -> Observation | None:
-    """A case whose copies take most of the time: a faster kernel does not show there."""
-    cases = sorted(section.experiment.values, key=lambda at: -_data(section, at))
-    for at in cases:
-        kernels, hosts = (times_at(section, metric, at) for metric in (KERNEL, HOST))
-        if not kernels:
-            continue
-        best = fastest_kernel(section, at)
-        if best not in hosts or hosts[best] < COPIES * kernels[best]:
-            continue
-        for name in reversed([n for n in kernels if n != best and _is_before(section, n, best)]):
-            kernel = speed_of(section, KERNEL, best, name, at)
-            host = speed_of(section, HOST, best, name, at)
-            if kernel is None or host is None or kernel.verdict != FASTER:
-                continue
-            if host.verdict in (EQUAL, UNDECIDED):
-                facts = {
-                    "case": case_of(section, at),
-                    "best": {"name": best, "kernel": kernels[best], "host": hosts[best]},
-                    "other": {"name": name, "host": hosts[name]},
-                    **{"x": kernel.x, "verdict": host.verdict},
-                }
-                return Observation("ladder_copies", section.name, facts, evidence([kernel, host]))
-    return None
-
-
-# Simulated
-
-
-def simulated(tables: Tables) -> Observation:
+def simulated(data: Dataset) -> Observation:
     """The number of correct runs in a simulator, which has no times."""
-    runs = {each.key_of(run): run for each in tables.experiments for run in each.runs}
-    wrong = [run["implementation"] for run in runs.values() if run["status"] == "incorrect"]
-    right = sum(run["status"] == "ok" for run in runs.values())
-    facts = {"right": right, "of": len(runs), "wrong": list(dict.fromkeys(wrong))}
-    return Observation("simulated", None, facts)
+    sizes = [p.name for p in data.benchmark.given]
+    runs = pd.concat([data.runs, data.failed]).reset_index("implementation")
+    runs = runs.drop_duplicates(["implementation", *sizes])
+    wrong = [*dict.fromkeys(map(str, runs.implementation[runs.status == "incorrect"]))]
+    facts = {"right": int((runs.status == "ok").sum()), "of": len(runs), "wrong": wrong}
+    return Observation("simulated", None, facts, place="answer")
 
 
-# The story
+FRONT = (answer, pays, clock, notice)
+CHAPTERS = (limit, beside, size, copies)
 
 
-FRONT = (answer_kernel, answer_things, answer_process, answer_use, footnote_doubts)
-
-CLIMBING: tuple[Callable[[Section], Observation | None], ...] = (
-    *(ladder_time, ladder_rate, ladder_language, ladder_why, ladder_surprise, ladder_take),
-)
-GROWING: tuple[Callable[[Section], Observation | None], ...] = (
-    *(varies, ladder_growth, ladder_rates, ladder_split),
-)
-CASES: tuple[Callable[[Section], Observation | None], ...] = (ladder_streams, ladder_copies)
-
-
-def _observers(section: Section) -> Sequence[Callable[[Section], Observation | None]]:
-    """The observations of a section: on growing problems, on the steps, or on other cases."""
-    if section.experiment.is_ordered:
-        return GROWING
-    climbing = ladder_of(section.tables.experiments)
-    return CLIMBING if climbing is section.experiment else CASES
-
-
-def story(tables: Tables) -> Iterator[Observation]:
+def story(data: Dataset) -> Iterator[Observation]:
     """All observations of a dataset, in the report's order; of a simulator no times."""
-    if any(experiment.is_simulated for experiment in tables.experiments):
-        yield simulated(tables)
-        return
-    if (steps := ladder_section(tables)) is not None:
-        yield from filter(None, (observe(steps) for observe in FRONT))
-    for section in tables.sections:
-        yield from filter(None, (observe(section) for observe in _observers(section)))
+    if data.device in data.benchmark.simulated:
+        yield simulated(data)
+    elif (d := ladder_of(data)) is not None:
+        told: Sequence[Observation | None] = [kind(d) for kind in (*FRONT, *CHAPTERS, conclusion)]
+        yield from (each for each in told if each is not None)

@@ -1,527 +1,369 @@
-"""The story of training: which attention, compiled or not, and why.
+"""The story of training a small model: the choice of its attention, and of compiling it.
 
-The runs are alternatives at one setting. Only their times have intervals; the busy time of the GPU,
-its kernels and energy are measured once a process, memory is exact. The GPU's busy time is a lower
-bound of an iteration: who keeps it busy for longer than another one's whole iteration is slower.
+The host sets the pace where the GPU is busy for a small share of an iteration, and it is the host's
+time that differs between processes where the GPU's busy time repeats.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from typing import Any
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
-from flashlab.analysis.comparison_rows import ALTERNATIVES
-from flashlab.analysis.curves import curve_distances
-from flashlab.analysis.experiment import Row
-from flashlab.story.doubts import runs_of, warned_runs
+import numpy as np
+import pandas as pd
+
+from flashlab.analysis.comparison_rows import ALTERNATIVES, IMPLEMENTATIONS
+from flashlab.analysis.experiment import CARDS_DIFFER
+from flashlab.analysis.frames import Dataset
+from flashlab.statistics import MARGIN
 from flashlab.story.observation import Observation
-from flashlab.story.tables import (
+from flashlab.story.speeds import (
     EQUAL,
     FASTER,
     SLOWER,
     UNDECIDED,
-    Section,
+    Numbers,
     Speed,
-    Tables,
-    evidence,
-    span,
-    speed_span,
+    by_verdict,
+    warned,
 )
 
-TIME, BUSY, KERNELS = "iteration_time", "gpu_busy_time", "kernels"
-MEMORY, ENERGY, COMPILATION, RATE = "peak_memory", "energy", "compile_time", "model_rate"
+TIME, BUSY = "iteration_time", "gpu_busy_time"
+VARIANTS = {False: "compile=false", True: "compile=true"}
 
-SWITCH = "compile"
-OFF, ON = "compile=false", "compile=true"
+HOST, FULL = 0.8, 0.9
+"""Up to which share of an iteration the GPU is busy where the host sets the pace, and from which on
+the GPU itself does."""
 
-HOST_BOUND = 0.8
-"""Largest share of a time for which the device is busy where the host is what limits it."""
+EVEN = 1.02
+"""The greatest ratio of a busy time's processes that repeat it."""
 
-FULL = 0.9
-"""Least share of a time for which the device is busy all the while."""
+SEEDS = 3
+"""The fewest seeds that say how far curves of the same training lie apart."""
 
-REPEATS, WANDERS = 1.02, 1.05
-"""Up to which factor the medians of processes are alike, and from which on they are not."""
-
-Alternative = tuple[str, str]
-"""An implementation in a variant, as comparisons.csv has it."""
+Alternative = tuple[str, bool]
+"""An attention, and whether it is compiled."""
 
 
-# What every observation needs
+class Iteration(NamedTuple):
+    """What was measured of an alternative, NaN where it was not; fields are metrics.
+
+    `share` is that of the iteration for which the GPU is busy, in hundredths, `ends` the least and
+    the greatest of the processes' iterations, `wide` their ratio where the busy time repeats.
+    """
+
+    iteration_time: float
+    gpu_busy_time: float
+    peak_memory: float
+    kernels: float
+    energy: float
+    compile_time: float
+    first_step: float
+    share: float
+    ends: tuple[float, float]
+    wide: float
 
 
-def alternatives_of(tables: Tables) -> Section | None:
-    """The section whose runs are alternatives at one setting; None without any."""
-    found = (s for s in tables.sections if s.experiment.has_alternatives)
-    return next((s for s in found if OFF in s.variants), None)
+MEASURED = Iteration._fields[:7]
 
 
-def value_of(section: Section, metric: str, alternative: Alternative) -> float | None:
-    """A metric of an alternative; None where it has none."""
-    name, variant = alternative
-    return section.medians(metric, name, variant).get(section.experiment.values[0])
+class Training(Numbers):
+    """A dataset as its alternatives: of the experiment that has them, at its one value."""
+
+    @cached_property
+    def table(self) -> dict[Alternative, Iteration]:
+        """The alternatives that have a time, in the plan's order, each attention eager first."""
+        found = {}
+        for name, (compiled, variant) in itertools.product(self.planned(), VARIANTS.items()):
+            known = [self.values(m, variant=variant).get(name, math.nan) for m in MEASURED]
+            time, busy = known[:2]
+            if time == time:
+                times, repeated = (self._ends(variant, metric, name) for metric in (TIME, BUSY))
+                wide = times[1] / times[0] if repeated[1] / repeated[0] <= EVEN else math.nan
+                share = round(min(busy / time, 1.0), 2) if busy == busy else math.nan
+                row = {**dict(zip(MEASURED, known, strict=True)), "share": share, "wide": wide}
+                found[name, compiled] = Iteration(ends=times, **row)
+        return found
+
+    def _ends(self, variant: str, metric: str, name: str) -> tuple[float, float]:
+        key = (self.name, variant, metric, name, self.at)
+        rows = self.data.intervals[["least", "most"]]
+        found = rows[rows.index == key].to_numpy(dtype=float)
+        return (float(found[0][0]), float(found[0][1])) if len(found) else (math.nan, math.nan)
+
+    @cached_property
+    def plain(self) -> Alternative:
+        """The naive attention, eager."""
+        return self.data.baseline, False
+
+    @cached_property
+    def fused(self) -> list[str]:
+        """The attentions that do not store their scores."""
+        stored = {n for n, entry in self.data.declared.items() if entry.get("stores_scores")}
+        named = {name for name, _ in self.table} - stored - {self.data.baseline}
+        return [name for name in self.planned() if name in named]
+
+    def speed(self, one: Alternative, over: Alternative) -> Speed | None:
+        """The speed of one alternative over another; eager over compiled by its inverse."""
+        if not {one, over} <= self.table.keys():
+            return None
+        if over[1] and not one[1]:
+            found = self.speed(over, one)
+            return found.inverse if found else None
+        same = "compile" if one[0] == over[0] else ALTERNATIVES
+        same = IMPLEMENTATIONS if one[1] == over[1] else same
+        return self.speeds.get((self.name, same, VARIANTS[one[1]], TIME, one[0], over[0], self.at))
+
+    def over(self, reference: Alternative, among: Iterable[Alternative]) -> dict[str, Speed]:
+        """The speeds of alternatives over one, the fastest first, by attention."""
+        found = {each[0]: s for each in among if (s := self.speed(each, reference))}
+        return dict(sorted(found.items(), key=lambda item: -item[1].x))
+
+    @cached_property
+    def by_compiling(self) -> dict[str, Speed]:
+        """The speed of each attention, compiled, over the same one eager, the fastest first."""
+        found = {n: s for n, on in self.table if on and (s := self.speed((n, True), (n, False)))}
+        return dict(sorted(found.items(), key=lambda item: -item[1].x))
+
+    @cached_property
+    def advised(self) -> list[Alternative]:
+        """Fused attentions that are faster than the naive eager one: compiled, or eager.
+
+        They are compiled where the fastest of these has the lower median.
+        """
+        found = list[list[Alternative]]()
+        for compiled in VARIANTS:
+            among = [(name, compiled) for name in self.fused if (name, compiled) in self.table]
+            told = by_verdict(self.over(self.plain, among))[FASTER]
+            found.append([each for each in among if each[0] in told])
+        return min(filter(None, found), key=lambda of: min(map(self._time, of)), default=[])
+
+    def _time(self, key: Alternative) -> float:
+        return self.table[key].iteration_time
+
+    def memory(self, one: Alternative, other: Alternative) -> float:
+        """The peak memory of one alternative over another's; NaN where either is missing."""
+        return self.table[one].peak_memory / self.table[other].peak_memory
+
+    @cached_property
+    def lowest(self) -> Alternative:
+        """The advised one with the lowest median."""
+        return min(self.advised, key=self._time)
+
+    @cached_property
+    def rivals(self) -> dict[str, Speed]:
+        """The speeds of the other advised ones over it."""
+        return self.over(self.lowest, [each for each in self.advised if each != self.lowest])
+
+    @cached_property
+    def waiting(self) -> list[Alternative]:
+        """The alternatives whose pace the host sets."""
+        return [key for key, row in self.table.items() if row.share <= HOST]
+
+    @cached_property
+    def printed(self) -> dict[tuple[Alternative, Alternative], Speed]:
+        """The speeds of the table: over the naive eager attention, and over the same one eager."""
+        pairs = [(each, self.plain) for each in self.table if each != self.plain]
+        pairs += [((n, True), (n, False)) for n in self.by_compiling if n != self.plain[0]]
+        return {pair: speed for pair in pairs if (speed := self.speed(*pair)) is not None}
 
 
-def measured(section: Section, metric: str, variant: str | None = None) -> dict[Alternative, float]:
-    """A metric of all alternatives that have it, in the order of the report."""
-    variants = section.variants if variant is None else [variant]
-    every = [(name, each) for name in section.implementations for each in variants]
-    found = {each: value_of(section, metric, each) for each in every}
-    return {each: value for each, value in found.items() if value is not None}
-
-
-def speed_of(section: Section, one: Alternative, other: Alternative) -> Speed | None:
-    """The speed of one alternative over another."""
-    at, (name, variant), (reference, over) = section.experiment.values[0], one, other
-    if variant == over:
-        return section.tables.speed(section.name, variant, TIME, name, reference, at)
-    compared = SWITCH if name == reference else ALTERNATIVES
-    if variant == ON:
-        return section.tables.find(section.name, compared, ON, TIME, name, reference, at)
-    found = section.tables.find(section.name, compared, ON, TIME, reference, name, at)
-    return found.inverse if found else None
-
-
-def fused(section: Section) -> list[str]:
-    """The attentions that store no scores, in the order of the report: not the naive one."""
-    entries = section.experiment.plan["implementations"]
-    stored = {entry["name"] for entry in entries if entry.get("stores_scores")}
-    names = section.implementations
-    return [name for name in names if name not in stored and name != section.baseline]
-
-
-def told(alternative: Alternative, **more: Any) -> dict[str, Any]:
-    """An alternative by its name, with what else is said of it."""
-    return {"name": alternative[0], "compiled": alternative[1] == ON, **more}
-
-
-def busy_share(section: Section, alternative: Alternative) -> float | None:
-    """For which share of an iteration the GPU is busy; None where that was not measured."""
-    busy, time = (value_of(section, metric, alternative) for metric in (BUSY, TIME))
-    return min(1.0, busy / time) if busy is not None and time else None
-
-
-def graph_breaks(section: Section, name: str) -> int:
-    """The number of graph breaks of a compiled model."""
-    run = section.run(name, ON, section.experiment.values[0])
-    processes = section.experiment.processes_of(run) if run else []
-    return max((process["graph_breaks"] or 0 for process in processes), default=0)
-
-
-def cards_of(section: Section, alternative: Alternative) -> set[str]:
-    """The GPUs that an alternative was measured on, as far as they are known."""
-    run = section.run(*alternative, section.experiment.values[0])
-    processes = section.experiment.processes_of(run) if run else []
-    return {process["gpu_uuid"] for process in processes if process["gpu_uuid"]}
-
-
-def by_verdict(speeds: dict[str, Speed]) -> dict[str, dict[str, Any]]:
-    """The names of each verdict, the fastest first, with the range of their speeds."""
-    found: dict[str, dict[str, Any]] = {}
-    for verdict in (FASTER, SLOWER, EQUAL, UNDECIDED):
-        mine = {name: speed.x for name, speed in speeds.items() if speed.verdict == verdict}
-        names = sorted(mine, key=lambda name: -mine[name])
-        found[verdict] = {"names": names, "x": span([*mine.values()])}
-    return found
-
-
-def departing(section: Section) -> list[str]:
-    """The attentions whose loss differs from the naive one's by more than a seed makes it."""
-    return sorted(
-        {
-            each.run["implementation"]
-            for curve in section.benchmark.curves
-            for each in curve_distances(section.tables.experiments, curve)
-            if each.differs and each.experiment is section.experiment
-        }
-    )
-
-
-def longest(section: Section, alternative: Alternative) -> float | None:
-    """The upper end of the interval of a time, by the spread that verdicts rest on."""
-    run = section.run(*alternative, section.experiment.values[0])
-    if run is None:
-        return None
-    known = section.tables.estimates.of(section.experiment, run, TIME)
-    return known["high"] if known else None
+def training_of(data: Dataset) -> Training | None:
+    """The alternatives of a dataset: the first experiment of one value with the naive one eager."""
+    for name in data.swept:
+        places = Training(data, name, 0).places()
+        if len(places) == 1:
+            found = Training(data, name, places[0])
+            if found.plain in found.table:
+                return found
+    return None
 
 
 # Page one
 
 
-def answer_use(section: Section) -> Observation | None:
-    """The decided speeds and the memory of an iteration with a fused attention."""
-    plain, names = (section.baseline, OFF), fused(section)
-    time, memory = value_of(section, TIME, plain), value_of(section, MEMORY, plain)
-    if time is None or memory is None:
-        return None
-    found = {a: speed_of(section, a, plain) for a in measured(section, TIME) if a[0] in names}
-    decided = {a: s for a, s in found.items() if s is not None and s.verdict == FASTER}
-    off, decided_all = departing(section), decided
-    decided = {a: s for a, s in decided.items() if a[0] not in off}
-    if not decided:
-        return None
-    variant = max(decided, key=lambda each: decided[each].x)[1]
-    better = {name: speed for (name, each), speed in decided.items() if each == variant}
-    times, sizes = (
-        [value_of(section, metric, (name, variant)) or 0.0 for name in better]
-        for metric in (TIME, MEMORY)
-    )
+def answer(d: Training) -> Observation:
+    """The fused attentions that are faster than the naive one, and what compiling them costs."""
+    if not d.advised:
+        among = d.over(d.plain, [each for each in d.table if each[0] in d.fused])
+        facts: dict[str, Any] = {"naive": d.data.baseline}
+        return d.observe("answer", facts, among.values(), "answer", variant="none")
+    rows, compiled = [d.table[each] for each in d.advised], d.lowest[1]
+    names, speeds = [name for name, _ in d.advised], d.over(d.plain, d.advised)
+    waits = [row.wide - 1 for row in rows if row.share <= HOST and row.wide > 1 + MARGIN]
+    verdicts = {speed.verdict for speed in d.rivals.values()}
+    which = "fastest" if verdicts == {SLOWER} else "equal" if verdicts == {EQUAL} else "undecided"
+    ends = (d.data.baseline, True), (d.fused[0], False)
+    alone = d.speed(*ends)
     facts = {
-        **{"naive": section.baseline, "time": time, "memory": memory},
-        **{"compiled": variant == ON, "times": span(times), "sizes": span(sizes)},
-        "x": speed_span(better.values()),
-        "names": list(better),
-        "others": [name for name in names if name not in better],
-        "departing": [name for name in off if (name, variant) in decided_all],
-        "share": max(sizes) / memory,
+        **{"naive": d.data.baseline, "names": names, "compiled": compiled},
+        "x": [speed.x for speed in speeds.values()],
+        "memory": max(d.memory(each, d.plain) for each in d.advised),
+        "others": [n for n in d.fused if n not in names and (n, compiled) in d.table],
+        **{"which": which if d.rivals else "one", "lowest": d.lowest[0]},
+        "host": {"count": len(waits), "by": max(waits)} if waits else None,
+        "cost": _cost(d) if compiled else None,
+        "alone": None,
     }
-    return Observation("answer_use", None, facts, evidence(found.values()))
+    if alone is not None:
+        facts["alone"] = {"fused": ends[1][0], "verdict": alone.verdict}
+        facts["alone"]["memory"] = d.memory(*ends)
+    found = [*speeds.values(), *d.rivals.values(), alone]
+    return d.observe("answer", facts, found, "answer", variant="use")
 
 
-def answer_which(section: Section) -> Observation | None:
-    """Which alternatives have the lowest medians, and which can no longer be the fastest."""
-    times = measured(section, TIME)
-    if len(times) < 2:
-        return None
-    best = min(times, key=lambda each: times[each])
-    speeds = {each: speed_of(section, each, best) for each in times if each != best}
-    busy, bound = measured(section, BUSY), longest(section, best)
-    too_busy = {each for each in speeds if bound is not None and busy.get(each, 0.0) > bound}
-    out = [
-        each
-        for each, speed in speeds.items()
-        if (speed is not None and speed.verdict == SLOWER) or each in too_busy
-    ]
-    within = [each for each, s in speeds.items() if s is not None and s.verdict == EQUAL]
-    level = [each for each in within if each not in out]
-    open_ = [each for each in speeds if each not in [*out, *level]]
-    lowest = sorted([best, *level, *open_], key=lambda each: times[each])[:3]
-    facts = {
-        "verdict": "open" if open_ else ("level" if level else "one"),
-        "lowest": [told(each, time=times[each]) for each in lowest],
-        **{"out": len(out), "of": len(times), "by_busy": len(too_busy), "bound": bound},
-    }
-    return Observation("answer_which", None, facts, evidence(speeds.values()))
+def _cost(d: Training) -> dict[str, list[float]] | None:
+    """What compiling the advised ones takes, and after how many iterations it is made up for.
 
-
-def repaid(section: Section) -> dict[str, dict[str, Any]]:
-    """After how many iterations the time of a compilation is made up for, by the times measured."""
-    found: dict[str, dict[str, Any]] = {}
-    for name in section.implementations:
-        off, on = (value_of(section, TIME, (name, variant)) for variant in (OFF, ON))
-        spent = value_of(section, COMPILATION, (name, ON))
-        speed = speed_of(section, (name, ON), (name, OFF))
-        if off is None or on is None or spent is None or speed is None or on >= off:
-            continue
-        more = spent - (value_of(section, COMPILATION, (name, OFF)) or 0.0)
-        after = more * 1e3 / (off - on)
-        found[name] = {"seconds": spent, "after": after, "decided": speed.verdict == FASTER}
-    return found
-
-
-def answer_cost(section: Section) -> Observation | None:
-    """The cost of compiling, the attentions that it slows, and those not to use."""
-    use, slower, rows = answer_use(section), list[dict[str, Any]](), list[Speed]()
-    advised = use.facts["names"] if use is not None and use.facts["compiled"] else []
-    back = {name: each for name, each in repaid(section).items() if name in advised}
-    for name in section.implementations:
-        speed = speed_of(section, (name, ON), (name, OFF))
-        if speed is not None and speed.verdict == SLOWER:
-            slower.append({"name": name, "x": speed.x, "breaks": graph_breaks(section, name)})
-            rows.append(speed)
-    avoid = []
-    plain = (section.baseline, OFF)
-    for name in section.implementations:
-        speed = speed_of(section, (name, OFF), plain) if name != section.baseline else None
-        time, size = (value_of(section, metric, (name, OFF)) for metric in (TIME, MEMORY))
-        naive = value_of(section, MEMORY, plain)
-        if speed is None or speed.verdict != SLOWER or size is None or naive is None:
-            continue
-        if size > naive:
-            avoid.append({"name": name, "time": time, "memory": size})
-            rows.append(speed)
-    if not back and not slower and not avoid:
-        return None
-    facts = {
-        "names": list(back),
-        "seconds": span([each["seconds"] for each in back.values()]),
-        "after": span([each["after"] for each in back.values()]),
-        "measured": any(not each["decided"] for each in back.values()),
-        **{"slower": slower, "avoid": avoid},
-    }
-    return Observation("answer_cost", None, facts, evidence(rows))
-
-
-def effect_attention(section: Section) -> Observation | None:
-    """Which attentions are shown to be faster than the naive one, all eager."""
-    plain = (section.baseline, OFF)
-    found = {
-        n: speed_of(section, (n, OFF), plain) for n in section.implementations if n != plain[0]
-    }
-    speeds = {name: speed for name, speed in found.items() if speed is not None}
-    if not speeds:
-        return None
-    facts = {"naive": section.baseline, "by": by_verdict(speeds)}
-    return Observation("effect_attention", None, facts, evidence(speeds.values()))
-
-
-def effect_compile(section: Section) -> Observation | None:
-    """Whom compiling helps, and whether it keeps the GPU busy for less time."""
-    found = {n: speed_of(section, (n, ON), (n, OFF)) for n in section.implementations}
-    speeds = {name: speed for name, speed in found.items() if speed is not None}
-    if not speeds:
-        return None
-    busy = {n: [value_of(section, BUSY, (n, variant)) for variant in (OFF, ON)] for n in speeds}
-    both = [(off, on) for off, on in busy.values() if off is not None and on is not None]
-    facts = {
-        "by": by_verdict(speeds),
-        "busy_falls": len(both) == len(speeds) and all(on < off for off, on in both),
-    }
-    return Observation("effect_compile", None, facts, evidence(speeds.values()))
-
-
-def naive_compiled(section: Section) -> Observation | None:
-    """The speed of the naive attention, compiled, over a fused one that is not."""
-    if not (names := fused(section)):
-        return None
-    one, other = (section.baseline, ON), (names[0], OFF)
-    speed = speed_of(section, one, other)
-    times, sizes = (
-        [value_of(section, metric, each) for each in (one, other)] for metric in (TIME, MEMORY)
-    )
-    if speed is None or None in sizes or not sizes[1] or sizes[0] is None:
-        return None
-    facts = {
-        **{"naive": one[0], "fused": other[0], "times": times},
-        **{"verdict": speed.verdict, "memory": sizes[0] / sizes[1]},
-    }
-    return Observation("naive_compiled", None, facts, evidence([speed]))
-
-
-def footnote_doubts(section: Section) -> Observation | None:
-    """The number of runs of one process, of undecided ratios, and of warnings."""
-    runs = [run for run in section.experiment.runs if run["status"] == "ok"]
-    single = [run for run in runs if len(section.experiment.processes_of(run)) == 1]
-    times, plain = measured(section, TIME), (section.baseline, OFF)
-    pairs = [(each, plain) for each in times if each != plain]
-    pairs += [((name, ON), (name, OFF)) for name, variant in times if variant == ON]
-    ratios = [(pair, speed) for pair in pairs if (speed := speed_of(section, *pair)) is not None]
-    known = [speed for _, speed in ratios]
-    cards = [[cards_of(section, each) for each in pair] for pair, _ in ratios]
-    apart = sum(bool(one and other and one != other) for one, other in cards)
-    warned, codes = warned_runs(section.tables)
-    if not single and not warned and not apart:
-        return None
-    facts = {
-        **{"single": len(single), "runs": len(runs), "ratios": len(known)},
-        "undecided": sum(speed.verdict == UNDECIDED for speed in known),
-        "apart": apart,
-        **{"warned": warned, "of": runs_of(section.tables), "codes": codes},
-    }
-    return Observation("footnote_doubts", None, facts, evidence(known))
-
-
-# The section
-
-
-def section_time(section: Section) -> Observation | None:
-    """The shortest and the longest iteration, eager and compiled."""
-    facts = dict[str, Any]()
-    for key, variant in (("eager", OFF), ("compiled", ON)):
-        times = measured(section, TIME, variant)
-        ends = [choose(times, key=lambda a: times[a]) for choose in (min, max)] if times else []
-        facts[key] = [told(each, time=times[each]) for each in ends]
-    return Observation("section_time", section.name, facts) if facts["eager"] else None
-
-
-def section_rate(section: Section) -> Observation | None:
-    """The lowest and the highest rate of the model, and what share of matrix products' it is."""
-    ceilings, rates = section.tables.ceilings, measured(section, RATE)
-    dtypes = {run["dtype"] for run in section.experiment.runs}
-    names = {run["device_name"] for run in section.experiment.runs if run["status"] == "ok"}
-    if ceilings is None or len(dtypes) != 1 or names != {ceilings.device_name} or not rates:
-        return None
-    product, plain = ceilings.matrix.get(next(iter(dtypes))), (section.baseline, OFF)
-    if product is None or plain not in rates:
-        return None
-    best, sustained = max(rates, key=lambda each: rates[each]), product.sustained_rate
-    facts = {
-        "naive": told(plain, rate=rates[plain]),
-        "best": told(best, rate=rates[best]),
-        "ceiling": product.rate / 1e12,
-        "share": rates[best] * 1e12 / product.rate,
-        "sustained": sustained / 1e12 if sustained else None,
-        "of_sustained": rates[best] * 1e12 / sustained if sustained else None,
-    }
-    return Observation("section_rate", section.name, facts)
-
-
-def section_memory(section: Section) -> Observation | None:
-    """The peak memory of both groups, and what compiling saves of it."""
-    memory, names = measured(section, MEMORY), fused(section)
-    plain = (section.baseline, OFF)
-    of_fused = [size for (name, _), size in memory.items() if name in names]
-    if plain not in memory or not of_fused:
-        return None
-    saved = {
-        name: 1 - memory[name, ON] / memory[name, OFF]
-        for name in section.implementations
-        if (name, ON) in memory and (name, OFF) in memory
-    }
-    ends = [choose(saved, key=lambda n: saved[n]) for choose in (min, max)] if saved else []
-    more = [n for n in section.implementations if memory.get((n, OFF), 0.0) > memory[plain]]
-    facts = {
-        **{"naive": section.baseline, "of_naive": memory[plain]},
-        "fused": span(of_fused),
-        "more": [{"name": name, "memory": memory[name, OFF]} for name in more],
-        "saved": [{"name": name, "share": saved[name]} for name in ends],
-        "energy": _energy(section, names[0]),
-    }
-    return Observation("section_memory", section.name, facts)
-
-
-def _energy(section: Section, fused: str) -> dict[str, Any] | None:
-    """The energy of an iteration: naive, with a fused attention, and compiled too."""
-    steps = [(section.baseline, OFF), (fused, OFF), (fused, ON)]
-    joules = [value_of(section, ENERGY, each) for each in steps]
-    return None if None in joules else {"fused": fused, "joules": joules}
-
-
-def section_why(section: Section) -> Observation | None:
-    """The GPU's busy time with the naive attention, a fused one, and that one compiled."""
-    names = fused(section)
-    steps = [(section.baseline, OFF), *((names[0], v) for v in (OFF, ON))] if names else []
-    found = list[dict[str, float]]()
-    for each in steps:
-        share, busy = busy_share(section, each), value_of(section, BUSY, each)
-        kernels = value_of(section, KERNELS, each)
-        if busy is not None and share is not None and kernels is not None:
-            found.append({"busy": busy, "share": share, "kernels": kernels})
-        elif each[1] == OFF:
-            return None
-    if len(found) < 2:
-        return None
-    naive, eager, *compiled = found
-    counts = [round(each["kernels"]) for each in (eager, *compiled)]
-    change = "same" if counts[-1] == counts[0] else ("fewer" if counts[-1] < counts[0] else "more")
-    facts = {
-        **{"naive": naive, "fused": names[0], "eager": eager},
-        "compiled": {**compiled[0], "change": change} if compiled else None,
-        "host_bound": eager["share"] <= HOST_BOUND,
-    }
-    return Observation("section_why", section.name, facts)
-
-
-def processes_span(section: Section, run: Row, metric: str) -> list[float] | None:
-    """The least and the greatest of a run's processes; None of fewer than two."""
-    known = section.tables.estimates.of(section.experiment, run, metric)
-    if known is None or len(section.experiment.processes_of(run)) < 2:
-        return None
-    return [known["least"], known["most"]]
-
-
-def section_repeats(section: Section) -> Observation | None:
-    """That processes of a run that keeps the GPU busy agree, and those of one that waits do not."""
-    steady: list[dict[str, Any]] = []
-    wandering: list[dict[str, Any]] = []
-    for alternative in measured(section, TIME):
-        run = section.run(*alternative, section.experiment.values[0])
-        share = busy_share(section, alternative)
-        if run is None or share is None:
-            continue
-        times, busy = processes_span(section, run, TIME), processes_span(section, run, BUSY)
-        if not (times and busy):
-            continue
-        factor = times[1] / times[0]
-        facts = told(alternative, times=times, share=share, busy=busy, factor=factor)
-        if share >= FULL and factor <= REPEATS:
-            steady.append(facts)
-        elif share <= HOST_BOUND and factor >= WANDERS and busy[1] / busy[0] <= REPEATS:
-            wandering.append(facts)
-    if not steady or not wandering:
-        return None
-    chosen = max(steady, key=lambda f: f["share"]), max(wandering, key=lambda f: f["factor"])
-    facts = {"steady": chosen[0], "wandering": chosen[1]}
-    return Observation("section_repeats", section.name, facts)
-
-
-def section_surprise(section: Section) -> Observation | None:
-    """That the least busy GPU makes no shortest iteration; where it idles for most of the time."""
-    busy, times = measured(section, BUSY), measured(section, TIME)
-    shares = {each: share for each in busy if (share := busy_share(section, each)) is not None}
-    if len(shares) < 2:
-        return None
-    least, best = (min(each, key=lambda a: each[a]) for each in (busy, times))
-    speed = speed_of(section, least, best) if least != best else None
-    found = None
-    if speed is not None and shares[least] <= HOST_BOUND:
-        found = told(least, busy=busy[least], time=times[least], idle=1 - shares[least])
-        found["verdict"] = speed.verdict
-    idlest = min(shares, key=lambda each: shares[each])
-    extreme = None
-    if shares[idlest] < 0.5 and idlest != least:
-        extreme = told(idlest, busy=busy[idlest], time=times[idlest])
-    if found is None and extreme is None:
-        return None
-    facts = {"least": found, "extreme": extreme}
-    return Observation("section_surprise", section.name, facts, evidence([speed]))
-
-
-def section_curves(section: Section) -> Observation | None:
-    """The attentions whose loss differs from the naive one's by more than a seed makes it.
-
-    It is told of the experiment on seeds, where that has a section.
+    None unless each is, going by the medians.
     """
-    of_seeds = [each for each in section.tables.sections if each is not section]
-    seeds = (each.name for each in of_seeds if each.experiment.parameter.name == "seed")
-    for curve in section.benchmark.curves:
-        judged = [
-            each
-            for each in curve_distances(section.tables.experiments, curve)
-            if each.is_judged and each.experiment is section.experiment
-        ]
-        if not judged:
-            continue
-        differing = [each for each in judged if each.differs]
-        farthest = max(differing or judged, key=lambda each: each.distance)
-        facts = {
-            **{"naive": section.baseline, "seeds": farthest.count, "steps": farthest.steps},
-            "differs": sorted({each.run["implementation"] for each in differing}),
-            **{"distance": farthest.distance, "spread": farthest.spread},
-        }
-        return Observation("section_curves", next(seeds, section.name), facts)
-    return None
+    seconds, after = list[float](), list[float]()
+    for name, _ in d.advised:
+        on, off = d.table[name, True], d.table.get((name, False))
+        if off is None or not on.compile_time > 0 or on.iteration_time >= off.iteration_time:
+            return None
+        before = off.compile_time if off.compile_time > 0 else 0.0
+        seconds.append(on.compile_time)
+        gain = off.iteration_time - on.iteration_time
+        after.append(1e3 * (on.compile_time - before) / gain)
+    return {"seconds": seconds, "after": after}
 
 
-def section_take(section: Section) -> Observation | None:
-    """The lesson: attention, then compilation, and when a faster attention no longer shows."""
-    use, why = answer_use(section), section_why(section)
-    if use is None or why is None or not use.facts["compiled"]:
+def conclusion(d: Training) -> Observation | None:
+    """First the attention, then compiling; and whether it matters which attention."""
+    if not d.advised:
         return None
-    eager = [(name, OFF) for name in fused(section)]
-    apart = [speed_of(section, *both) for both in itertools.combinations(eager, 2)]
-    alike = not any(speed is not None and speed.is_decided for speed in apart)
-    facts = {"host_bound": why.facts["host_bound"] and alike}
-    return Observation("section_take", section.name, facts, evidence(apart))
+    level = [n for n, speed in d.rivals.items() if speed.verdict != SLOWER]
+    facts = {
+        "memory": all(d.memory(each, d.plain) < 1 / (1 + MARGIN) for each in d.advised),
+        "compiled": d.lowest[1],
+        "host": any((name, False) in d.waiting for name, _ in d.advised),
+        "level": [],
+    }
+    if len(level) > 1 and any(each in d.waiting for each in d.advised):
+        facts["level"] = [d.lowest[0], *level]
+    return d.observe("conclusion", facts, d.rivals.values(), "conclusion")
 
 
-FRONT: tuple[Callable[[Section], Observation | None], ...] = (
-    *(answer_use, answer_which, answer_cost),
-    *(effect_attention, effect_compile, naive_compiled, footnote_doubts),
-)
-"""Page one, in its order."""
+def notice(d: Training) -> Observation | None:
+    """Failed runs, undecided speeds of the table and how many the host touches, and warnings."""
+    open_ = [pair for pair, speed in d.printed.items() if speed.verdict == UNDECIDED]
+    rows = d.data.comparisons.iloc[[speed.row for speed in d.by_compiling.values()]]
+    failed = d.data.failed.index.unique("implementation")
+    facts = {
+        **{"failed": [*failed], "ratios": len(d.printed), "undecided": len(open_)},
+        "touched": sum(any(each in d.waiting for each in pair) for pair in open_),
+        "cards": bool(rows.doubts.fillna("").str.contains(CARDS_DIFFER).any()),
+        **warned(d.data),
+    }
+    if not any(facts[key] for key in ("failed", "undecided", "cards", "warned")):
+        return None
+    return d.observe("notice", facts, [d.printed[pair] for pair in open_], "notice")
 
-SECTION: tuple[Callable[[Section], Observation | None], ...] = (
-    *(section_time, section_rate, section_memory, section_why, section_repeats),
-    *(section_surprise, section_curves, section_take),
-)
-"""The observations of the section on the alternatives, in its order."""
+
+# Each attention, and the loss
 
 
-def story(tables: Tables) -> Iterator[Observation]:
+def attention(d: Training) -> Observation | None:
+    """The attentions beside the naive one, all eager."""
+    eager = d.over(d.plain, [each for each in d.table if not each[1] and each != d.plain])
+    told = by_verdict(eager)
+    more = [d.memory((name, False), d.plain) > 1 for name in told[SLOWER]]
+    facts = {"naive": d.data.baseline, **told, "more": bool(more) and all(more)}
+    return d.observe("attention", facts, eager.values()) if eager else None
+
+
+def compiling(d: Training) -> Observation | None:
+    """Whom compiling makes faster, and whether fewer kernels and less busy time go with it."""
+    if not d.by_compiling:
+        return None
+    told, breaks = by_verdict(d.by_compiling), dict[str, int]()
+    runs = d.data.runs.loc[d.name].reset_index()
+    runs = runs[runs.variant == VARIANTS[True]]
+    for name, count in zip(runs.implementation, runs.graph_breaks.fillna(0), strict=True):
+        breaks[str(name)] = int(count)
+    both = [(d.table[n, False], d.table[n, True]) for n in told[FASTER]]
+    facts = {
+        **told,
+        "of": len(d.by_compiling),
+        "x": [d.by_compiling[name].x for name in told[FASTER]],
+        "why": all(
+            on.kernels < off.kernels and on.gpu_busy_time < off.gpu_busy_time for off, on in both
+        ),
+        "breaks": [[name, breaks[name]] for name in told[SLOWER] if breaks.get(name)],
+    }
+    return d.observe("compiling", facts, d.by_compiling.values())
+
+
+def host(d: Training, compiled: bool) -> Observation | None:
+    """Where the host sets the pace, and where the GPU does."""
+    part = {name: row for (name, on), row in d.table.items() if on == compiled}
+    slow = {name: row for name, row in part.items() if row.share <= HOST}
+    full = {name: row for name, row in part.items() if row.share >= FULL}
+    naive = d.table[d.plain].gpu_busy_time
+    busy = [row.gpu_busy_time / naive for row in slow.values()]
+    known = [key for key, row in d.table.items() if row.gpu_busy_time == row.gpu_busy_time]
+    least = min(known, key=lambda key: d.table[key].gpu_busy_time, default=d.plain)
+    facts = {
+        **{"on": compiled, "names": [*slow], "shares": [row.share for row in slow.values()]},
+        **{"gpu": [*full], "full": [row.share for row in full.values()]},
+        "fused": sorted(slow) == sorted(d.fused),
+        "busy": busy if busy and max(busy) < 1 / (1 + MARGIN) else [],
+        "even": any(speed.verdict == FASTER for speed in d.by_compiling.values()),
+        "least": None,
+    }
+    if least[1] == compiled and least[0] in slow:
+        facts["least"] = [least[0], 1 - slow[least[0]].share]
+    if not slow and (not full or (compiled and len(full) < len(part))):
+        return None
+    variant = "gpu" if not slow else "compiled" if compiled else "eager"
+    rows = d.measured((TIME, BUSY), part, VARIANTS[compiled])
+    return d.observe("host", facts, variant=variant, measured=rows)
+
+
+def curves(d: Training) -> Observation | None:
+    """How far the losses lie from the naive one's, beside those of its seeds."""
+    seeds = next((n for n, p in d.data.swept.items() if p == "seed" and n != d.name), None)
+    if seeds is None:
+        return None
+    own, others = _losses(d.data, d.name), _losses(d.data, seeds)
+    alike = {key[2]: curve for key, curve in others.items() if key[:2] == d.plain}
+    base = own.get((*d.plain, d.at))
+    if base is None or len(alike) < SEEDS or len(own) < 2:
+        return None
+    steps = min(map(len, [*own.values(), *alike.values()]))
+
+    def apart(one: Sequence[float], other: Sequence[float]) -> float:
+        return float(np.sqrt(np.mean(np.square(np.subtract(one[:steps], other[:steps])))))
+
+    spread = max(apart(*pair) for pair in itertools.combinations(alike.values(), 2))
+    away = {key: apart(curve, base) for key, curve in own.items() if key[:2] != d.plain}
+    differs = sorted({key[0] for key, distance in away.items() if distance > spread})
+    facts = {"naive": d.data.baseline, "seeds": len(alike), "steps": steps, "differs": differs}
+    facts |= {"apart": max(away.values()), "spread": spread}
+    variant = "differs" if differs else "alike"
+    return d.observe("curves", facts, section=seeds, variant=variant)
+
+
+def _losses(data: Dataset, name: str) -> dict[tuple[str, bool, int], list[float]]:
+    """The loss by step of an experiment's runs, of the first process of each."""
+    table = pd.read_csv(data.folder / "tables" / name / "curves.csv")
+    table = table[table.metric == "loss"].sort_values(["process", "index"])
+    found: dict[tuple[str, bool, int], dict[int, list[float]]] = {}
+    columns = (table[column] for column in ("implementation", "compile", "seed", "process"))
+    for *key, process, value in zip(*columns, table["value"], strict=True):
+        curves_of = found.setdefault((key[0], bool(key[1]), int(key[2])), {})
+        curves_of.setdefault(process, []).append(value)
+    return {key: next(iter(of.values())) for key, of in found.items()}
+
+
+def story(data: Dataset) -> Iterator[Observation]:
     """All observations of a dataset, in the report's order."""
-    section = alternatives_of(tables)
-    if section is not None:
-        yield from filter(None, (observe(section) for observe in (*FRONT, *SECTION)))
+    d = training_of(data)
+    if d is None:
+        return
+    told = [answer(d), notice(d), attention(d), host(d, False), compiling(d), host(d, True)]
+    yield from (each for each in [*told, curves(d), conclusion(d)] if each is not None)
