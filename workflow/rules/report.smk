@@ -47,7 +47,7 @@ rule report:
 use rule report as page with:
     input:
         **TEXT,
-        own=templates("page*.*", "uplot/uPlot.*", "uplot/LICENSE"),
+        own=templates("page*.*"),
     output:
         f"{HOME}/{REPORT}.html",
     log:

@@ -148,7 +148,7 @@ class _Composer:
         """The tables of each experiment."""
         made = {s.name: table_of(s, self.run_numbers) for s in self.experiments}
         found = {name: [table] if table else [] for name, table in made.items()}
-        return {name: self.own_tables.get(name, of) for name, of in found.items()}
+        return {n: self.own_tables.get(n, ()) if self.own_tables else of for n, of in found.items()}
 
     @cached_property
     def ordinals(self) -> dict[str, int]:
@@ -332,12 +332,13 @@ class _Composer:
             for each in self.drawn
             if not each.startswith((SPEEDS, EFFECTS))
         ]
-        if not self.is_of_many:
+        chosen = maps(self.data) if self.is_of_many else []
+        if not chosen:
             yield Section("key", [*blocks, *tables, *lines, *across])
             return
         yield Section("key", [*blocks, *tables[:1], *lines])
         title = says("section.overview")
-        yield Section("overview", [*tables[1:], *maps(self.data), *across], title, "", "begin")
+        yield Section("overview", [*tables[1:], *chosen, *across], title, "", "begin")
 
     def _lines(self) -> Lines:
         """A line an experiment."""
