@@ -6,13 +6,11 @@ scores      comparisons and what is said of them, of planted datasets; status 1 
 noise       runs of identical code under noise of known kinds
 replicated  pairs of identical code whose processes differ
 paired      recordings of identical code where cards and clocks differ
-few         identical code in two to five processes, some of which are off
 models      comparisons where processes differ in known ways; status 1 where a goal is missed
 """
 
 from __future__ import annotations
 
-import itertools
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -36,16 +34,14 @@ def of_noise(runs: int, seed: int) -> Named:
 
 
 def of_replicated(pairs: int, seed: int) -> Named:
-    """Fixed numbers of processes, and those that are added until the verdict is reached."""
-    fixed, adaptive = identical.score_fixed, identical.score_adaptive
+    """Fixed numbers of processes."""
     for calls in identical.CALLS:
         first = calls == identical.INDEPENDENT
-        count = pairs if first else pairs // 10
         for sd in (0.006, 0.012, 0.02, 0.03) if first else (0.012,):
             title = f"{calls[0]}, sd between processes {_percent(sd)}"
             for processes in (1, 3, 5, 8) if first else (3, 5, 8):
-                yield title, fixed(calls, sd, processes, count, seed)
-            yield f"{title}, 3 to 8", adaptive(calls, sd, count // 10, seed)
+                count = pairs if first else pairs // 10
+                yield title, identical.score_fixed(calls, sd, processes, count, seed)
 
 
 def of_pairs(recordings: int, seed: int) -> Named:
@@ -56,15 +52,6 @@ def of_pairs(recordings: int, seed: int) -> Named:
             found = identical.score_paired(name, count, seed, settings, processes)
             for way, score in zip(("pairs", "independent"), found, strict=True):
                 yield f"{name}: {settings} settings, {processes} processes, {way}", score
-
-
-def of_few(pairs: int, seed: int) -> Named:
-    """Eight runs of a kind, and one; with how much the last process widens an interval at most."""
-    cases = itertools.product(identical.OFFSETS, (0.003, 0.012, 0.03), (8, 1), identical.FEW)
-    for offsets, sd, runs, processes in cases:
-        score, widened = identical.score_few(offsets, processes, sd, pairs, seed, runs)
-        title = f"{offsets}, sd {_percent(sd)}, {runs} runs, {processes} processes"
-        yield f"{title}: widened {widened:.1f}-fold", score
 
 
 def of_identical(study: Callable[[int, int], Named]) -> Table:
@@ -144,7 +131,6 @@ STUDIES: dict[str, tuple[Table, int]] = {
     "noise": (of_identical(of_noise), 300),
     "replicated": (of_identical(of_replicated), 100_000),
     "paired": (of_identical(of_pairs), 1000),
-    "few": (of_identical(of_few), 5000),
     "models": (of_models, 100),
 }
 """Each study's table, and how much it draws where that is not said."""

@@ -234,6 +234,30 @@ def test_where_all_processes_but_one_are_slow_by_one_load_the_interval_holds_the
     assert low < 1 < load < high
 
 
+QUIET = [[1.0, 1.01, 0.99], [2.0, 1.98, 2.01], [4.0, 4.03, 3.98]]
+
+
+@pytest.mark.parametrize(
+    ("runs", "slower", "kept"),
+    [
+        ([*QUIET, [1.0, 1.01, 1.8]], 1, [0, 1]),
+        ([*QUIET, [1.0, 1.01, 1.8]], 0, [0, 1, 2]),  # of a ratio nothing says which way a load is
+        ([*QUIET, [1.0, 1.01, 1.8]], -1, [0, 1, 2]),  # faster than the others
+        ([*QUIET, [1.0, 1.01, 0.5]], -1, [0, 1]),
+        ([*QUIET, [1.0, 1.8, 1.79]], 1, [0, 1, 2]),  # all but one by the same load
+        ([*QUIET, [1.8, 1.0, 1.79], [1.0, 1.01, 1.8]], 1, [0, 1, 2]),  # two states
+        ([QUIET[0], [2.0, 2.0, 3.0], [1.0, 1.01, 1.8]], 1, [0, 1, 2]),  # too many for a load
+    ],
+)
+def test_a_process_that_a_load_slowed_is_left_out_where_most_agree(
+    runs: list[list[float]], slower: int, kept: list[int]
+) -> None:
+    found = combine_processes([[process(m) for m in run] for run in runs], slower=slower)[-1]
+    assert [*found.kept] == kept
+    low, high = ends(found)
+    assert (high < 1.2 and low > 0.8) == (len(kept) == 2)
+
+
 def test_a_run_that_is_odd_hides_no_other_one() -> None:
     """Both have their own spread, and the rest theirs: none is pooled with what is odd."""
     usual = [[process(1 + 0.001 * i), process(1), process(1 - 0.001 * i)] for i in range(1, 7)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from planted.records import record_of
@@ -77,21 +79,27 @@ def test_on_the_same_device_times_agree_within_a_quarter(compared: str, tmp_path
 MANY = [result("Flash2", 0.01, n=n) for n in range(64, 64 * 40, 64)]
 
 
+def sample(accused: Sequence[Result], others: Iterable[Result], count: int, seed: int) -> Any:
+    """The runs that are chosen."""
+    every = [*((True, own) for own in accused), *((False, own) for own in others)]
+    return choose(every, HERE, count, seed)
+
+
 def test_the_sample_is_the_same_for_a_seed_and_another_for_another() -> None:
-    first = choose([], MANY, HERE, 5, 1)
+    first = sample([], MANY, 5, 1)
     assert len(first) == 5
-    assert choose([], reversed(MANY), HERE, 5, 1) == first != choose([], MANY, HERE, 5, 2)
+    assert sample([], reversed(MANY), 5, 1) == first != sample([], MANY, 5, 2)
 
 
 def test_launches_unknown_kernels_and_other_devices_are_not_sampled() -> None:
     results = [result("Flash2", 1e-5, n=64), result("Flash2", 0.01), result("Mystery", 0.01)]
     results += [result("Pytorch", 0.01, device) for device in ("NVIDIA H200", None)]
-    assert choose(results, results, HERE, 9, 0) == [("Flash2", SHAPE)]
+    assert sample(results, results, 9, 0) == [("Flash2", SHAPE)]
 
 
 def test_accused_submissions_are_sampled_first_and_the_others_by_the_seed() -> None:
     accused = [result("Flash2", 0.01, n=n) for n in (320, 640)]
-    chosen = [choose(accused, MANY, HERE, 3, seed) for seed in range(9)]
+    chosen = [sample(accused, MANY, 3, seed) for seed in range(9)]
     assert all({shape.seq_len for _, shape in own[:2]} == {320, 640} for own in chosen)
     assert len({third for *_, third in chosen}) > 1
 

@@ -20,7 +20,7 @@ from planted.course import write_rows
 
 from flashlab.untrusted import MAX_FILE_BYTES
 from flashlab_grading import apart
-from flashlab_grading.apart import Apart, LimitError, check_apart
+from flashlab_grading.apart import LimitError, check_apart
 from flashlab_grading.grade import check_alone
 
 Put = Callable[[Path], object]
@@ -182,7 +182,7 @@ def test_what_does_not_come_to_its_end_names_its_limit(
     function: Callable[[], None], limit: str
 ) -> None:
     with pytest.raises(LimitError, match=limit):
-        Apart(0.5, function).result()
+        apart.apart(0.5, function)
 
 
 def test_a_file_that_changes_or_becomes_a_link_is_not_believed(

@@ -80,22 +80,17 @@ def receive(connection: socket.socket) -> dict[str, Any] | None:
 # The run and its keeper
 
 
-def _end_with_parent() -> None:
-    """End this process, with status 1, as soon as the one that forked it has ended."""
-    parent = parent_process()
+def _call(function: Callable[..., object], arguments: Sequence[Any]) -> None:
+    """Call a function, and end this process with a status; as soon as its parent has ended, too."""
+    parent, status = parent_process(), 1
     assert parent is not None
 
     def watch() -> None:
         parent.join()
         os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _call(function: Callable[..., object], arguments: Sequence[Any]) -> None:
-    status = 1
     try:
-        _end_with_parent()
+        threading.Thread(target=watch, daemon=True).start()
         function(*arguments)
         status = 0
     except SystemExit as ended:
@@ -138,13 +133,10 @@ def _run(connection: socket.socket, order: Mapping[str, Any], file: int) -> None
 
 def _end_descendants() -> list[str]:
     """End what this process has started, directly or not; the names of what did not end itself."""
-    me, left, names = psutil.Process(), [], list[str]()
-    deadline = time.monotonic() + LEAVE_SECONDS
-    while left := me.children(recursive=True):
+    names, deadline = list[str](), time.monotonic() + LEAVE_SECONDS
+    while left := psutil.Process().children(recursive=True):
         _, running = psutil.wait_procs(left, timeout=0.01)
-        if time.monotonic() < deadline:
-            continue
-        for process in running:
+        for process in running if time.monotonic() >= deadline else ():
             with suppress(psutil.NoSuchProcess):
                 names.append(process.name())
                 process.kill()
@@ -189,11 +181,12 @@ def hold_gpus() -> subprocess.Popen[bytes] | None:
     H100s. The program is one of its own, since no fork survives an open GPU; it ends at its next
     line once nobody can read that.
     """
-    nothing, pipe = subprocess.DEVNULL, subprocess.PIPE
+    nothing = subprocess.DEVNULL
     try:
         return subprocess.Popen(
-            HOLDS_GPUS, stdin=nothing, stdout=pipe, stderr=nothing, start_new_session=True
-        )
+            HOLDS_GPUS, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing,
+            start_new_session=True,
+        )  # fmt: skip
     except OSError:
         return None
 
@@ -220,24 +213,14 @@ def preload(modules: Iterable[str]) -> None:
     gc.freeze()  # a fork's collections skip what it has from here: 0.15 s each otherwise
 
 
-class _Keeper(socketserver.BaseRequestHandler):
-    server: _Server
-
-    def handle(self) -> None:
-        """Keep the run that the server has read."""
-        self.server.socket.close()
-        _keep(self.request, *self.server.taken)
-
-
 class _Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
-    """Forks for callers of one user until the process that it serves has ended."""
+    """Forks keepers for callers of one user until the process that it serves has ended."""
 
     max_children = 1000
-    taken: tuple[dict[str, Any], int]
 
     def __init__(self, path: str, serves: psutil.Process) -> None:
         with socket_address(Path(path)) as address:
-            super().__init__(address, _Keeper)
+            super().__init__(address, socketserver.BaseRequestHandler)
         self._path, self._serves = path, serves
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -246,13 +229,17 @@ class _Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
         try:
             if order is not None:
                 preload(order["modules"])
-                self.taken = order, file
-                super().process_request(request, client_address)
+                super().process_request(request, (order, file))
         except RuntimeError as error:
             print(error, file=sys.stderr)
             self._leave()  # the caller starts without it
         finally:
             os.close(file)
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Keep the run, in a fork; in place of the caller's address it has the order."""
+        self.socket.close()
+        _keep(request, *client_address)
 
     def service_actions(self) -> None:
         """Reap keepers, and leave with the process served; called at each poll."""
@@ -267,8 +254,7 @@ class _Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
 
 def _serve(path: str, serves: str, modules: Sequence[str]) -> None:
     try:
-        served = psutil.Process(int(serves))
-        holder = hold_gpus()
+        served, holder = psutil.Process(int(serves)), hold_gpus()
         preload(modules)
         _Server(path, served).serve_forever(POLL_SECONDS)
     finally:
@@ -356,14 +342,23 @@ class Child:
         return bool(select.select([self._channel], [], [], seconds)[0])
 
 
+def _started(
+    arguments: Sequence[str], environment: Mapping[str, str], **more: Any
+) -> subprocess.Popen[bytes]:
+    """This module in a new interpreter, in a session of its own."""
+    command, nothing = [sys.executable, "-m", __name__, *arguments], subprocess.DEVNULL
+    return subprocess.Popen(
+        command, env=dict(environment), stdin=nothing, start_new_session=True, **more
+    )
+
+
 class Server:
     """The server that forks for a process and what it starts, in a folder of this user's alone."""
 
     def __init__(self, serves: int, environment: Mapping[str, str], modules: Sequence[str]) -> None:
-        folder = Path(tempfile.gettempdir(), f"flashlab-{os.getuid()}-{serves}")
-        self.path = folder / "warm"
-        self._command = [sys.executable, "-m", __name__, str(self.path), str(serves), *modules]
-        self._environment = dict(environment)
+        self.path = Path(tempfile.gettempdir(), f"flashlab-{os.getuid()}-{serves}", "warm")
+        self._arguments = [str(self.path), str(serves), *modules]
+        self._environment = environment
 
     def connect(self) -> socket.socket | None:
         """A connection to it; it is started if it does not run. None, and a word, if it cannot."""
@@ -389,42 +384,18 @@ class Server:
         return connection
 
     def _start(self, folder: Path) -> socket.socket | None:
-        with open(folder / "lock", "a") as lock:
+        with open(folder / "lock", "a") as lock, open(folder / "log", "ab") as log:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if connection := self._reach():  # another process has started it
                 return connection
             self.path.unlink(missing_ok=True)
-            with open(folder / "log", "wb") as log:
-                process = subprocess.Popen(
-                    self._command,
-                    env=self._environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
+            process = _started(self._arguments, self._environment, stdout=log, stderr=log)
             deadline = time.monotonic() + START_SECONDS
             while process.poll() is None and time.monotonic() < deadline:
                 if connection := self._reach():
                     return connection
                 time.sleep(0.02)
             return self._reach()
-
-
-def _new_keeper(
-    environment: Mapping[str, str],
-) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """A keeper in a new interpreter, and a connection to it."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        keeper = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(theirs.fileno())],
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
-        )
-    return ours, keeper
 
 
 def _begin(
@@ -463,13 +434,20 @@ def start(
         modules: what the server imports beforehand.
         command: a program that is run in place of the function, without the channel.
     """
-    order: dict[str, Any] = {"function": function, "arguments": list(arguments)}
-    order |= {"environment": dict(environment), "folder": os.getcwd(), "modules": list(modules)}
-    order |= {"log": None if log is None else str(log.absolute()), "command": list(command)}
+    order: dict[str, Any] = {
+        **{"function": function, "arguments": list(arguments), "command": list(command)},
+        **{"environment": dict(environment), "folder": os.getcwd(), "modules": list(modules)},
+        "log": None if log is None else str(log.absolute()),
+    }
     child = None
     if server is not None and (connection := server.connect()):
         child = _begin(connection, None, order)
-    child = child or _begin(*_new_keeper(environment), order)
+    if child is None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            files = [theirs.fileno()]
+            keeper = _started([str(theirs.fileno())], environment, pass_fds=files)
+        child = _begin(ours, keeper, order)
     if child is None:
         raise ChildProcessError(f"{sys.executable} does not start")
     return child
@@ -479,13 +457,12 @@ def main() -> None:
     """Keep one run (``FILE``), or serve a process at a path (``PATH PID MODULE...``)."""
     first, *rest = sys.argv[1:]
     if rest:
-        _serve(first, rest[0], rest[1:])
-        return
+        return _serve(first, rest[0], rest[1:])
     connection = socket.socket(fileno=int(first))
     connection.set_inheritable(False)
     order, file = _take(connection)
     assert order is not None
-    _keep(connection, order, file)
+    return _keep(connection, order, file)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Submissions, and a report to verify, each in a process of its own with bounded memory and time.
+"""A submission, and a report to verify, each in a process of its own with bounded memory and time.
 
 A submission that takes all memory or time gets a line about that; the others are graded.
 """
@@ -6,12 +6,11 @@ A submission that takes all memory or time gets a line about that; the others ar
 from __future__ import annotations
 
 import multiprocessing
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import psutil
 
@@ -39,44 +38,30 @@ def _answer(output: Connection, function: Callable[..., object], *arguments: Any
         output.send(error)
 
 
-class Apart(Generic[T]):
-    """A function that runs in a fork, and is ended when it takes too much memory or time."""
-
-    def __init__(self, most_seconds: float, function: Callable[..., T], *arguments: Any) -> None:
-        self._input, output = multiprocessing.Pipe(duplex=False)
-        self._process = forked(_answer, output, function, *arguments)
-        output.close()
-        self._seconds, self._ends = most_seconds, time.monotonic() + most_seconds
-        self._most = self._memory() + MAX_MEMORY
-        self._limit = f"{MAX_MEMORY // 1024**2} MiB"  # also of what ends without an answer
-
-    def _memory(self) -> int:
-        with suppress(psutil.NoSuchProcess):
-            return int(psutil.Process(self._process.pid).memory_info().rss)
-        return 0
-
-    def result(self, beside: Iterable[Apart[T]] = ()) -> T:
-        """The function's result or error; LimitError if it took too much or was killed.
-
-        Those that run `beside` it are held within their bounds meanwhile.
-        """
-        try:
-            while not self._input.poll(POLL_SECONDS):
-                for child in (self, *beside):
-                    is_late = time.monotonic() > child._ends
-                    if is_late or child._memory() > child._most:
-                        child._limit = f"{child._seconds:g} s" if is_late else child._limit
-                        child._process.kill()
-            found: T | Exception = self._input.recv()
-        except EOFError:
-            raise LimitError(self._limit) from None
-        finally:
-            self._process.kill()
-            self._process.join()
-            self._input.close()
-        if isinstance(found, Exception):
-            raise found
-        return found
+def apart(seconds: float, function: Callable[..., T], *arguments: Any) -> T:
+    """A function's result or error, in a fork; LimitError if that took too much or was killed."""
+    received, output = multiprocessing.Pipe(duplex=False)
+    process = forked(_answer, output, function, *arguments)
+    output.close()
+    ends, limit = time.monotonic() + seconds, f"{MAX_MEMORY // 1024**2} MiB"
+    most = psutil.Process().memory_info().rss + MAX_MEMORY  # a fork starts with as much
+    try:
+        while not received.poll(POLL_SECONDS):
+            with suppress(psutil.NoSuchProcess):
+                if time.monotonic() > ends:
+                    limit = f"{seconds:g} s"
+                if time.monotonic() > ends or psutil.Process(process.pid).memory_info().rss > most:
+                    process.kill()
+        found: T | Exception = received.recv()
+    except EOFError:  # also of what ends without an answer
+        raise LimitError(limit) from None
+    finally:
+        process.kill()
+        process.join()
+        received.close()
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def _check(folder: str, name: str, device: str | None) -> Graded:
@@ -86,15 +71,9 @@ def _check(folder: str, name: str, device: str | None) -> Graded:
 def check_apart(folder: str, names: Iterable[str], device: str | None) -> Iterator[Graded]:
     """Each submission of a folder, read and checked apart, in order; `device` is the class's."""
     shipped()  # known to all forks
-    running, waiting = dict[str, Apart[Graded]](), [*names]
-    slots = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    while waiting or running:
-        while waiting and len(running) < slots:
-            name = waiting.pop(0)
-            running[name] = Apart(MAX_SECONDS, _check, folder, name, device)
-        name = next(iter(running))
+    for name in names:
         try:
-            yield running.pop(name).result(running.values())
+            yield apart(MAX_SECONDS, _check, folder, name, device)
         except LimitError as error:
             line = Line("fail", "form.budget", params={"limit": str(error)})
             yield check_alone(Submission(name, lines=[line]))

@@ -29,7 +29,6 @@ from flashlab.lab5.said import described
 from flashlab.plan.experiments import protocol_of
 from flashlab.plan.make import planned_device
 from flashlab.plan.runs import Namer
-from flashlab.plan.value import Plan
 from flashlab.records import Record, read_record
 from flashlab.runs import Run
 from flashlab_grading.model import (
@@ -47,6 +46,8 @@ LOCAL = "local"
 TOLERANCE = 0.25
 DISTURBANCES = ("cpu_load", "shared_device")
 """Warnings in a record that mean that other processes were using the machine."""
+
+VERDICT_OF: Mapping[str, Verdict] = {"pass": "pass", "fail": "fail"}
 
 Measured = tuple[Option, Record]
 """A run that was measured here, and its record."""
@@ -75,22 +76,21 @@ def _declared(results: Iterable[Result], here: str) -> list[tuple[Option, Result
 
 
 def choose(
-    accused: Iterable[Result], others: Iterable[Result], here: str, count: int, seed: int
+    results: Iterable[tuple[bool, Result]], here: str, count: int, seed: int
 ) -> list[Option]:
     """A sample of `count` runs declared to be of the device `here`, alike for a seed and class.
 
-    Runs of `accused` submissions come first, and within those and the `others` the seed decides.
-    Runs that are mostly launches and kernels that are not here are left out.
+    Each result comes with whether its submission is accused: those runs come first, and the seed
+    decides within both. Runs that are mostly launches and kernels that are not here are left out.
     """
-    known, chosen = find_implementations(), list[Option]()
-    for results in (accused, others):
-        runs = sorted({
-            run for run, result in _declared(results, here)
-            if run[0] in known and max(result.seconds[name] for name in PASSES) >= LAUNCH_SECONDS
-        } - {*chosen})  # fmt: skip
-        random.Random(seed).shuffle(runs)
-        chosen += runs
-    return chosen[:count]
+    known, runs = find_implementations(), dict[Option, bool]()
+    for is_accused, result in results:
+        for run, _ in _declared([result], here):
+            if run[0] in known and max(map(result.seconds.__getitem__, PASSES)) >= LAUNCH_SECONDS:
+                runs[run] = is_accused or runs.get(run, False)
+    chosen = sorted(runs)
+    random.Random(seed).shuffle(chosen)
+    return sorted(chosen, key=lambda run: not runs[run])[:count]
 
 
 def _sample(config: Mapping[str, Any], here: str) -> list[Option]:
@@ -102,28 +102,25 @@ def _sample(config: Mapping[str, Any], here: str) -> list[Option]:
     from flashlab_grading.grade import grade_checked
     from flashlab_grading.submissions import find_submissions
 
-    folder, device = config["submissions"], config["grading"].get("device")
-    by_accusation: dict[bool, list[Result]] = {True: [], False: []}
+    folder, results = config["submissions"], list[tuple[bool, Result]]()
     try:
-        checked = check_apart(folder, find_submissions(folder)[0], device)
+        checked = check_apart(folder, find_submissions(folder)[0], config["grading"].get("device"))
         for own in grade_checked(checked, published_times()):
             sound = {x.file for x in own.lines if (x.check, x.verdict) == ("arithmetic", "pass")}
-            results = by_accusation[urgency(own.lines)[0] < 0]
-            results += [result for result in own.results if result.name in sound]
+            is_accused = urgency(own.lines)[0] < 0
+            results += [(is_accused, result) for result in own.results if result.name in sound]
     except GradingError as error:
         raise ConfigError(f"--config: submissions: {error}") from error
-    count, seed = config["reproduce"], config["grading"]["seed"]
-    chosen = choose(by_accusation[True], by_accusation[False], here, count, seed)
-    if not chosen:
-        raise ConfigError(
-            "--config: reproduce: no submission has a declared run of 0.3 ms or more on this "
-            f"machine's device, {here}. Leave out reproduce=, or run this where the results are "
-            "from; runs.csv, or grading: {device: …} for a whole class, names their device"
-        )
-    return chosen
+    if chosen := choose(results, here, config["reproduce"], config["grading"]["seed"]):
+        return chosen
+    raise ConfigError(
+        "--config: reproduce: no submission has a declared run of 0.3 ms or more on this machine's "
+        f"device, {here}. Leave out reproduce=, or run this where the results are from; runs.csv, "
+        "or grading: {device: …} for a whole class, names their device"
+    )
 
 
-def order_grading(plan: Plan, root: Path) -> dict[str, Any]:
+def order_grading(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
     """Write the order for ``submissions=DIR`` or ``pdf=PATH`` below `root`, with what it measures.
 
     Returns it, empty for a call that grades nothing. Its `kind` says which of the two is graded;
@@ -133,7 +130,6 @@ def order_grading(plan: Plan, root: Path) -> dict[str, Any]:
     ConfigError if the folder or file does not exist or cannot be read, or if ``reproduce`` is given
     without submissions, with a recorded dataset, or for results of other devices than this.
     """
-    config = plan.config
     if reason := _refusal(config):
         raise ConfigError(f"--config: {reason}")
     kind = next((kind for kind in ("submissions", "pdf") if kind in config), "")
@@ -145,21 +141,16 @@ def order_grading(plan: Plan, root: Path) -> dict[str, Any]:
     # The course's own protocol, because its results are what is compared.
     protocol = protocol_of({"measure": {**config["measure"], "protocol": "lab5"}}, device)
     chosen = _sample(config, here) if "reproduce" in config else []
-    runs = [attention_run(implementation, shape, dtype, device) for implementation, shape in chosen]
     namer = Namer(ATTENTION, find_implementations(), RECORDS, here)
-    entries = [namer.entry(run, protocol) for run in runs]
+    entries = [namer.entry(attention_run(*option, dtype, device), protocol) for option in chosen]
     missing = sum(not entry.path.exists() for entry in entries)
-    if runs:
-        said = f"reproduce: {len(runs)} runs, {missing} of them still to be measured"
+    if entries:
+        said = f"reproduce: {len(entries)} runs, {missing} of them still to be measured"
         print(said, file=sys.stderr)
     document = {
-        "called_ns": time.time_ns(),
-        "kind": kind,
-        kind: config[kind],
-        "device": config["grading"].get("device"),
-        "seed": config["grading"]["seed"],
+        **{"called_ns": time.time_ns(), "kind": kind, kind: config[kind], "here": here},
+        **{"device": config["grading"].get("device"), "seed": config["grading"]["seed"]},
         "languages": config["languages"],
-        "here": here,
         "orders": {entry.path.as_posix(): namer.order(entry) for entry in entries},
         "measured": [{"run": e.run.to_json(), "path": e.path.as_posix()} for e in entries],
     }
@@ -186,15 +177,14 @@ def _compared(result: Result, record: Record) -> Line:
         if max(mine, theirs) >= LAUNCH_SECONDS and abs(theirs / mine - 1) >= off:
             off, name = abs(theirs / mine - 1), each
             texts = f"{mine * 1e3:.4g} ms", f"{theirs * 1e3:.4g} ms"
-    code: tuple[Verdict, str] = ("pass", "pass")
+    is_disturbed = any(warning["code"] in DISTURBANCES for warning in record.warnings)
+    code = "pass" if off <= TOLERANCE else "disturbed" if is_disturbed else "fail"
     if not name:
-        code = ("not_checked", "too_short" if record.status == "ok" else "not_measured")
-    elif off > TOLERANCE:
-        is_disturbed = any(warning["code"] in DISTURBANCES for warning in record.warnings)
-        code = ("not_checked", "disturbed") if is_disturbed else ("fail", "fail")
+        code = "too_short" if record.status == "ok" else "not_measured"
     params = {"run": described({**result.hinted, **result.said}), "status": record.status}
     params |= {"tolerance": f"{TOLERANCE:.0%}", "pass": name}
-    return Line(code[0], f"reproduction.{code[1]}", result.name, params, *texts)
+    verdict = VERDICT_OF.get(code, "not_checked")
+    return Line(verdict, f"reproduction.{code}", result.name, params, *texts)
 
 
 def check_reproduction(

@@ -44,25 +44,21 @@ def check_physics(file: File, step: float = 0.0) -> Line:
     compared with the ceiling.
     """
     result, named = file.result, file.result.said.get("device")
-    known = find_device(named)
+    known, passed, highest = find_device(named), "", max(file.result.rates[x] for x in PASSES)
     device = known or max(known_devices(), key=lambda device: device.peak_tflops["float16"])
     ceiling = device.peak_tflops["float16"] * CLOCK_ALLOWANCE
-
-    def line(verdict: Verdict, code: str, expected: str, found: str, **params: str) -> Line:
-        more = {"device": device.name, **params}
-        return Line(verdict, f"physics.{code}", result.name, more, expected, found)
-
-    for name in PASSES:
-        seconds, rate = result.seconds[name] + step, result.rates[name]
-        if rate * result.seconds[name] / seconds > ceiling:
-            texts = f"≤ {ceiling:.4g} TFLOP/s", f"{rate:.6g} TFLOP/s"
-            return line("fail", "rate", *texts, **{"pass": name})
+    verdict: Verdict = "not_checked" if is_cpu(named) else "pass"
+    code = "cpu" if is_cpu(named) else "pass" if known else "pass_unknown"
+    texts = "" if is_cpu(named) else f"≤ {ceiling:.4g} TFLOP/s", f"{highest:.4g} TFLOP/s"
+    for name in reversed(PASSES):
+        seconds = result.seconds[name] + step
         moved = (bytes_moved(option, name, device.l2_bytes) for option in file.options)
         least = min(moved, default=0.0) / (device.bandwidth * 1e9 * BANDWIDTH_ALLOWANCE)
-        if seconds < least and not is_cpu(named):
+        if result.rates[name] * result.seconds[name] / seconds > ceiling:
+            verdict, code, passed = "fail", "rate", name
+            texts = f"≤ {ceiling:.4g} TFLOP/s", f"{result.rates[name]:.6g} TFLOP/s"
+        elif seconds < least and not is_cpu(named):
+            verdict, code, passed = "fail", "bytes", name
             texts = f"≥ {least * 1e3:.4g} ms", f"{seconds * 1e3:.4g} ms"
-            return line("fail", "bytes", *texts, **{"pass": name})
-    highest = f"{max(result.rates[name] for name in PASSES):.4g} TFLOP/s"
-    if is_cpu(named):
-        return line("not_checked", "cpu", "", highest)
-    return line("pass", "pass" if known else "pass_unknown", f"≤ {ceiling:.4g} TFLOP/s", highest)
+    params = {"device": device.name, "pass": passed}
+    return Line(verdict, f"physics.{code}", result.name, params, *texts)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, product
 
 import pandas as pd
 
@@ -26,17 +26,14 @@ from flashlab_grading.model import PASSES, Line, samples_of
 STEPS = 20
 """Fewest steps of a clock in a time that is compared with another."""
 
-LAUNCH_SCATTER = 0.15e-3
-"""Seconds that launches can add to a longer time: on an H200, a naive backward pass of a dozen
-kernels took 0.44 ms, one of twice the work 0.36 ms."""
-
-MORE_WORK, INVERSION = 1.5, 1.1
-"""A run with so many times another's operations and bytes must not be so many times faster."""
-
 TWICE, LONG_SECONDS = 1.99, 1e-3
-"""With so many times another's operations and bytes it must not be faster at all, from the time on
+"""With so many times another's operations and bytes a run must not be faster, from the time on
 whose launches are too short to turn the order around. It is 1.99 because what a process holds
 anyway keeps twice the work from being twice the bytes."""
+
+INVERSION, LAUNCH_SCATTER = 1.1, 0.15e-3
+"""So many times faster, and so many seconds, a shorter one may be: an H200 took 0.44 ms
+for a naive backward of a dozen kernels, and 0.36 for one of twice the work."""
 
 PASS_RATIO = (0.3, 8.0)
 """Range of backward over forward time; 0.9 to 4 on the GPUs measured so far."""
@@ -56,18 +53,6 @@ def _work(option: Option) -> tuple[float, float]:
         return costs.forward_flops(shape), costs.naive_peak_memory(shape, workspaces=0)
     padded = -(-shape.head_dim // 32) * 32 / shape.head_dim
     return costs.forward_flops(shape) * padded, costs.flash2_peak_memory(shape)
-
-
-def _slower(less: Result, more: Result, work: float, least: float) -> Iterator[Line]:
-    """Lines for the passes in which a result is slower than one with `work` times its work."""
-    for name in PASSES:
-        short, long = less.seconds[name], more.seconds[name]
-        is_slower = work >= TWICE and short > long >= LONG_SECONDS
-        is_much_slower = short > INVERSION * long + LAUNCH_SCATTER
-        if min(short, long) >= least and (is_slower or is_much_slower):
-            texts = f"< {long * 1e3:.4g} ms", f"{short * 1e3:.4g} ms"
-            params = {"pass": name, "other": more.name}
-            yield Line("warn", "plausibility.order", less.name, params, *texts)
 
 
 def check_plausibility(files: Sequence[File], step: float) -> list[Line]:
@@ -93,12 +78,18 @@ def check_plausibility(files: Sequence[File], step: float) -> list[Line]:
             sizes = sweeps[option[0], name, others]
             sizes[getattr(option[1], name)].append((result, option))
     for sweep in sweeps.values():
-        for (_, some), (_, others_) in combinations(sorted(sweep.items()), 2):
-            work = min(b / a for a, b in zip(_work(some[0][1]), _work(others_[0][1]), strict=True))
-            for less, _ in some if work >= MORE_WORK else ():
-                for more, _ in others_:
-                    for line in _slower(less, more, work, least):
-                        found.setdefault(line.file, line)
+        for (_, some), (_, more) in combinations(sorted(sweep.items()), 2):
+            works = zip(_work(some[0][1]), _work(more[0][1]), strict=True)
+            if min(b / a for a, b in works) < TWICE:
+                continue
+            for (less, _), (other, _), name in product(some, more, PASSES):
+                short, long = less.seconds[name], other.seconds[name]
+                limit = long if long >= LONG_SECONDS else INVERSION * long + LAUNCH_SCATTER
+                if min(short, long) >= least and short > limit:
+                    texts = f"< {long * 1e3:.4g} ms", f"{short * 1e3:.4g} ms"
+                    params = {"pass": name, "other": other.name}
+                    line = Line("warn", "plausibility.order", less.name, params, *texts)
+                    found.setdefault(less.name, line)
     count = {"count": str(len({result.name for result, _ in points}))}
     passed = [Line("pass", "plausibility.pass", params=count)] if points else []
     return [found[name] for name in sorted(found)] or passed
@@ -136,18 +127,19 @@ def class_outliers(times: pd.DataFrame) -> Iterator[Line]:
 
 
 def check_samples(results: Iterable[Result]) -> Iterator[Line]:
-    """Lines for the records whose samples no measurement gives; none for the others."""
+    """Lines for the records whose samples no measurement gives: all equal, or one noise in several.
+
+    None for the others.
+    """
     noises: dict[tuple[float, ...], dict[str, None]] = defaultdict(dict)
     for result in results:
-        enough = {name: own for name, own in samples_of(result).items() if len(own) >= ENOUGH}
-        # A clock repeats short times.
-        equal = [n for n, own in enough.items() if LAUNCHES <= min(own) == max(own)]
-        for name in equal[:1]:
-            yield Line("fail", "plausibility.identical", result.name, {"pass": name})
-        for own in enough.values() if not equal else ():
+        for name, own in samples_of(result).items():
+            # A clock repeats short times.
+            if len(own) >= ENOUGH and LAUNCHES <= min(own) == max(own):
+                yield Line("fail", "plausibility.identical", result.name, {"pass": name})
+                break
             if len({*own}) >= ENOUGH and (median := statistics.median(own)) > 0:
                 noises[tuple(float(f"{x / median:.6g}") for x in sorted(own))][result.name] = None
-    for files in map(list, noises.values()):
-        for file in files if len(files) > 1 else ():
-            params = {"other": files[file == files[0]]}
-            yield Line("fail", "plausibility.one_noise", file, params)
+    for first, *others in map(list, noises.values()):
+        for file, other in [(first, others[0]), *((x, first) for x in others)] if others else ():
+            yield Line("fail", "plausibility.one_noise", file, {"other": other})

@@ -51,8 +51,8 @@ def _damage() -> Iterator[None]:
         raise UnsoundFileError("form.archive_damaged", reason=reason) from error
 
 
-def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: PurePosixPath) -> bytes:
-    """The bytes of a member; UnsoundFileError for one that is no file of a submission's own."""
+def _refuse(info: zipfile.ZipInfo, path: PurePosixPath) -> None:
+    """UnsoundFileError for a member of a zip that is no file of a submission's own."""
     has_drive = path.parts and re.match("[A-Za-z]:", path.parts[0])
     if path.is_absolute() or ".." in path.parts or has_drive or not path.parts:
         raise UnsoundFileError("form.archive_path", value=info.filename[:200])
@@ -63,12 +63,10 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: PurePosixPath
     if info.file_size > MAX_FILE_BYTES:  # the size that it states is the most that is read of it
         size, most = f"> {MAX_FILE_BYTES}", str(MAX_FILE_BYTES)
         raise UnsoundFileError("form.too_large", size=size, most=most)
-    with _damage(), archive.open(info) as file:
-        return file.read(MAX_FILE_BYTES)
 
 
 def _unpack(name: str, file: Path, target: Path, found: Folder, left: Counter[str]) -> None:
-    """Write the files of a zip below `target`, and note what is refused.
+    """Write a zip's files below `target`, and note what is refused.
 
     No more are written than are `left` of all zips' files and bytes.
     """
@@ -88,11 +86,11 @@ def _unpack(name: str, file: Path, target: Path, found: Folder, left: Counter[st
         if min(left.values()) <= 0:
             raise UnsoundFileError("form.too_many", most=str(MAX_FILES))
         try:
-            data = _member(archive, info, path)
-            left.subtract({"files": 1, "bytes": len(data)})
-            with _damage():
-                target.joinpath(name, path).parent.mkdir(parents=True, exist_ok=True)
-                target.joinpath(name, path).write_bytes(data)
+            _refuse(info, path)
+            with _damage(), archive.open(info) as member:
+                to = target / name / path
+                to.parent.mkdir(parents=True, exist_ok=True)
+                left.subtract({"files": 1, "bytes": to.write_bytes(member.read(MAX_FILE_BYTES))})
         except UnsoundFileError as problem:
             found.refused[f"{name}/{info.filename}"] = problem
 
@@ -114,21 +112,20 @@ def submission_of(name: str, found: Folder, device: str | None) -> Submission:
     for file, result in own.items():
         code = "pass" if result.status == "ok" else "not_measured"
         lines.append(Line("pass", f"form.{code}", file, {"status": result.status}))
-        if file in found.contradicted:
+        if text := found.contradicted.get(file):
             code = "record_differs" if result.run else "declared_twice"
-            lines.append(Line("fail", f"identity.{code}", file, {}, "", found.contradicted[file]))
+            lines.append(Line("fail", f"identity.{code}", file, {}, "", text))
     measured = [result for result in own.values() if result.status == "ok"]
-    named = {result.said.get("device") for result in measured} - {None}
-    for other in sorted(map(str, named)):
+    named = {str(r.said["device"]) for r in measured if "device" in r.said}
+    for other in sorted(named):
         if device is not None and not is_same_device(other, device):
             lines.append(Line("warn", "form.other_device", "", {"device": other}, device, other))
     # A submission comes from one GPU: the device that one file names is that of the others.
-    device = named.pop() if len(named) == 1 else (None if named else device)
-    of_device = {"device": device} if device else {}
-    once: dict[str, Result] = {}  # such as of a folder and its copy
+    device = named.pop() if len(named) == 1 else None if named else device
+    of_device, once = {"device": device} if device else {}, dict[str, Result]()
     for r in (replace(r, said={**of_device, **r.said}) for r in measured):
         key = repr((r.said, r.seconds, r.rates, r.peak_mib, r.document.get("record")))
-        if (first := once.setdefault(key, r)) is not r:
+        if (first := once.setdefault(key, r)) is not r:  # such as of a folder and its copy
             lines.append(Line("pass", "form.double", r.name, {"other": first.name}))
     return Submission(name, [*once.values()], lines, device, [*found.contradicted])
 

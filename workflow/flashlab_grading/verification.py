@@ -21,7 +21,7 @@ from flashlab.lab5.results import Folder, take
 from flashlab.report.attached import CONFIG, attachment, parsed, read_records
 from flashlab.report.rebuild import other_software, rebuild
 from flashlab.untrusted import UnsoundFileError, read_bounded
-from flashlab_grading.apart import Apart, LimitError
+from flashlab_grading.apart import LimitError, apart
 from flashlab_grading.causes import escaped, grouped, told
 from flashlab_grading.grade import check_alone
 from flashlab_grading.pdf_objects import UnsoundPdfError, differences, one_message, opened
@@ -43,7 +43,7 @@ def attachments_of(content: bytes) -> dict[str, bytes]:
         return {name: file.get_file().read_bytes() for name, file in pdf.attachments.items()}
 
 
-def _lines(content: bytes, page: int) -> list[str]:
+def _text(content: bytes, page: int) -> list[str]:
     """The lines of a page, from 1, as PDFium reads them; none where it is no page to PDFium."""
     with suppress(pypdfium2.PdfiumError):
         text = pypdfium2.PdfDocument(content)[page - 1].get_textpage().get_text_range()
@@ -51,19 +51,14 @@ def _lines(content: bytes, page: int) -> list[str]:
     return []
 
 
-def _explained(found: Sequence[tuple[str, str]], content: bytes, made: bytes) -> Iterator[str]:
-    """The differences, that of the first page with the first line of it that differs."""
-    pages = [part for part, _ in found if part.startswith("page ")]
-    for part, said in found:
-        words = ""
-        if part in pages[:1]:
-            both = [_lines(pdf, int(part.partition(" ")[2])) for pdf in (content, made)]
-            pairs = enumerate(zip_longest(*both, fillvalue="nothing"), start=1)
-            for number, (one, other) in ((n, pair) for n, pair in pairs if len({*pair}) > 1):
-                says, gives = one[:MAX_CHARACTERS], other[:MAX_CHARACTERS]
-                words = f": line {number}: it says “{says}”, and its data give “{gives}”"
-                break
-        yield f"{part}: {said}{words}"
+def _first_line(part: str, *files: bytes) -> str:
+    """The first line of a page that differs, in words."""
+    texts = [_text(content, int(part.partition(" ")[2])) for content in files]
+    for number, (one, other) in enumerate(zip_longest(*texts, fillvalue="nothing"), start=1):
+        if one != other:
+            says, gives = one[:MAX_CHARACTERS], other[:MAX_CHARACTERS]
+            return f": line {number}: it says “{says}”, and its data give “{gives}”"
+    return ""
 
 
 def _compare(
@@ -90,12 +85,13 @@ def _compare(
     if other:
         said = f"not verified here: it states other software: {', '.join(other)}; verify it by that"
         return OTHER_SOFTWARE, said, (), made
-    found = differences(content, made)
-    if not found:
+    if not (found := differences(content, made)):
         said = "saved by another program: its data give all that it shows; keep the rebuilt one"
         return OTHER_BYTES, said, (), made
-    said = "inconsistent: it is not the report that its data give"
-    return DIFFER, said, list(_explained(found, content, made)), made
+    page = next((part for part, _ in found if part.startswith("page ")), "")
+    line = _first_line(page, content, made) if page else ""
+    texts = [f"{part}: {text}{line if part == page else ''}" for part, text in found]
+    return DIFFER, "inconsistent: it is not the report that its data give", texts, made
 
 
 def _faults(attachments: Mapping[str, bytes]) -> Iterator[str]:
@@ -106,17 +102,6 @@ def _faults(attachments: Mapping[str, bytes]) -> Iterator[str]:
     lines = check_alone(submission_of("report", found, None)).lines
     for group in grouped((line for line in lines if line.check != "coverage"), "fail"):
         yield f"  {group[0].check}: {told(group, 'en', escaped)}"
-
-
-def _keep(made: bytes, pdf: Path) -> str:
-    """Keep the rebuilt report beside the other one; a line with its path."""
-    path = pdf.with_name(f"{pdf.stem}.rebuilt.pdf")
-    try:
-        with open_atomically(path, binary=True) as file:
-            file.write(made)
-    except OSError as error:
-        return f"the rebuilt report cannot be kept: {path}: {error.strerror}"
-    return f"the rebuilt report: {path}"
 
 
 def verified(pdf: Path) -> tuple[int, list[str]]:
@@ -133,13 +118,19 @@ def verified(pdf: Path) -> tuple[int, list[str]]:
         own += [name for name in sorted(attachments) if name.startswith("remark-")]
         is_known = config.get("benchmark", "attention") == "attention"
         faults = list(_faults(attachments)) if is_known else []
-    checked = "not checked, because grading knows the records of attention alone"
-    if is_known:
-        checked = "grading's checks of the records fail nothing"
-    lines = ["data: no measurement gives these records" if faults else f"data: {checked}", *faults]
+    said = "grading's checks of the records fail nothing" if is_known else "not checked, because "
+    said += "" if is_known else "grading knows the records of attention alone"
+    lines = [f"data: {'no measurement gives these records' if faults else said}", *faults]
     lines += [f"difference: {escaped(text)}" for text in found[:SHOWN]]
     lines += [f"and {len(found) - SHOWN} more differences"] if len(found) > SHOWN else []
-    lines += [_keep(made, pdf)] if made else []
+    if made:
+        path = pdf.with_name(f"{pdf.stem}.rebuilt.pdf")
+        try:
+            with open_atomically(path, binary=True) as file:
+                file.write(made)
+            lines.append(f"the rebuilt report: {path}")
+        except OSError as error:
+            lines.append(f"the rebuilt report cannot be kept: {path}: {error.strerror}")
     lines.append(f"the author's own, not verified: {escaped(', '.join(own))}")
     doubt = "; but no measurement gives its data" if faults else ""
     lines.append(f"verdict: {escaped(verdict)}{doubt}")
@@ -156,7 +147,7 @@ def verify(pdf: Path | None, order_file: Path | None) -> int:
         pdf = Path(read_json(order_file)["pdf"])
     assert pdf is not None
     try:
-        status, lines = Apart(MAX_SECONDS, verified, pdf).result()
+        status, lines = apart(MAX_SECONDS, verified, pdf)
     except LimitError as error:
         said = f"it took more than {error}, as no report does, or was killed"
         print(f"error: the report was not verified to its end: {said}", file=sys.stderr)

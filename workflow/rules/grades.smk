@@ -3,7 +3,7 @@
 from flashlab_grading.order import ORDER, kept_order, order_grading
 
 try:
-    GRADING = order_grading(PLAN, FOLDER) if workflow.is_main_process else kept_order()
+    GRADING = order_grading(PLAN.config, FOLDER) if workflow.is_main_process else kept_order()
 except call.ERRORS as error:
     raise WorkflowError(str(error)) from None
 ORDERS.update(GRADING.get("orders", {}))

@@ -11,7 +11,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -20,9 +20,9 @@ import scipy.stats
 from analysis.study.planted import mixture_median
 from planted.experiments import call_times
 
-from flashlab.analysis.pairing import Pairings, Place, Processes, RunEstimate
-from flashlab.analysis.ratios import Ratio, ratio
-from flashlab.analysis.replication import UNREPLICATED, Replicated, combine_processes, interval_of
+from flashlab.analysis.pairing import Pairings, Place, Processes
+from flashlab.analysis.ratios import ratio
+from flashlab.analysis.replication import Replicated, combine_processes, interval_of
 from flashlab.measuring.protocols import BATCH, ENOUGH_CALLS, GROWTH
 from flashlab.statistics import (
     MARGIN,
@@ -33,9 +33,6 @@ from flashlab.statistics import (
     median_interval,
     visible_states,
 )
-
-MOST_ADDED = 8
-"""Processes of a run from which on nobody adds one for a verdict."""
 
 
 @dataclass
@@ -197,9 +194,6 @@ RUNS = 8
 TOGETHER = 24
 """Implementations that are compared pair by pair where the number of processes is fixed."""
 
-FIRST = 3
-"""Processes with which adaptive measuring begins."""
-
 INDEPENDENT = "lognormal", 20
 CALLS = (
     INDEPENDENT,
@@ -209,12 +203,10 @@ CALLS = (
 """The noise of a process's calls, and how many there are."""
 
 
-def _process(
-    random: np.random.Generator, calls: tuple[str, int], sd: float, factor: float = 1.0
-) -> Estimate:
+def _process(random: np.random.Generator, calls: tuple[str, int], sd: float) -> Estimate:
     offset = float(random.lognormal(sigma=sd))
     noise, count = calls
-    return estimate_median((factor * offset * NOISES[noise](random, count)).tolist())
+    return estimate_median((offset * NOISES[noise](random, count)).tolist())
 
 
 def _add_kind(score: Score, kind: Sequence[Replicated]) -> None:
@@ -236,130 +228,6 @@ def score_fixed(calls: tuple[str, int], sd: float, processes: int, pairs: int, s
                 found = ratio(0, a.estimate, b.estimate)
                 score.add(found.low, found.high)
     return score
-
-
-def _of_run(found: Replicated) -> RunEstimate:
-    """The estimate of a run to which processes were added until the verdict was reached."""
-    looks = found.processes - FIRST
-    return RunEstimate(**vars(found.estimate), key=(), pairings=Pairings({}, ()), looks=looks)
-
-
-def _decided(
-    random: np.random.Generator, calls: tuple[str, int], sd: float, effect: float
-) -> tuple[list[list[Replicated]], list[Ratio]]:
-    """Two kinds, the second slower by a factor, with processes added where a verdict is open.
-
-    And the ratios of their runs.
-    """
-    factors = 1.0, effect
-    drawn = [
-        [[_process(random, calls, sd, factor) for _ in range(FIRST)] for _ in range(RUNS)]
-        for factor in factors
-    ]
-    while True:
-        kinds = [combine_processes(kind) for kind in drawn]
-        found = [ratio(0, _of_run(b), _of_run(a)) for a, b in zip(*kinds, strict=True)]
-        still_open = [
-            position
-            for position, each in enumerate(found)
-            if each.verdict == "inconclusive" and len(drawn[0][position]) < MOST_ADDED
-        ]
-        if not still_open:
-            return kinds, found
-        for kind, factor in zip(drawn, factors, strict=True):
-            for position in still_open:
-                kind[position].append(_process(random, calls, sd, factor))
-
-
-def score_adaptive(calls: tuple[str, int], sd: float, pairs: int, seed: int) -> Score:
-    """Compare so many pairs of runs whose processes are added only while the verdict is open."""
-    random, score = np.random.default_rng(seed), Score()
-    missed = at_margin = 0
-    while score.ratios < pairs:
-        kinds, ratios = _decided(random, calls, sd, 1.0)
-        for kind in kinds:
-            _add_kind(score, kind)
-        for found in ratios:
-            score.add(found.low, found.high)
-        slower = _decided(random, calls, sd, (1 + MARGIN) ** 2)[1]
-        missed += sum(found.verdict != "above" for found in slower)
-        by_margin = _decided(random, calls, sd, 1 + MARGIN)[1]
-        at_margin += sum(found.verdict == "above" for found in by_margin)
-    return replace(score, missed=missed, at_margin=at_margin)
-
-
-# Few processes, some of which are off
-
-OFF = 1.2, 2.5
-"""Least and greatest factor of a disturbed process; that of states is the least."""
-
-Offsets = Callable[[np.random.Generator, int, int], Floats]
-"""The factor on the times of each of so many runs in each of so many processes."""
-
-
-def _all_alike(_: np.random.Generator, runs: int, processes: int) -> Floats:
-    return np.ones((runs, processes))
-
-
-def _one_disturbed(random: np.random.Generator, runs: int, processes: int) -> Floats:
-    """One process of one run."""
-    found = np.ones((runs, processes))
-    found[random.integers(runs), random.integers(processes)] = random.uniform(*OFF)
-    return found
-
-
-def _some_disturbed(random: np.random.Generator, runs: int, processes: int) -> Floats:
-    """Each process with a probability of 5%."""
-    is_off = random.random((runs, processes)) < 0.05
-    return np.where(is_off, random.uniform(*OFF, (runs, processes)), 1.0)
-
-
-def _two_states(random: np.random.Generator, runs: int, processes: int) -> Floats:
-    """Each process in either of two states, around 1."""
-    found: Floats = OFF[0] ** (random.integers(2, size=(runs, processes)) - 0.5)
-    return found
-
-
-OFFSETS: Mapping[str, Offsets] = {
-    "all alike": _all_alike,
-    "one process disturbed": _one_disturbed,
-    "5% of processes disturbed": _some_disturbed,
-    "two states": _two_states,
-}
-
-FEW = (2, 3, 4, 5)
-"""Processes of which some are off."""
-
-
-def score_few(
-    offsets: str, processes: int, sd: float, pairs: int, seed: int, runs: int = RUNS
-) -> tuple[Score, float]:
-    """Compare kinds of so many runs with one another.
-
-    And the greatest factor by which the last process widens the interval of any run.
-    """
-    random, score, widened = np.random.default_rng(seed), Score(), 0.0
-    while score.ratios < pairs:
-        kinds = []
-        for _ in range(TOGETHER):
-            off = OFFSETS[offsets](random, runs, processes)
-            drawn = [[_process(random, INDEPENDENT, sd, f) for f in run] for run in off]
-            kinds.append(combine_processes(drawn, UNREPLICATED))
-            _add_kind(score, kinds[-1])
-            before = combine_processes([run[:-1] for run in drawn], UNREPLICATED)
-            widths = [[_width(found) for found in kind] for kind in (kinds[-1], before)]
-            widened = max(widened, *(now / then for now, then in zip(*widths, strict=True)))
-        for one, other in itertools.combinations(kinds, 2):
-            for a, b in zip(one, other, strict=True):
-                found = ratio(0, a.estimate, b.estimate)
-                score.add(found.low, found.high)
-    return score, widened
-
-
-def _width(found: Replicated) -> float:
-    """Of its interval, in the logarithm."""
-    low, high = interval_of(found.estimate) or (1.0, math.inf)
-    return math.log(high / low)
 
 
 # Processes that ran side by side

@@ -5,12 +5,8 @@ from __future__ import annotations
 import pytest
 from analysis.study.identical import (
     DISTURBANCES,
-    FEW,
     INDEPENDENT,
     NOISES,
-    OFFSETS,
-    score_adaptive,
-    score_few,
     score_fixed,
     score_noise,
     score_paired,
@@ -58,26 +54,6 @@ def test_intervals_hold_where_processes_differ(sd: float, processes: int) -> Non
 def test_one_process_does_not_know_its_offset() -> None:
     score = score_fixed(INDEPENDENT, 0.02, 1, PAIRS, seed=2)
     assert score.held < 0.6 * score.runs
-
-
-def test_added_processes_find_what_three_miss_and_state_no_difference_of_identical_code() -> None:
-    score = score_adaptive(INDEPENDENT, 0.012, PAIRS // 5, seed=2)
-    assert 3 <= score.measured / score.runs < 5
-    assert score.ratios_held >= 0.92 * score.ratios
-    assert score.false == 0
-    assert score.missed <= 0.05 * score.ratios
-
-
-@pytest.mark.scheduled
-@pytest.mark.parametrize("offsets", OFFSETS)
-@pytest.mark.parametrize("processes", FEW)
-def test_few_processes_of_which_some_are_off_hold_the_truth(offsets: str, processes: int) -> None:
-    score, widened = score_few(offsets, processes, 0.012, 2 * PAIRS, seed=3)
-    assert score.held >= 0.91 * score.runs  # of a hundred runs, 92% on the large scale
-    assert score.ratios_held >= 0.92 * score.ratios
-    assert score.false <= 0.01 * score.ratios
-    if processes == 2 and not offsets.startswith("5%"):
-        assert widened < 10
 
 
 @pytest.mark.parametrize("disturbance", DISTURBANCES)

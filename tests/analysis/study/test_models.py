@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,14 @@ from analysis.study.models import score_models
 pytestmark = pytest.mark.scheduled
 
 DATASETS = 3
-HARD = ("two states, 2", "random load", "one load on most, 2", "one load on most, 4")
-"""Cells of which so many plain effects are not found as the disturbed processes are."""
 
 
 def test_no_model_of_noise_makes_false_rows_and_intervals_hold(tmp_path: Path) -> None:
+    missed, plain = Counter[str](), Counter[str]()
     for name, cell in score_models(DATASETS, 1, tmp_path):
-        wrong = [*cell.out_of_bounds("two states" in name)]
-        if name.startswith(HARD):
-            wrong = [each for each in wrong if "missed" not in each]
-        assert wrong == [], name
+        # Single cells of so few datasets may miss more, and both of two processes may be slowed.
+        assert [*cell.out_of_bounds("two states" in name, missed=1)] == [], name
+        if not name.endswith(", 2 processes"):
+            missed[name.split(",")[0]] += cell.rows.missed
+            plain[name.split(",")[0]] += cell.rows.plain
+    assert [name for name in plain if missed[name] > 0.05 * plain[name]] == []

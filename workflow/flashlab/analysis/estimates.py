@@ -7,6 +7,8 @@ of all the others. So a run has one estimate, in whichever experiments it stands
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, partial
@@ -14,7 +16,13 @@ from functools import cached_property, partial
 from flashlab.analysis.experiment import Experiment, Row, Samples, run_keys
 from flashlab.analysis.pairing import Key, Pairings, Processes, RunEstimate, place_of
 from flashlab.analysis.pooled import PooledRatio, pooled_ratio
-from flashlab.analysis.replication import MEAN_COUNT, UNREPLICATED, combine_processes, shared_spread
+from flashlab.analysis.replication import (
+    MEAN_COUNT,
+    UNREPLICATED,
+    Replicated,
+    combine_processes,
+    shared_spread,
+)
 from flashlab.analysis.series import Series
 from flashlab.benchmarks.model import Metric
 from flashlab.statistics import Estimate, estimate_median, function_estimate, tick_of
@@ -74,20 +82,21 @@ class Estimates:
     def _of_sampled(self, metric: Metric) -> dict[Key, RunEstimate]:
         """A sampled metric of all runs of the dataset that are ok, by their keys."""
         if metric.name not in self._metrics:
-            runs = self._processes(metric)
-            kinds: dict[str, dict[Key, Processes]] = {}
-            for key, run in runs.items():
-                kinds.setdefault(key[0], {})[key] = run
+            runs, slower = self._processes(metric), -1 if metric.higher_is_better else 1
+            others = shared_spread([run.estimates for run in runs.values()]) or UNREPLICATED
+            known: dict[Key, Replicated] = {}
+            for _, kind in itertools.groupby(runs, key=operator.itemgetter(0)):
+                keys = [*kind]
+                combined = combine_processes([runs[k].estimates for k in keys], others, slower)
+                known |= zip(keys, combined, strict=True)
             columns = run_keys(self._experiments[0].benchmark)
             variants = {columns.index(v.name) for v in self._experiments[0].benchmark.variants}
-            pairings, found = Pairings(runs, variants), {}
-            others = shared_spread([run.estimates for run in runs.values()]) or UNREPLICATED
-            for kind in kinds.values():
-                combined = combine_processes([run.estimates for run in kind.values()], others)
-                for (key, run), each in zip(kind.items(), combined, strict=True):
-                    looks = max(0, len(run.estimates) - self._usual_processes)
-                    known = vars(each.estimate)
-                    found[key] = RunEstimate(**known, key=key, pairings=pairings, looks=looks)
+            kept = {key: run.only(known[key].kept) for key, run in runs.items()}
+            pairings, found = Pairings(kept, variants), {}
+            for key, run in runs.items():
+                looks = max(0, len(run.estimates) - self._usual_processes)
+                mine = vars(known[key].estimate)
+                found[key] = RunEstimate(**mine, key=key, pairings=pairings, looks=looks)
             self._metrics[metric.name] = found
         return self._metrics[metric.name]
 

@@ -82,6 +82,10 @@ class Processes:
     estimates: Sequence[Estimate]
     places: Sequence[Place | None]
 
+    def only(self, kept: Sequence[int]) -> Processes:
+        """Those at these positions."""
+        return Processes([self.estimates[i] for i in kept], [self.places[i] for i in kept])
+
 
 class Pairings:
     """The ratios of runs of a dataset by one metric, where processes of both ran side by side.

@@ -51,6 +51,11 @@ FAR_APART = 16
 normal processes two agree so by chance in 14% of runs, of four and five in 2 and 1%."""
 
 
+MOST_LOADED = 1 / 8
+"""Share of a kind's processes that a load may have slowed: where more are apart from the others of
+their run, it is how processes of this code are, in two states."""
+
+
 @dataclass(frozen=True)
 class Spread:
     """Between processes: the standard deviation of the logarithm of a median, and its freedom.
@@ -72,15 +77,16 @@ implementations differed by up to 11% (`docs/measuring.md`)."""
 
 @dataclass(frozen=True)
 class Replicated:
-    """The estimate of a run from all of its processes, and their number.
+    """The estimate of a run from its processes, and their number.
 
     `spread` is that between processes by which the interval was computed; None where no run of the
-    kind was measured in several.
+    kind was measured in several. `kept` are the positions of the processes that it is from.
     """
 
     estimate: Estimate
     processes: int
     spread: Spread | None
+    kept: Sequence[int] = ()
 
 
 def tells_spread(processes: Iterable[int]) -> bool:
@@ -117,6 +123,24 @@ def agreed_value(medians: Sequence[float]) -> float:
     """
     agreed = [medians[i] for i in agreeing(medians) or range(len(medians))]
     return agreed[0] if len(agreed) == 1 else math.exp(float(np.log(agreed).mean()))
+
+
+def _without_loads(kind: Sequence[Sequence[float]], slower: int) -> list[Sequence[int]]:
+    """The positions of each run's processes, by their medians, but of those that a load slowed.
+
+    These are the ones apart from what most of their run agree on, if all such of the kind are
+    slower (a load makes nothing faster) and they are few (`MOST_LOADED`). `slower` is 1 where more
+    is slower, -1 where less is, and 0 where that is not known: then none is left out.
+    """
+    every: list[Sequence[int]] = [range(len(run)) for run in kind]
+    agreed = [agreeing(run) or all_of for run, all_of in zip(kind, every, strict=True)]
+    apart = [
+        slower * (run[i] - run[most[0]])
+        for run, most in zip(kind, agreed, strict=True)
+        for i in {*range(len(run))} - {*most}
+    ]
+    are_loads = min(apart, default=0) > 0 and len(apart) <= MOST_LOADED * sum(map(len, kind))
+    return agreed if are_loads else every
 
 
 @dataclass(frozen=True)
@@ -263,7 +287,7 @@ def _combine(processes: Sequence[Estimate], judged: _Judged) -> Estimate:
 
 
 def combine_processes(
-    kind: Sequence[Sequence[Estimate]], unreplicated: Spread | None = None
+    kind: Sequence[Sequence[Estimate]], unreplicated: Spread | None = None, slower: int = 0
 ) -> list[Replicated]:
     """The estimate of each run of a kind from those of its processes, by one quantity above 0.
 
@@ -273,20 +297,23 @@ def combine_processes(
     tell of that mean, where there are enough of them.
 
     The variance is pooled over the runs of the kind; the interval of a run that scatters more than
-    the others leaves out none of its processes.
+    the others leaves out none of its processes, but for those that a load slowed while most agree.
     A run of one process is judged by the spread of its kind, if any is known.
 
     Args:
         kind: the processes of each run, at least one, in any order.
         unreplicated: the spread to assume where the runs of the kind do not tell any.
+        slower: 1 where more is slower, -1 where less is, 0 where that is not known.
 
     Returns:
         An estimate for each run, without an interval where its only process has none.
     """
-    logs: list[Floats] = [np.log([process.median for process in run]) for run in kind]
+    kept = _without_loads([[process.median for process in run] for run in kind], slower)
+    quiet = [[run[i] for i in of] for run, of in zip(kind, kept, strict=True)]
+    logs: list[Floats] = [np.log([process.median for process in run]) for run in quiet]
     return [
-        Replicated(_combine(processes, judged), len(processes), judged.spread)
-        for processes, judged in zip(kind, _judge(logs, unreplicated), strict=True)
+        Replicated(_combine(processes, judged), len(of), judged.spread, of)
+        for processes, of, judged in zip(quiet, kept, _judge(logs, unreplicated), strict=True)
     ]
 
 

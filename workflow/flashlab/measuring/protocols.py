@@ -2,8 +2,8 @@
 
 `lab5` takes the mean of back-to-back calls. `sampled` times every call alone until the 95% interval
 of the median, which allows for dependent calls, is narrow enough or the time is spent, and keeps
-every sample in order. Its calls come in batches of random length, each on other inputs: any call
-may be the last, whose result is compared with the reference.
+every sample in order. Its calls come in batches of random length: any call may be the last, whose
+result is compared with the reference. Inputs change from batch to batch, at random too.
 
 What decides a time is bound here when this is imported, which is before any kernel is: a kernel
 that replaces `time.perf_counter` or a method of CUDA's events changes nothing.
@@ -33,9 +33,12 @@ _current_stream, _wait_for_device = torch.cuda.current_stream, torch.cuda.synchr
 _wait_for_stream, _spin = torch.cuda.Stream.synchronize, torch.cuda._sleep
 _usage = resource.getrusage
 
-BATCH, MAX_BATCH, PERIOD = 8, 32, {"cuda": 4e-2, "cpu": 4e-3}
+BATCH, MAX_BATCH, PERIOD = 8, 32, {"cuda": 4e-2, "cpu": 2e-3}
 """Mean and most calls of a batch; it ends after so many seconds of a device, too, on average: a
 GPU's clock would rise in more pauses."""
+
+RENEWED = 0.5
+"""Share of batches with other inputs: to copy them moves the time of the call that follows."""
 
 MIN_CALLS, MIN_LONG_CALLS, LONG_CALL_SECONDS = 20, 10, 0.02
 """Fewest calls of a pass, whatever the time spent, twice as many as any interval needs; and of one
@@ -138,7 +141,7 @@ def synchronize(device: str) -> None:
 
 
 class Sampler:
-    """Times batches of calls, each on other inputs, and compares the last result of each.
+    """Times batches of calls, on other inputs now and then, and compares the last result of each.
 
     On a GPU each call is launched before the GPU comes to it: its sample would otherwise hold the
     wait for the launch. So each batch waits behind as many flushes as keep the GPU busy meanwhile;
@@ -149,7 +152,7 @@ class Sampler:
     def __init__(self, timed: Pass, device: str) -> None:
         self.timed, self.besides, self._device = timed, 0.0, device
         self._chance = random.Random()  # a kernel may seed the module's
-        self._spent = [0.0, 0.0, 0.0]
+        self._is_new, self._spent = True, [0.0, 0.0, 0.0]
         if device == "cuda":
             at = torch.cuda.get_device_properties(torch.cuda.current_device())
             # Twice the L2 cache: to overwrite it leaves nothing of the inputs there.
@@ -160,7 +163,9 @@ class Sampler:
     def __call__(self, is_new: bool = False) -> list[float]:
         """Seconds of each call of a batch; on numbers never seen of one, which is not compared."""
         with right_before(self.timed.calls):
-            self.timed.renew(is_new)
+            if is_new or self._is_new or self._chance.random() < RENEWED:
+                self.timed.renew(is_new)
+            self._is_new = is_new
             batch = self._cuda_batch if self._device == "cuda" else self._cpu_batch
             samples, last = batch(1 if is_new else self._length())
             if not is_new:

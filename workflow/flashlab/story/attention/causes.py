@@ -15,7 +15,7 @@ import pandas as pd
 from flashlab.analysis.frames import Sweep, number, run_keys_of, word
 from flashlab.analysis.launched import COUNTERS
 from flashlab.story.attention import roles
-from flashlab.story.attention.roles import PASSES, TOTAL
+from flashlab.story.attention.roles import PASSES, TOTAL, margins
 from flashlab.story.observation import Observation, clause
 
 BOUND = 0.6
@@ -284,25 +284,21 @@ def head_sizes(s: Sweep) -> dict[str, Any] | None:
     names = [n for n in roles.subjects(s) if table[n].notna().all()]
     if not names:
         return None
-    times = table[names]
-    cost = times / times.min()
+    cost = table[names] / table[names].min()
     worst = {n: int(str(cost[n].idxmax())) for n in names}
     best = {n: int(str(cost[n].idxmin())) for n in names}
-    shown = [n for n in names if _apart(s, n, best[n], worst[n])]
-    if not shown or cost.max().max() < SHOWN:
+    told = [n for n in names if _apart(s, n, best[n], worst[n]) and cost[n].max() >= margins(1)]
+    if not told or cost[told].max().max() < SHOWN:
         return None
-    good = [dims[int(str(at))] for at, row in cost.iterrows() if row.max() < SHOWN]
-    most = str(cost.max().idxmax())
+    most = str(cost[told].max().idxmax())
     facts = {
-        **{
-            "best": sorted({dims[at] for at in best.values()}),
-            "who": roles.group(s, names, short=True),
-        },
-        **{"worst": sorted({dims[at] for at in worst.values()}), "x": roles.span(cost.max())},
-        **{"most": most, "good": sorted(good), "more": float(cost.max().max()) - 1},
+        **{"best": sorted({dims[best[n]] for n in told}), "who": roles.group(s, told, short=True)},
+        **{"worst": sorted({dims[worst[n]] for n in told}), "x": roles.span(cost[told].max())},
+        **{"most": most, "more": float(cost[most].max()) - 1},
+        "good": sorted(dims[int(str(at))] for at, row in cost.iterrows() if row.max() < SHOWN),
     }
-    rows = s.rows(TOTAL, names, times.index)
-    return {**facts, "rows": rows, "variant": "one" if len(names) == 1 else "many"}
+    rows = s.rows(TOTAL, told, map(int, table.index))
+    return {**facts, "rows": rows, "variant": "one" if len(told) == 1 else "many"}
 
 
 def _apart(s: Sweep, name: str, best: int, worst: int) -> bool:

@@ -18,6 +18,9 @@ from flashlab.story.observation import Observation, clause
 SAVES = 0.9
 """Up to which share of the baseline's memory one saves memory."""
 
+FEW = 3
+"""Values of a sweep from which on it says what a parameter does."""
+
 STILL = ("constant", "hardly")
 
 
@@ -46,6 +49,8 @@ def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) ->
         return fixed.get(says)
     speeds = roles.even(s.speed(TOTAL, facts["new"]))
     found = roles.change(speeds)
+    if len(speeds) < FEW:
+        return "two"
     ends_shrink = number(speeds, speeds.index[0], "low") > number(speeds, speeds.index[-1], "high")
     if s.symbol == "E" and roles.stores_scores(s.data, s.data.baseline) and ends_shrink:
         return "catch_up"

@@ -309,6 +309,10 @@ def _changes(data: Dataset) -> Observation | None:
             continue
         seen.add(what)
         part = clause("change_mask" if s.is_switch else "change", p=s.symbol, ends=ends)
+        part |= {"name": name, "experiment": s.name}
+        part["at"] = (
+            mask_ends(s)[1:] if s.is_switch else [int(speeds.index[0]), int(speeds.index[-1])]
+        )
         found.setdefault(_sort_of(data, what, word_), []).append(part)
         rows.append(speeds)
     if not found:

@@ -60,7 +60,9 @@ def group(s: Sweep, names: Iterable[str], short: bool = False) -> dict[str, Any]
     names = list(names)
     fused = not any(stores_scores(s.data, name) for name in names)
     says = "who_one" if len(names) == 1 else "who_fused" if fused else "who_others"
-    if short and says == "who_fused" and names == subjects(s):
+    if says == "who_fused" and names != subjects(s):
+        says = "who_some"
+    elif says == "who_fused" and short:
         says = "who_all"
     return clause(says, names=names, count=len(names))
 

@@ -26,6 +26,9 @@ PACKED: tuple[Kind, ...] = (time.time, keys.packed, lesson.missing, lesson.odd)
 LINES = ("take", "mask_take")
 """The kinds that are an experiment's line on page one, too."""
 
+ONLY_LINES = ("take_two",)
+"""Those whose numbers an experiment's paragraph has already."""
+
 
 def observations(data: Dataset) -> list[Observation]:
     """All that a report says of a dataset, in its order."""
@@ -36,13 +39,15 @@ def observations(data: Dataset) -> list[Observation]:
         *(replace(each, place="line") for each in sections if each.name in LINES),
         *lesson.all_missing(data),
         *lesson.all_odd(data),
-        *sections,
+        *(each for each in sections if each.macro not in ONLY_LINES),
         *overall.conclusion(data),
     ]
 
 
 def kinds(s: Sweep) -> tuple[Kind, ...]:
     """The kinds of sentences of an experiment's paragraph."""
+    if not s.names:
+        return (lesson.missing,)
     if s.is_switch:
         return MASK
     if s.symbol == roles.SHARED:

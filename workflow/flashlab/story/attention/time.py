@@ -53,23 +53,22 @@ def growth(s: Sweep) -> tuple[Clause, list[str], list[int]] | None:
     Of the baseline and the subjects that have numbers at the same two ends; the baseline is left
     out where it lacks them.
     """
-    base, names = s.data.baseline, roles.subjects(s)
-    with_base = [base, *names] if roles.has_baseline(s) else names
-    at = roles.ends(s, with_base[:1])
-    every = [n for n in with_base if at and pd.notna(s.medians(TOTAL)[n].reindex(at)).all()]
-    others = [name for name in every if name != base]
-    odd = roles.odd_of(s)
-    others = [name for name in others if not {*at} & {*odd.get(name, ())}]
-    if not others:
-        with_base, at = names, roles.ends(s, names) if names else []
-        every = others = names if at else []
-    if not others:
+    base, names, odd = s.data.baseline, roles.subjects(s), roles.odd_of(s)
+    first_choice = [base] if roles.has_baseline(s) else []
+    for of in (first_choice, [*first_choice, *names], names):
+        at = roles.ends(s, of) if of else []
+        known = [n for n in names if at and s.medians(TOTAL)[n].reindex(at).notna().all()]
+        others = [n for n in known if not {*at} & {*odd.get(n, ())}]
+        if others:
+            break
+    else:
         return None
+    every = [base, *others] if base in of else others
     first, last = at
     work = number(s.work(), last) / number(s.work(), first)
     folds = {name: fold(s, name, first, last, work) for name in every}
     facts = {"p": s.symbol, "first": first, "last": last, "ops": work}
-    told = folds.get(base) if base in with_base else None
+    told = folds.get(base)
     return (
         clause(
             _growth_says(folds, told, others, work), **facts, **_of_group(s, folds, told, others)

@@ -1,0 +1,443 @@
+"""Whether every sentence of planted reports on attention is true.
+
+Two, three or nine implementations along N (with and without the mask), B, H and E, on a GPU and a
+CPU, with failures and odd runs. A sentence is judged by the clauses that its facts choose: each
+says something of the times that were planted. Numbers that it prints are those of the tables, whose
+intervals another study judges.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+import numpy as np
+from story.attention.reports import SWEPT, Sheet, processes_of, write
+
+from flashlab.analysis.frames import Dataset, run_keys_of
+from flashlab.story.attention.roles import margins
+from flashlab.story.attention.sentences import observations
+from flashlab.story.observation import Observation
+
+NAMES = {
+    2: ("Pytorch", "Flash2"),
+    3: ("Pytorch", "Flash2", "Flash3"),
+    9: (
+        *("Pytorch", "SdpaMath", "Flash2", "Flash3", "Flash4", "SdpaCudnn", "SdpaEfficient"),
+        *("Flex", "FlashLab"),
+    ),
+}
+VALUES = {
+    **{"seq_len": (128, 256, 1024, 2048), "causal": (192, 384, 768, 1536)},
+    **{"batch_size": (1, 2, 8, 16), "num_heads": (2, 4, 16, 32), "emb_dim": (128, 256, 1024)},
+}
+"""By experiment; no two of them share a run."""
+
+METRICS = {"forward_time": 0, "backward_time": 1}
+TOTAL = "forward_backward_time"
+WORK = {"N": 2.0, "B": 1.0, "H": 0.0, "E": 1.0}
+"""The power of the swept value that the operations grow with."""
+
+Key = tuple[str, str, bool, int]
+"""Experiment, implementation, mask, value."""
+
+
+@dataclass
+class Truth:
+    """What was planted: (forward, backward) in ms of each run, those that failed, the odd ones."""
+
+    times: dict[Key, tuple[float, float]] = field(default_factory=dict)
+    failed: dict[Key, str] = field(default_factory=dict)
+    odd: set[Key] = field(default_factory=set)
+    """Those that the tables call odd, which sentences leave out."""
+    symbols: dict[str, str] = field(default_factory=dict)
+
+    def time(self, key: Key, metric: str = TOTAL) -> float:
+        """A true time; NaN where the run has none."""
+        if key in self.failed or key not in self.times:
+            return math.nan
+        of = self.times[key]
+        return sum(of) if metric == TOTAL else of[METRICS[metric]]
+
+    def speed(
+        self, s: str, name: str, over: str, at: int, mask: bool, metric: str = TOTAL
+    ) -> float:
+        """The true speed of one over another."""
+        return self.time((s, over, mask, at), metric) / self.time((s, name, mask, at), metric)
+
+    def mask_of(self, s: str) -> bool:
+        """The mask of an experiment; without it where it has both."""
+        return all(mask for name, _, mask, _ in self.times if name == s)
+
+    def row(self, row: Mapping[str, Any]) -> float:
+        """The true ratio of a row of comparisons.csv, which is no pooled one."""
+        s, mask, at, metric = (
+            row["experiment"],
+            "true" in row["variant"],
+            row["value"],
+            row["metric"],
+        )
+        one, other = (s, row["subject"], mask, at), (s, row["reference"], mask, at)
+        if row["compared"] in ("first value", "previous value"):
+            other = (s, row["subject"], mask, row["reference_value"])
+        elif row["compared"] == "causal":
+            other = (s, row["subject"], False, at)
+        return self.time(one, metric) / self.time(other, metric)
+
+
+def plant(random: np.random.Generator, folder: Path) -> tuple[Dataset, Truth]:
+    """A report whose truth is known."""
+    names = NAMES[int(random.choice([2, 2, 3, 9]))]
+    noise = float(random.choice([0.002, 0.01, 0.03]))
+    device = str(random.choice(["cuda", "cpu"]))
+    truth, sheets = Truth(), {}
+    chosen = random.permutation(["N", "B", "H", "E", "mask"])[: int(random.integers(1, 4))]
+    base = {n: float(np.exp(random.normal(0, 0.7))) for n in names}
+    if random.random() < 0.3:
+        base = dict.fromkeys(names, 1.0)
+    for what in map(str, chosen):
+        symbol = "N" if what == "mask" else what
+        name = {"mask": "causal"}.get(what, SWEPT[symbol])
+        truth.symbols[name] = symbol
+        masks = (False, True) if what == "mask" else (bool(random.random() < 0.5),)
+        sheets[name] = Sheet(symbol)
+        for each in names:
+            power = WORK[symbol] + float(random.choice([0, 0, random.normal(0, 0.4)]))
+            bend = float(random.choice([0, 0, random.normal(0, 0.3)]))
+            ratio = float(random.uniform(1.5, 3))
+            for mask in masks:
+                gain = float(np.exp(random.uniform(-0.3, 0.7))) if mask and what == "mask" else 1.0
+                _curve(
+                    random,
+                    truth,
+                    sheets[name],
+                    (name, each, mask),
+                    (power, bend, ratio),
+                    base[each] / gain,
+                    noise,
+                )
+    data = write(folder, sheets, device)
+    for s in data.sweeps:
+        dips = run_keys_of(s.runs[s.runs.odd.astype(bool)])
+        truth.odd |= {(s.name, name, "true" in variant, at) for variant, name, at in dips}
+    return data, truth
+
+
+def _curve(
+    random: np.random.Generator,
+    truth: Truth,
+    sheet: Sheet,
+    of: tuple[str, str, bool],
+    shape: tuple[float, float, float],
+    scale: float,
+    noise: float,
+) -> None:
+    """Plant an implementation along a sweep: a power, bent; some runs fail, and one may be odd."""
+    (s, name, mask), (power, bend, ratio), values = of, shape, VALUES[of[0]]
+    odd = int(random.choice(values[1:-1])) if random.random() < 0.04 else None
+    for i, value in enumerate(values):
+        key = (s, name, mask, value)
+        middle = math.exp(bend * (1 - abs(2 * i / (len(values) - 1) - 1)))
+        forward = scale * (value / values[0]) ** power * middle * (2.5 if value == odd else 1.0)
+        truth.times[key] = forward, forward * ratio
+        cell: Any = processes_of(random, truth.times[key], noise, 0.01)
+        if random.random() < 0.03:
+            cell = truth.failed[key] = str(random.choice(["oom", "incorrect", "error"]))
+        sheet.cells.setdefault((name, mask), {})[value] = cell
+
+
+# Judging
+
+Judge = Callable[[Observation, Mapping[str, Any], Truth, Dataset], Iterator[bool]]
+"""Yields True for each claim of an observation's facts that holds."""
+
+RIGHT: Mapping[str, Callable[[float], bool]] = {
+    "faster": lambda x: x > 1,
+    "slower": lambda x: x < 1,
+    "equal": lambda x: 1 / margins(1) <= x <= margins(1),
+    "undecided": lambda x: True,
+}
+"""What a verdict on a speed claims of the true one; that it is beyond 5% another study judges."""
+
+
+def _about(o: Observation, truth: Truth) -> tuple[str, bool]:
+    assert o.section
+    return o.section, truth.mask_of(o.section)
+
+
+def clauses(facts: Any) -> Iterator[Mapping[str, Any]]:
+    """All clauses among some facts."""
+    if isinstance(facts, Mapping):
+        if "says" in facts:
+            yield facts
+        for each in facts.values():
+            yield from clauses(each)
+    elif isinstance(facts, (list, tuple)):
+        for each in facts:
+            yield from clauses(each)
+
+
+def _lead(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
+    """The clauses on a lead: its verdicts, and how it changes."""
+    s, mask = _about(o, truth)
+    values = VALUES[s]
+    x = {v: truth.speed(s, f["new"], f["base"], v, mask) for v in values}
+    rest = {(s, n, mask, v) for n in (f["new"], f["base"]) for v in values} & truth.odd
+    x = {v: t for v, t in x.items() if t == t and not any(v == key[3] for key in rest)}
+    says = f["says"].removeprefix("lead_")
+    if not x or f["at"][0] not in x or f["at"][1] not in x:
+        return  # odd ones that are too many to leave out
+    ends = x[f["at"][0]], x[f["at"][1]]
+    least, most = min(x.values()), max(x.values())
+    open_at = (f.get("open") or {"at": []})["at"]
+    told = {v: t for v, t in x.items() if v not in open_at}
+    if says.startswith("single_"):
+        yield RIGHT[says.removeprefix("single_")](ends[0])
+    elif says == "equal":
+        yield all(map(RIGHT["equal"], x.values()))
+    elif says == "turns":
+        for verdict in ("faster", "slower"):
+            yield all(RIGHT[verdict](x[v]) for v in f[verdict]["at"] if v in x)
+    elif says in ("slower", "slower_at"):
+        yield all(RIGHT["slower"](x[v]) for v in f["slower"] if v in x)
+    elif says != "undecided":
+        yield all(map(RIGHT["faster"], told.values()))
+    if says in ("constant", "hardly"):
+        yield most / least <= margins(3)
+    if says in ("grows", "shrinks"):
+        yield (ends[1] > ends[0]) is (says == "grows")
+    if says == "peaks":
+        yield x.get(f["most"], 2.0) > x.get(f["least"], 1.0)
+
+
+def _fold(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
+    """How many times as long a time becomes, beside the operations."""
+    s, mask = _about(o, truth)
+    grown = o.facts["growth"]
+    work = (grown["last"] / grown["first"]) ** WORK[truth.symbols[s]]
+    ends = [truth.time((s, f["name"], mask, grown[end])) for end in ("last", "first")]
+    x = ends[0] / ends[1]
+    yield {
+        "fold_below": x < work,
+        "fold_above": x > work,
+        "fold_flat": 1 / margins(2) < x < margins(2),
+        "fold_falls": x < 1,
+    }.get(f["says"], True)
+
+
+def _pooled(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
+    verdict = f["says"].split("_")[1]
+    rows = [r for r in o.evidence if r.get("compared") == "implementations" and "value" in r]
+    of = {(r["experiment"], r["variant"], r["value"]): truth.row(r) for r in rows}
+    if of and not truth.odd:
+        yield RIGHT[verdict](1 / geometric_mean(of.values()))
+
+
+def _wins(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
+    """Who has the lowest total: no other is plainly faster, but odd or near ones."""
+    s, mask = _about(o, truth)
+    near = (o.facts["near"] or {"names": []})["names"]
+    every = f["says"] == "wins_every"
+    for each in [f] if every else f["of"]:
+        for v in VALUES[s] if every else each["at"]:
+            mine = truth.time((s, each["name"], mask, v))
+            sweep = next(x for x in data.sweeps if x.name == s)
+            others = [n for n in sweep.names if n not in ("Pytorch", "SdpaMath", *near)]
+            times = [
+                truth.time((s, n, mask, v)) for n in others if (s, n, mask, v) not in truth.odd
+            ]
+            if mine == mine and (s, each["name"], mask, v) not in truth.odd:
+                yield mine <= min(t for t in times if t == t) * margins(2)
+
+
+def _tiers(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
+    s, mask = _about(o, truth)
+    for before, after in itertools.pairwise(f["of"]):
+        last, first = ((s, n, mask, f["at"]) for n in (before["names"][-1], after["names"][0]))
+        yield truth.time(last) < truth.time(first)
+
+
+def _gain(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
+    """Who becomes faster, or slower, with the mask."""
+    s, verdict = o.section, "faster" if f["says"] == "mask_gain" else "slower"
+    for name in f["who"]["names"] if verdict == "faster" else f["names"]:
+        off, on = (truth.time((str(s), name, mask, f["at"])) for mask in (False, True))
+        yield RIGHT[verdict](off / on)
+
+
+def _mask_take(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
+    for name in f["who"]["names"]:
+        off, on = (truth.speed(str(o.section), name, f["base"], f["at"], m) for m in (False, True))
+        yield on > off
+
+
+def _rows(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
+    """The verdicts that a sentence counts or names."""
+    words = {"below": "faster", "above": "slower", "equal": "equal"}
+    for row in o.evidence:
+        if row.get("value") is not None and row.get("verdict") in words and row.get("experiment"):
+            yield RIGHT[words[row["verdict"]]](1 / truth.row(row))
+
+
+def _take(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
+    s, mask = _about(o, truth)
+    x = [truth.speed(s, f["new"], f["base"], v, mask) for v in f["at"]]
+    kind = o.variant.removesuffix("_length")
+    if kind in ("grows", "shrinks"):
+        yield (x[1] > x[0]) is (kind == "grows")
+        for name in (f["against"] or {"names": []})["names"]:
+            other = [truth.speed(s, name, f["base"], v, mask) for v in f["at"]]
+            if all(y == y for y in other):
+                yield (other[1] < other[0]) is (kind == "grows")
+    if kind == "catch_up":
+        yield x[1] < x[0]
+    if kind in ("fits", "batch", "still"):
+        yield max(x) / min(x) <= margins(3)
+
+
+def _moves(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
+    """The two largest movements: that each is one, and for `most` that no other is larger."""
+    symbols = [
+        s
+        for s, p in truth.symbols.items()
+        if p == f["p"] and (s == "causal") is (f["says"] == "moves_mask")
+    ]
+    effects = []
+    for s in symbols:
+        if s == "causal":
+            x = [truth.speed(s, f["name"], "Pytorch", f["at"][0], m) for m in (False, True)]
+        else:
+            x = [truth.speed(s, f["name"], "Pytorch", v, truth.mask_of(s)) for v in f["at"]]
+        effects.append(x)
+        yield (x[1] > x[0]) is (f["ends"][1] > f["ends"][0])
+
+
+def _change(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
+    """A parameter that widens, narrows or leaves the lead, by the leader's true ends."""
+    kind = next(c["says"] for c in o.facts["parts"] if f in c.get("of", ())).removeprefix(
+        "changes_"
+    )
+    s = f["experiment"]
+    mask = truth.mask_of(s)
+    x = [truth.speed(s, f["name"], "Pytorch", v, mask) for v in f["at"]]
+    if f["says"] == "change_mask":
+        x = [truth.speed(s, f["name"], "Pytorch", f["at"][0], m) for m in (False, True)]
+    if kind in ("scores", "widen"):
+        yield x[1] > x[0]
+    elif kind in ("work", "narrow"):
+        yield x[1] < x[0]
+    else:
+        yield max(x) / min(x) <= margins(3)
+
+
+def _heads(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
+    s, mask = _about(o, truth)
+    sweep = next(x for x in data.sweeps if x.name == s)
+    dims = {int(run["head_dim"]): int(key[2]) for key, run in sweep._rows.items()}
+    for name in f["who"]["names"]:
+        times = {d: truth.time((s, name, mask, v)) for d, v in dims.items()}
+        best = min(t for t in times.values() if t == t)
+        yield min(times[d] for d in f["best"]) <= best * margins(1)
+        yield max(times[d] for d in f["worst"]) > best
+
+
+def _small_heads(
+    o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset
+) -> Iterator[bool]:
+    s, mask = _about(o, truth)
+    for name in f["names"]:
+        a, b = (truth.time((s, name, mask, v)) for v in VALUES["emb_dim"][:2])
+        yield a > b if o.variant == "longer" else max(a, b) / min(a, b) <= margins(1)
+
+
+def _odd(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
+    """That a rate dips: a pass is longer than those beside it leave room for."""
+    for place, at in ((p, at) for p in f["places"] for at in p["at"]):
+        keys = [
+            k
+            for k in truth.odd
+            if k[1] == f["name"] and k[3] == at and truth.symbols[k[0]] == place["p"]
+        ]
+        yield any(_dips(truth, key, metric) for key in keys for metric in METRICS)
+
+
+def _dips(truth: Truth, key: Key, metric: str) -> bool:
+    s, name, mask, at = key
+    values, power = VALUES[s], WORK[truth.symbols[s]]
+    rates = [v**power / truth.time((s, name, mask, v), metric) for v in values]
+    i = values.index(at)
+    return 0 < i < len(values) - 1 and rates[i] < min(rates[i - 1], rates[i + 1]) / 1.2
+
+
+def _gone(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
+    status = f["says"].removeprefix("gone_")
+    for place, at in ((p, at) for p in f["at"] for at in p["at"]):
+        yield any(
+            k[1] == f["name"] and k[3] == at and truth.symbols[k[0]] == place["p"] and v == status
+            for k, v in truth.failed.items()
+        )
+
+
+def _passes(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
+    if not truth.odd:
+        x = {}
+        for metric in METRICS:
+            of = {
+                (s, mask, v): truth.speed(s, f["name"], "Pytorch", v, mask, metric)
+                for s, n, mask, v in truth.times
+                if n == f["name"]
+            }
+            known = [y for y in of.values() if y == y]
+            x[metric.split("_")[0]] = geometric_mean(known)
+        yield x[f["more"]["says"]] > x[f["less"]["says"]] / margins(1)
+
+
+CLAUSES: Mapping[str, Judge] = {
+    "fold": _fold,
+    "lead": _lead,
+    "pooled": _pooled,
+    "all": _pooled,
+    "wins_every": _wins,
+    "wins_some": _wins,
+    "tiers": _tiers,
+    "mask_gain": _gain,
+    "mask_slow": _gain,
+    "moves": _moves,
+    "change": _change,
+    "odd_at": _odd,
+    "gone": _gone,
+}
+KINDS: Mapping[str, Judge] = {
+    "answer": _rows,
+    "cost": _rows,
+    "take": _take,
+    "mask_take": _mask_take,
+    "heads": _heads,
+    "small_heads": _small_heads,
+    "passes": _passes,
+}
+"""Who judges a clause, by the beginning of what says it; and a whole sentence, by its kind."""
+
+
+def judge(o: Observation, truth: Truth, data: Dataset) -> bool:
+    """True if nothing that an observation says is false."""
+    found = [*KINDS[o.name](o, o.facts, truth, data)] if o.name in KINDS else []
+    for each in clauses(o.facts):
+        says = each["says"]
+        name = next((n for n in CLAUSES if says == n or says.startswith(f"{n}_")), None)
+        if name and says not in ("lead_open_at", "changes"):
+            found += CLAUSES[name](o, each, truth, data)
+    return all(found)
+
+
+def study(reports: int, seed: int, folder: Path) -> Iterator[tuple[Observation, bool, int]]:
+    """Every sentence of so many planted reports, whether it is true, and of which report it is."""
+    for index in range(reports):
+        data, truth = plant(np.random.default_rng([seed, index]), folder / str(index))
+        for observation in observations(data):
+            yield observation, judge(observation, truth, data), index
