@@ -226,10 +226,11 @@ def warnings_table(records: pd.DataFrame) -> Table | None:
 def failures_table(data: Dataset, records: pd.DataFrame) -> Table | None:
     """Every run without numbers with its message, once where they differ in numbers alone."""
     rows, seen = [], dict[str, int]()
-    failed = data.failed.reset_index().drop_duplicates("record")
     numbers = dict(zip(records.record, records.run, strict=True))
+    failed = data.failed.reset_index()
+    failed = failed.assign(number=failed.record.map(numbers)).drop_duplicates("number")
     for run in failed.to_dict("records"):
-        number = numbers.get(str(run["record"]), 0)
+        number = int(run["number"])
         message = "" if pd.isna(run["message"]) else str(run["message"])
         first = seen.setdefault(_NUMBER.sub("", message), number)
         place = Path(str(run["record"])).name
