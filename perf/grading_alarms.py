@@ -32,10 +32,9 @@ from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import Device, find_device
 from flashlab.lab5.results import RATIOS
 from flashlab.lab5.words import FLASH2, NAIVE
+from flashlab_grading.checks import PASSES, Line, bytes_moved
 from flashlab_grading.copies import times_of
 from flashlab_grading.grade import check_alone, grade_checked
-from flashlab_grading.model import PASSES, Line
-from flashlab_grading.physics import bytes_moved
 
 RTX_3070, RTX_4090, A100, H100, RTX_3060, H200 = (
     *("NVIDIA GeForce RTX 3070", "NVIDIA GeForce RTX 4090", "NVIDIA A100-SXM4-80GB"),

@@ -7,16 +7,18 @@ noise       runs of identical code under noise of known kinds
 replicated  pairs of identical code whose processes differ
 paired      recordings of identical code where cards and clocks differ
 models      comparisons where processes differ in known ways; status 1 where a goal is missed
+sentences   all that planted reports on attention say; status 1 where page one says anything false
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from analysis.study import identical, models, scores
+from analysis.study import identical, models, scores, sentences
 
 Table = Callable[[int, int], Iterator[str]]
 Named = Iterator[tuple[str, identical.Score]]
@@ -126,12 +128,36 @@ def of_models(datasets: int, seed: int) -> Iterator[str]:
         sys.exit("\n".join(wrong))
 
 
+def of_sentences(reports: int, seed: int) -> Iterator[str]:
+    """A row for each kind of sentence; ends the process with 1 where more than a goal is false."""
+    yield "| kind | sentences | false |"
+    yield "|---|---|---|"
+    said: Counter[tuple[bool, str]] = Counter()
+    false: Counter[tuple[bool, str]] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for told, is_true, report in sentences.study(reports, seed, Path(folder)):
+            kind = (told.place != "section", told.macro)
+            said[kind] += 1
+            false[kind] += not is_true
+            if not is_true:
+                yield f"False in report {report}: {told.section} {told.macro} {told.facts}"
+    for on_page_one, macro in sorted(said):
+        kind = (on_page_one, macro)
+        place = "page one, conclusion" if on_page_one else "experiments"
+        yield f"| {place}: {macro} | {said[kind]} | {false[kind]} |"
+    yield f"\n{reports} reports, {said.total()} sentences, {false.total()} false."
+    first = sum(count for (on_page_one, _), count in false.items() if on_page_one)
+    if first or false.total() > sentences.MOST_FALSE * said.total():
+        sys.exit(f"{first} false on page one, {false.total()} in all")
+
+
 STUDIES: dict[str, tuple[Table, int]] = {
     "scores": (of_scores, 360),
     "noise": (of_identical(of_noise), 300),
     "replicated": (of_identical(of_replicated), 100_000),
     "paired": (of_identical(of_pairs), 1000),
     "models": (of_models, 100),
+    "sentences": (of_sentences, 300),
 }
 """Each study's table, and how much it draws where that is not said."""
 

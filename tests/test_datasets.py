@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -8,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from planted.plans import plan_of
 from planted.records import counters_of, record_of
 
 from flashlab.benchmarks.attention.declaration import ATTENTION
-from flashlab.files import canonical
 from flashlab.plan.datasets import (
     DatasetError,
     dataset_folder,
@@ -19,34 +18,11 @@ from flashlab.plan.datasets import (
     read_recorded,
 )
 from flashlab.plan.freezing import keep, keep_counters
-from flashlab.plan.value import Plan
-from flashlab.records import RecordError, read_record, write_record
+from flashlab.records import RecordError, read_record
 from flashlab.runs import Run
 
 Frozen = Callable[..., Path]
 Added = Callable[..., int]
-
-
-def plan_of(folder: Path, records: Sequence[Any], counters: Sequence[Any] = ()) -> Plan:
-    """The plan of these records, which are written."""
-    orders, counted = dict[str, dict[str, Any]](), list[str]()
-    for record in (*records, *counters):
-        digest = hashlib.sha256(canonical(record.to_json()).encode()).hexdigest()[:12]
-        path = folder / "records" / f"{record.run.slug}-{digest}.json"
-        write_record(path, record)
-        orders[path.as_posix()] = {"run": record.run.to_json()}
-        counted += [path.as_posix()] * record.has_counters
-    (folder / "top.json").write_text("{}")
-    config = {
-        **{"name": "mine", "freeze_anyway": True, "anonymous": False, "alone": False},
-        **{"measure": {"protocol": "sampled"}, "device": "auto"},
-        **{"baseline": "Pytorch", "summary": {}, "experiments": []},
-    }
-    return Plan(
-        **{"benchmark": "attention", "report": "lab5", "dataset": "local", "home": ""},
-        **{"device": "cpu", "device_name": "", "config": config, "counters": counted},
-        **{"orders": orders, "ceilings": str(folder / "top.json")},
-    )
 
 
 @pytest.fixture

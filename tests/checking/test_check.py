@@ -156,12 +156,7 @@ def test_the_first_traceback_is_shown_once_under_its_case(checked: Checked) -> N
 def test_the_summary_counts_and_names_what_failed(checked: Checked) -> None:
     summary = checked.stdout[checked.stdout.index("13 cases") :].splitlines()
     assert summary[0] == "13 cases: 2 ok, 6 error, 1 unsupported, 4 incorrect"
-    assert re.fullmatch(
-        r"largest error of an ok case: 0\.00\d+ of the tolerance "
-        r"\((out|dqkv), float32 B2,N(10|37),H3,D32,full\)",
-        summary[1],
-    )
-    failed = [int(line.split("N")[1].split(",")[0]) for line in summary[2:]]
+    failed = [int(line.split("N")[1].split(",")[0]) for line in summary[1:]]
     assert failed == [11, 12, 13, 14, 16, 18, 19, 20, 21, 22]
     assert checked.returncode == 1
 

@@ -15,10 +15,10 @@ from planted.classes import Handed, lab
 
 from flashlab.lab5.checks import Line
 from flashlab_grading import sheets
+from flashlab_grading.checks import OWN_CHECKS as OWN_CHECKS
 from flashlab_grading.copies import published_times, times_of
 from flashlab_grading.grade import Graded as Own
 from flashlab_grading.grade import check_alone, grade_checked
-from flashlab_grading.model import OWN_CHECKS as OWN_CHECKS
 from flashlab_grading.submissions import find_submissions, read_submission
 
 FLASH, NAIVE = (f"{name}-b16-n512-h32-e2048-full" for name in ("flash2", "pytorch"))

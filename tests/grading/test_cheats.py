@@ -18,8 +18,7 @@ from flashlab.lab5.assigning import File
 from flashlab.lab5.checks import check_results
 from flashlab.lab5.possible import known_workspaces
 from flashlab.lab5.results import Result
-from flashlab_grading.coverage import check_coverage
-from flashlab_grading.physics import bytes_moved, check_physics
+from flashlab_grading.checks import bytes_moved, check_coverage, check_physics
 from flashlab_grading.sheets import self_check
 
 
@@ -74,8 +73,8 @@ WITHOUT_FLOPS = {"identity.no_flops", "physics.no_flops"}
 UNCHECKED: dict[str, tuple[Callable[[Any], None], set[str]]] = {
     "a wrong time": (times(0.99, FLASH, "forward", "time(s)"), WITHOUT_FLOPS),
     "a digit": (coarsely_rounded, WITHOUT_FLOPS | {"arithmetic.coarse"}),
-    "a kernel of one's own": (declared(FLASH, 1, "Mine"), {"identity.other_kernel"}),
-    "a wrong name alone": (a_wrong_name_alone, {"identity.name_refuted"}),
+    "a kernel of one's own": (declared(FLASH, 1, "Mine"), {"identity.no_model"}),
+    "a wrong name alone": (a_wrong_name_alone, {"identity.open"}),
     "memory of nothing": (declared_in_part, {"identity.partly_unknown"}),
 }
 
@@ -100,10 +99,10 @@ def result(
     ("shape", "excess", "code"),
     [
         (Shape(2, 1024, 2, 256, False), 0, "identity.pass"),
-        (Shape(2, 1024, 2, 256, False), costs.MIB, "identity.not_exact"),  # as an H200 held it
+        (Shape(2, 1024, 2, 256, False), costs.MIB, "identity.no_model"),  # as an H200 held it
         (Shape(16, 1024, 1, 64, False), 0, "identity.pass"),
         (Shape(16, 1024, 1, 64, False), costs.MIB, "identity.memory"),
-        (Shape(1, 16384, 1, 64, True), 490733568, "identity.not_exact"),
+        (Shape(1, 16384, 1, 64, True), 490733568, "identity.no_model"),
     ],
 )
 def test_a_run_is_not_accused_where_its_memory_is_not_exact(
@@ -198,7 +197,7 @@ def test_a_complete_runs_csv_is_never_told_that_one_would_help(
         del sound.documents[text], sound.rows[text]
     sound.document(NAIVE)[MEMORY] += 1
     sound.write(tmp_path / "mine")
-    for language, advice in (("en", "runs.csv would"), ("zh_TW", "附上 runs.csv")):
+    for language, advice in (("en", "runs.csv would"), ("zh_TW", "runs.csv 補齊")):
         self_check(tmp_path / "mine", None, language)
         assert advice not in capsys.readouterr().out
 

@@ -16,7 +16,7 @@ from planted.course import course_result, write_results
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.shape import Shape
-from flashlab_grading.causes import notes_of
+from flashlab_grading.sheets import notes_of
 
 
 def notes(found: Any) -> set[str]:
@@ -86,7 +86,7 @@ def test_without_declarations_what_the_numbers_tell_is_listed(sound: Any) -> Non
     assert found.alarms() == [] and found.badges("ann") == ()
     told = [line for line in found.lines("not_checked") if line.check == "identity"]
     assert len(told) == len(sound.documents)
-    assert all(line.code == "identity.undeclared" and line.found for line in told)
+    assert all(line.code == "identity.open" and line.found for line in told)
 
 
 def rewritten(change: Callable[[float], float], *keys: str) -> Change:

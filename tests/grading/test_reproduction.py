@@ -15,7 +15,7 @@ from flashlab.benchmarks.implementations import find_implementations
 from flashlab.config import ConfigError, read_layer, resolve_config
 from flashlab.lab5.results import Result
 from flashlab.records import write_record
-from flashlab_grading.model import GradingError
+from flashlab_grading.checks import GradingError
 from flashlab_grading.order import (
     Measured,
     check_reproduction,

@@ -22,17 +22,21 @@ from flashlab import lab5, untrusted
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.files import write_json
 from flashlab.labels import messages
-from flashlab_grading.causes import (
+from flashlab_grading.checks import BADGES, CHECKS, VERDICTS, GradingError, Line
+from flashlab_grading.copies import ROOT, SLIDE
+from flashlab_grading.sheets import (
     MAX_CELL,
     MAX_CHARACTERS,
     cell,
     escaped,
     for_page,
+    self_check,
+    to_html,
     urgency,
+    write_grades,
+    write_stage,
+    write_summary,
 )
-from flashlab_grading.copies import ROOT, SLIDE
-from flashlab_grading.model import BADGES, CHECKS, VERDICTS, GradingError, Line
-from flashlab_grading.sheets import self_check, to_html, write_grades, write_stage, write_summary
 
 
 def without_batches_and_heads(own: Any) -> None:
@@ -163,9 +167,9 @@ def test_a_sound_submission_is_told_so(sound: Any, tmp_path: Path, capsys: Any) 
     ("language", "labels", "open_run", "nothing"),
     [
         ("en", "matches Flash2 to the byte. (35 more likewise)",
-         "must be one of those listed. A runs.csv would settle it.", "There is no file of which"),
+         "A complete row in runs.csv would settle it.", "There is no file of which"),
         ("zh_TW", "（另有 35 項也是如此）",
-         "附上 runs.csv 即可確認", "– 物理：未檢核\n    沒有可供這項檢核的檔案"),
+         "在 runs.csv 補齊或加上這一列即可確認", "– 物理：未檢核\n    沒有可供這項檢核的檔案"),
     ],
 )  # fmt: skip
 def test_a_cause_is_told_with_examples_and_what_was_not_checked_with_what_it_takes(

@@ -19,9 +19,8 @@ from grading.conftest import FLASH, graded
 from planted.course import write_rows
 
 from flashlab.untrusted import MAX_FILE_BYTES
-from flashlab_grading import apart
-from flashlab_grading.apart import LimitError, check_apart
-from flashlab_grading.grade import check_alone
+from flashlab_grading import grade
+from flashlab_grading.grade import LimitError, check_alone, check_apart
 
 Put = Callable[[Path], object]
 """Puts a file at a path."""
@@ -90,7 +89,7 @@ def test_many_members_over_one_body_take_no_memory(
     sizes = size.to_bytes(4, "little") + start.to_bytes(4, "little")
     last = b"PK\5\6" + bytes(4) + counts + sizes + bytes(2)
     path.write_bytes(content[:start] + b"".join(entries) + last)
-    monkeypatch.setattr(apart, "MAX_MEMORY", 64 * 2**20)
+    monkeypatch.setattr(grade, "MAX_MEMORY", 64 * 2**20)
     (found,) = check_apart(str(tmp_path), ["eve"], None)
     codes = [line.code for line in found.lines]
     assert codes.count("form.too_large") == 5_000 and "form.budget" not in codes
@@ -152,7 +151,7 @@ def test_a_submission_that_is_a_link_is_named_and_not_followed(sound: Any, tmp_p
 def test_a_submission_beyond_its_bounds_is_one_line(
     harm: str, limit: str, sound: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = apart.read_submission
+    read = grade.read_submission
 
     def harmful(folder: str, name: str, device: str | None) -> Any:
         if name == "eve":
@@ -161,9 +160,9 @@ def test_a_submission_beyond_its_bounds_is_one_line(
             del hoard
         return read(folder, name, device)
 
-    monkeypatch.setattr(apart, "read_submission", harmful)
-    monkeypatch.setattr(apart, "MAX_SECONDS", 4.0)
-    monkeypatch.setattr(apart, "MAX_MEMORY", 256 * 2**20)
+    monkeypatch.setattr(grade, "read_submission", harmful)
+    monkeypatch.setattr(grade, "MAX_SECONDS", 4.0)
+    monkeypatch.setattr(grade, "MAX_MEMORY", 256 * 2**20)
     sound.write(tmp_path / "ann")
     ann, eve = check_apart(str(tmp_path), ["ann", "eve"], None)
     assert ann.lines == check_alone(read(str(tmp_path), "ann", None)).lines
@@ -182,7 +181,7 @@ def test_what_does_not_come_to_its_end_names_its_limit(
     function: Callable[[], None], limit: str
 ) -> None:
     with pytest.raises(LimitError, match=limit):
-        apart.apart(0.5, function)
+        grade.apart(0.5, function)
 
 
 def test_a_file_that_changes_or_becomes_a_link_is_not_believed(

@@ -38,9 +38,8 @@ from flashlab.report.attachments import manifest_of
 from flashlab.report.rebuild import rebuild
 from flashlab.report.software import software
 from flashlab.sources import PACKAGE
-from flashlab_grading import pdf_objects, verification
-from flashlab_grading.pdf_objects import UnsoundPdfError
-from flashlab_grading.verification import attachments_of
+from flashlab_grading import verification
+from flashlab_grading.verification import UnsoundPdfError, attachments_of
 
 TINY = Path(__file__).parents[1] / "tiny.yaml"
 HERE = software()
@@ -348,7 +347,7 @@ def test_what_readers_show_otherwise_than_qpdf_reads_it_is_found(
     shown = saved(partial(put, PAGE, "/UserUnit 3"), report)
     read = pypdfium2.PdfDocument
     monkeypatch.setattr(pypdfium2, "PdfDocument", lambda _: read(shown))
-    (difference,) = pdf_objects.differences(report, report)
+    (difference,) = verification.differences(report, report)
     assert difference == ("page 1", "as other programs read it, its size, it is added (UserUnit)")
 
 

@@ -339,21 +339,6 @@ def test_flash1_is_left_out_and_said(tmp_path: Path) -> None:
     }
 
 
-def test_a_naive_sweep_that_ends_early_is_told_with_what_to_write(tmp_path: Path) -> None:
-    longest = next(
-        o for o in STUDENTS if (o.swept, o.value, o.option[0]) == ("batch_size", 64, NAIVE)
-    )
-    files = documents({name: one for name, one in FILES.items() if one != longest})
-    folder = write(tmp_path, files)
-    (notice,) = import_plan(folder, KNOWN)[1]
-    assert "Pytorch has no file for B64 N512 H32 E2048 causal" in notice
-    write_rows(folder, [row_of("OOM", *longest.option, "")])
-    entries, notices = import_plan(folder, KNOWN)
-    (failed,) = [entry for entry in entries if entry["status"] == "oom"]
-    assert runs_of([failed]) == {"runs.csv/2": longest.option}
-    assert notices == []
-
-
 def test_three_digits_leave_a_named_run(tmp_path: Path) -> None:
     files = {SCHEMES["all sizes"](i, one): one for i, one in enumerate(STUDENTS)}
     folder = write(tmp_path, {name: rounded(one.document, 3) for name, one in files.items()})

@@ -22,7 +22,7 @@ from flashlab.lab5.results import result_of
 from flashlab.lab5.said import said_in_cells
 from flashlab.plan.datasets import read_dataset
 from flashlab.runs import Run
-from flashlab_grading.model import PASSES, Submission
+from flashlab_grading.checks import PASSES, Submission
 
 H200 = Path(__file__).parents[2] / "data" / "h200"
 DEVICE = "NVIDIA H200"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from pdf import depths, pages
+from report.conftest import read_cells
 from report.reading import cells, parts, proses, said, section, tables, texts
 
 from flashlab.analysis.experiment import IMPLAUSIBLE
@@ -138,6 +140,24 @@ def test_runs_with_uncommitted_changes_are_counted(brief: Any) -> None:
     brief.change_runs("seq_len", {"commit": "f" * 40 + "-dirty"})
     notes = " ".join(said(each.text) for each in proses(brief.compose()))
     assert "runs were measured with uncommitted changes" in notes
+
+
+def test_medians_are_counted_whose_interval_is_wider_than_the_margin(brief: Any) -> None:
+    path = brief.local / "estimates.csv"
+    rows = read_cells(path)
+    brief.local.joinpath("estimates.csv").unlink()
+    rows[["low", "high"]] = ["", ""]
+    of_runs = read_cells(brief.local / "tables" / "seq_len" / "metrics.csv")
+    keys = ["implementation", "seq_len", "causal", "metric"]
+    values = of_runs.set_index(keys).value
+    for number, (at, row) in enumerate(rows[rows.seq_len == "16"].iterrows()):
+        value = values.get(tuple(row[key] for key in keys))
+        if value is not None:
+            half = 0.04 if number else 0.06
+            rows.loc[at, ["low", "high"]] = [str(float(value) * (1 + s)) for s in (-half, half)]
+    rows.to_csv(path, index=False)
+    said_of = " ".join(said(each.text) for each in proses(brief.compose()))
+    assert re.search(r"\b1 of \d+ medians are not known to within ±5%", said_of)
 
 
 @pytest.mark.parametrize("language", ["zh_TW", pytest.param("en", marks=pytest.mark.scheduled)])

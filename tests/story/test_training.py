@@ -56,16 +56,14 @@ def test_the_long_chapter_has_four_sentences_at_most(data: Dataset) -> None:
 
 
 def test_compiling_is_advised_where_it_makes_the_fastest(data: Dataset) -> None:
-    found = measured(data, "compile_time", 1.0)
-    on = (found.values.index.get_level_values("variant") == "compile=true") & (
-        found.values.index.get_level_values("metric") == "iteration_time"
-    )
-    said = english(replace(found, values=found.values.where(~on, found.values / 2)))
+    """What an attention compiles when it is eager is no cost of compiling the model."""
+    levels = {name: data.values.index.get_level_values(name) for name in ("variant", "metric")}
+    on = (levels["variant"] == "compile=true") & (levels["metric"] == "iteration_time")
+    values = data.values.where(~on, data.values / 2)
+    values["attention", "compile=false", "compile_time", "Flash2", 1337] = 3.89
+    said = english(replace(data, values=values.sort_index()))
     assert "Use a fused attention and compile it: with Flash2 an iteration" in said["answer"]
-    assert (
-        "Compiling takes 7.8 s, once, and is made up for after some 100 iterations"
-        in said["answer"]
-    )
+    assert "Compiling takes 7.8 s, once, and is made up for after some 50 it" in said["answer"]
     assert "; then compile, for the host's time" in said["conclusion"]
 
 

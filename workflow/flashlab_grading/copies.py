@@ -31,7 +31,7 @@ from flashlab.lab5.results import Result, result_of
 from flashlab.lab5.said import ATTRIBUTES, described
 from flashlab.plan.datasets import DatasetError, read_dataset
 from flashlab.untrusted import UnsoundFileError, parse_json
-from flashlab_grading.model import PASSES, Line, Verdict, family, kind_of_device, samples_of
+from flashlab_grading.checks import PASSES, Line, Verdict, family, kind_of_device, samples_of
 
 Floats = NDArray[np.float64]
 
@@ -113,7 +113,7 @@ def times_of(results: Sequence[Result], files: Iterable[File] = ()) -> pd.DataFr
     options = {file.result.name: [*map(family, file.options)] for file in files}
     step, rows = clock_step(r for r in results if not samples_of(r)), list[dict[str, Any]]()
     for r in results:
-        option, samples = stated({**r.hinted, **r.said}), samples_of(r)
+        option, samples = stated(r.told), samples_of(r)
         families = {*(options.get(r.name) or map(family, filter(None, [option])))}
         resolutions = _resolutions(r, MEDIAN_CLOCK if samples else CLOCK)
         numbers = f"{r.forward_flops:.6g} {r.peak_mib:.9g}"
@@ -283,7 +283,7 @@ def check_own_copies(results: Iterable[Result]) -> list[Line]:
     ratio = {r.name: r.seconds["backward"] / r.seconds["forward"] for r in fine}
     found: list[Line] = []
     for one, other in pairwise(sorted(fine, key=lambda result: ratio[result.name])):
-        names = [{**result.hinted, **result.said} for result in (one, other)]
+        names = [result.told for result in (one, other)]
         differ, stated_so = (
             any(a.get(k, b[k]) != b[k] for k in ATTRIBUTES if k in b)
             for a, b in (names, (one.said, other.said))

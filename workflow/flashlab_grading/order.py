@@ -31,7 +31,7 @@ from flashlab.plan.make import planned_device
 from flashlab.plan.runs import Namer
 from flashlab.records import Record, read_record
 from flashlab.runs import Run
-from flashlab_grading.model import (
+from flashlab_grading.checks import (
     LAUNCH_SECONDS,
     PASSES,
     GradingError,
@@ -71,7 +71,7 @@ def _refusal(config: Mapping[str, Any]) -> str | None:
 
 def _declared(results: Iterable[Result], here: str) -> list[tuple[Option, Result]]:
     """The results declared to be of the device `here`, by a row, a record, or their names."""
-    runs = ((stated({**r.hinted, **r.said}), r) for r in results)
+    runs = ((stated(r.told), r) for r in results)
     return [(run, r) for run, r in runs if run and is_same_device(here, r.said.get("device"))]
 
 
@@ -96,10 +96,8 @@ def choose(
 def _sample(config: Mapping[str, Any], here: str) -> list[Option]:
     """The runs to measure again, of results whose numbers are consistent; ConfigError for none."""
     # What reads submissions takes long to import, and few calls need it.
-    from flashlab_grading.apart import check_apart
-    from flashlab_grading.causes import urgency
     from flashlab_grading.copies import published_times
-    from flashlab_grading.grade import grade_checked
+    from flashlab_grading.grade import check_apart, grade_checked
     from flashlab_grading.submissions import find_submissions
 
     folder, results = config["submissions"], list[tuple[bool, Result]]()
@@ -107,8 +105,8 @@ def _sample(config: Mapping[str, Any], here: str) -> list[Option]:
         checked = check_apart(folder, find_submissions(folder)[0], config["grading"].get("device"))
         for own in grade_checked(checked, published_times()):
             sound = {x.file for x in own.lines if (x.check, x.verdict) == ("arithmetic", "pass")}
-            is_accused = urgency(own.lines)[0] < 0
-            results += [(is_accused, result) for result in own.results if result.name in sound]
+            accusing = {x.check for x in own.lines if x.verdict == "fail"} - {"form", "coverage"}
+            results += [(bool(accusing), result) for result in own.results if result.name in sound]
     except GradingError as error:
         raise ConfigError(f"--config: submissions: {error}") from error
     if chosen := choose(results, here, config["reproduce"], config["grading"]["seed"]):
@@ -181,7 +179,7 @@ def _compared(result: Result, record: Record) -> Line:
     code = "pass" if off <= TOLERANCE else "disturbed" if is_disturbed else "fail"
     if not name:
         code = "too_short" if record.status == "ok" else "not_measured"
-    params = {"run": described({**result.hinted, **result.said}), "status": record.status}
+    params = {"run": described(result.told), "status": record.status}
     params |= {"tolerance": f"{TOLERANCE:.0%}", "pass": name}
     verdict = VERDICT_OF.get(code, "not_checked")
     return Line(verdict, f"reproduction.{code}", result.name, params, *texts)

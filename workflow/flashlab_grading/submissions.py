@@ -22,8 +22,8 @@ from pathlib import Path, PurePosixPath
 from flashlab.lab5.documents import MAX_BYTES, MAX_ENTRIES, MAX_FILES, SPREADSHEETS
 from flashlab.lab5.results import Folder, Result, read_folder
 from flashlab.untrusted import MAX_FILE_BYTES, UnsoundFileError, read_bounded, readable
+from flashlab_grading.checks import GradingError, Line, Submission, is_same_device
 from flashlab_grading.copies import shipped
-from flashlab_grading.model import GradingError, Line, Submission, is_same_device
 
 MAX_SUBMISSIONS, MAX_ARCHIVE_BYTES = 2_000, 2**25
 ZIP = ".zip"

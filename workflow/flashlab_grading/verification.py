@@ -2,30 +2,209 @@
 
 This proves that a report and its data belong together, not where the data came from. So the data
 are checked as a submission's are, which is a second answer.
+
+Both PDFs are compared as graphs: all that a reader can reach from the trailer, side by side. Object
+numbers, cross-references, object streams, compression, /ID and what `OF_WRITER` names may differ,
+as in a file that another program has saved. The file that is checked is not trusted: it is walked
+only as far as the one that its data give, in a process with bounds on memory and time.
 """
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from decimal import Decimal
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
+import pikepdf
 import pypdfium2
+from pikepdf import Array, Dictionary, Name, Pdf, Stream, String
 
 from flashlab.files import open_atomically, read_json
 from flashlab.lab5.results import Folder, take
-from flashlab.report.attached import CONFIG, attachment, parsed, read_records
+from flashlab.report.attached import CONFIG, AttachmentError, attachment, parsed, read_records
 from flashlab.report.rebuild import other_software, rebuild
 from flashlab.untrusted import UnsoundFileError, read_bounded
-from flashlab_grading.apart import LimitError, apart
-from flashlab_grading.causes import escaped, grouped, told
-from flashlab_grading.grade import check_alone
-from flashlab_grading.pdf_objects import UnsoundPdfError, differences, one_message, opened
+from flashlab_grading.checks import GradingError
+from flashlab_grading.grade import LimitError, apart, check_alone
+from flashlab_grading.sheets import escaped, grouped, told
 from flashlab_grading.submissions import submission_of
+
+MAX_STREAM, MAX_ROW, MAX_XMP = 2**26, 2**20, 2**15
+"""Most bytes of a stream, of a row of a picture, and of XMP that is read."""
+ROUNDING = Decimal(2) ** -22
+"""Largest relative difference of equal reals, which some programs keep as single precision."""
+PACKED = (None, Name.FlateDecode, Array([Name.FlateDecode]))
+"""The filters that are undone; what is packed otherwise must have the same bytes as it is."""
+PACKING, OF_WRITER = {"/Length", "/Filter", "/DecodeParms"}, {"/ModDate", "/Producer"}
+XMP, INFO = ("the document", "/Metadata"), ("the document", "/Info")
+XMP_WRAPPING = rb'^<\?xpacket begin="[^"]{0,3}" id="\w+"\?>\s*|\s*<\?xpacket end="[rw]"\?>\s*$'
+MEANINGS = {
+    **{"/Contents": "its text or drawing", "/Annots": "a link, note or form field"},
+    **{"/XObject": "a figure", "/ToUnicode": "the text that is copied", "/EF": "its content"},
+    **{"/Outlines": "the bookmarks", "/OCProperties": "the layers", "/AA": "an action"},
+    **{"/StructTreeRoot": "what screen readers say", "/UserUnit": "its size"},
+}
+"""What a key means for a reader, where its name does not say it."""
+
+Place = tuple[str, ...]
+"""A part, such as ``page 3``, and the keys and positions that lead to what is within."""
+
+
+class UnsoundPdfError(GradingError):
+    """A file that is not a report with its data attached, or not a PDF."""
+
+
+@contextmanager
+def one_message(what: str) -> Iterator[None]:
+    """UnsoundPdfError in place of whatever data that somebody has altered makes of reading it."""
+    try:
+        yield
+    except (UnsoundPdfError, ModuleNotFoundError):  # a missing library is no fault of the data
+        raise
+    except AttachmentError as error:
+        raise UnsoundPdfError(str(error)) from error
+    except Exception as error:
+        text = re.sub(r"(?i)\w* ?<_io\.BytesIO[^>]*>:? ?|^error: ", "", str(error))[:300]
+        raise UnsoundPdfError(f"{what}: {type(error).__name__}: {text}") from error
+
+
+def opened(content: bytes) -> Pdf:
+    """A PDF as qpdf reads it, whose streams are bounded; a damaged one is not repaired."""
+    pikepdf.settings.set_qpdf_limits(  # for the whole process
+        flate_max_memory=MAX_STREAM, png_max_memory=MAX_ROW, tiff_max_memory=MAX_ROW
+    )
+    return pikepdf.open(io.BytesIO(content), suppress_warnings=True, attempt_recovery=False)
+
+
+def _content(stream: Any, place: Place) -> tuple[str, bytes]:
+    """How the bytes of a stream still are packed, and the bytes."""
+    is_open = stream.get("/Filter") in PACKED
+    data = bytes(stream.read_bytes() if is_open else stream.read_raw_bytes())
+    is_xmp = place == XMP and len(data) < MAX_XMP and b"<!" not in data  # no entities of its own
+    if is_xmp and data.startswith((b"<?xpacket", b"<x:xmpmeta")):
+        data = ElementTree.canonicalize(re.sub(XMP_WRAPPING, b"", data).decode()).encode()
+    return "" if is_open else f"{stream.Filter!r} {stream.get('/DecodeParms')!r}", data
+
+
+def _parts(pdf: Pdf) -> dict[Place, Any]:
+    """The pages, attachments and other parts."""
+    root: Any = pdf.Root
+    return {
+        ("the list of pages",): root.Pages,
+        **{(f"page {i}",): page.obj for i, page in enumerate(pdf.pages, start=1)},
+        **{(f"attachment {name}",): file.obj for name, file in pdf.attachments.items()},
+        **{("the document", key): root[key] for key in root if key != "/Pages"},
+        INFO: pdf.trailer.get("/Info", Dictionary()),
+    }
+
+
+def _walk(place: Place, part: Any, reached: dict[Any, Place]) -> Iterator[tuple[Place, Any]]:
+    """The place and value of all within a part, by depth and in order.
+
+    Of what is reached again the value is the place where it was reached first, so circles end.
+    """
+    waiting = [(place, part)]
+    while waiting:
+        place, value = waiting.pop()
+        if not isinstance(value, Array | Dictionary | Stream):
+            is_text = isinstance(value, String)
+            other = value if type(value) in (int, Decimal) else str(value)
+            yield place, f"“{value}”\0{bytes(value).hex()}" if is_text else other
+        elif value.is_indirect and (first := reached.setdefault(value.objgen, place)) != place:
+            yield place, " ".join(first)
+        elif isinstance(value, Array):
+            yield place, f"a list of {len(value)}"
+            entries = [((*place, f"{i:07}"), entry) for i, entry in enumerate(value, start=1)]
+            waiting += reversed(entries)
+        else:
+            is_stream = isinstance(value, Stream)
+            yield place, _content(value, place) if is_stream else "a dictionary"
+            leave = PACKING if is_stream else OF_WRITER if place == INFO else set()
+            keys = sorted(set(value.keys()) - leave, reverse=True)
+            waiting += [((*place, key), value[key]) for key in keys]
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if {Decimal} <= {type(one), type(other)} <= {Decimal, int}:
+        return bool(abs(one - other) <= ROUNDING * max(abs(one), abs(other)))
+    return bool(one == other)
+
+
+def _compared(found: Pdf, made: Pdf) -> Iterator[tuple[str, str]]:
+    """Each part that differs, and how: what differs first in it."""
+    parts = [_parts(pdf) for pdf in (found, made)]
+    known = [  # so that none is taken for what is in another; of two places of one, the first
+        {part.objgen: at for at, part in reversed(own.items()) if getattr(part, "is_indirect", 0)}
+        for own in parts
+    ]
+    for start in {**parts[1], **parts[0]}:
+        walks = [
+            _walk(start, own[start], reached) if start in own else iter(())
+            for own, reached in zip(parts, known, strict=True)
+        ]
+        for (place, one), (at, other) in itertools.zip_longest(*walks, fillvalue=(("~",), "")):
+            if place != at:
+                said = "it is added" if place < at else "it is missing"
+            elif _is_same(one, other):
+                continue
+            elif isinstance(one, tuple):
+                said = "its bytes differ"
+            else:
+                says, gives = (str(value).partition("\0")[0][:80] for value in (one, other))
+                said = f"it is {says}, and the data give {gives}"
+            keys = min(place, at)[1:]
+            words = dict.fromkeys(MEANINGS[key] for key in keys if key in MEANINGS)
+            shown = " ".join(key.lstrip("/0") for key in keys[:2] + keys[2:][-4:])
+            yield start[0], ", ".join([*words, said]) + (f" ({shown})" if shown else "")
+            break
+
+
+def _differences(found: bytes, made: bytes) -> list[tuple[str, str]]:
+    files = [opened(content) for content in (found, made)]
+    if any(file.is_encrypted for file in files):
+        raise UnsoundPdfError("it is encrypted")
+    for packed in (x for x in files[0].objects if isinstance(x, Stream)):
+        if packed.get("/Type") == Name.ObjStm:
+            numbers = packed.read_bytes()[: int(packed.First)].split()[::2]
+            if len(numbers) != len(set(numbers)):  # programs take the first, or the last
+                raise UnsoundPdfError("it has an object twice")
+    said = list(_compared(*files))
+    if warnings := [str(text) for file in files for text in file.get_warnings()]:
+        raise pikepdf.PdfError(warnings[0])
+    return said
+
+
+def differences(found: bytes, made: bytes) -> list[tuple[str, str]]:
+    """The parts of a report's PDF that differ from the one that its data give, each with how.
+
+    By qpdf; if none does, as PDFium reads and writes it: a file can be made that shows a page in
+    readers and another one to qpdf. UnsoundPdfError for one that is encrypted, damaged, or larger
+    than any report.
+    """
+    with one_message("it cannot be read as a PDF"):
+        if said := _differences(found, made):
+            return said
+        written = io.BytesIO()
+        pypdfium2.PdfDocument(found).save(written, flags=pypdfium2.raw.FPDF_NO_INCREMENTAL)
+        # PDFium writes packed XMP as it is, but without its filter; qpdf's has been compared.
+        of_xmp = ("the document", "(Metadata)")
+        again = _differences(written.getvalue(), made)
+        again = [(part, text) for part, text in again if (part, text[-10:]) != of_xmp]
+        return [(part, f"as other programs read it, {text}") for part, text in again]
+
+
+# The report
+
 
 MAX_SECONDS, MAX_PDF_BYTES = 900.0, 2**25
 """Longest time for one report, and most bytes of it."""

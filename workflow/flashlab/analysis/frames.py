@@ -56,6 +56,7 @@ class Dataset:
             that are ok, by `VALUE`.
         intervals: ``low`` and ``high`` of a run's metric, ``least`` and ``most`` of its processes,
             by `VALUE`; those of estimates.csv.
+        bounds: ``low`` and ``high`` of values by their samples, by `VALUE`; those of metrics.csv.
         runs: the run table, a row a run that is ok (the first process that ended so), by `RUN`;
             ``odd`` where it is slower than the sizes beside it leave room for.
         failed: the same of every other run.
@@ -70,6 +71,7 @@ class Dataset:
     plans: Mapping[str, Mapping[str, Any]]
     values: pd.Series[float]
     intervals: pd.DataFrame
+    bounds: pd.DataFrame
     runs: pd.DataFrame
     failed: pd.DataFrame
     speeds: pd.DataFrame
@@ -170,7 +172,9 @@ class Sweep:
         key = (self.name, variant or next(iter(self.variants), ""), metric)
         if key not in self._kept:
             found = _found(self.data.values.to_frame(), key)["value"]
-            self._kept[key] = found.unstack("implementation").sort_index().reindex(columns=self.names)
+            self._kept[key] = (
+                found.unstack("implementation").sort_index().reindex(columns=self.names)
+            )
         return self._kept[key]
 
     @cached_property
@@ -282,14 +286,16 @@ def read_dataset(
     is_ok = metrics.status == "ok"
     known = metrics[is_ok].drop_duplicates(VALUE).set_index(VALUE)
     values = known["value"].dropna()
-    work = known.GFLOP.xs(benchmark.measured[0].name, level="metric", drop_level=False)
-    operations = work.rename({benchmark.measured[0].name: "operations"}, level="metric")
+    first = benchmark.measured[0].name
+    work = known.GFLOP[known.index.get_level_values("metric") == first]
+    operations = work.rename({first: "operations"}, level="metric")
     comparisons = read_comparisons(tables.with_name(COMPARISONS))
     return Dataset(
         benchmark,
         plans,
         pd.concat([values, operations.rename("value")]).astype(float).sort_index(),
         _intervals(benchmark, estimates, known),
+        known[["low", "high"]].sort_index(),
         runs[runs.status == "ok"].set_index(RUN).sort_index(),
         runs[runs.status != "ok"].set_index(RUN).sort_index(),
         _both_ways(comparisons, benchmark),

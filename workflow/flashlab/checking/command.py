@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import os
+import re
 import sys
 import tempfile
 import textwrap
 import threading
 from collections import Counter
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +27,7 @@ from flashlab.benchmarks.implementations import (
 from flashlab.benchmarks.ladder.declaration import LADDER
 from flashlab.benchmarks.model import Benchmark
 from flashlab.checking.cases import GRIDS, Case, Outcome
-from flashlab.checking.shapes import ShapeError, shape_text
+from flashlab.checking.shapes import ShapeError, parse_shapes, shape_text
 from flashlab.forks import START_SECONDS, Child, signal_name, start
 from flashlab.measuring.devices import claimed
 from flashlab.measuring.supervise import job_environment
@@ -42,15 +42,8 @@ END_SECONDS = 5.0
 MAX_NAMED = 10
 """Failed cases that the summary names."""
 
-
-def _arguments(source: str) -> list[str] | None:
-    """The names of the arguments of a source's function ``attention``, None for no such source."""
-    try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    functions = (node for node in body if isinstance(node, ast.FunctionDef))
-    return next(([a.arg for a in f.args.args] for f in functions if f.name == "attention"), None)
+_STEP = re.compile(rb"^def attention\(\s*q\b", re.MULTILINE)
+"""The beginning of a step of the ladder; a kernel of attention takes qkv."""
 
 
 def find_kernel(name: str) -> tuple[Path, Benchmark]:
@@ -62,10 +55,7 @@ def find_kernel(name: str) -> tuple[Path, Benchmark]:
         path = Path(name).absolute()
         if not path.is_file():
             raise ImplementationError(f"there is no file {name}")
-        is_step = _arguments(path.read_text(errors="replace")) == _arguments(
-            f"def {LADDER.entry_point}: ..."
-        )
-        return path, LADDER if is_step else ATTENTION
+        return path, LADDER if _STEP.search(path.read_bytes()) else ATTENTION
     kernels, steps = implementations_of(ATTENTION), implementations_of(LADDER)
     if name in kernels or name in steps:
         return (kernels[name].path, ATTENTION) if name in kernels else (steps[name].path, LADDER)
@@ -74,20 +64,19 @@ def find_kernel(name: str) -> tuple[Path, Benchmark]:
     raise ImplementationError(describe_unknown(name, meant, kernels, steps))
 
 
-def taken_by(kernel: Path) -> Collection[str]:
-    """The optional parameters that a kernel's file declares in ``TAKES``."""
+def _takes(kernel: Path, case: Case) -> bool:
+    """True if a kernel's file says that it takes a shape of the grid."""
     try:
-        return read_kernel_file(kernel).takes
-    except ImplementationError:
-        return ()  # the check says what is wrong with it
+        return case.shape.beyond <= {*read_kernel_file(kernel).takes}
+    except ImplementationError:  # the check says what is wrong with it
+        return not case.shape.beyond
 
 
 @contextmanager
 def claimed_with_notice(device: str) -> Iterator[dict[str, str]]:
     """Claim the device, with a notice if another process holds it for long."""
-    notice = threading.Timer(
-        NOTICE_SECONDS, print, ["waiting: a measurement runs on the device"], {"file": sys.stderr}
-    )
+    said = "waiting: a measurement runs on the device"
+    notice = threading.Timer(NOTICE_SECONDS, print, [said], {"file": sys.stderr})
     notice.daemon = True
     notice.start()
     try:
@@ -184,43 +173,14 @@ def check(
                 child.kill()
 
 
-def _device_name(device: str, variables: dict[str, str]) -> str:
-    names = {gpu.uuid: gpu.name for gpu in machine.gpus()}
-    return names.get(variables["CUDA_VISIBLE_DEVICES"]) or machine.device_name(device)
-
-
 def _row(case: Case, outcome: Outcome, width: int) -> str:
     """The case as a line of the table, its shape as ``--shape`` takes it."""
     errors = (outcome.errors.get(name) for name in ("out", "dqkv"))
     cells = "  ".join(f"{'–':>8}" if error is None else f"{error:8.1e}" for error in errors)
     tolerance = "–" if outcome.tolerance is None else f"{outcome.tolerance:.0e}"
     message = f": {outcome.message}" if outcome.message else ""
-    return (
-        f"{case.dtype:8}  {shape_text(case.shape):{width}}  {cells}  {tolerance:>9}  "
-        f"{outcome.status}{message}"
-    )
-
-
-def _summary(done: Sequence[tuple[Case, Outcome]], planned: int) -> Iterator[str]:
-    """Counts, the largest error of an ok case as a share of the tolerance, and the failed cases."""
-    statuses = Counter(outcome.status for _, outcome in done)
-    counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
-    left = f"; {planned - len(done)} not checked" if planned > len(done) else ""
-    yield f"{len(done)} cases: {counts}{left}"
-    shares = [
-        (error / outcome.tolerance, f"{name}, {case}")
-        for case, outcome in done
-        if outcome.tolerance is not None
-        for name, error in outcome.errors.items()
-    ]
-    if shares:
-        share, where = max(shares)
-        yield f"largest error of an ok case: {share:.2g} of the tolerance ({where})"
-    failed = [(case, outcome.status) for case, outcome in done if not outcome.passed]
-    for case, status in failed[:MAX_NAMED]:
-        yield f"failed: {case}: {status}"
-    if len(failed) > MAX_NAMED:
-        yield f"failed: {len(failed) - MAX_NAMED} more, in the table above"
+    shape = f"{case.dtype:8}  {shape_text(case.shape):{width}}"
+    return f"{shape}  {cells}  {tolerance:>9}  {outcome.status}{message}"
 
 
 def print_check(
@@ -242,21 +202,29 @@ def print_check(
     """
     width = max(len(shape_text(case.shape)) for case in cases)
     done: list[tuple[Case, Outcome]] = []
-    shown = False
     with claimed_with_notice(device) as variables:
-        print(f"{kernel} on {_device_name(device, variables)}, against float64")
+        names = {gpu.uuid: gpu.name for gpu in machine.gpus()}
+        name = names.get(variables["CUDA_VISIBLE_DEVICES"]) or machine.device_name(device)
+        print(f"{kernel} on {name}, against float64")
         print(f"dtype     {'shape':{width}}       out      dqkv  tolerance  status", flush=True)
         with closing(check(kernel, benchmark, device, variables, cases, timeout_s)) as outcomes:
             for case, outcome in outcomes:
                 print(_row(case, outcome, width), flush=True)
-                done.append((case, outcome))
-                if outcome.traceback and not shown:
+                if outcome.traceback and not any(other.traceback for _, other in done):
                     print(textwrap.indent(outcome.traceback, "    "), flush=True)
-                    shown = True
+                done.append((case, outcome))
                 if fail_fast and not outcome.passed:
                     break
-    print("\n".join(_summary(done, len(cases))))
-    return all(outcome.passed for _, outcome in done)
+    statuses = Counter(outcome.status for _, outcome in done)
+    counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
+    left = f"; {len(cases) - len(done)} not checked" if len(cases) > len(done) else ""
+    print(f"{len(done)} cases: {counts}{left}")
+    failed = [f"failed: {case}: {outcome.status}" for case, outcome in done if not outcome.passed]
+    more = len(failed) - MAX_NAMED
+    print(*failed[:MAX_NAMED], sep="\n", end="\n" if failed else "")
+    if more > 0:
+        print(f"failed: {more} more, in the table above")
+    return not failed
 
 
 def check_kernel(
@@ -274,10 +242,15 @@ def check_kernel(
     try:
         kernel, benchmark = find_kernel(name)
         grid = GRIDS[benchmark.name]
-        given = [shape for text in shapes for shape in grid.parse(text, device)]
+        given = [shape for text in shapes for shape in parse_shapes(text, **grid.usual(device))]
+        if benchmark is LADDER:
+            given = [shape for shape in given if not shape.causal]
+            if any(shape.beyond for shape in given) or (shapes and not given):
+                raise ShapeError("a step of the ladder has no mask, and takes B, N, H and D alone")
     except (ImplementationError, ShapeError) as error:
         raise UsageError(str(error)) from error
     asked = dict.fromkeys(dtypes or grid.dtypes[device])
-    shapes_asked = dict.fromkeys(given or grid.shapes(device, taken_by(kernel)))
-    cases = [Case(dtype, shape) for dtype in asked for shape in shapes_asked]
+    every = dict.fromkeys(given or grid.shapes(device))
+    cases = [Case(dtype, shape) for dtype in asked for shape in every]
+    cases = [case for case in cases if given or _takes(kernel, case)]
     return 0 if print_check(kernel, benchmark, device, cases, timeout_s, fail_fast) else 1

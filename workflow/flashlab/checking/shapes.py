@@ -6,19 +6,16 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from flashlab.benchmarks.attention.shape import BEYOND, Shape
+from flashlab.benchmarks.attention.shape import Shape
 
 FORM = "B16,N1024,H32,D64,causal"
-_RANGE = re.compile(r"([1-9][0-9]*):([1-9][0-9]*)", re.ASCII)
-_LIST = re.compile(r"[1-9][0-9]*(,[1-9][0-9]*)*", re.ASCII)
-_LETTERS = {
+LETTERS = {
     **{"batch_size": "B", "seq_len": "N", "num_heads": "H", "num_kv_heads": "KV"},
     **{"emb_dim": "E", "head_dim": "D"},
 }
-_SIZE = re.compile(
-    f"(?:H_(?=KV))?({'|'.join(sorted(_LETTERS.values(), key=len, reverse=True))})([1-9][0-9]*)",
-    re.IGNORECASE | re.ASCII,
-)
+_SIZE = re.compile(r"(?:H_(?=KV))?(B|N|KV|H|E|D)([1-9][0-9]*)", re.IGNORECASE | re.ASCII)
+_RANGE = re.compile(r"([1-9][0-9]*):([1-9][0-9]*)", re.ASCII)
+_LIST = re.compile(r"[1-9][0-9]*(,[1-9][0-9]*)*", re.ASCII)
 _MASKS = {"full": False, "causal": True}
 
 
@@ -28,17 +25,14 @@ class ShapeError(Exception):
 
 def shape_text(shape: Shape) -> str:
     """The shape as `parse_shapes` reads it."""
-    s = shape
-    mask = "causal" if s.causal else "full"
-    beyond = "".join(
-        f",{letter}{s.parameters[name]}" for name, letter in _LETTERS.items() if name in s.beyond
-    )
-    return f"B{s.batch_size},N{s.seq_len},H{s.num_heads}{beyond},D{s.head_dim},{mask}"
+    shared = f",KV{shape.num_kv_heads}" if shape.num_kv_heads else ""
+    sizes = f"B{shape.batch_size},N{shape.seq_len},H{shape.num_heads}{shared},D{shape.head_dim}"
+    return f"{sizes},{'causal' if shape.causal else 'full'}"
 
 
-def _parts(text: str) -> tuple[dict[str, list[int]], list[bool]]:
+def _parts(text: str) -> tuple[dict[str, int], list[bool]]:
     """The sizes by letter, and the masks, that a text gives: none or one of each."""
-    sizes: dict[str, list[int]] = {}
+    sizes: dict[str, int] = {}
     masks: list[bool] = []
     for part in (part.strip() for part in text.split(",")):
         size = _SIZE.fullmatch(part)
@@ -46,13 +40,13 @@ def _parts(text: str) -> tuple[dict[str, list[int]], list[bool]]:
             raise ShapeError(f"{part!r} is neither a size such as N1024 nor full or causal")
         if size is None:
             masks.append(_MASKS[part.lower()])
-        elif size[1].upper() in sizes:
-            raise ShapeError(f"{size[1].upper()} is given twice")
+        elif (letter := size[1].upper()) in sizes:
+            raise ShapeError(f"{letter} is given twice")
         else:
-            sizes[size[1].upper()] = [int(size[2])]
+            sizes[letter] = int(size[2])
     if len(masks) > 1:
         raise ShapeError("the mask is given twice; leave it out for both")
-    if "D" in sizes and "E" in sizes:
+    if {"D", "E"} <= sizes.keys():
         raise ShapeError("give D (head_dim) or E (emb_dim), not both")
     return sizes, masks
 
@@ -60,71 +54,39 @@ def _parts(text: str) -> tuple[dict[str, list[int]], list[bool]]:
 def is_shape(text: str) -> bool:
     """True if `parse_shapes` can read a text."""
     try:
-        _parts(text)
+        return bool(_parts(text))
     except ShapeError:
         return False
-    return True
 
 
-def parse_shapes(
-    text: str,
-    *,
-    batch_size: Sequence[int],
-    seq_len: Sequence[int],
-    num_heads: Sequence[int],
-    head_dim: Sequence[int],
-) -> list[Shape]:
+def parse_shapes(text: str, **usual: Sequence[int]) -> list[Shape]:
     """The shapes that a text such as ``B16,N1024,H32,D64,causal`` stands for.
 
     The letters are those of the lab: B batch_size, N seq_len, H num_heads, and D head_dim or
     E emb_dim, in any order; KV num_kv_heads, or H_kv as runs are named, is H where it is left out.
-    Another size that the text leaves out takes each of the values given here, and the mask both.
+    Another size takes each of the values that are `usual` by its name, and the mask both.
 
     Raises:
         ShapeError: the text is malformed; the message shows the form.
     """
     try:
-        sizes, masks = _parts(text)
-        dims = [0] if "E" in sizes else sizes.get("D", head_dim)
-        beyond = {
-            name: sizes[letter][0]
-            for name, letter in _LETTERS.items()
-            if name in BEYOND and letter in sizes
-        }
+        given, masks = _parts(text)
+        sizes = [
+            [given[letter]] if letter in given else usual[name]
+            for name, letter in LETTERS.items()
+            if name not in ("num_kv_heads", "emb_dim")
+        ]
         shapes = []
-        for b, n, h, d in itertools.product(
-            sizes.get("B", batch_size), sizes.get("N", seq_len), sizes.get("H", num_heads), dims
-        ):
-            (emb_dim,) = sizes.get("E", [h * d])
-            (kv,) = sizes.get("KV", [h])
+        for b, n, h, d in itertools.product(*sizes):
+            emb_dim, kv = given.get("E", h * d), given.get("KV", h)
             if emb_dim % h:
                 raise ShapeError(f"H{h} does not divide E{emb_dim}")
             if h % kv:
                 raise ShapeError(f"KV{kv} does not divide H{h}")
-            for mask in masks or (False, True):
-                shapes.append(Shape(b, n, h, emb_dim, mask, **beyond))
+            shapes += [Shape(b, n, h, emb_dim, mask, kv) for mask in masks or (False, True)]
     except (ShapeError, ValueError) as error:  # ValueError: more digits than Python reads
         raise ShapeError(f"{text!r}: {error}; the form is {FORM}") from None
-    return shapes
-
-
-def _swept_sizes(sweep: str) -> list[str]:
-    """The sizes of a sweep as parts of a shape's text: ``N128``, ``N256``."""
-    name, _, values = sweep.partition("=")
-    if name not in _LETTERS:
-        raise ShapeError(f"--sweep {sweep}: {name!r} is none of {', '.join(_LETTERS)}")
-    sizes: list[int] = []
-    if bounds := _RANGE.fullmatch(values):
-        first, last = map(int, bounds.groups())
-        sizes = [first << doubled for doubled in range((last // first).bit_length())]
-    elif _LIST.fullmatch(values):
-        sizes = [int(value) for value in values.split(",")]
-    if not sizes:
-        raise ShapeError(
-            f"--sweep {sweep}: the form is {name}=128:8192 (doubled from the first to the last at "
-            f"most) or {name}=128,384,512"
-        )
-    return [f"{_LETTERS[name]}{size}" for size in sizes]
+    return list(dict.fromkeys(shapes))  # where E is given, D has no say
 
 
 def sweep_shape(text: str, sweep: str) -> list[str]:
@@ -135,10 +97,22 @@ def sweep_shape(text: str, sweep: str) -> list[str]:
     Raises:
         ShapeError: the sweep is malformed; the message shows the form.
     """
-    sizes = _swept_sizes(sweep)
-    letter = _LETTERS[sweep.partition("=")[0]]
+    name, _, values = sweep.partition("=")
+    if name not in LETTERS:
+        raise ShapeError(f"--sweep {sweep}: {name!r} is none of {', '.join(LETTERS)}")
+    sizes: Sequence[int] = ()
+    if bounds := _RANGE.fullmatch(values):
+        first, last = map(int, bounds.groups())
+        sizes = [first << doubled for doubled in range((last // first).bit_length())]
+    elif _LIST.fullmatch(values):
+        sizes = [int(value) for value in values.split(",")]
+    if not sizes:
+        raise ShapeError(
+            f"--sweep {sweep}: the form is {name}=128:8192 (doubled from the first to the last at "
+            f"most) or {name}=128,384,512"
+        )
+    letter = LETTERS[name]
     replaced = ("D", "E") if letter in "DE" else (letter,)
-    parts = [part.strip() for part in text.split(",")]
-    letters = [part.rstrip("0123456789").upper().removeprefix("H_") for part in parts]
-    kept = [part for part, of in zip(parts, letters, strict=True) if part and of not in replaced]
-    return [",".join([*kept, size]) for size in sizes]
+    found = [(part.strip(), _SIZE.fullmatch(part.strip())) for part in text.split(",")]
+    kept = [part for part, of in found if part and not (of and of[1].upper() in replaced)]
+    return [",".join([*kept, f"{letter}{size}"]) for size in sizes]

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from flashlab.benchmarks.attention.inputs import attention_of, forms_of
 from flashlab.benchmarks.attention.shape import Shape
 from flashlab.benchmarks.ladder import gate as ladder_gate
 from flashlab.benchmarks.ladder.step import Step
-from flashlab.benchmarks.model import Benchmark
 from flashlab.benchmarks.registry import find_benchmark
 from flashlab.checking.cases import Case, Outcome
 from flashlab.forks import send
@@ -38,7 +37,7 @@ SEED = 0
 
 def _kernel_traceback(error: BaseException, kernel: Path) -> str:
     """The exception as Python prints it, starting at the kernel's first frame, if any."""
-    start: TracebackType | None = error.__traceback__
+    start = error.__traceback__
     while start is not None and start.tb_frame.f_code.co_filename != str(kernel):
         start = start.tb_next
     if start is not None or isinstance(error, SyntaxError):
@@ -63,9 +62,8 @@ def _takes_bfloat16_for_float16(kernel: ModuleType, head_dim: int, device: str) 
     """
     qkv = torch.randn(1, 128, 3, 1, head_dim, dtype=torch.bfloat16, device=device)
     with torch.no_grad():
-        out = kernel.attention(qkv, False)
-        as_float16 = kernel.attention(qkv.view(torch.float16), False)
-    return torch.equal(out.view(torch.int16), as_float16.view(torch.int16))
+        outs = [kernel.attention(each, False) for each in (qkv, qkv.view(torch.float16))]
+    return torch.equal(*(out.view(torch.int16) for out in outs))
 
 
 def _repeat(kernel: ModuleType, case: Case, device: str, form: str) -> None:
@@ -127,23 +125,9 @@ def _check_step(kernel: ModuleType, case: Case, device: str) -> dict[str, Any]:
     return first
 
 
-CHECKS = {"attention": _check_attention, "ladder": _check_step}
-"""The check of a kernel, by the benchmark whose problem it solves."""
-
-
-def _checked_in_part(compared: Mapping[str, Any], case: Case) -> str:
-    """The heads or batches that were compared, in words; empty if all were."""
-    heads = case.shape.batch_size * case.shape.num_heads
-    if "heads" in compared and compared["heads"] < heads:
-        return f"compared {compared['heads']} of {heads} heads, some of every batch"
-    if "batches" in compared and compared["batches"] < heads:
-        return f"compared {compared['batches']} of {heads} batches"
-    return ""
-
-
-def compare(
+def _compare(
     kernel: ModuleType,
-    benchmark: Benchmark,
+    is_step: bool,
     case: Case,
     device: str,
     path: Path,
@@ -154,24 +138,22 @@ def compare(
     What is relied on must be as it was `before` the kernel's import (`relied_on`).
     """
     torch.manual_seed(SEED)
-    is_step = benchmark.name == "ladder"
     tolerance = ladder_gate.TOLERANCE if is_step else gate.TOLERANCES[case.dtype]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             refuse_replaced(before)
-            compared = CHECKS[benchmark.name](kernel, case, device)
+            compared = (_check_step if is_step else _check_attention)(kernel, case, device)
             refuse_replaced(before)
         except BaseException as error:  # the kernel is third-party code, and may call sys.exit
             status, message = describe_failure(error, [str(warning.message) for warning in caught])
-            return Outcome(
-                status,
-                message.strip().partition("\n")[0],
-                tolerance=tolerance,
-                traceback=_kernel_traceback(error, path) if status == "error" else "",
-                fatal=_device_is_lost(device),
-            )
-    return Outcome("ok", _checked_in_part(compared, case), compared["errors"], tolerance)
+            shown = _kernel_traceback(error, path) if status == "error" else ""
+            said, is_lost = message.strip().partition("\n")[0], _device_is_lost(device)
+            return Outcome(status, said, {}, tolerance, shown, is_lost)
+    heads = case.shape.batch_size * case.shape.num_heads
+    some = compared.get("heads", compared.get("batches", heads))
+    said = f"compared {some} of {heads} heads, some of every batch" if some < heads else ""
+    return Outcome("ok", said, compared["errors"], tolerance)
 
 
 def follow(
@@ -201,5 +183,5 @@ def follow(
             return send(channel, {"failed": f"has no function {benchmark.entry_point}"})
         send(channel, {})
         for given in cases:
-            case = Case(given["dtype"], Shape(**given["shape"]))
-            send(channel, asdict(compare(kernel, benchmark, case, device, path, before)))
+            case, is_step = Case(given["dtype"], Shape(**given["shape"])), name == "ladder"
+            send(channel, asdict(_compare(kernel, is_step, case, device, path, before)))

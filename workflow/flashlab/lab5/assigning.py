@@ -170,7 +170,7 @@ def _choose_options(file: File) -> None:
     if option:
         file.options = [option]
         return
-    said = {**result.hinted, **result.said}
+    said = result.told
     if not said.keys() >= {*SIZES} and (options := _by_position(file, said)) is not None:
         file.options, file.is_open = options, not options
         return
@@ -201,7 +201,7 @@ def workspaces_shown(files: Iterable[File]) -> int | None:
     """
     sizes = Counter[int]()
     for file in files:
-        option, size = stated({**file.result.hinted, **file.result.said}), file.result.peak_mib
+        option, size = stated(file.result.told), file.result.peak_mib
         is_naive = option and option[0] == NAIVE and is_on_gpu(file.result)
         if option and is_naive and has_exact_memory(option) and has_flops(file.result, option[1]):
             sizes[workspaces_of(option[1], round(size * costs.MIB))] += 1
@@ -209,14 +209,17 @@ def workspaces_shown(files: Iterable[File]) -> int | None:
     return size if count >= max(ALIKE, ALIKE_SHARE * sum(sizes.values())) and size >= 0 else None
 
 
+def own_workspaces(files: Sequence[File]) -> frozenset[int]:
+    """The bytes that cuBLAS's workspaces can have on the device of files, by default."""
+    device = find_device(files[0].result.said.get("device"))
+    own = device.cublas_workspaces if device else 0
+    return frozenset({own}) if own else known_workspaces()
+
+
 def _agree_on_workspaces(files: Sequence[File]) -> None:
-    """Leave files of a device the options with its cuBLAS workspaces, or those that they show."""
-    device, shown = find_device(files[0].result.said.get("device")), workspaces_shown(files)
-    agreed = known_workspaces()
-    if device and device.cublas_workspaces:
-        agreed = frozenset({device.cublas_workspaces})
-    if shown is not None and (shown not in known_workspaces() or agreed == known_workspaces()):
-        agreed = frozenset({shown})
+    """Leave files of a device the options with the workspaces that most show, else its own."""
+    shown = workspaces_shown(files)
+    agreed = own_workspaces(files) if shown is None else frozenset({shown})
     for file in files:
         memory, file.workspaces = int(file.result.peak_mib * costs.MIB), agreed
         file.possible = [
@@ -318,7 +321,7 @@ def settle(files: Sequence[File]) -> None:
         alike = Counter(map(describe, file.unassumed))
         if len(file.options) == 1 and alike[describe(file.options[0])] > 1:
             file.remarks.append(("form.assumed", {}))
-        said = {**file.result.hinted, **file.result.said}
+        said = file.result.told
         if not file.options and not file.is_open and "implementation" in said:
             sizes = [dict(zip(SIZES, base, strict=True)) for base in bases]
             file.options = [o for each in sizes for o in _with_sizes(file, {**each, **said})]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import isclose
 from typing import Literal
@@ -77,13 +77,13 @@ def check_arithmetic(result: Result) -> Line:
 def check_identity(file: File) -> Line:
     """A file must be able to be the run that a row or its record states; a name accuses nobody."""
     result, said = file.result, file.result.said
-    hinted, is_said = {**result.hinted, **said}, bool(said.keys() & {*ATTRIBUTES})
+    is_said = bool(said.keys() & {*ATTRIBUTES})
     possible = assigning.matching(file.possible, said)
     option, memory = stated(said), result.peak_mib
 
     def line(verdict: Verdict, code: str, found: Iterable[Option] = (), **params: str) -> Line:
         families = listed([*dict.fromkeys(map(assigning.describe, found))], " | ")
-        declared = described(hinted if option is None and not is_said else said)
+        declared = described(said if option or is_said else result.told)
         return Line(verdict, f"identity.{code}", result.name, params, declared, families)
 
     if problem := assigning.contradiction(file, said):
@@ -94,48 +94,24 @@ def check_identity(file: File) -> Line:
         told = line("fail", code, file.possible, workspaces=sizes, **more)
         shown = told.found or f"{memory!r} MiB"
         return replace(told, found=flops if code == "flops" else shown)
-    if not is_on_gpu(result):
-        is_cpu = result.run is None or result.run.device == "cpu"
-        if is_cpu and option and option in possible_runs(result):
-            return line("warn", "cuda_memory", [option])
-        return line("not_checked", "not_cuda")
-    if said.get("implementation", NAIVE) not in (NAIVE, FLASH2):
-        return line("not_checked", "other_kernel", kernel=str(said["implementation"]))
+    is_cpu = not is_on_gpu(result) and (result.run is None or result.run.device == "cpu")
+    if is_cpu and option and option in possible_runs(result):
+        return line("warn", "cuda_memory", [option])
+    if not is_on_gpu(result) or said.get("implementation", NAIVE) not in (NAIVE, FLASH2):
+        return line("not_checked", "no_model")
     if option and memory * costs.MIB in assigning.memories(file, option):
         return line("pass", "pass", [option])
     if option and assigning.has_exact_memory(option):
         return line("pass", "rounded_memory", [option])
     if option:
-        return line("not_checked", "not_exact", [option])
+        return line("not_checked", "no_model", [option])
     if not possible:
-        is_rounded = result.error > EXACT or memory * costs.MIB % 1
-        return line("not_checked", "rounded" if is_rounded else "partly_unknown")
-    if stated(hinted) and (fitting := assigning.matching(possible, hinted)):
+        return line("not_checked", "partly_unknown")
+    if stated(result.told) and (fitting := assigning.matching(possible, result.told)):
         return line("pass", "pass", fitting)
-    if is_said and len({*map(assigning.describe, possible)}) > 1:
-        return line("not_checked", "open", possible)
-    if is_said:
+    if is_said and len({*map(assigning.describe, possible)}) == 1:
         return line("pass", "pass_partly", possible)
-    code = "undeclared" if assigning.matching(possible, hinted) else "name_refuted"
-    return line("not_checked", code, possible)
-
-
-def _share_workspaces(files: Sequence[File]) -> list[Line]:
-    """Lines on workspaces that most naive results of a device have, though it has others.
-
-    These files are taken to have them.
-    """
-    lines = []
-    for those in assigning.by_device(files):
-        size = assigning.workspaces_shown(those)
-        is_known = size in known_workspaces()
-        if size is None or (is_known and size in those[0].workspaces):
-            continue
-        for file in those:
-            file.workspaces |= {size}
-        code, params = "of_another" if is_known else "unusual", {"size": f"{size / costs.MIB:g}"}
-        lines.append(Line("warn" if is_known else "pass", f"identity.workspace_{code}", "", params))
-    return lines
+    return line("not_checked", "open", possible)
 
 
 def check_results(results: Iterable[Result]) -> tuple[list[Line], list[File]]:
@@ -152,7 +128,12 @@ def check_results(results: Iterable[Result]) -> tuple[list[Line], list[File]]:
             codes = ("identity.no_flops", "physics.no_flops")
             lines += [Line("not_checked", code, result.name) for code in codes]
     files = assigning.read_numbers(computed)
-    lines += _share_workspaces(files)
+    for those in assigning.by_device(files):
+        for size in those[0].workspaces - assigning.own_workspaces(those):
+            code = "of_another" if size in known_workspaces() else "unusual"
+            verdict: Verdict = "warn" if size in known_workspaces() else "pass"
+            params = {"size": f"{size / costs.MIB:g}"}
+            lines.append(Line(verdict, f"identity.workspace_{code}", "", params))
     judged = [(file, check_identity(file)) for file in files]
     lines += [line for _, line in judged]
     return lines, [file for file, line in judged if line.verdict != "fail"]

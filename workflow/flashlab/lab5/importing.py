@@ -6,7 +6,7 @@ import csv
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,16 +14,15 @@ from typing import Any
 
 from flashlab.benchmarks.attention import costs
 from flashlab.benchmarks.attention.declaration import ATTENTION, attention_run
-from flashlab.benchmarks.attention.shape import Shape
 from flashlab.devices import known_devices
 from flashlab.files import canonical
 from flashlab.lab5.assigning import File, assign, read_numbers, stated
-from flashlab.lab5.checks import Line, check_arithmetic
+from flashlab.lab5.checks import check_arithmetic
 from flashlab.lab5.documents import RUNS_CSV, documents_in, listed
-from flashlab.lab5.possible import has_flops, workspaces_of
+from flashlab.lab5.possible import workspaces_of
 from flashlab.lab5.results import FolderError, Result, is_on_gpu, read_folder, result_of
-from flashlab.lab5.said import ATTRIBUTES, RUNS_CSV_COLUMNS, described
-from flashlab.lab5.words import COURSE_DTYPE, FLASH2, MEMORY, NAIVE, OUT_OF_MEMORY, PASSES, SIZES
+from flashlab.lab5.said import ATTRIBUTES, RUNS_CSV_COLUMNS
+from flashlab.lab5.words import COURSE_DTYPE, FLASH2, MEMORY, NAIVE, PASSES, SIZES
 from flashlab.labels import message
 from flashlab.records import COUNTERS, Measurement, Record, RecordError, parse_record, write_record
 from flashlab.runs import Run
@@ -52,7 +51,7 @@ def _ask(folder: Path, files: Sequence[File], has_table: bool) -> None:
     for file in files:
         # Nothing that the folder made of a file is stated, since it would be concluded from.
         open_to = [{"implementation": w, **s.parameters} for w, s in file.allowed or file.options]
-        said = {**file.result.hinted, **file.result.said}
+        said = file.result.told
         said = {} if file.is_open else said  # the numbers are against it
         values = [{o[name] for o in open_to} or {said.get(name, "?")} for name in ATTRIBUTES]
         cells = [str(v.pop()) if len(v) == 1 else "?" for v in values]
@@ -103,7 +102,12 @@ def import_plan(
     if not folder.is_dir():
         raise FolderError(f"{folder}: there is no such folder; name that of your JSON files")
     read = read_folder(folder.resolve())
-    if refused := {**read.refused, **read.contradicted}:
+    checked = {name: check_arithmetic(own) for name, own in read.results.items() if own.seconds}
+    wrong = {
+        name: f"{message('en', 'grades', line.code).format_map(line.params)} Import it as written."
+        for name, line in checked.items() if line.verdict == "fail"
+    }  # fmt: skip
+    if refused := {**read.refused, **read.contradicted, **wrong}:
         texts = [f"{name}: {problem}" for name, problem in refused.items()]
         text = listed(texts, " ", " And {} more.")
         raise FolderError(f"{folder}: {text} Mend these files, or move them elsewhere.")
@@ -161,7 +165,7 @@ def import_plan(
         nth[run, str(protocol["name"])] += 1
         digest = hashlib.sha256(canonical(entry).encode()).hexdigest()
         entries.append({**entry, "record": f"records/{run.slug}-{digest[:12]}.json"})
-    return entries, [*_notices(entries), *_ends(entries, read.has_table)]
+    return entries, _notices(entries)
 
 
 def _run_of(file: File) -> Run:
@@ -177,7 +181,7 @@ def _run_of(file: File) -> Run:
 
 def _failed(folder: Path, result: Result) -> File:
     """A result without numbers, whose run must be told."""
-    if option := stated({**result.hinted, **result.said}):
+    if option := stated(result.told):
         return File(result, [], options=[option])
     raise FolderError(
         f"{folder}: {result.name}: a run that ran out of memory has no numbers to tell what it "
@@ -193,19 +197,6 @@ def _notices(entries: Sequence[Mapping[str, Any]]) -> list[str]:
             text = str(UnsoundFileError(remark["code"], **remark["params"]))
             files.setdefault(text, []).append(remark["file"])
     return [f"{listed(names)}: {text}" for text, names in files.items()]
-
-
-def _ends(entries: Iterable[Mapping[str, Any]], has_table: bool) -> list[str]:
-    """A line on runs that take more memory than any of the naive one, which has no such file."""
-    runs = {(entry["run"]["implementation"], Shape.of(entry["run"])) for entry in entries}
-    naive = {shape: costs.naive_peak_memory(shape, 0) for who, shape in runs if who == NAIVE}
-    others = {shape for _, shape in runs} - naive.keys()
-    most = max(naive.values(), default=float("inf"))
-    ends = sorted(shape for shape in others if costs.naive_peak_memory(shape, 0) > most)
-    shapes = listed([described(shape.parameters) for shape in ends])
-    told = f"{NAIVE} has no file for {shapes}, where another implementation has one; if it ran out"
-    told += f" of memory, write that row into {RUNS_CSV} with {OUT_OF_MEMORY} as its file"
-    return [told] if ends and not has_table else []
 
 
 def _take_each_once(files: list[File]) -> None:
@@ -249,12 +240,6 @@ def _converted(entry: Mapping[str, Any], document: Mapping[str, Any]) -> Record:
     result = result_of(document, entry["file"], entry["path"], entry["sha256"])
     taken = Path(entry["folder"], entry["path"]).stat().st_mtime
     if result and result.status == "ok":
-        line = check_arithmetic(result)
-        if line.verdict != "fail" and not has_flops(result, Shape.of(run)):
-            line = Line("fail", "identity.flops", params={"declared": str(run)})
-        if line.verdict == "fail":
-            text = message("en", "grades", line.code).format_map(line.params)
-            raise RecordError(f"{text} Import the file as the script wrote it.")
         for name in ("forward", "backward"):
             metrics[f"{name}_time"] = Measurement(result.seconds[name] * 1e3, stopped="count")
         metrics["peak_memory"] = Measurement(result.peak_mib)

@@ -79,6 +79,11 @@ class Result:
     document: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
+    def told(self) -> Said:
+        """What is said of its run, also by its name where nothing else says it."""
+        return {**self.hinted, **self.said}
+
+    @property
     def forward_flops(self) -> float:
         """Operations of the forward pass, by the pass whose rate × time rounding affects least."""
         name = max(PASSES, key=self.seconds.__getitem__) if self.error > EXACT else "forward"

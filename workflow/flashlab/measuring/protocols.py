@@ -57,7 +57,7 @@ HEAD_START, LONG_HEAD_START, MAX_HEAD_START = 8, 32, 512
 timed again than they do, and most; a launch blocks behind 1,024 others."""
 
 WARM_UP_CALLS = {"cuda": 10, "cpu": 4}
-WARM_UP_SECONDS = 0.05
+WARM_UP_SECONDS = 0.02
 
 HELD_CYCLES, CHECKED_HELD_CYCLES = 500_000, 20_000_000
 """Cycles for which a stream is held up: about 0.3 ms, until the call behind it is launched; and

@@ -40,7 +40,9 @@ SAME_CODE = ("device_name", "provider")
 # What leaves doubts
 
 
-def _refuse(environments: Iterable[Mapping[str, Any]], records: Iterable[Record] = ()) -> None:
+def refuse_doubtful(
+    environments: Iterable[Mapping[str, Any]], records: Iterable[Record] = ()
+) -> None:
     """DatasetError for records of several commits, uncommitted changes, or parted blocks.
 
     Where there was no git, an environment says nothing of the first two.
@@ -109,7 +111,7 @@ def check_freezable(plan: Plan, dataset: str) -> None:
     environments = [read_record(Path(file)).environment for file in there]
     if len(there) < len(plan.orders):
         environments.append(machine.commit_here())
-    _refuse(environments)
+    refuse_doubtful(environments)
 
 
 # The commands of the rules
@@ -187,7 +189,7 @@ def keep(plan: Plan, data: Path) -> Path:
     files = _records(plan, counters=False)
     records = {path: read_record(path, run) for path, run in files.items()}
     if not config["freeze_anyway"]:
-        _refuse((record.environment for record in records.values()), records.values())
+        refuse_doubtful((record.environment for record in records.values()), records.values())
     kinds = {(record.run.device, record.run.dtype) for record in records.values()}
     if len(kinds) != 1:
         named = " and ".join(f"{dtype} on {device}" for device, dtype in sorted(kinds))

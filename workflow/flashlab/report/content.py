@@ -95,7 +95,7 @@ class _Composer:
         ]
         return Report(
             languages=tuple(self.config["languages"]),
-            title=says("title", self.data.benchmark),
+            title=says("title", self.data.benchmark, of=self.data.benchmark.name),
             facts=[*self._facts()],
             notices=[*self._notices()],
             sections=sections,
@@ -269,7 +269,7 @@ class _Composer:
         if f"{benchmark.name}.{own}" in known:
             return says(own, benchmark)
         curve = next((c for c in benchmark.curves if c.name == quantity), None)
-        labels = curve.labels if curve else benchmark.quantities[quantity].labels
+        labels = curve.labels if curve else benchmark.panels(quantity)[0].quantity.labels
         return {each: f"{labels[each][:1].upper()}{labels[each][1:]}." for each in LANGUAGES}
 
     def _shown(self, s: Sweep, figure: Mapping[str, Any], caption: Text) -> Text:

@@ -116,6 +116,8 @@ class Figure:
     @property
     def is_half(self) -> bool:
         """True if it is half as wide as the page."""
+        if not self.path.is_file():  # what is not drawn is an error where it is set
+            return False
         head = self.path.read_text(encoding="utf-8")[:2000]
         width = re.search(r'<svg[^>]*? width="([\d.]+)pt"', head)
         return width is not None and float(width[1]) / 72 * 25.4 < HALF_MM

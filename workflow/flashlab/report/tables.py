@@ -210,10 +210,12 @@ def _total(
 ) -> Words | Cell:
     """A total time with the speed over the baseline; the status where there is none."""
     row = at(leads, value) if leads is not None else None
-    text = value_of(s, TOTAL, name, value) or status_of(s, name, value)
+    run = numbers.at(s, name, value)
+    if not (text := value_of(s, TOTAL, name, value)):
+        return Cell(status_of(s, name, value), run)
     odd = Markup("<sup>!</sup>" if _is_odd(s, name, value) else "")
     lead = LEAD.format(speed(row)) if row is not None else ""
-    return Cell(Markup("{}{}{}").format(text, odd, lead), numbers.at(s, name, value))
+    return Cell(Markup("{}{}{}").format(text, odd, lead), run)
 
 
 def _is_odd(s: Sweep, name: str, value: int) -> bool:
@@ -355,8 +357,8 @@ def values_table(s: Sweep, numbers: Numbers) -> Table:
 
 def titled(metric: Metric) -> Markup:
     """A metric's name in both languages with its unit."""
-    names = dict.fromkeys((metric.labels["zh_TW"], metric.labels["en"]))
-    return Markup("{} <span class='unit'>({})</span>").format(" ".join(names), metric.unit)
+    labels = {each: f"{of[:1].upper()}{of[1:]}" for each, of in metric.labels.items()}
+    return Markup("{} <span class='unit'>({})</span>").format(in_both(labels), metric.unit)
 
 
 # Page one

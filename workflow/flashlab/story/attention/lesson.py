@@ -51,8 +51,8 @@ def _variant(s: Sweep, says: str, facts: dict[str, Any], shares: list[float]) ->
     found = roles.change(speeds)
     if len(speeds) < FEW:
         return "two"
-    ends_shrink = number(speeds, speeds.index[0], "low") > number(speeds, speeds.index[-1], "high")
-    if s.symbol == "E" and roles.stores_scores(s.data, s.data.baseline) and ends_shrink:
+    shrinks = roles.towards(speeds) == "shrinks"
+    if s.symbol == "E" and roles.stores_scores(s.data, s.data.baseline) and shrinks:
         return "catch_up"
     if found in ("peaks", "dips"):
         return "peaks"

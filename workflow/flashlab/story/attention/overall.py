@@ -200,7 +200,7 @@ def _movements(data: Dataset) -> list[dict[str, Any]]:
             continue
         ends = sorted(int(str(each)) for each in (speeds.x.idxmin(), speeds.x.idxmax()))
         first, last = (speeds.loc[each] for each in ends)
-        if first.high < last.low or last.high < first.low:
+        if roles.beyond(first, last) or roles.beyond(last, first):
             found.append(clause("moves", p=s.symbol, at=ends, name=name, **_moved(first, last)))
     return sorted(found, key=lambda each: -abs(math.log(each["ends"][1] / each["ends"][0])))
 
