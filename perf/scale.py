@@ -85,20 +85,17 @@ def write_records(planned: Plan) -> None:
 
 def cost_of(work: Callable[[], object]) -> Cost:
     """Time and memory of some work in a process of its own, whose output goes to a file."""
-    pid = os.fork()
-    if pid == 0:
-        status = 1
+    if (pid := os.fork()) == 0:
+        log, status = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1
+        os.dup2(log, 1)
+        os.dup2(log, 2)
         try:
-            with open("log", "w") as log:
-                os.dup2(log.fileno(), 1)
-                os.dup2(log.fileno(), 2)
             work()
             status = 0
         except BaseException:
             traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(status)
+        sys.stderr.flush()
+        os._exit(status)
     _, status, used = os.wait4(pid, 0)
     if status:
         sys.exit(Path("log").read_text()[-3000:])

@@ -1,5 +1,7 @@
 # Keeping local records as a recorded dataset, and taking in results of the course's script.
 
+from flashlab.plan.freezing import lacking
+
 
 if PLAN.imports:
 
@@ -24,8 +26,7 @@ if PLAN.orders:
 
     rule freeze:
         input:
-            RECORDS,
-            PLAN.ceilings,
+            lambda wildcards: [*(left := lacking(PLAN)), *[PLAN.ceilings] * bool(left)],
         log:
             f"{HOME}/logs/freeze.log",
         localrule: True

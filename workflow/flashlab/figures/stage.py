@@ -34,6 +34,7 @@ from flashlab.figures.labels import (
 )
 from flashlab.figures.lines import Along, Panel, draw_lines
 from flashlab.figures.overview import Strip, draw_strips
+from flashlab.figures.profile import draw_profile
 from flashlab.figures.speeds import SpeedRows, draw_speeds, limits_of
 from flashlab.figures.style import (
     FAILED,
@@ -49,6 +50,7 @@ from flashlab.figures.style import (
 )
 from flashlab.files import read_json, write_json
 from flashlab.numbers import measured, times
+from flashlab.story.ladder import ladder_of
 
 FEW = 2
 """Most lines of a figure whose values are printed at the points."""
@@ -117,12 +119,15 @@ def across(data: Dataset, languages: Sequence[str]) -> Iterator[tuple[str, Figur
     Of two implementations there are the speeds of each sweep (``speedups-<experiment>``). Of many
     there are how far each is from the best (``strips``), their rates at the longest sweep
     (``longest``), and what a switch does to each (``effects-<experiment>``). Where implementations
-    are steps, there are their times by every clock (``clocks``).
+    are steps, there are their times by every clock (``clocks``), and their counters (``profile``).
     """
     if ladder := next((sweep for sweep in data.sweeps if _steps(sweep)), None):
         is_simulated = data.device in data.benchmark.simulated
         if not is_simulated and (clocks := _clocks(ladder, languages)):
             yield "clocks", clocks
+        climbed = None if is_simulated else ladder_of(data)
+        if climbed and (profile := draw_profile(climbed, languages)):
+            yield "profile", profile
         return
     swept = [sweep for sweep in data.sweeps if sweep.names and not _has_alternatives(sweep)]
     alone = [sweep for sweep in swept if not _twins(sweep)]

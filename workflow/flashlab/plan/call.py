@@ -204,7 +204,7 @@ def begin(
                 # Snakemake takes files that exist for sources, and would make nothing.
                 raise CallError(f"{argument}: {example}")
         if argument == "freeze":  # before anything is measured, not after
-            check_freezable(plan, plan.config["name"])
+            check_freezable(plan)
     if dry:
         folder = Path(tempfile.mkdtemp(prefix="flashlab-plan-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
