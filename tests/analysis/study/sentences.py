@@ -162,10 +162,10 @@ Judge = Callable[[Observation, Mapping[str, Any], Truth, Dataset], Iterator[bool
 RIGHT: Mapping[str, Callable[[float], bool]] = {
     "faster": lambda x: x > 1,
     "slower": lambda x: x < 1,
-    "equal": lambda x: 1 / margins(1) <= x <= margins(1),
+    "equal": lambda x: 1 / margins(2) <= x <= margins(2),
     "undecided": lambda x: True,
 }
-"""What a verdict on a speed claims of the true one; that it is beyond 5% another study judges."""
+"""What a verdict on a speed claims of the true one; its margin is judged by another study."""
 
 
 def _about(o: Observation, truth: Truth) -> tuple[str, bool]:
@@ -378,10 +378,12 @@ def _dips(truth: Truth, key: Key, metric: str) -> bool:
 
 
 def _gone(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -> Iterator[bool]:
-    status = f["says"].removeprefix("gone_")
-    for place, at in ((p, at) for p in f["at"] for at in p["at"]):
+    for place, at in ((p, at) for p in f["places"] for at in p["at"]):
         yield any(
-            k[1] == f["name"] and k[3] == at and truth.symbols[k[0]] == place["p"] and v == status
+            k[1] == f["name"]
+            and k[3] == at
+            and truth.symbols[k[0]] == place["p"]
+            and v == f["status"]
             for k, v in truth.failed.items()
         )
 
@@ -397,7 +399,7 @@ def _passes(o: Observation, f: Mapping[str, Any], truth: Truth, data: Dataset) -
             }
             known = [y for y in of.values() if y == y]
             x[metric.split("_")[0]] = geometric_mean(known)
-        yield x[f["more"]["says"]] > x[f["less"]["says"]] / margins(1)
+        yield x[f["more"]] > x[f["less"]] / margins(1)
 
 
 CLAUSES: Mapping[str, Judge] = {
